@@ -1,0 +1,4 @@
+//! Packets as bytes and bytes as packets. No I/O; no input makes this crate panic.
+
+pub mod marker;
+pub mod mqtt;

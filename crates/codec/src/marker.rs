@@ -1,0 +1,1 @@
+//! The marker that every message carries.

@@ -1,0 +1,107 @@
+//! The ledger: what became of every message.
+
+use serde::{Deserialize, Serialize};
+use std::ops::AddAssign;
+
+/// Counts of one sample or of one level, by the due time of the message unless a field says otherwise.
+/// Counts add up exactly over samples, load threads and parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    /// Messages that the plan asked for.
+    pub due: u64,
+    /// Of the due ones, those that the generator never took up before the hold ended: its own failure.
+    pub never_ready: u64,
+    /// Messages handed to the kernel, at least their first byte.
+    pub sent: u64,
+    /// Messages not sent when the level's drain ended, the never-ready ones included. `due = sent + unsent`.
+    pub unsent: u64,
+    /// Messages whose acknowledgement came before the level closed (none at QoS 0).
+    pub acknowledged: u64,
+    /// Messages that the platform refused with a reason code.
+    pub refused: u64,
+    /// Operations that came to their end within the time of this sample, whenever they were due: acknowledged,
+    /// or at QoS 0 sent. Divided by the hold this is the achieved load.
+    pub completed: u64,
+    /// One per sent message and matching subscriber.
+    pub expected_deliveries: u64,
+    /// Expected deliveries that came before the level's drain ended.
+    pub delivered: u64,
+    /// Expected deliveries that came after the level's drain ended.
+    pub late: u64,
+    /// Expected deliveries that the delivery contract allows to be replaced by a newer one.
+    pub superseded: u64,
+    /// Deliveries of a message to a subscriber that already had it.
+    pub duplicated: u64,
+    /// First deliveries with a sequence below the highest already seen from that device by that subscriber.
+    pub reordered: u64,
+    /// By time of arrival: deliveries without this run's marker.
+    pub foreign: u64,
+    /// By time of arrival: deliveries of this run flagged as retained; they are no part of the ledger.
+    pub retained: u64,
+    /// By time: connections lost.
+    pub disconnected: u64,
+    /// By time: attempts to connect again.
+    pub reconnects: u64,
+    /// Content bytes of the sent messages (the marshalled size, summed).
+    pub content_bytes: u64,
+    /// Bytes of the sent messages as protocol packets (the publication size, summed).
+    pub publication_bytes: u64,
+    /// By time: bytes handed to the kernel on all connections, protocol overhead included.
+    pub bytes_sent: u64,
+    /// By time: bytes read from the kernel on all connections.
+    pub bytes_received: u64,
+    /// Content bytes of the deliveries counted under `delivered`.
+    pub delivered_bytes: u64,
+}
+
+impl Counts {
+    /// Expected deliveries that are neither delivered, late nor superseded. Final once the level is closed.
+    pub fn lost(&self) -> u64 {
+        self.expected_deliveries.saturating_sub(self.delivered + self.late + self.superseded)
+    }
+
+    /// Whether every count is zero.
+    pub fn is_zero(&self) -> bool {
+        *self == Counts::default()
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.due += other.due;
+        self.never_ready += other.never_ready;
+        self.sent += other.sent;
+        self.unsent += other.unsent;
+        self.acknowledged += other.acknowledged;
+        self.refused += other.refused;
+        self.completed += other.completed;
+        self.expected_deliveries += other.expected_deliveries;
+        self.delivered += other.delivered;
+        self.late += other.late;
+        self.superseded += other.superseded;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.foreign += other.foreign;
+        self.retained += other.retained;
+        self.disconnected += other.disconnected;
+        self.reconnects += other.reconnects;
+        self.content_bytes += other.content_bytes;
+        self.publication_bytes += other.publication_bytes;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.delivered_bytes += other.delivered_bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_neither_delivered_late_nor_superseded_is_lost() {
+        let mut counts = Counts { expected_deliveries: 10, delivered: 6, ..Counts::default() };
+        counts += Counts { late: 1, superseded: 2, ..Counts::default() };
+        assert_eq!(counts.lost(), 1);
+    }
+}

@@ -1,0 +1,17 @@
+//! The plain types that every other crate speaks in: time, identifiers, the ledger, metrics and what a run
+//! records. Nothing here does I/O, and nothing here knows a protocol or a platform.
+
+pub mod counts;
+pub mod histogram;
+pub mod ids;
+pub mod metric;
+pub mod record;
+pub mod time;
+pub mod verdict;
+
+pub use counts::Counts;
+pub use histogram::Histogram;
+pub use ids::{DeviceId, RunId, Sequence, SubscriberId};
+pub use metric::Metric;
+pub use time::Nanos;
+pub use verdict::{Validity, Verdict};

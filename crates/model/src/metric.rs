@@ -1,0 +1,75 @@
+//! The times that a run measures.
+
+use serde::{Deserialize, Serialize};
+
+/// One measured time. `docs/metrics.md` says for each from where to where it runs, and its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Due to acknowledged (PUBACK at QoS 1, PUBCOMP at QoS 2); does not exist at QoS 0.
+    PublishTime,
+    /// Sent to acknowledged.
+    PublishTimeFromSend,
+    /// Due to received, one observation a delivery.
+    SubscribeTime,
+    /// Sent to received, one observation a delivery.
+    SubscribeTimeFromSend,
+    /// Acknowledged minus first received, where that is positive or zero.
+    AcknowledgedAfterDelivery,
+    /// First received minus acknowledged, where that is positive.
+    DeliveredAfterAcknowledgement,
+    /// Due to ready: how late the generator itself was.
+    Lateness,
+    /// Kernel receive to read: how late our own reading of a delivery was.
+    ReceiverLag,
+    /// First SYN to CONNACK of one client.
+    ConnectTime,
+}
+
+impl Metric {
+    /// Every metric, in the order of reports.
+    pub const ALL: [Metric; 9] = [
+        Metric::PublishTime,
+        Metric::PublishTimeFromSend,
+        Metric::SubscribeTime,
+        Metric::SubscribeTimeFromSend,
+        Metric::AcknowledgedAfterDelivery,
+        Metric::DeliveredAfterAcknowledgement,
+        Metric::Lateness,
+        Metric::ReceiverLag,
+        Metric::ConnectTime,
+    ];
+
+    /// The name in the run store, in exports and in the summary.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::PublishTime => "publish_time",
+            Metric::PublishTimeFromSend => "publish_time_from_send",
+            Metric::SubscribeTime => "subscribe_time",
+            Metric::SubscribeTimeFromSend => "subscribe_time_from_send",
+            Metric::AcknowledgedAfterDelivery => "acknowledged_after_delivery",
+            Metric::DeliveredAfterAcknowledgement => "delivered_after_acknowledgement",
+            Metric::Lateness => "lateness",
+            Metric::ReceiverLag => "receiver_lag",
+            Metric::ConnectTime => "connect_time",
+        }
+    }
+
+    /// The metric of that name.
+    pub fn from_name(name: &str) -> Option<Metric> {
+        Metric::ALL.into_iter().find(|metric| metric.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_match_serde() {
+        for (position, metric) in Metric::ALL.into_iter().enumerate() {
+            assert_eq!(Metric::ALL.iter().position(|m| m.name() == metric.name()), Some(position));
+            assert_eq!(Metric::from_name(metric.name()), Some(metric));
+        }
+    }
+}

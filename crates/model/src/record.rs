@@ -1,0 +1,208 @@
+//! What a run records: the rows that the engine and the observers emit while it goes on, and the whole as the
+//! run store gives it back. Everything that analysis and reports know of a run is here.
+
+use crate::{Counts, Histogram, Metric, Nanos};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A level's number within the run, from 0.
+pub type LevelIndex = u16;
+
+/// A part of what was seen of one sample since the last part: histograms and counts to be added up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SamplePart {
+    /// The level.
+    pub level: LevelIndex,
+    /// The sample within the hold, `None` for warm-up and set-up.
+    pub sample: Option<u16>,
+    /// Counts to add.
+    pub counts: Counts,
+    /// Histograms to merge; absent metrics saw nothing.
+    pub histograms: Vec<(Metric, Histogram)>,
+}
+
+/// One level as it was planned and begun.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LevelStart {
+    /// The level.
+    pub index: LevelIndex,
+    /// Operations per second asked for; `None` in the closed model.
+    pub offered: Option<f64>,
+    /// Operations kept in flight by the closed model; `None` in the open model.
+    pub in_flight: Option<u32>,
+    /// When the hold began, on the run's clock.
+    pub hold_start: Nanos,
+    /// Length of the hold.
+    pub hold: Nanos,
+    /// Equal parts of the hold.
+    pub samples: u16,
+}
+
+/// How a level ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LevelEnd {
+    /// The level.
+    pub index: LevelIndex,
+    /// When its drain ended, on the run's clock.
+    pub at: Nanos,
+    /// When the first message of the hold was sent.
+    pub first_sent: Option<Nanos>,
+    /// When the last acknowledgement (at QoS 0: the last sending) of a message of the hold came.
+    pub last_done: Option<Nanos>,
+    /// The first message, by due time, that a subscriber never received.
+    pub first_loss: Option<FirstLoss>,
+    /// What befell the platform in this level, for the reader: a component that died, clients it refused.
+    pub incident: Option<String>,
+}
+
+/// Where losses began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirstLoss {
+    /// The device that sent the message.
+    pub device: u32,
+    /// The message's sequence within its device, from 0 over the whole run.
+    pub sequence: u32,
+    /// The message's number among those its device had due in this level's hold, from 1.
+    pub message_number: u64,
+    /// When it was due, counted from the beginning of the hold.
+    pub due_in_hold: Nanos,
+}
+
+/// What the host gave and took from one load thread during one sample.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThreadUsage {
+    /// The level.
+    pub level: LevelIndex,
+    /// The sample.
+    pub sample: u16,
+    /// The load thread, from 0.
+    pub thread: u16,
+    /// Wall-clock length of the reading.
+    pub wall: Nanos,
+    /// Processor time that the thread used.
+    pub cpu: Nanos,
+    /// Time that the thread was runnable but had no processor (schedstat).
+    pub run_delay: Nanos,
+    /// How often the thread was put on a processor (schedstat).
+    pub timeslices: u64,
+    /// Time that the hypervisor took from the thread's processor (steal), at the kernel's tick resolution.
+    pub steal: Nanos,
+}
+
+/// One reading of a platform component's processes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ComponentUsage {
+    /// The component's name in the platform profile.
+    pub component: String,
+    /// End of the reading, on the run's clock.
+    pub at: Nanos,
+    /// Length of the reading.
+    pub window: Nanos,
+    /// Processor time used in the window by the component's processes, children included.
+    pub cpu: Nanos,
+    /// Resident memory at the end of the window, in bytes.
+    pub rss: u64,
+    /// Open file descriptors at the end of the window.
+    pub descriptors: u64,
+}
+
+/// Everything that the engine and the observers tell the run store.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Measurement {
+    /// A level begins.
+    LevelStarted(LevelStart),
+    /// Part of a sample.
+    Sample(SamplePart),
+    /// What the host gave a load thread.
+    Thread(ThreadUsage),
+    /// What a component used.
+    Component(ComponentUsage),
+    /// A level is closed: its ledger is final.
+    LevelEnded(LevelEnd),
+}
+
+/// Where a run comes from: enough to repeat it and to distrust it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// Version of Plimsoll.
+    pub plimsoll: String,
+    /// The seed of all arrivals and sizes.
+    pub seed: u64,
+    /// Wall-clock begin, RFC 3339 in UTC.
+    pub started: String,
+    /// The command line, secrets left out.
+    pub command: Vec<String>,
+    /// Facts about the host by name: kernel, processor, cores, memory, clock source, limits.
+    pub host: BTreeMap<String, String>,
+    /// Facts about the platform by name: profile, address, version where it tells.
+    pub platform: BTreeMap<String, String>,
+    /// Which processors load threads and platform were bound to, by name.
+    pub placement: BTreeMap<String, String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunEnd {
+    /// Every level was run, or the run ended early because the platform was gone.
+    Complete,
+    /// The user stopped it.
+    Interrupted,
+    /// It could not be done: the reason.
+    Failed(String),
+}
+
+/// A level as stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LevelRecord {
+    /// As planned and begun.
+    pub start: LevelStart,
+    /// How it ended; `None` when the run was cut off within it.
+    pub end: Option<LevelEnd>,
+    /// Warm-up, merged.
+    pub warm_up: SampleRecord,
+    /// The samples of the hold, in order; one that was never recorded is `None`: a gap, not a zero.
+    pub samples: Vec<Option<SampleRecord>>,
+    /// What the host gave the load threads.
+    pub threads: Vec<ThreadUsage>,
+}
+
+/// One sample, its parts merged.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SampleRecord {
+    /// Its counts.
+    pub counts: Counts,
+    /// Its histograms.
+    pub histograms: BTreeMap<Metric, Histogram>,
+}
+
+impl SampleRecord {
+    /// Adds a part.
+    pub fn absorb(&mut self, counts: Counts, histograms: impl IntoIterator<Item = (Metric, Histogram)>) {
+        self.counts += counts;
+        for (metric, histogram) in histograms {
+            self.histograms.entry(metric).or_default().merge(&histogram);
+        }
+    }
+}
+
+/// A whole run as stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    /// The run's id.
+    pub id: String,
+    /// The scenario's name.
+    pub name: String,
+    /// The resolved scenario as YAML, secrets left out.
+    pub scenario: String,
+    /// Where it comes from.
+    pub provenance: Provenance,
+    /// How it ended; `None` when it was killed or still goes on.
+    pub end: Option<RunEnd>,
+    /// Set-up: connect times and connection counts before the first level.
+    pub set_up: SampleRecord,
+    /// The levels begun.
+    pub levels: Vec<LevelRecord>,
+    /// What the platform's components used.
+    pub components: Vec<ComponentUsage>,
+}

@@ -1,0 +1,264 @@
+//! What a run will do, resolved: every default filled in, every conflict excluded. The engine, the platform and
+//! the analysis read only this, never the files it came from.
+
+use crate::profile::Profile;
+use plimsoll_codec::mqtt::{QoS, Version};
+use plimsoll_model::Nanos;
+use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
+
+/// A run, resolved.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The scenario's name.
+    pub name: String,
+    /// Seeds every random number of the run.
+    pub seed: u64,
+    /// The platform under test.
+    pub platform: PlatformPlan,
+    /// Simulated publishers.
+    pub devices: u32,
+    /// Receivers of deliveries.
+    pub subscribers: SubscriberPlan,
+    /// How devices and subscribers speak MQTT.
+    pub mqtt: MqttPlan,
+    /// What a device sends.
+    pub message: MessagePlan,
+    /// How much, when and for how long.
+    pub load: LoadPlan,
+    /// What the user demands.
+    pub objectives: Objectives,
+    /// The resolved scenario as YAML, secrets left out: what the run store keeps.
+    pub resolved: String,
+}
+
+/// The platform under test.
+#[derive(Clone, Debug)]
+pub struct PlatformPlan {
+    /// How to talk to it and how to start it.
+    pub profile: Profile,
+    /// `host:port` of a platform that runs already; `None` where the profile starts it.
+    pub address: Option<Endpoint>,
+}
+
+/// A TCP endpoint as the user named it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+}
+
+/// The subscribers.
+#[derive(Clone, Debug)]
+pub struct SubscriberPlan {
+    /// How many.
+    pub count: u32,
+    /// The QoS that they ask for.
+    pub qos: QoS,
+    /// Topic filters of each, with `{subscriber}` as a possible variable.
+    pub filters: Vec<Template>,
+    /// Time that a subscriber spends on a message before it reads the next; zero for a fast one.
+    pub work: Nanos,
+}
+
+/// MQTT settings common to devices and subscribers.
+#[derive(Clone, Debug)]
+pub struct MqttPlan {
+    /// Protocol version.
+    pub version: Version,
+    /// QoS of publishing.
+    pub qos: QoS,
+    /// Longest silence before a PINGREQ; zero switches keep-alive off.
+    pub keep_alive: Nanos,
+    /// User name, where the platform asks for one.
+    pub username: Option<String>,
+    /// Password, taken from the environment.
+    pub password: Option<Secret>,
+    /// Whether devices publish with the retain flag.
+    pub retain: bool,
+    /// The topic of a device's messages, with `{run}`, `{device}` and `{sequence}` as possible variables.
+    pub topic: Template,
+    /// Receive maximum that our clients announce (MQTT 5); `None` announces none.
+    pub receive_maximum: Option<u16>,
+    /// Most QoS 1 and 2 messages of one device in flight; the smaller of this and the broker's receive maximum.
+    pub in_flight: u16,
+    /// How long connecting may take, TCP and CONNACK together.
+    pub connect_timeout: Nanos,
+    /// First and longest pause before connecting again; each pause is drawn between half and the whole of a value
+    /// that doubles from the first to the longest.
+    pub reconnect: (Nanos, Nanos),
+}
+
+/// A value that must not be shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// What a device sends.
+#[derive(Clone, Debug)]
+pub struct MessagePlan {
+    /// The content.
+    pub content: Content,
+    /// The form of the marker in it.
+    pub marker: MarkerForm,
+}
+
+/// The content of a message.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// The marker, followed by filler up to a size.
+    Sized(SizeDistribution),
+    /// A text with variables, one of which is the marker.
+    Template(Template),
+}
+
+/// The form in which a message carries run, device and sequence (rule 3 of the measurement rules).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkerForm {
+    /// Ten bytes.
+    Binary,
+    /// Letters, digits, dot and hyphen.
+    Ascii,
+    /// A decimal integer below 2^53.
+    Integer,
+}
+
+/// A text with variables, compiled once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template {
+    /// The pieces, in order.
+    pub pieces: Vec<Piece>,
+}
+
+/// A piece of a template.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Piece {
+    /// Text as it stands.
+    Text(String),
+    /// `{run}`: the run id.
+    Run,
+    /// `{device}`: the device's number.
+    Device,
+    /// `{subscriber}`: the subscriber's number.
+    Subscriber,
+    /// `{sequence}`: the message's number within its device.
+    Sequence,
+    /// `{marker}`: the marker in the scenario's form.
+    Marker,
+    /// `{time}`: wall-clock time of sending, milliseconds since 1970.
+    Time,
+    /// `{random:LOW..HIGH}`: a whole number, both ends included, drawn anew for each message from the seed.
+    RandomInteger(i64, i64),
+    /// `{random:LOW..HIGH:DECIMALS}`: a decimal number.
+    RandomDecimal(f64, f64, u8),
+}
+
+/// How much, when and for how long.
+#[derive(Clone, Debug)]
+pub struct LoadPlan {
+    /// The workload model.
+    pub model: Model,
+    /// The levels, in the order of running.
+    pub levels: Vec<LevelPlan>,
+    /// Load before each hold that is not counted.
+    pub warm_up: Nanos,
+    /// Measured time of each level.
+    pub hold: Nanos,
+    /// Equal parts of the hold.
+    pub samples: u16,
+    /// Longest wait for stragglers after each hold.
+    pub drain: Nanos,
+    /// Connections begun per second during set-up.
+    pub connect_rate: f64,
+    /// Load threads; `None` leaves it to the runner.
+    pub threads: Option<u16>,
+}
+
+/// The workload model.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Model {
+    /// Operations arrive whatever becomes of earlier ones.
+    Open {
+        /// Distribution of the gaps.
+        arrivals: InterArrival,
+        /// One process for the population, or one for each device.
+        per: ArrivalsPer,
+    },
+    /// A fixed number of operations in flight, each followed by the next after a think time.
+    Closed {
+        /// Pause between the end of an operation and the next.
+        think_time: Nanos,
+        /// After this long without an end, an operation is given up and the next begins.
+        timeout: Nanos,
+    },
+}
+
+/// Where arrivals are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrivalsPer {
+    /// One process of the whole rate; devices take turns.
+    Population,
+    /// An independent process for each device, each with its share of the rate and a random phase.
+    Device,
+}
+
+/// One level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LevelPlan {
+    /// Open model: operations per second of the whole population.
+    Rate(f64),
+    /// Closed model: operations in flight over the whole population.
+    InFlight(u32),
+}
+
+/// What the user demands of every level, and of the load line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Objectives {
+    /// Objectives that a level must meet, defaults included.
+    pub level: Vec<Objective>,
+    /// Lowest acceptable load line, in operations per second.
+    pub load_line: Option<f64>,
+}
+
+/// One demand on a level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Objective {
+    /// What is looked at.
+    pub subject: Subject,
+    /// Which side of the bound is good.
+    pub comparison: Comparison,
+    /// The bound: seconds for times, a fraction of 1 for ratios.
+    pub bound: f64,
+}
+
+/// What an objective looks at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Subject {
+    /// Delivered / (due x receivers).
+    Delivered,
+    /// Operations completed within the hold / operations due in it.
+    Achieved,
+    /// A quantile of a time: the metric and the quantile as a fraction of 1.
+    Quantile(plimsoll_model::Metric, f64),
+    /// The mean of a time.
+    Mean(plimsoll_model::Metric),
+}
+
+/// The good side of a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `<`
+    Below,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Above,
+    /// `>=`
+    AtLeast,
+}

@@ -1,0 +1,43 @@
+//! A platform profile: how to start a platform, how to know that it is up, how to talk to it. Files in
+//! `platforms/`, embedded in the program; a user adds one without compiling.
+
+use std::collections::BTreeMap;
+
+/// A platform profile, resolved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// The name that a scenario uses.
+    pub name: String,
+    /// One line for lists.
+    pub title: String,
+    /// What the reader must know: limits, how they were set, caveats.
+    pub description: String,
+    /// The components, in the order of starting; empty for a platform that runs already.
+    pub components: Vec<Component>,
+    /// Limits of the platform that the profile sets or leaves, by name, for the report.
+    pub limits: BTreeMap<String, String>,
+    /// The file as written.
+    pub source: String,
+}
+
+/// One process of a platform. In `command` and `files`, `{port:NAME}` stands for a free port (the same wherever the
+/// same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Component {
+    /// Its name in reports.
+    pub name: String,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// Files to write into `{dir}` before the start, by name.
+    pub files: BTreeMap<String, String>,
+    /// Name of the port at which the component is healthy when it accepts TCP connections.
+    pub ready_port: String,
+    /// Name of the port that speaks MQTT, if any.
+    pub mqtt_port: Option<String>,
+    /// How to install the command where it is missing.
+    pub install: Option<String>,
+    /// How to ask for the version: a command and its arguments.
+    pub version: Option<Vec<String>>,
+    /// Cost a month, in the currency of the user's choice, for cost figures.
+    pub cost_per_month: Option<f64>,
+}
