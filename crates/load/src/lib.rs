@@ -1,1 +1,19 @@
-//! Placeholder.
+//! The load engine: arrivals become operations, operations become outcomes, outcomes become counts and histograms.
+//!
+//! Main flow: [`engine::Engine`] starts one [`shard::Shard`] a load thread. A shard takes up what the
+//! [`arrivals`] say is due, hands it to its [`driver::Driver`], and books the driver's events in its
+//! [`ledger::Ledger`], whose [`recorder::Recorder`] emits sample parts. Shards share nothing but channels.
+//!
+//! Deliberately absent: knowledge of files, stores, reports and platforms.
+
+pub mod arrivals;
+pub mod clock;
+pub mod closed_loop;
+pub mod content;
+pub mod driver;
+pub mod drivers;
+pub mod engine;
+pub mod ledger;
+pub mod recorder;
+pub mod shard;
+pub mod topology;

@@ -2,3 +2,4 @@
 //! clock, every random number from a seed that the caller gives.
 
 pub mod distribution;
+pub mod normal;

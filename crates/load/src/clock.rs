@@ -1,0 +1,35 @@
+//! The run's clock.
+
+use plimsoll_model::Nanos;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Reads the kernel's monotonic clock relative to the run's epoch. Copies tell the same time on every thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    epoch: i64,
+}
+
+impl Clock {
+    /// A clock that shows zero now.
+    pub fn start() -> Clock {
+        Clock { epoch: read(ClockId::Monotonic) }
+    }
+
+    /// Time since the run's epoch.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        Nanos(read(ClockId::Monotonic) - self.epoch)
+    }
+}
+
+/// Wall-clock time in nanoseconds since 1970, for kernel receive stamps and `{time}` in templates.
+#[inline]
+pub fn wall_nanos() -> i64 {
+    read(ClockId::Realtime)
+}
+
+#[inline]
+fn read(clock: ClockId) -> i64 {
+    let time = clock_gettime(clock);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}

@@ -1,0 +1,136 @@
+//! The wall between the engine and a protocol.
+
+use plimsoll_codec::marker::Marker;
+use plimsoll_model::Nanos;
+
+/// A connection of the simulated population.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Client {
+    /// A device, by its number.
+    Device(u32),
+    /// A subscriber, by its number.
+    Subscriber(u32),
+}
+
+/// What a driver tells its shard.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The client is connected and, if a subscriber, subscribed.
+    Ready {
+        /// Who.
+        client: Client,
+        /// From the first SYN to CONNACK.
+        took: Nanos,
+        /// Whether it had been connected before.
+        again: bool,
+    },
+    /// An attempt to connect failed; the driver tries again by itself only once the client had been ready before.
+    ConnectFailed {
+        /// Who.
+        client: Client,
+        /// For people: what went wrong and what the platform said.
+        reason: String,
+    },
+    /// A connection was lost; the driver connects again by itself.
+    Disconnected {
+        /// Who.
+        client: Client,
+        /// When.
+        at: Nanos,
+        /// For people.
+        reason: String,
+    },
+    /// The last byte of a message was handed to the kernel.
+    Sent {
+        /// The device.
+        device: u32,
+        /// The message.
+        sequence: u32,
+        /// When.
+        at: Nanos,
+        /// Content bytes.
+        content: u32,
+        /// Bytes of the whole protocol packet.
+        packet: u32,
+    },
+    /// The platform took responsibility for the message (not at QoS 0).
+    Acknowledged {
+        /// The device.
+        device: u32,
+        /// The message.
+        sequence: u32,
+        /// When.
+        at: Nanos,
+    },
+    /// The platform refused the message.
+    Refused {
+        /// The device.
+        device: u32,
+        /// The message.
+        sequence: u32,
+        /// When.
+        at: Nanos,
+        /// The platform's reason, for people.
+        reason: String,
+    },
+    /// The connection was lost before the message was acknowledged; it is not sent again.
+    Abandoned {
+        /// The device.
+        device: u32,
+        /// The message.
+        sequence: u32,
+        /// When.
+        at: Nanos,
+    },
+    /// A subscriber received something.
+    Received {
+        /// The subscriber.
+        subscriber: u32,
+        /// The marker, `None` where the content carries none.
+        marker: Option<Marker>,
+        /// When it was read.
+        at: Nanos,
+        /// How long it had lain in the kernel before, where the kernel tells.
+        lag: Option<Nanos>,
+        /// Whether it came from the platform's memory of retained messages.
+        retained: bool,
+        /// Content bytes.
+        content: u32,
+    },
+}
+
+/// Bytes over all connections of a driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Handed to the kernel.
+    pub sent: u64,
+    /// Read from the kernel.
+    pub received: u64,
+}
+
+/// Speaks a protocol for the clients of one shard. One driver belongs to one thread; `poll` is the only call that
+/// may wait, and no call blocks on a peer.
+pub trait Driver {
+    /// The time on the run's clock.
+    fn now(&self) -> Nanos;
+
+    /// Begins to connect a client of this shard. Its fate comes as an event.
+    fn connect(&mut self, client: Client);
+
+    /// Takes over one message. It is sent as soon as connection, window and socket allow; until then it waits
+    /// here, which the platform answers for.
+    fn submit(&mut self, device: u32, sequence: u32);
+
+    /// Gives back what has not begun to be sent, for every device: the sequences, in order.
+    fn withdraw(&mut self) -> Vec<(u32, u32)>;
+
+    /// Sends what can be sent, then waits for the network until `until` at most (a time that has passed: looks
+    /// without waiting) and adds what happened.
+    fn poll(&mut self, until: Nanos, events: &mut Vec<Event>);
+
+    /// Traffic since the last call.
+    fn take_traffic(&mut self) -> Traffic;
+
+    /// Says goodbye on every connection.
+    fn disconnect(&mut self);
+}

@@ -1,0 +1,105 @@
+//! Which subscribers expect the messages of which device.
+
+use plimsoll_codec::mqtt::topic;
+use plimsoll_model::RunId;
+use plimsoll_scenario::plan::{Piece, Plan};
+use std::collections::HashMap;
+
+/// The subscribers that one or more devices have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Receivers {
+    /// Subscribers `0..n`.
+    All(u32),
+    /// These, in rising order.
+    Listed(Vec<u32>),
+}
+
+impl Receivers {
+    /// How many there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        match self {
+            Receivers::All(count) => *count as usize,
+            Receivers::Listed(list) => list.len(),
+        }
+    }
+
+    /// Whether nobody listens.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The place of a subscriber among them.
+    #[inline]
+    pub fn position(&self, subscriber: u32) -> Option<usize> {
+        match self {
+            Receivers::All(count) => (subscriber < *count).then_some(subscriber as usize),
+            Receivers::Listed(list) => list.binary_search(&subscriber).ok(),
+        }
+    }
+}
+
+/// Who expects what, for the whole population.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    groups: Vec<Receivers>,
+    group_of_device: Vec<u32>,
+}
+
+impl Topology {
+    /// Matches every device's topic with every subscriber's filters.
+    pub fn of(plan: &Plan, run: RunId) -> Topology {
+        let subscribers = plan.subscribers.count;
+        let filters: Vec<Vec<String>> = if plan.subscribers.filters.iter().any(depends_on_subscriber) {
+            (0..subscribers).map(|subscriber| filters_of(plan, run, subscriber)).collect()
+        } else {
+            vec![filters_of(plan, run, 0)]
+        };
+        let mut groups = Vec::new();
+        let mut known: HashMap<Receivers, u32> = HashMap::new();
+        let mut group_of_device = Vec::with_capacity(plan.devices as usize);
+        for device in 0..plan.devices {
+            let name = topic_of(plan, run, device);
+            let matches = |of: &Vec<String>| of.iter().any(|filter| topic::matches(filter, &name));
+            let receivers = match filters.as_slice() {
+                [shared] if matches(shared) => Receivers::All(subscribers),
+                [_] => Receivers::All(0),
+                each => {
+                    let list: Vec<u32> = (0u32..).zip(each).filter(|(_, of)| matches(of)).map(|(s, _)| s).collect();
+                    if list.len() == subscribers as usize {
+                        Receivers::All(subscribers)
+                    } else {
+                        Receivers::Listed(list)
+                    }
+                }
+            };
+            let group = *known.entry(receivers.clone()).or_insert_with(|| {
+                groups.push(receivers);
+                groups.len() as u32 - 1
+            });
+            group_of_device.push(group);
+        }
+        Topology { groups, group_of_device }
+    }
+
+    /// The subscribers that expect a device's messages.
+    pub fn receivers(&self, device: u32) -> &Receivers {
+        const NOBODY: &Receivers = &Receivers::All(0);
+        let group = self.group_of_device.get(device as usize).copied();
+        group.and_then(|group| self.groups.get(group as usize)).unwrap_or(NOBODY)
+    }
+}
+
+fn depends_on_subscriber(filter: &plimsoll_scenario::plan::Template) -> bool {
+    filter.pieces.contains(&Piece::Subscriber)
+}
+
+/// The topic of a device's messages; a topic that carries the sequence is matched by its first message.
+pub fn topic_of(plan: &Plan, run: RunId, device: u32) -> String {
+    plan.mqtt.topic.render_address(run, device, 0)
+}
+
+/// The topic filters of a subscriber.
+pub fn filters_of(plan: &Plan, run: RunId, subscriber: u32) -> Vec<String> {
+    plan.subscribers.filters.iter().map(|filter| filter.render_address(run, 0, subscriber)).collect()
+}
