@@ -121,8 +121,9 @@ pub trait Driver {
     /// here, which the platform answers for.
     fn submit(&mut self, device: u32, sequence: u32);
 
-    /// Gives back what has not begun to be sent, for every device: the sequences, in order.
-    fn withdraw(&mut self) -> Vec<(u32, u32)>;
+    /// Forgets every message that has not begun to be sent. One whose first byte the kernel already has cannot be
+    /// called back and is reported as sent.
+    fn withdraw(&mut self, events: &mut Vec<Event>);
 
     /// Sends what can be sent, then waits for the network until `until` at most (a time that has passed: looks
     /// without waiting) and adds what happened.

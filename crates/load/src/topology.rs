@@ -82,6 +82,11 @@ impl Topology {
         Topology { groups, group_of_device }
     }
 
+    /// How many devices there are.
+    pub fn devices(&self) -> u32 {
+        self.group_of_device.len() as u32
+    }
+
     /// The subscribers that expect a device's messages.
     pub fn receivers(&self, device: u32) -> &Receivers {
         const NOBODY: &Receivers = &Receivers::All(0);

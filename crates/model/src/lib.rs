@@ -5,6 +5,7 @@ pub mod counts;
 pub mod histogram;
 pub mod ids;
 pub mod metric;
+pub mod objective;
 pub mod record;
 pub mod time;
 pub mod verdict;

@@ -140,6 +140,25 @@ pub struct Provenance {
     pub placement: BTreeMap<String, String>,
 }
 
+/// What the analysis must know of the plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Devices.
+    pub devices: u32,
+    /// Subscribers.
+    pub subscribers: u32,
+    /// QoS of publishing.
+    pub qos: u8,
+    /// QoS that subscribers asked for.
+    pub subscribe_qos: u8,
+    /// Whether some subscriber has several filters, which lets a broker deliver a message once for each.
+    pub several_filters: bool,
+    /// Levels planned.
+    pub levels: u16,
+    /// What the user demands.
+    pub objectives: crate::objective::Objectives,
+}
+
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -195,6 +214,8 @@ pub struct RunRecord {
     pub name: String,
     /// The resolved scenario as YAML, secrets left out.
     pub scenario: String,
+    /// What the analysis must know of the plan.
+    pub terms: Terms,
     /// Where it comes from.
     pub provenance: Provenance,
     /// How it ended; `None` when it was killed or still goes on.

@@ -4,6 +4,7 @@
 use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Gamma, StandardNormal};
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};
+use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 
 /// A stream of random numbers that depends on nothing but its seed and its name.
 #[derive(Clone, Debug)]
@@ -88,9 +89,8 @@ fn truncated_normal_mean(cv: f64) -> f64 {
     if cv <= 0.0 {
         return 1.0;
     }
-    let edge = 1.0 / cv;
-    let density = (-0.5 * edge * edge).exp() / (2.0 * std::f64::consts::PI).sqrt();
-    1.0 + cv * density / crate::normal::cumulative(edge)
+    let normal = Normal::standard();
+    1.0 + cv * normal.pdf(1.0 / cv) / normal.cdf(1.0 / cv)
 }
 
 /// How content sizes vary, in bytes.

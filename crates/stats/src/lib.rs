@@ -1,5 +1,18 @@
 //! Statistics that no crate has, and the distributions that arrivals and sizes are drawn from. Pure: no I/O, no
 //! clock, every random number from a seed that the caller gives.
 
+pub mod batches;
+pub mod boxplot;
 pub mod distribution;
-pub mod normal;
+pub mod mean;
+pub mod quantile;
+pub mod trend;
+
+/// A two-sided 95 % confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// Lower end.
+    pub lo: f64,
+    /// Upper end.
+    pub hi: f64,
+}

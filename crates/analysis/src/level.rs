@@ -1,0 +1,395 @@
+//! One level: from its record to its summary.
+
+use crate::objective::{Standing, judge_all};
+use crate::summary::{DifferenceSummary, Generator, TimeSummary};
+use crate::validity;
+use plimsoll_model::record::{FirstLoss, LevelRecord, SampleRecord, Terms};
+use plimsoll_model::{Counts, Histogram, Metric, Nanos, Validity};
+use plimsoll_stats::boxplot::boxplot;
+use plimsoll_stats::trend::slope;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Below this share of what was due, an open level is in overload: its times grow with the length of the hold.
+const STEADY: f64 = 0.99;
+
+/// A level's result.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct LevelSummary {
+    /// The level's number within the run.
+    pub index: u16,
+    /// Operations per second asked for; null in the closed model.
+    pub offered: Option<f64>,
+    /// Operations kept in flight; null in the open model.
+    pub in_flight: Option<u32>,
+    /// Operations per second completed within the hold.
+    pub achieved: Option<f64>,
+    /// The verdict on the level.
+    pub verdict: LevelVerdict,
+    /// Why it is not met, most weighty first.
+    pub reasons: Vec<String>,
+    /// Whose limit the level met.
+    #[schemars(with = "String")]
+    pub validity: Validity,
+    /// Whether the level came to its planned end; what an unfinished one counts is what was stored.
+    pub finished: bool,
+    /// Length of the hold, in seconds.
+    pub hold: f64,
+    /// Messages due in the hold.
+    pub due: u64,
+    /// Messages handed to the kernel.
+    pub sent: u64,
+    /// Messages not sent when the drain ended.
+    pub unsent: u64,
+    /// Of the unsent, those that the generator never took up.
+    pub never_ready: u64,
+    /// Messages acknowledged; null at QoS 0.
+    pub acknowledged: Option<u64>,
+    /// Messages refused by the platform with a reason code.
+    pub refused: u64,
+    /// One per sent message and matching subscriber.
+    pub expected_deliveries: u64,
+    /// Expected deliveries that came before the drain ended.
+    pub delivered: u64,
+    /// Expected deliveries that came after it.
+    pub late: u64,
+    /// Expected deliveries replaced by newer ones as the delivery contract allows.
+    pub superseded: u64,
+    /// Expected deliveries that never came.
+    pub lost: u64,
+    /// Deliveries beyond the first of a message to a subscriber.
+    pub duplicated: u64,
+    /// Why duplicates are legal here; null where they are violations.
+    pub duplicates_legal: Option<String>,
+    /// First deliveries behind a newer message of the same device.
+    pub reordered: u64,
+    /// Deliveries without this run's marker.
+    pub foreign: u64,
+    /// Deliveries of this run flagged as retained.
+    pub retained: u64,
+    /// Connections lost.
+    pub disconnected: u64,
+    /// Connections made again.
+    pub reconnects: u64,
+    /// Where losses began.
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub first_loss: Option<FirstLoss>,
+    /// What befell the platform, for people.
+    pub incident: Option<String>,
+    /// Due to acknowledged.
+    pub publish_time: TimeSummary,
+    /// Sent to acknowledged.
+    pub publish_time_from_send: TimeSummary,
+    /// Due to received.
+    pub subscribe_time: TimeSummary,
+    /// Sent to received.
+    pub subscribe_time_from_send: TimeSummary,
+    /// Publish time minus subscribe time of the message's first delivery.
+    pub publish_minus_subscribe: DifferenceSummary,
+    /// First message of the hold sent to last one acknowledged (at QoS 0: sent), in seconds.
+    pub total_time: Option<f64>,
+    /// Content bytes of acknowledged messages divided by their publish time from send, in bytes per second.
+    pub goodput: Option<f64>,
+    /// Content bytes delivered per second of the hold.
+    pub delivered_bytes_per_second: Option<f64>,
+    /// Mean content size of a message.
+    pub marshalled_size: Option<f64>,
+    /// Mean size of a message as protocol packet.
+    pub publication_size: Option<f64>,
+    /// Payload bytes handed to the kernel on all connections in hold and drain.
+    pub bytes_sent: u64,
+    /// Payload bytes read on all connections in hold and drain.
+    pub bytes_received: u64,
+    /// Whether less than 99 % of what was due was achieved: times then have no mean.
+    pub overload: bool,
+    /// Growth of the number of operations due but not completed, per second.
+    pub backlog_slope: Option<f64>,
+    /// First SYN to CONNACK of clients that connected again.
+    pub connect_time: TimeSummary,
+    /// The load generator's own health.
+    pub generator: Generator,
+    /// Boxplot of the publish time, in seconds.
+    pub publish_boxplot: Option<BoxplotSummary>,
+    /// Boxplot of the subscribe time, in seconds.
+    pub subscribe_boxplot: Option<BoxplotSummary>,
+    /// Completed operations per second of each sample; null for a sample that was not taken.
+    pub achieved_samples: Vec<Option<f64>>,
+}
+
+/// A boxplot in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct BoxplotSummary {
+    /// Lower whisker, quartiles, upper whisker.
+    pub five: [f64; 5],
+    /// Observations beyond the whiskers.
+    pub outliers: u64,
+    /// The largest observation.
+    pub max: f64,
+}
+
+/// The verdict on a level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LevelVerdict {
+    /// Every objective is met.
+    Met,
+    /// An objective is missed.
+    Missed,
+    /// The measurement is too short to tell.
+    Undecided,
+    /// The generator, a receiver or the host was the limit.
+    Invalid,
+    /// The run ended within the level.
+    #[default]
+    Unfinished,
+}
+
+impl LevelVerdict {
+    /// The name in the summary.
+    pub fn name(self) -> &'static str {
+        match self {
+            LevelVerdict::Met => "met",
+            LevelVerdict::Missed => "missed",
+            LevelVerdict::Undecided => "undecided",
+            LevelVerdict::Invalid => "invalid",
+            LevelVerdict::Unfinished => "unfinished",
+        }
+    }
+}
+
+impl Default for LevelSummary {
+    fn default() -> LevelSummary {
+        let record = LevelRecord {
+            start: plimsoll_model::record::LevelStart {
+                index: 0,
+                offered: None,
+                in_flight: None,
+                hold_start: Nanos::ZERO,
+                hold: Nanos::ZERO,
+                samples: 0,
+            },
+            end: None,
+            warm_up: SampleRecord::default(),
+            samples: Vec::new(),
+            threads: Vec::new(),
+        };
+        summarize(&record, &Terms::default())
+    }
+}
+
+impl LevelSummary {
+    /// `1,000/s` or `50 in flight`.
+    pub fn label(&self) -> String {
+        match (self.offered, self.in_flight) {
+            (Some(rate), _) => format!("{}/s", trimmed(rate)),
+            (None, Some(count)) => format!("{count} in flight"),
+            (None, None) => format!("level {}", self.index),
+        }
+    }
+
+    /// Why the level is not met, in one line.
+    pub fn why(&self) -> String {
+        let reasons = if self.reasons.is_empty() { self.verdict.name().to_owned() } else { self.reasons.join("; ") };
+        match self.verdict {
+            LevelVerdict::Invalid => format!("{}: {reasons}", self.validity.name()),
+            _ => reasons,
+        }
+    }
+
+    /// Delivered / (due x receivers).
+    pub fn delivered_ratio(&self) -> Option<f64> {
+        if self.due == 0 {
+            return None;
+        }
+        // Unsent messages would have had as many receivers as the sent ones on average.
+        let owed = self.expected_deliveries as f64 * self.due as f64 / self.sent.max(1) as f64;
+        Some(if owed == 0.0 { 0.0 } else { self.delivered as f64 / owed })
+    }
+
+    /// Completed within the hold / due in it.
+    pub fn achieved_ratio(&self) -> Option<f64> {
+        (self.due > 0).then(|| self.achieved.unwrap_or(0.0) * self.hold / self.due as f64)
+    }
+}
+
+fn trimmed(rate: f64) -> String {
+    if rate.fract() == 0.0 { format!("{rate:.0}") } else { format!("{rate}") }
+}
+
+/// Summarises and judges a level.
+pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
+    let samples: Vec<&SampleRecord> = record.samples.iter().flatten().collect();
+    let counts = samples.iter().fold(Counts::default(), |mut sum, sample| {
+        sum += sample.counts;
+        sum
+    });
+    let hold = measured_hold(record);
+    let per_second = |count: u64| (hold > 0.0).then(|| count as f64 / hold);
+    let acknowledges = terms.qos > 0;
+    let overload = record.start.offered.is_some() && (counts.completed as f64) < STEADY * counts.due as f64;
+    let time = |metric| {
+        let histograms = of_samples(&samples, metric);
+        TimeSummary::of(&histograms.iter().collect::<Vec<_>>(), !overload)
+    };
+    let merged = |metric| {
+        let mut merged = Histogram::new();
+        of_samples(&samples, metric).iter().for_each(|histogram| merged.merge(histogram));
+        merged
+    };
+    let box_of = |metric| {
+        boxplot(&merged(metric)).map(|b| BoxplotSummary {
+            five: [b.lower_whisker, b.p25, b.p50, b.p75, b.upper_whisker].map(Nanos::as_secs_f64),
+            outliers: b.outliers,
+            max: b.max.as_secs_f64(),
+        })
+    };
+    let (generator, wait_per_turn) =
+        generator(record, &counts, time(Metric::Lateness), time(Metric::ReceiverLag));
+    let (validity, why_invalid) = validity::judge(&counts, &generator, wait_per_turn, terms);
+    let end = record.end.as_ref();
+    let mean_size = |bytes: u64| (counts.sent > 0).then(|| bytes as f64 / counts.sent as f64);
+    let publish_from_send = merged(Metric::PublishTimeFromSend);
+    let mut summary = LevelSummary {
+        index: record.start.index,
+        offered: record.start.offered,
+        in_flight: record.start.in_flight,
+        achieved: per_second(counts.completed),
+        verdict: LevelVerdict::Unfinished,
+        reasons: Vec::new(),
+        validity,
+        finished: end.is_some(),
+        hold,
+        due: counts.due,
+        sent: counts.sent,
+        unsent: counts.unsent,
+        never_ready: counts.never_ready,
+        acknowledged: acknowledges.then_some(counts.acknowledged),
+        refused: counts.refused,
+        expected_deliveries: counts.expected_deliveries,
+        delivered: counts.delivered,
+        late: counts.late,
+        superseded: counts.superseded,
+        lost: counts.lost(),
+        duplicated: counts.duplicated,
+        duplicates_legal: duplicates_legal(terms),
+        reordered: counts.reordered,
+        foreign: counts.foreign,
+        retained: counts.retained,
+        disconnected: counts.disconnected,
+        reconnects: counts.reconnects,
+        first_loss: end.and_then(|end| end.first_loss),
+        incident: end.and_then(|end| end.incident.clone()),
+        publish_time: time(Metric::PublishTime),
+        publish_time_from_send: time(Metric::PublishTimeFromSend),
+        subscribe_time: time(Metric::SubscribeTime),
+        subscribe_time_from_send: time(Metric::SubscribeTimeFromSend),
+        publish_minus_subscribe: DifferenceSummary::of(
+            &merged(Metric::AcknowledgedAfterDelivery),
+            &merged(Metric::DeliveredAfterAcknowledgement),
+        ),
+        total_time: end.and_then(|end| Some((end.last_done? - end.first_sent?).as_secs_f64())),
+        goodput: publish_from_send.mean().and_then(|mean| Some(mean_size(counts.content_bytes)? / (mean / 1e9))),
+        delivered_bytes_per_second: per_second(counts.delivered_bytes),
+        marshalled_size: mean_size(counts.content_bytes),
+        publication_size: mean_size(counts.publication_bytes),
+        bytes_sent: counts.bytes_sent,
+        bytes_received: counts.bytes_received,
+        overload,
+        backlog_slope: backlog_slope(record),
+        connect_time: time(Metric::ConnectTime),
+        generator,
+        publish_boxplot: box_of(Metric::PublishTime),
+        subscribe_boxplot: box_of(Metric::SubscribeTime),
+        achieved_samples: achieved_samples(record),
+    };
+    if summary.finished {
+        let (standing, reasons) = judge_all(&terms.objectives.level, &summary);
+        (summary.verdict, summary.reasons) = match (why_invalid, standing) {
+            (Some(why), _) => (LevelVerdict::Invalid, vec![why]),
+            (None, Standing::Met) => (LevelVerdict::Met, reasons),
+            (None, Standing::Missed(_)) => (LevelVerdict::Missed, reasons),
+            (None, Standing::Undecided(_)) => (LevelVerdict::Undecided, reasons),
+        };
+    } else {
+        summary.reasons = vec!["the run ended within this level".into()];
+    }
+    if summary.verdict != LevelVerdict::Met {
+        summary.reasons.extend(summary.incident.clone());
+    }
+    summary
+}
+
+/// The planned hold, or of an unfinished level what its samples cover.
+fn measured_hold(record: &LevelRecord) -> f64 {
+    let planned = record.start.hold.as_secs_f64();
+    let (taken, all) = (record.samples.iter().flatten().count(), record.start.samples.max(1));
+    planned * taken as f64 / f64::from(all)
+}
+
+fn of_samples(samples: &[&SampleRecord], metric: Metric) -> Vec<Histogram> {
+    samples.iter().map(|sample| sample.histograms.get(&metric).cloned().unwrap_or_default()).collect()
+}
+
+fn sample_seconds(record: &LevelRecord) -> f64 {
+    record.start.hold.as_secs_f64() / f64::from(record.start.samples.max(1))
+}
+
+fn achieved_samples(record: &LevelRecord) -> Vec<Option<f64>> {
+    let seconds = sample_seconds(record);
+    let rate = |sample: &SampleRecord| sample.counts.completed as f64 / seconds;
+    record.samples.iter().map(|sample| sample.as_ref().map(rate)).collect()
+}
+
+fn backlog_slope(record: &LevelRecord) -> Option<f64> {
+    let seconds = sample_seconds(record);
+    let mut backlog = 0.0;
+    let mut points = Vec::new();
+    for (position, sample) in record.samples.iter().enumerate() {
+        let counts = sample.as_ref()?.counts;
+        backlog += counts.due as f64 - counts.completed as f64;
+        points.push(((position + 1) as f64 * seconds, backlog));
+    }
+    slope(&points)
+}
+
+/// The generator's health, and the mean wait of its threads for a processor, in seconds.
+fn generator(
+    record: &LevelRecord,
+    counts: &Counts,
+    lateness: TimeSummary,
+    receiver_lag: TimeSummary,
+) -> (Generator, Option<f64>) {
+    let readings = &record.threads;
+    let wall: Nanos = readings.iter().map(|reading| reading.wall).sum();
+    let share = |part: Nanos| (wall > Nanos::ZERO).then(|| part.0 as f64 / wall.0 as f64);
+    let threads = readings.iter().map(|reading| reading.thread + 1).max().unwrap_or(0);
+    let of_thread = |thread: u16| {
+        let own = readings.iter().filter(move |reading| reading.thread == thread);
+        let wall: Nanos = own.clone().map(|reading| reading.wall).sum();
+        let cpu: Nanos = own.map(|reading| reading.cpu).sum();
+        (wall > Nanos::ZERO).then(|| cpu.0 as f64 / wall.0 as f64)
+    };
+    let run_delay: Nanos = readings.iter().map(|reading| reading.run_delay).sum();
+    let cpu: Nanos = readings.iter().map(|reading| reading.cpu).sum();
+    let turns: u64 = readings.iter().map(|reading| reading.timeslices).sum();
+    let generator = Generator {
+        lateness,
+        receiver_lag,
+        cpu: (0..threads).map(of_thread).collect(),
+        run_delay: share(run_delay),
+        steal: share(readings.iter().map(|reading| reading.steal).sum()),
+        cpu_per_million: (counts.sent > 0 && wall > Nanos::ZERO)
+            .then(|| cpu.as_secs_f64() / counts.sent as f64 * 1e6),
+    };
+    (generator, (turns > 0).then(|| run_delay.as_secs_f64() / turns as f64))
+}
+
+fn duplicates_legal(terms: &Terms) -> Option<String> {
+    if terms.several_filters {
+        Some("a broker may deliver once for each matching filter".into())
+    } else if terms.qos.min(terms.subscribe_qos) == 1 {
+        Some("QoS 1 delivers at least once".into())
+    } else {
+        None
+    }
+}

@@ -1,0 +1,106 @@
+//! The load line (rule 6) and the verdict.
+
+use crate::level::{LevelSummary, LevelVerdict};
+use crate::summary::LoadLine;
+use plimsoll_model::Verdict;
+
+/// The top of the unbroken run of met levels from the lowest.
+pub fn find(levels: &[LevelSummary]) -> Option<LoadLine> {
+    let rising = rising(levels);
+    let met = rising.iter().take_while(|level| level.verdict == LevelVerdict::Met).count();
+    let top = rising.get(met.checked_sub(1)?)?;
+    let next = rising.get(met);
+    Some(LoadLine {
+        rate: top.offered.or(top.achieved)?,
+        level: top.index,
+        at_least: next.is_none_or(|level| level.verdict != LevelVerdict::Missed),
+        limited_by: next.map(|level| level.why()),
+    })
+}
+
+/// The verdict on a run that came to its end, and why.
+pub fn judge(levels: &[LevelSummary], line: Option<&LoadLine>, demanded: Option<f64>) -> (Verdict, String) {
+    let Some(line) = line else {
+        let rising = rising(levels);
+        let Some(lowest) = rising.first() else {
+            return (Verdict::Failed, "no level was run".into());
+        };
+        let why = format!("the lowest level, {}: {}", lowest.label(), lowest.why());
+        let verdict =
+            if lowest.verdict == LevelVerdict::Missed { Verdict::Missed } else { Verdict::Invalid };
+        return (verdict, why);
+    };
+    let bears = if line.at_least { "bears at least" } else { "bears" };
+    let shown = format!("the platform {bears} {:.0}/s", line.rate);
+    match demanded {
+        Some(demanded) if line.rate < demanded && line.at_least && line.limited_by.is_some() => {
+            (Verdict::Invalid, format!("{shown}; whether it bears the {demanded:.0}/s asked for was not decided"))
+        }
+        Some(demanded) if line.rate < demanded => {
+            (Verdict::Missed, format!("{shown}, less than the {demanded:.0}/s asked for"))
+        }
+        _ => (Verdict::Met, shown),
+    }
+}
+
+/// By offered load, or by operations in flight.
+fn rising(levels: &[LevelSummary]) -> Vec<&LevelSummary> {
+    let key = |level: &LevelSummary| level.offered.or(level.in_flight.map(f64::from)).unwrap_or(0.0);
+    let mut rising: Vec<&LevelSummary> = levels.iter().collect();
+    rising.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    rising
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use LevelVerdict::{Invalid, Met, Missed, Undecided};
+
+    fn levels(verdicts: &[LevelVerdict]) -> Vec<LevelSummary> {
+        let level = |(index, verdict): (u16, &LevelVerdict)| LevelSummary {
+            index,
+            offered: Some(100.0 * f64::from(index + 1)),
+            verdict: *verdict,
+            reasons: vec!["because".into()],
+            ..LevelSummary::default()
+        };
+        (0..).zip(verdicts).map(level).collect()
+    }
+
+    fn line(verdicts: &[LevelVerdict]) -> Option<(f64, bool)> {
+        find(&levels(verdicts)).map(|line| (line.rate, line.at_least))
+    }
+
+    #[test]
+    fn ends_the_unbroken_run_from_the_lowest_level() {
+        assert_eq!(line(&[Met, Met, Missed, Met]), Some((200.0, false)));
+        assert_eq!(line(&[Met, Met]), Some((200.0, true)));
+        assert_eq!(line(&[Met, Invalid, Met]), Some((100.0, true)));
+        assert_eq!(line(&[Met, Undecided]), Some((100.0, true)));
+        assert_eq!(line(&[Missed, Met]), None);
+    }
+
+    #[test]
+    fn levels_in_any_order_give_the_same_line() {
+        let mut shuffled = levels(&[Met, Met, Missed]);
+        shuffled.swap(0, 2);
+        assert_eq!(find(&shuffled).map(|line| line.rate), Some(200.0));
+    }
+
+    #[test]
+    fn the_verdict_follows_the_lowest_level_and_the_demand() {
+        let verdict = |verdicts: &[LevelVerdict], demanded| {
+            let levels = levels(verdicts);
+            judge(&levels, find(&levels).as_ref(), demanded).0
+        };
+        assert_eq!(verdict(&[Met, Missed], None), Verdict::Met);
+        assert_eq!(verdict(&[Missed, Met], None), Verdict::Missed);
+        assert_eq!(verdict(&[Invalid], None), Verdict::Invalid);
+        assert_eq!(verdict(&[Undecided], None), Verdict::Invalid);
+        assert_eq!(verdict(&[Met, Missed], Some(150.0)), Verdict::Missed);
+        assert_eq!(verdict(&[Met, Invalid], Some(150.0)), Verdict::Invalid);
+        assert_eq!(verdict(&[Met, Met], Some(150.0)), Verdict::Met);
+        assert_eq!(verdict(&[Met, Met], Some(300.0)), Verdict::Missed);
+        assert_eq!(verdict(&[], None), Verdict::Failed);
+    }
+}

@@ -1,0 +1,135 @@
+//! Whether a level meets an objective: its interval must lie inside.
+
+use crate::level::LevelSummary;
+use crate::summary::TimeSummary;
+use plimsoll_model::Metric;
+use plimsoll_model::objective::{Objective, Subject};
+
+/// What a level is with respect to one objective, or to all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Inside the objective.
+    Met,
+    /// Outside it: the reason.
+    Missed(String),
+    /// The measurement is too short to tell: the reason.
+    Undecided(String),
+}
+
+/// Judges one objective.
+pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
+    match objective.subject {
+        Subject::Delivered => judge_count(objective, level.delivered_ratio()),
+        Subject::Achieved => judge_count(objective, level.achieved_ratio()),
+        Subject::Quantile(metric, q) => {
+            let (value, interval) = time(level, metric).map(|time| time.quantile(q)).unwrap_or_default();
+            judge_sampled(objective, value, interval)
+        }
+        Subject::Mean(metric) => {
+            let Some(time) = time(level, metric) else { return judge_sampled(objective, None, None) };
+            if level.overload {
+                return Standing::Missed(format!("{objective}: the level is in overload, a mean does not exist"));
+            }
+            judge_sampled(objective, time.mean, time.ci95)
+        }
+    }
+}
+
+/// All objectives together: one missed is missed, else one undecided is undecided.
+pub fn judge_all(objectives: &[Objective], level: &LevelSummary) -> (Standing, Vec<String>) {
+    let standings: Vec<Standing> = objectives.iter().map(|objective| judge(objective, level)).collect();
+    let reasons = standings.iter().filter_map(|standing| match standing {
+        Standing::Met => None,
+        Standing::Missed(reason) | Standing::Undecided(reason) => Some(reason.clone()),
+    });
+    let worst = standings
+        .iter()
+        .find(|standing| matches!(standing, Standing::Missed(_)))
+        .or_else(|| standings.iter().find(|standing| matches!(standing, Standing::Undecided(_))));
+    (worst.cloned().unwrap_or(Standing::Met), reasons.collect())
+}
+
+/// Counts are exact: they have no interval.
+fn judge_count(objective: &Objective, value: Option<f64>) -> Standing {
+    match value {
+        None => Standing::Undecided(format!("{objective}: nothing was due")),
+        Some(value) if objective.comparison.holds(value, objective.bound) => Standing::Met,
+        Some(value) => Standing::Missed(format!("{} (objective {objective})", shown(objective, value))),
+    }
+}
+
+fn judge_sampled(objective: &Objective, value: Option<f64>, interval: Option<[f64; 2]>) -> Standing {
+    let Some(value) = value else {
+        return Standing::Undecided(format!("{objective}: too few observations to tell"));
+    };
+    let holds = |value: f64| objective.comparison.holds(value, objective.bound);
+    let [lo, hi] = interval.unwrap_or([value, value]);
+    match (holds(lo), holds(hi)) {
+        (true, true) => Standing::Met,
+        (false, false) => Standing::Missed(format!("{} (objective {objective})", shown(objective, value))),
+        _ => {
+            let (lo, hi) = (objective.subject.show(lo), objective.subject.show(hi));
+            let value = shown(objective, value);
+            Standing::Undecided(format!("{value}, interval {lo} to {hi} spans the objective {objective}"))
+        }
+    }
+}
+
+fn shown(objective: &Objective, value: f64) -> String {
+    format!("{} {}", objective.subject.key(), objective.subject.show(value))
+}
+
+fn time(level: &LevelSummary, metric: Metric) -> Option<&TimeSummary> {
+    match metric {
+        Metric::PublishTime => Some(&level.publish_time),
+        Metric::PublishTimeFromSend => Some(&level.publish_time_from_send),
+        Metric::SubscribeTime => Some(&level.subscribe_time),
+        Metric::SubscribeTimeFromSend => Some(&level.subscribe_time_from_send),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::objective::Comparison;
+
+    fn p99_below_50_ms() -> Objective {
+        let subject = Subject::Quantile(Metric::PublishTime, 0.99);
+        Objective { subject, comparison: Comparison::Below, bound: 0.05 }
+    }
+
+    fn level(p99: Option<f64>, interval: [f64; 2]) -> LevelSummary {
+        let mut quantiles_ci95 = vec![None; 6];
+        quantiles_ci95[4] = Some(interval);
+        let publish_time = TimeSummary { p99, quantiles_ci95, ..TimeSummary::default() };
+        LevelSummary { publish_time, ..LevelSummary::default() }
+    }
+
+    #[test]
+    fn the_interval_must_lie_inside_the_objective() {
+        let judged = |p99, interval| judge(&p99_below_50_ms(), &level(p99, interval));
+        assert_eq!(judged(Some(0.04), [0.03, 0.045]), Standing::Met);
+        assert!(matches!(judged(Some(0.04), [0.03, 0.055]), Standing::Undecided(_)));
+        assert!(matches!(judged(Some(0.06), [0.055, 0.07]), Standing::Missed(_)));
+        assert!(matches!(judged(None, [0.0, 0.0]), Standing::Undecided(_)));
+    }
+
+    #[test]
+    fn a_count_is_exact() {
+        let objective =
+            Objective { subject: Subject::Delivered, comparison: Comparison::AtLeast, bound: 0.999 };
+        let level = |delivered| LevelSummary {
+            due: 1000,
+            sent: 1000,
+            expected_deliveries: 2000,
+            delivered,
+            ..LevelSummary::default()
+        };
+        assert_eq!(judge(&objective, &level(1998)), Standing::Met);
+        assert_eq!(
+            judge(&objective, &level(1997)),
+            Standing::Missed("delivered 99.85 % (objective delivered >= 99.9 %)".into())
+        );
+    }
+}

@@ -1,0 +1,258 @@
+//! The machine-readable result. Times are in seconds, sizes in bytes, rates per second; null where a thing does
+//! not exist. Its JSON Schema is `docs/schema/summary.schema.json`.
+
+use crate::level::LevelSummary;
+use plimsoll_model::record::RunRecord;
+use plimsoll_model::{Histogram, Nanos, Verdict};
+use plimsoll_stats::{mean, quantile};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The quantiles of every time, by name.
+pub const QUANTILES: [(&str, f64); 6] =
+    [("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
+
+/// A run's result.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Summary {
+    /// Version of this schema.
+    pub schema: u32,
+    /// The run's id in the run store.
+    pub run: String,
+    /// The scenario's name.
+    pub name: String,
+    /// The verdict.
+    #[schemars(with = "String")]
+    pub verdict: Verdict,
+    /// Why, for people.
+    pub reason: String,
+    /// The highest level of the unbroken run of met levels from the lowest; null where the lowest is not met.
+    pub load_line: Option<LoadLine>,
+    /// The objectives of each level, as text.
+    pub objectives: Vec<String>,
+    /// The levels, in the order of running.
+    pub levels: Vec<LevelSummary>,
+    /// The load generator over all levels.
+    pub generator: Generator,
+    /// First SYN to CONNACK of the clients during set-up.
+    pub connect_time: TimeSummary,
+    /// The platform's components, where their processes are known.
+    pub components: Vec<ComponentSummary>,
+    /// Where the run comes from: versions, seed, host, platform, placement.
+    pub provenance: serde_json::Value,
+}
+
+/// The load line.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LoadLine {
+    /// Operations per second: offered in the open model, achieved in the closed one.
+    pub rate: f64,
+    /// Index of the level.
+    pub level: u16,
+    /// Whether the platform may bear more: no level was missed, or the next one decides nothing.
+    pub at_least: bool,
+    /// Why the next level does not meet; null where there is none.
+    pub limited_by: Option<String>,
+}
+
+/// The load generator's own health.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Generator {
+    /// Ready minus due.
+    pub lateness: TimeSummary,
+    /// Read minus received by the kernel.
+    pub receiver_lag: TimeSummary,
+    /// Processor use of each load thread, 1 for a whole processor; null where it could not be read.
+    pub cpu: Vec<Option<f64>>,
+    /// Share of the time that load threads were runnable without a processor.
+    pub run_delay: Option<f64>,
+    /// Share of the time that the hypervisor took from the load threads' processors.
+    pub steal: Option<f64>,
+    /// Processor time of all load threads per million operations sent, in seconds.
+    pub cpu_per_million: Option<f64>,
+}
+
+impl Generator {
+    /// The levels' generators in one: lateness as given, the rest averaged.
+    pub(crate) fn over(levels: &[LevelSummary], lateness: TimeSummary) -> Generator {
+        let average = |values: Vec<f64>| {
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let threads = levels.iter().map(|level| level.generator.cpu.len()).max().unwrap_or(0);
+        let of_thread = |thread: usize| {
+            average(levels.iter().filter_map(|l| l.generator.cpu.get(thread).copied().flatten()).collect())
+        };
+        Generator {
+            lateness,
+            receiver_lag: TimeSummary::default(),
+            cpu: (0..threads).map(of_thread).collect(),
+            run_delay: average(levels.iter().filter_map(|level| level.generator.run_delay).collect()),
+            steal: average(levels.iter().filter_map(|level| level.generator.steal).collect()),
+            cpu_per_million: average(levels.iter().filter_map(|l| l.generator.cpu_per_million).collect()),
+        }
+    }
+}
+
+/// One time, summarised.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct TimeSummary {
+    /// Observations.
+    pub n: u64,
+    /// Samples with at least one observation.
+    pub samples: usize,
+    /// Mean over all observations; null in overload, where it depends on the length of the hold.
+    pub mean: Option<f64>,
+    /// 95 % confidence interval of the mean by Student's t.
+    pub ci95: Option<[f64; 2]>,
+    /// Quantiles; null with too few observations.
+    pub p25: Option<f64>,
+    /// Median.
+    pub p50: Option<f64>,
+    /// Third quartile.
+    pub p75: Option<f64>,
+    /// 90 % quantile.
+    pub p90: Option<f64>,
+    /// 99 % quantile.
+    pub p99: Option<f64>,
+    /// 99.9 % quantile.
+    pub p999: Option<f64>,
+    /// The largest observation.
+    pub max: Option<f64>,
+    /// 95 % confidence intervals of the quantiles by block bootstrap, in the order p25, p50, p75, p90, p99, p999.
+    pub quantiles_ci95: Vec<Option<[f64; 2]>>,
+    /// Consecutive samples put together so that neighbours are independent.
+    pub batch: usize,
+    /// Whether neighbours are correlated all the same: the intervals are then too narrow.
+    pub correlated: bool,
+}
+
+impl TimeSummary {
+    /// Summarises samples. A mean is told only where the level was steady.
+    pub fn of(samples: &[&Histogram], steady: bool) -> TimeSummary {
+        let mut merged = Histogram::new();
+        samples.iter().for_each(|sample| merged.merge(sample));
+        let Some(mean) = mean::mean(samples) else { return TimeSummary::default() };
+        let seconds = |nanos: f64| nanos / 1e9;
+        let told = QUANTILES.map(|(_, q)| quantile::quantile(&merged, q).map(Nanos::as_secs_f64));
+        let fractions = QUANTILES.map(|(_, q)| q);
+        let intervals = quantile::intervals(samples, mean.batching.size, &fractions, merged.count());
+        let quantiles_ci95 = intervals.into_iter().zip(told).map(|(interval, told)| {
+            told.and(interval).map(|interval| [seconds(interval.lo), seconds(interval.hi)])
+        });
+        let [p25, p50, p75, p90, p99, p999] = told;
+        TimeSummary {
+            n: merged.count(),
+            samples: samples.iter().filter(|sample| !sample.is_empty()).count(),
+            mean: steady.then_some(seconds(mean.value)),
+            ci95: mean.interval.filter(|_| steady).map(|i| [seconds(i.lo), seconds(i.hi)]),
+            p25,
+            p50,
+            p75,
+            p90,
+            p99,
+            p999,
+            max: merged.max().map(Nanos::as_secs_f64),
+            quantiles_ci95: quantiles_ci95.collect(),
+            batch: mean.batching.size,
+            correlated: mean.batching.correlated,
+        }
+    }
+
+    /// A quantile of [`QUANTILES`] and its interval.
+    pub fn quantile(&self, q: f64) -> (Option<f64>, Option<[f64; 2]>) {
+        let told = [self.p25, self.p50, self.p75, self.p90, self.p99, self.p999];
+        let position = QUANTILES.iter().position(|(_, known)| (known - q).abs() < 1e-9);
+        let interval = position.and_then(|p| self.quantiles_ci95.get(p).copied().flatten());
+        (position.and_then(|p| told.get(p).copied().flatten()), interval)
+    }
+}
+
+/// A signed difference of two times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct DifferenceSummary {
+    /// Observations.
+    pub n: u64,
+    /// Mean.
+    pub mean: Option<f64>,
+    /// First quartile.
+    pub p25: Option<f64>,
+    /// Median.
+    pub p50: Option<f64>,
+    /// Third quartile.
+    pub p75: Option<f64>,
+    /// Share of negative differences.
+    pub negative: Option<f64>,
+}
+
+impl DifferenceSummary {
+    /// From two histograms: the positive differences, and the magnitudes of the negative ones.
+    pub fn of(positive: &Histogram, negative: &Histogram) -> DifferenceSummary {
+        let (above, below) = (positive.count(), negative.count());
+        let n = above + below;
+        if n == 0 {
+            return DifferenceSummary::default();
+        }
+        let total = positive.mean().unwrap_or(0.0) * above as f64 - negative.mean().unwrap_or(0.0) * below as f64;
+        let quantile = |q: f64| {
+            if n < quantile::fewest_observations(q) {
+                return None;
+            }
+            let rank = q * n as f64 - below as f64;
+            let value = if rank <= 0.0 {
+                -(negative.quantile(-rank / below as f64)?.as_secs_f64())
+            } else {
+                positive.quantile(rank / above as f64)?.as_secs_f64()
+            };
+            Some(value)
+        };
+        DifferenceSummary {
+            n,
+            mean: Some(total / n as f64 / 1e9),
+            p25: quantile(0.25),
+            p50: quantile(0.5),
+            p75: quantile(0.75),
+            negative: Some(below as f64 / n as f64),
+        }
+    }
+}
+
+/// What a component of the platform used over the whole run.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ComponentSummary {
+    /// Its name in the platform profile.
+    pub name: String,
+    /// Mean processor use, 1 for a whole processor.
+    pub cpu_mean: f64,
+    /// Highest processor use of any reading.
+    pub cpu_max: f64,
+    /// Highest resident memory, in bytes.
+    pub rss_max: u64,
+    /// Most open file descriptors.
+    pub descriptors_max: u64,
+    /// Readings.
+    pub readings: usize,
+}
+
+impl ComponentSummary {
+    pub(crate) fn of(record: &RunRecord) -> Vec<ComponentSummary> {
+        let mut names: Vec<&String> = record.components.iter().map(|usage| &usage.component).collect();
+        names.sort();
+        names.dedup();
+        names.into_iter().map(|name| ComponentSummary::of_one(record, name)).collect()
+    }
+
+    fn of_one(record: &RunRecord, name: &str) -> ComponentSummary {
+        let readings: Vec<_> = record.components.iter().filter(|usage| usage.component == name).collect();
+        let share = |cpu: Nanos, window: Nanos| cpu.0 as f64 / window.0.max(1) as f64;
+        let cpu: Nanos = readings.iter().map(|usage| usage.cpu).sum();
+        let window: Nanos = readings.iter().map(|usage| usage.window).sum();
+        ComponentSummary {
+            name: name.to_owned(),
+            cpu_mean: share(cpu, window),
+            cpu_max: readings.iter().map(|usage| share(usage.cpu, usage.window)).fold(0.0, f64::max),
+            rss_max: readings.iter().map(|usage| usage.rss).max().unwrap_or(0),
+            descriptors_max: readings.iter().map(|usage| usage.descriptors).max().unwrap_or(0),
+            readings: readings.len(),
+        }
+    }
+}

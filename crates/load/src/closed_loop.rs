@@ -1,0 +1,153 @@
+//! The closed workload model: a fixed number of operations in flight, each followed by the next one after a think
+//! time. One in flight is the sequential case.
+
+use crate::arrivals::Share;
+use plimsoll_model::Nanos;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+/// The slots of one shard.
+pub struct ClosedLoop {
+    slots: Vec<Slot>,
+    /// When a slot begins its next operation or gives its present one up.
+    wake: BinaryHeap<Reverse<(Nanos, usize)>>,
+    in_flight: HashMap<(u32, u32), usize>,
+    think_time: Nanos,
+    timeout: Nanos,
+    devices: Vec<u32>,
+    next_device: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slot {
+    Thinking(Nanos),
+    Busy { operation: (u32, u32), until: Nanos },
+}
+
+/// An operation that a slot begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begin {
+    /// Which slot.
+    pub slot: usize,
+    /// Which device sends.
+    pub device: u32,
+    /// When it was due: at the end of the slot's think time.
+    pub due: Nanos,
+}
+
+impl ClosedLoop {
+    /// Divides `in_flight` slots over the shards; every slot begins at `start`. A shard without devices has none.
+    pub fn new(
+        in_flight: u32,
+        devices: u32,
+        share: Share,
+        (think_time, timeout): (Nanos, Nanos),
+        start: Nanos,
+    ) -> ClosedLoop {
+        let devices: Vec<u32> = (0..devices).filter(|&device| share.owns(device)).collect();
+        let slots = if devices.is_empty() { 0 } else { (0..in_flight).filter(|&slot| share.owns(slot)).count() };
+        ClosedLoop {
+            slots: vec![Slot::Thinking(start); slots],
+            wake: (0..slots).map(|slot| Reverse((start, slot))).collect(),
+            in_flight: HashMap::new(),
+            think_time,
+            timeout,
+            devices,
+            next_device: 0,
+        }
+    }
+
+    /// When something has to be done next.
+    pub fn next_wake(&self) -> Option<Nanos> {
+        self.wake.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// The next slot whose think time or patience is over; the caller sends for its device and says so by `begun`.
+    pub fn take_up(&mut self, now: Nanos) -> Option<Begin> {
+        while let Some(&Reverse((at, slot))) = self.wake.peek() {
+            if at > now {
+                return None;
+            }
+            self.wake.pop();
+            match self.slots.get(slot).copied() {
+                Some(Slot::Thinking(due)) if due == at => {
+                    let device = self.devices.get(self.next_device).copied()?;
+                    self.next_device = (self.next_device + 1) % self.devices.len();
+                    return Some(Begin { slot, device, due });
+                }
+                Some(Slot::Busy { operation, until }) if until == at => self.finished(operation, at),
+                // The operation ended before its time was up.
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The operation of a slot is on its way.
+    pub fn begun(&mut self, begin: Begin, sequence: u32) {
+        let operation = (begin.device, sequence);
+        let until = begin.due + self.timeout;
+        if let Some(slot) = self.slots.get_mut(begin.slot) {
+            *slot = Slot::Busy { operation, until };
+            self.in_flight.insert(operation, begin.slot);
+            self.wake.push(Reverse((until, begin.slot)));
+        }
+    }
+
+    /// An operation came to its end, good or bad; its slot thinks and goes on.
+    pub fn finished(&mut self, operation: (u32, u32), at: Nanos) {
+        let Some(slot) = self.in_flight.remove(&operation) else { return };
+        let next = at + self.think_time;
+        if let Some(state) = self.slots.get_mut(slot) {
+            *state = Slot::Thinking(next);
+            self.wake.push(Reverse((next, slot)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sequential(think: i64) -> ClosedLoop {
+        ClosedLoop::new(1, 2, Share::WHOLE, (Nanos(think), Nanos(1000)), Nanos(0))
+    }
+
+    #[test]
+    fn the_next_operation_begins_a_think_time_after_the_end_of_the_last() {
+        let mut slots = sequential(10);
+        let first = slots.take_up(Nanos(0)).unwrap();
+        slots.begun(first, 7);
+        assert_eq!(slots.take_up(Nanos(500)), None);
+        slots.finished((first.device, 7), Nanos(500));
+        assert_eq!(slots.next_wake(), Some(Nanos(510)));
+        let second = slots.take_up(Nanos(510)).unwrap();
+        assert_eq!((second.device, second.due), (1, Nanos(510)));
+    }
+
+    #[test]
+    fn an_operation_without_end_is_given_up() {
+        let mut slots = sequential(0);
+        let first = slots.take_up(Nanos(0)).unwrap();
+        slots.begun(first, 0);
+        let second = slots.take_up(Nanos(1000)).unwrap();
+        assert_eq!(second.due, Nanos(1000));
+        slots.begun(second, 0);
+        slots.finished((first.device, 0), Nanos(1100));
+        assert_eq!(slots.take_up(Nanos(1100)), None, "the end of an operation given up moves nobody");
+    }
+
+    #[test]
+    fn slots_are_divided_over_shards() {
+        let count = |index| {
+            let mut slots = ClosedLoop::new(5, 10, Share { index, of: 2 }, (Nanos(0), Nanos(9)), Nanos(0));
+            let mut begun = 0;
+            while let Some(begin) = slots.take_up(Nanos(0)) {
+                begun += 1;
+                slots.begun(begin, begun);
+            }
+            begun
+        };
+        assert_eq!((count(0), count(1)), (3, 2));
+    }
+}

@@ -1,0 +1,4 @@
+//! One driver a folder or file.
+
+pub mod mqtt;
+pub mod null;

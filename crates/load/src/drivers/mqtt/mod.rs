@@ -1,0 +1,192 @@
+//! The MQTT driver: sessions of [`session`] over non-blocking TCP [`connection`]s, one epoll a shard.
+
+mod connection;
+mod session;
+mod socket;
+
+use crate::arrivals::Share;
+use crate::clock::Clock;
+use crate::content::Contents;
+use crate::driver::{Client, Driver, Event, Traffic};
+use crate::topology::filters_of;
+use connection::Connection;
+use plimsoll_model::{Nanos, RunId};
+use plimsoll_scenario::plan::{MqttPlan, Plan};
+use plimsoll_stats::distribution::{Random, random};
+use rustix::event::{Timespec, epoll};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Bytes read from a socket at once.
+const READ_SIZE: usize = 256 * 1024;
+
+/// Clients of one shard that speak MQTT.
+pub struct MqttDriver {
+    share: Share,
+    devices: usize,
+    connections: Vec<Connection>,
+    io: Io,
+}
+
+/// What all connections of a shard use in turn.
+struct Io {
+    clock: Clock,
+    epoll: OwnedFd,
+    address: SocketAddr,
+    mqtt: MqttPlan,
+    run: RunId,
+    contents: Contents,
+    work: Nanos,
+    timers: BinaryHeap<Reverse<(Nanos, u32, Timer)>>,
+    /// Connections with something to send.
+    dirty: Vec<u32>,
+    scratch: Vec<u8>,
+    content: Vec<u8>,
+    topic_name: Vec<u8>,
+    jitter: Random,
+    traffic: Traffic,
+}
+
+/// What a connection wants to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    ConnectTimeout,
+    KeepAlive,
+    Reconnect,
+    WorkDone,
+}
+
+impl MqttDriver {
+    /// A driver for the clients of a share, none of them connected yet.
+    ///
+    /// # Errors
+    /// The kernel refuses an epoll instance.
+    pub fn new(
+        plan: &Arc<Plan>,
+        run: RunId,
+        address: SocketAddr,
+        share: Share,
+        clock: Clock,
+    ) -> std::io::Result<MqttDriver> {
+        let subscribe_qos = plan.subscribers.qos;
+        let devices: Vec<u32> = (0..plan.devices).filter(|&device| share.owns(device)).collect();
+        let subscribers = (0..plan.subscribers.count).filter(|&subscriber| share.owns(subscriber));
+        let mut connections: Vec<Connection> =
+            devices.iter().map(|&device| Connection::new(Client::Device(device), Vec::new(), subscribe_qos, &plan.mqtt)).collect();
+        connections.extend(subscribers.map(|subscriber| {
+            let filters = filters_of(plan, run, subscriber);
+            Connection::new(Client::Subscriber(subscriber), filters, subscribe_qos, &plan.mqtt)
+        }));
+        let io = Io {
+            clock,
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            address,
+            mqtt: plan.mqtt.clone(),
+            run,
+            contents: Contents::new(plan, run),
+            work: plan.subscribers.work,
+            timers: BinaryHeap::new(),
+            dirty: Vec::new(),
+            scratch: vec![0; READ_SIZE],
+            content: Vec::new(),
+            topic_name: Vec::new(),
+            jitter: random(plan.seed, &[u64::from(share.index), 0x6a69_7474_6572]),
+            traffic: Traffic::default(),
+        };
+        Ok(MqttDriver { share, devices: devices.len(), connections, io })
+    }
+
+    fn slot(&self, client: Client) -> usize {
+        match client {
+            Client::Device(device) => (device / self.share.of) as usize,
+            Client::Subscriber(subscriber) => self.devices + (subscriber / self.share.of) as usize,
+        }
+    }
+
+    fn fire_timers(&mut self, events: &mut Vec<Event>) {
+        let now = self.io.clock.now();
+        while let Some(&Reverse((at, slot, timer))) = self.io.timers.peek() {
+            if at > now {
+                return;
+            }
+            self.io.timers.pop();
+            if let Some(connection) = self.connections.get_mut(slot as usize) {
+                connection.timer(slot, timer, at, &mut self.io, events);
+            }
+        }
+    }
+
+    fn send_dirty(&mut self, events: &mut Vec<Event>) {
+        let mut dirty = std::mem::take(&mut self.io.dirty);
+        for slot in dirty.drain(..) {
+            if let Some(connection) = self.connections.get_mut(slot as usize) {
+                connection.send(slot, &mut self.io, events);
+            }
+        }
+        self.io.dirty = dirty;
+    }
+
+    fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        let next_timer = self.io.timers.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
+        let wait = (until.min(next_timer) - self.io.clock.now()).0.max(0);
+        let timeout = Timespec { tv_sec: wait / 1_000_000_000, tv_nsec: wait % 1_000_000_000 };
+        let empty = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
+        let mut ready = [empty; 256];
+        // The only error of a sound epoll instance is an interrupting signal, after which we look again anyway.
+        let count = epoll::wait(&self.io.epoll, &mut ready[..], Some(&timeout)).unwrap_or(0);
+        for event in &ready[..count] {
+            let data = event.data.u64();
+            let (slot, generation) = ((data >> 32) as u32, data as u32);
+            if let Some(connection) = self.connections.get_mut(slot as usize) {
+                connection.ready(slot, generation, event.flags, &mut self.io, events);
+            }
+        }
+    }
+}
+
+impl Driver for MqttDriver {
+    fn now(&self) -> Nanos {
+        self.io.clock.now()
+    }
+
+    fn connect(&mut self, client: Client) {
+        let slot = self.slot(client);
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.schedule_connect(slot as u32, &mut self.io);
+        }
+    }
+
+    fn submit(&mut self, device: u32, sequence: u32) {
+        let slot = self.slot(Client::Device(device));
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.submit(slot as u32, sequence, &mut self.io);
+        }
+    }
+
+    fn withdraw(&mut self, events: &mut Vec<Event>) {
+        let now = self.io.clock.now();
+        for connection in &mut self.connections {
+            connection.withdraw(now, events);
+        }
+    }
+
+    fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        self.send_dirty(events);
+        self.wait(until, events);
+        self.fire_timers(events);
+        self.send_dirty(events);
+    }
+
+    fn take_traffic(&mut self) -> Traffic {
+        std::mem::take(&mut self.io.traffic)
+    }
+
+    fn disconnect(&mut self) {
+        for connection in &mut self.connections {
+            connection.goodbye();
+        }
+    }
+}

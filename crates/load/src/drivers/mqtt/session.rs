@@ -1,0 +1,335 @@
+//! The client side of an MQTT session, without I/O: bytes in, bytes and meanings out. Sessions are clean: a lost
+//! connection ends them, and what was in flight is neither repeated nor asked for again.
+
+use crate::driver::Client;
+use plimsoll_codec::mqtt::{
+    AckKind, Connack, Connect, Disconnect, Packet, Properties, Property, PublishHeader, QoS, Suback, Version,
+    connack_text, encode_ack, encode_connect, encode_pingreq, encode_publish, encode_subscribe, reason_text,
+};
+use plimsoll_model::{Nanos, RunId};
+use plimsoll_scenario::plan::{MqttPlan, Secret};
+use std::collections::{HashSet, VecDeque};
+
+/// One client's session.
+pub struct Session {
+    version: Version,
+    client: Client,
+    filters: Vec<String>,
+    subscribe_qos: QoS,
+    qos: QoS,
+    retain: bool,
+    username: Option<String>,
+    password: Option<Secret>,
+    receive_maximum: Option<u16>,
+    asked_keep_alive: Nanos,
+    own_window: u16,
+    /// The window in force: the smaller of ours and the platform's receive maximum.
+    window: u16,
+    largest_packet: usize,
+    keep_alive: Nanos,
+    in_flight: VecDeque<InFlight>,
+    next_id: u16,
+    /// QoS 2 messages received whose PUBREL is still to come.
+    incoming: HashSet<u16>,
+}
+
+struct InFlight {
+    id: u16,
+    sequence: u32,
+    /// Whether PUBREC came and PUBREL went (QoS 2).
+    released: bool,
+}
+
+/// What the plan needs of a platform.
+pub struct Limits {
+    /// The largest content that will be sent.
+    pub content: u32,
+}
+
+/// What a packet meant.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Happened<'a> {
+    /// Nothing that matters outside the session.
+    Nothing,
+    /// Connected and, for a subscriber, subscribed.
+    Ready,
+    /// CONNACK came, SUBACK is awaited.
+    Subscribing,
+    /// A message was acknowledged in full.
+    Acknowledged(u32),
+    /// A message was refused, with the platform's reason.
+    Refused(u32, String),
+    /// A delivery.
+    Delivered {
+        /// The content.
+        payload: &'a [u8],
+        /// From the platform's memory of retained messages.
+        retained: bool,
+    },
+    /// PINGRESP.
+    Pong,
+}
+
+impl Session {
+    /// A session that was never connected. `filters` are what the client subscribes to.
+    pub fn new(client: Client, filters: Vec<String>, subscribe_qos: QoS, mqtt: &MqttPlan) -> Session {
+        Session {
+            version: mqtt.version,
+            client,
+            filters,
+            subscribe_qos,
+            qos: mqtt.qos,
+            retain: mqtt.retain,
+            username: mqtt.username.clone(),
+            password: mqtt.password.clone(),
+            receive_maximum: mqtt.receive_maximum,
+            asked_keep_alive: mqtt.keep_alive,
+            own_window: mqtt.in_flight,
+            window: mqtt.in_flight,
+            largest_packet: usize::MAX,
+            keep_alive: mqtt.keep_alive,
+            in_flight: VecDeque::new(),
+            next_id: 0,
+            incoming: HashSet::new(),
+        }
+    }
+
+    /// Writes CONNECT. The client id names run, role and number.
+    pub fn connect(&mut self, run: RunId, out: &mut Vec<u8>) -> Result<(), String> {
+        let client_id = match self.client {
+            Client::Device(device) => format!("plm-{run}-d{device}"),
+            Client::Subscriber(subscriber) => format!("plm-{run}-s{subscriber}"),
+        };
+        let properties: Vec<Property> = self.receive_maximum.map(Property::ReceiveMaximum).into_iter().collect();
+        let connect = Connect {
+            version: self.version,
+            client_id: &client_id,
+            clean_start: true,
+            keep_alive: (self.asked_keep_alive.as_secs_f64().ceil() as u64).min(u64::from(u16::MAX)) as u16,
+            username: self.username.as_deref(),
+            password: self.password.as_ref().map(|secret| secret.0.as_bytes()),
+            will: None,
+            properties: Properties::List(&properties),
+        };
+        encode_connect(&connect, out).map_err(|error| error.to_string())
+    }
+
+    /// Whether the window has room for another message.
+    pub fn may_publish(&self) -> bool {
+        self.qos == QoS::AtMostOnce || self.in_flight.len() < usize::from(self.window)
+    }
+
+    /// Writes a PUBLISH.
+    ///
+    /// # Errors
+    /// The platform said that it takes no packet of that size, or the packet cannot be written at all: the reason.
+    pub fn publish(&mut self, sequence: u32, topic: &[u8], payload: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        let packet_id = if self.qos == QoS::AtMostOnce { 0 } else { self.free_id() };
+        let header = PublishHeader { dup: false, qos: self.qos, retain: self.retain, topic, packet_id };
+        let begin = out.len();
+        encode_publish(self.version, &header, payload, out).map_err(|error| error.to_string())?;
+        let length = out.len() - begin;
+        if length > self.largest_packet {
+            out.truncate(begin);
+            let largest = self.largest_packet;
+            return Err(format!("a PUBLISH of {length} bytes exceeds the platform's maximum packet size {largest}"));
+        }
+        if packet_id != 0 {
+            self.in_flight.push_back(InFlight { id: packet_id, sequence, released: false });
+        }
+        Ok(())
+    }
+
+    /// Takes back a message that was encoded but never begun to be sent.
+    pub fn withdraw(&mut self, sequence: u32) {
+        self.in_flight.retain(|message| message.sequence != sequence);
+    }
+
+    /// Writes PINGREQ.
+    pub fn ping(&mut self, out: &mut Vec<u8>) {
+        encode_pingreq(out);
+    }
+
+    /// Writes DISCONNECT.
+    pub fn disconnect(&mut self, out: &mut Vec<u8>) {
+        // A DISCONNECT without properties always fits.
+        let goodbye = Packet::Disconnect(Disconnect { reason: 0, properties: Properties::default() });
+        let _ = goodbye.encode(self.version, out);
+    }
+
+    /// Longest silence before PINGREQ; zero for never.
+    pub fn keep_alive(&self) -> Nanos {
+        self.keep_alive
+    }
+
+    /// The messages in flight, given up because the connection is lost.
+    pub fn abandon(&mut self) -> impl Iterator<Item = u32> + '_ {
+        self.in_flight.drain(..).map(|message| message.sequence)
+    }
+
+    /// Back to the state before CONNECT.
+    pub fn reset(&mut self) {
+        self.in_flight.clear();
+        self.incoming.clear();
+        self.window = self.own_window;
+        self.keep_alive = self.asked_keep_alive;
+        self.largest_packet = usize::MAX;
+    }
+
+    /// Takes one whole packet and writes what the protocol wants answered.
+    ///
+    /// # Errors
+    /// A malformed or forbidden packet, a refusal to connect or to subscribe, a goodbye: the reason, after which
+    /// the connection is to be closed.
+    pub fn receive<'a>(
+        &mut self,
+        packet: &'a [u8],
+        limits: &Limits,
+        out: &mut Vec<u8>,
+    ) -> Result<Happened<'a>, String> {
+        let packet = Packet::decode(self.version, packet).map_err(|error| format!("malformed packet: {error}"))?;
+        match packet {
+            Packet::Connack(connack) => self.connack(&connack, limits, out),
+            Packet::Suback(suback) => self.suback(&suback),
+            Packet::Publish(publish) => {
+                let delivered = Happened::Delivered { payload: publish.payload, retained: publish.retain };
+                let id = publish.packet_id.unwrap_or_default();
+                match publish.qos {
+                    QoS::AtMostOnce => Ok(delivered),
+                    QoS::AtLeastOnce => {
+                        encode_ack(self.version, AckKind::Puback, id, out);
+                        Ok(delivered)
+                    }
+                    QoS::ExactlyOnce => {
+                        encode_ack(self.version, AckKind::Pubrec, id, out);
+                        // MQTT 5 section 4.3.3: until PUBREL the same id means the same message.
+                        Ok(if self.incoming.insert(id) { delivered } else { Happened::Nothing })
+                    }
+                }
+            }
+            Packet::Ack(ack) => Ok(self.ack(ack.kind, ack.packet_id, ack.reason, ack.properties.reason_string(), out)),
+            Packet::Pingresp => Ok(Happened::Pong),
+            Packet::Disconnect(goodbye) => {
+                let reason = self.reason(goodbye.reason, goodbye.properties.reason_string());
+                Err(format!("the platform said goodbye: {reason}"))
+            }
+            Packet::Connect(_) | Packet::Subscribe(_) | Packet::Unsubscribe(_) | Packet::Pingreq => {
+                Err("the platform sent a packet that only clients may send".into())
+            }
+            Packet::Unsuback(_) | Packet::Auth(_) => Err("the platform sent an answer to nothing we asked".into()),
+        }
+    }
+
+    fn connack(&mut self, connack: &Connack, limits: &Limits, out: &mut Vec<u8>) -> Result<Happened<'static>, String> {
+        if !connack.accepted() {
+            let told = connack.properties.reason_string().map(|text| format!(" ({text})")).unwrap_or_default();
+            let text = connack_text(self.version, connack.code);
+            return Err(format!("the platform refused the connection: code {} {text}{told}", connack.code));
+        }
+        let offered = &connack.properties;
+        if let Some(highest) = offered.maximum_qos().filter(|&highest| highest < self.qos.level()) {
+            return Err(format!("the platform takes QoS {highest} at most, the scenario publishes at {}", self.qos.level()));
+        }
+        if self.retain && offered.retain_available() == Some(false) {
+            return Err("the platform does not retain messages, the scenario asks for retain".into());
+        }
+        if let Some(largest) = offered.maximum_packet_size() {
+            self.largest_packet = largest as usize;
+            if limits.content > largest {
+                let content = limits.content;
+                return Err(format!(
+                    "the platform takes packets of {largest} bytes at most, the scenario's messages have up to {content}"
+                ));
+            }
+        }
+        self.window = self.own_window.min(offered.receive_maximum().unwrap_or(u16::MAX));
+        if let Some(seconds) = offered.server_keep_alive() {
+            self.keep_alive = Nanos::from_secs(i64::from(seconds));
+        }
+        if self.filters.is_empty() {
+            return Ok(Happened::Ready);
+        }
+        let filters: Vec<(&str, QoS)> =
+            self.filters.iter().map(|filter| (filter.as_str(), self.subscribe_qos)).collect();
+        encode_subscribe(self.version, 1, &filters, out).map_err(|error| error.to_string())?;
+        Ok(Happened::Subscribing)
+    }
+
+    fn suback(&mut self, suback: &Suback) -> Result<Happened<'static>, String> {
+        for (filter, &code) in self.filters.iter().zip(suback.codes) {
+            if code >= 0x80 {
+                let reason = self.reason(code, suback.properties.reason_string());
+                return Err(format!("the platform refused the subscription to {filter}: {reason}"));
+            }
+            if code < self.subscribe_qos.level() {
+                let asked = self.subscribe_qos.level();
+                return Err(format!("the platform granted QoS {code} for {filter}, the scenario asks for {asked}"));
+            }
+        }
+        Ok(Happened::Ready)
+    }
+
+    fn ack(
+        &mut self,
+        kind: AckKind,
+        id: u16,
+        reason: u8,
+        text: Option<&str>,
+        out: &mut Vec<u8>,
+    ) -> Happened<'static> {
+        if kind == AckKind::Pubrel {
+            self.incoming.remove(&id);
+            encode_ack(self.version, AckKind::Pubcomp, id, out);
+            return Happened::Nothing;
+        }
+        // Acknowledgements come in order from all but the strangest platforms, so the front is looked at first.
+        let Some(position) = self.in_flight.iter().position(|message| message.id == id) else {
+            return Happened::Nothing;
+        };
+        let refused = reason >= 0x80;
+        if kind == AckKind::Pubrec && !refused {
+            if let Some(message) = self.in_flight.get_mut(position) {
+                message.released = true;
+            }
+            encode_ack(self.version, AckKind::Pubrel, id, out);
+            return Happened::Nothing;
+        }
+        let ends = match (kind, self.qos) {
+            (AckKind::Puback, QoS::AtLeastOnce) | (AckKind::Pubrec, QoS::ExactlyOnce) => true,
+            (AckKind::Pubcomp, QoS::ExactlyOnce) => self.in_flight.get(position).is_some_and(|m| m.released),
+            _ => false,
+        };
+        if !ends {
+            return Happened::Nothing;
+        }
+        match self.in_flight.remove(position) {
+            Some(message) if refused => Happened::Refused(message.sequence, self.reason(reason, text)),
+            Some(message) => Happened::Acknowledged(message.sequence),
+            None => Happened::Nothing,
+        }
+    }
+
+    fn reason(&self, code: u8, text: Option<&str>) -> String {
+        let told = text.map(|text| format!(" ({text})")).unwrap_or_default();
+        format!("code 0x{code:02x} {}{told}", reason_text(self.version, code))
+    }
+
+    /// The next packet id that is not in flight; the window never lets all of them be taken. Ids in flight stand in
+    /// the order of their allocation, so only those at the front can be in the way.
+    fn free_id(&mut self) -> u16 {
+        let mut id = following(self.next_id);
+        for message in &self.in_flight {
+            if message.id != id {
+                break;
+            }
+            id = following(id);
+        }
+        self.next_id = id;
+        id
+    }
+}
+
+/// Packet ids run from 1 to 65,535 and begin anew (MQTT 5 section 2.2.1).
+fn following(id: u16) -> u16 {
+    id.checked_add(1).unwrap_or(1)
+}

@@ -1,0 +1,115 @@
+//! A non-blocking TCP socket that tells when the kernel received what it gives.
+
+use crate::clock::wall_nanos;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use plimsoll_model::Nanos;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sockopt as rustix_sockopt};
+use std::io::IoSliceMut;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Room for one time stamp and its header.
+const CONTROL_SIZE: usize = 128;
+
+/// A TCP socket registered with an epoll instance.
+pub struct Socket {
+    descriptor: OwnedFd,
+}
+
+/// What one reading gave.
+pub struct Reading {
+    /// Bytes; zero means that the peer closed its side.
+    pub length: usize,
+    /// How long the newest of them had been in the kernel.
+    pub lag: Option<Nanos>,
+}
+
+impl Socket {
+    /// Begins to connect; readiness to write tells the end.
+    pub fn connect(address: SocketAddr) -> Result<Socket, Errno> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let descriptor = net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+        rustix_sockopt::set_tcp_nodelay(&descriptor, true)?;
+        // Without time stamps the receiver lag is unknown, which the report says; it is no reason to fail.
+        let _ = setsockopt(&descriptor, sockopt::ReceiveTimestampns, &true);
+        match net::connect(&descriptor, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(Socket { descriptor }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks to be woken for reading and perhaps writing.
+    pub fn register(&self, epoll: &OwnedFd, data: u64, interest: Interest) -> Result<(), Errno> {
+        epoll::add(epoll, &self.descriptor, EventData::new_u64(data), interest.flags())
+    }
+
+    /// Changes what to be woken for.
+    pub fn modify(&self, epoll: &OwnedFd, data: u64, interest: Interest) -> Result<(), Errno> {
+        epoll::modify(epoll, &self.descriptor, EventData::new_u64(data), interest.flags())
+    }
+
+    /// The error that connecting ended with, if it did.
+    pub fn take_error(&self) -> Result<(), Errno> {
+        rustix_sockopt::socket_error(&self.descriptor)?
+    }
+
+    /// Hands bytes to the kernel; `Ok(0)` when it takes none at present.
+    pub fn write(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        match net::send(&self.descriptor, bytes, SendFlags::NOSIGNAL) {
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            other => other,
+        }
+    }
+
+    /// Reads what is there; `None` when there is nothing at present.
+    pub fn read(&self, into: &mut [u8]) -> Result<Option<Reading>, Errno> {
+        let mut control = [0u8; CONTROL_SIZE];
+        let mut slices = [IoSliceMut::new(into)];
+        let received =
+            recvmsg::<()>(self.descriptor.as_raw_fd(), &mut slices, Some(&mut control), MsgFlags::empty());
+        match received {
+            Ok(message) => {
+                let stamp = message.cmsgs().ok().and_then(|mut all| {
+                    all.find_map(|control| match control {
+                        ControlMessageOwned::ScmTimestampns(time) => {
+                            Some(time.tv_sec() * 1_000_000_000 + time.tv_nsec())
+                        }
+                        _ => None,
+                    })
+                });
+                // A stamp of zero means that the kernel had not begun to stamp when the bytes came.
+                let lag = stamp.filter(|&stamp| stamp > 0).map(|stamp| Nanos((wall_nanos() - stamp).max(0)));
+                Ok(Some(Reading { length: message.bytes, lag }))
+            }
+            Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => Ok(None),
+            Err(error) => Err(Errno::from_raw_os_error(error as i32)),
+        }
+    }
+}
+
+/// What a socket is to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest {
+    /// Bytes to read.
+    pub read: bool,
+    /// Room to write.
+    pub write: bool,
+}
+
+impl Interest {
+    fn flags(self) -> EventFlags {
+        let mut flags = EventFlags::RDHUP;
+        if self.read {
+            flags |= EventFlags::IN;
+        } else {
+            flags.remove(EventFlags::RDHUP);
+        }
+        if self.write {
+            flags |= EventFlags::OUT;
+        }
+        flags
+    }
+}

@@ -1,0 +1,326 @@
+//! All shards together: starts their threads, leads them through set-up and levels, gives what they measure.
+
+use crate::arrivals::Share;
+use crate::clock::Clock;
+use crate::driver::{Client, Driver};
+use crate::drivers::mqtt::MqttDriver;
+use crate::recorder::Timeline;
+use crate::shard::{Command, Reply, Shard, Wiring};
+use crate::topology::Topology;
+use plimsoll_model::record::{LevelEnd, LevelStart, SamplePart};
+use plimsoll_model::{Nanos, RunId};
+use plimsoll_scenario::plan::{LevelPlan, Plan};
+use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity, set_current_timer_slack};
+use std::net::SocketAddr;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Time between the order to begin a level and its beginning, so that every shard is ready for it.
+const LEAD: Nanos = Nanos::from_millis(30);
+/// A shard that is silent for so long has died.
+const SHARD_SILENCE: Duration = Duration::from_secs(10);
+
+/// The running engine.
+pub struct Engine {
+    plan: Arc<Plan>,
+    clock: Clock,
+    shards: Vec<ShardThread>,
+    replies: Receiver<Reply>,
+}
+
+struct ShardThread {
+    commands: Sender<Command>,
+    thread: Option<JoinHandle<()>>,
+    id: i32,
+    processor: Option<usize>,
+}
+
+/// Why the engine cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The operating system refused something that a load thread needs.
+    #[error("a load thread could not start: {0}")]
+    Start(#[from] std::io::Error),
+    /// A load thread ended by itself: a defect of Plimsoll.
+    #[error("a load thread ended unexpectedly; this is a defect of plimsoll")]
+    ShardDied,
+    /// Clients could not connect during set-up.
+    #[error("{ready} of {wanted} clients connected, then one could not: {reason}")]
+    Connect {
+        /// Clients that were ready by then.
+        ready: u64,
+        /// Clients wanted.
+        wanted: u64,
+        /// What went wrong for the first that failed.
+        reason: String,
+    },
+    /// The user stopped the run.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// What set-up and levels tell while they go on. Returning `false` asks to stop as soon as possible.
+pub trait Watch {
+    /// Part of a sample.
+    fn part(&mut self, part: SamplePart) -> bool;
+    /// So many clients are ready, of so many wanted.
+    fn connected(&mut self, ready: u64, wanted: u64) -> bool;
+    /// Called at least ten times a second while a level runs.
+    fn tick(&mut self, now: Nanos) -> bool;
+}
+
+impl Engine {
+    /// Starts one load thread for each entry of `processors`, bound to that processor where one is given.
+    ///
+    /// # Errors
+    /// [`EngineError::Start`].
+    pub fn start(
+        plan: &Arc<Plan>,
+        run: RunId,
+        address: SocketAddr,
+        processors: &[Option<usize>],
+        clock: Clock,
+    ) -> Result<Engine, EngineError> {
+        let topology = Arc::new(Topology::of(plan, run));
+        let of = processors.len().max(1) as u32;
+        let (replies_in, replies) = channel();
+        let (peers, inboxes): (Vec<_>, Vec<_>) = (0..of).map(|_| channel()).unzip();
+        let mut shards = Vec::new();
+        for ((index, inbox), &processor) in (0..).zip(inboxes).zip(processors) {
+            let share = Share { index, of };
+            let driver = MqttDriver::new(plan, run, address, share, clock)?;
+            let wiring = Wiring { replies: replies_in.clone(), peers: peers.clone(), inbox };
+            let shard = Shard::new(Arc::clone(plan), run, Arc::clone(&topology), share, driver, wiring);
+            shards.push(spawn(shard, index, processor)?);
+        }
+        Ok(Engine { plan: Arc::clone(plan), clock, shards, replies })
+    }
+
+    /// The load threads: kernel thread ids and the processors that they are bound to.
+    pub fn threads(&self) -> Vec<(i32, Option<usize>)> {
+        self.shards.iter().map(|shard| (shard.id, shard.processor)).collect()
+    }
+
+    /// Connects every subscriber, then every device, at the scenario's connect rate.
+    ///
+    /// # Errors
+    /// [`EngineError::Connect`] at the first client that fails.
+    pub fn connect(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
+        let subscribers: Vec<Client> = (0..self.plan.subscribers.count).map(Client::Subscriber).collect();
+        let devices: Vec<Client> = (0..self.plan.devices).map(Client::Device).collect();
+        let wanted = (subscribers.len() + devices.len()) as u64;
+        let mut ready = 0;
+        for clients in [subscribers, devices] {
+            self.connect_all(&clients, wanted, &mut ready, watch)?;
+        }
+        Ok(())
+    }
+
+    fn connect_all(
+        &mut self,
+        clients: &[Client],
+        wanted: u64,
+        ready: &mut u64,
+        watch: &mut dyn Watch,
+    ) -> Result<(), EngineError> {
+        let of = self.shards.len();
+        let gap = Nanos::from_secs_f64(of as f64 / self.plan.load.connect_rate);
+        let start = self.clock.now();
+        for (index, shard) in self.shards.iter().enumerate() {
+            let clients = clients.iter().skip(index).step_by(of).copied().collect();
+            // Shards take turns, so that the population connects evenly.
+            let start = start + Nanos(gap.0 * index as i64 / of as i64);
+            shard.tell(Command::Connect { clients, start, gap })?;
+        }
+        let mut shards_ready = 0;
+        while shards_ready < of {
+            match self.next(watch)? {
+                Some(Reply::AllReady) => shards_ready += 1,
+                Some(Reply::ClientReady) => {
+                    *ready += 1;
+                    if !watch.connected(*ready, wanted) {
+                        return Err(EngineError::Interrupted);
+                    }
+                }
+                Some(Reply::ConnectFailed(reason)) => {
+                    return Err(EngineError::Connect { ready: *ready, wanted, reason });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What the next level will be; give it to `run_level`.
+    pub fn plan_level(&self, index: u16) -> Option<(LevelStart, LevelPlan)> {
+        let load = &self.plan.load;
+        let level = *load.levels.get(usize::from(index))?;
+        let (offered, in_flight) = match level {
+            LevelPlan::Rate(rate) => (Some(rate), None),
+            LevelPlan::InFlight(count) => (None, Some(count)),
+        };
+        let hold_start = self.clock.now() + LEAD + load.warm_up;
+        let (hold, samples) = (load.hold, load.samples);
+        Some((LevelStart { index, offered, in_flight, hold_start, hold, samples }, level))
+    }
+
+    /// Runs a level through warm-up, hold and drain, and closes its ledger. When the watch asks to stop, the level
+    /// is closed at once with what it has.
+    ///
+    /// # Errors
+    /// [`EngineError::ShardDied`].
+    pub fn run_level(
+        &mut self,
+        start: &LevelStart,
+        level: LevelPlan,
+        watch: &mut dyn Watch,
+    ) -> Result<(LevelEnd, bool), EngineError> {
+        let timeline = Timeline {
+            level: start.index,
+            start: start.hold_start - self.plan.load.warm_up,
+            hold_start: start.hold_start,
+            hold_end: start.hold_start + start.hold,
+            samples: start.samples,
+        };
+        let drain_end = timeline.hold_end + self.plan.load.drain;
+        for shard in &self.shards {
+            shard.tell(Command::Run { timeline, level, drain_end })?;
+        }
+        let mut stopped = false;
+        let mut drained = 0;
+        while drained < self.shards.len() && !stopped {
+            match self.next(watch) {
+                Ok(Some(Reply::Drained)) => drained += 1,
+                Ok(_) => {}
+                Err(EngineError::Interrupted) => stopped = true,
+                Err(error) => return Err(error),
+            }
+        }
+        self.tell_all_and_await(&Command::PassOn, watch, |reply| matches!(reply, Reply::PassedOn))?;
+        let closed = self.tell_all_and_await(&Command::Close, watch, |reply| matches!(reply, Reply::Closed(_)))?;
+        let ends = closed.into_iter().filter_map(|reply| match reply {
+            Reply::Closed(end) => Some(end),
+            _ => None,
+        });
+        Ok((ends.reduce(merge_ends).unwrap_or_default(), stopped))
+    }
+
+    /// Disconnects every client and ends the threads.
+    pub fn stop(mut self, watch: &mut dyn Watch) {
+        // A shard that died has nothing left to say, and its thread has ended.
+        let _ = self.tell_all_and_await(&Command::Stop, watch, |reply| matches!(reply, Reply::Stopped));
+        for shard in &mut self.shards {
+            if let Some(thread) = shard.thread.take() {
+                let _ = thread.join();
+            }
+        }
+    }
+
+    fn tell_all_and_await(
+        &mut self,
+        command: &Command,
+        watch: &mut dyn Watch,
+        wanted: fn(&Reply) -> bool,
+    ) -> Result<Vec<Reply>, EngineError> {
+        for shard in &self.shards {
+            shard.tell(command.clone())?;
+        }
+        let mut answers = Vec::new();
+        while answers.len() < self.shards.len() {
+            match self.replies.recv_timeout(SHARD_SILENCE) {
+                Ok(Reply::Part(part)) => {
+                    // The level is being closed already; there is nothing to stop.
+                    let _ = watch.part(part);
+                }
+                Ok(reply) if wanted(&reply) => answers.push(reply),
+                Ok(_) => {}
+                Err(_) => return Err(EngineError::ShardDied),
+            }
+        }
+        Ok(answers)
+    }
+
+    /// The next reply that is not a part; `None` after a tenth of a second without one.
+    fn next(&mut self, watch: &mut dyn Watch) -> Result<Option<Reply>, EngineError> {
+        let reply = match self.replies.recv_timeout(Duration::from_millis(100)) {
+            Ok(Reply::Part(part)) => {
+                if !watch.part(part) {
+                    return Err(EngineError::Interrupted);
+                }
+                None
+            }
+            Ok(reply) => Some(reply),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return Err(EngineError::ShardDied),
+        };
+        if !watch.tick(self.clock.now()) {
+            return Err(EngineError::Interrupted);
+        }
+        let died = self.shards.iter().any(|shard| shard.thread.as_ref().is_some_and(JoinHandle::is_finished));
+        if died { Err(EngineError::ShardDied) } else { Ok(reply) }
+    }
+}
+
+impl ShardThread {
+    fn tell(&self, command: Command) -> Result<(), EngineError> {
+        self.commands.send(command).map_err(|_| EngineError::ShardDied)
+    }
+}
+
+fn spawn<D: Driver + Send + 'static>(
+    shard: Shard<D>,
+    index: u32,
+    processor: Option<usize>,
+) -> Result<ShardThread, EngineError> {
+    let (commands, orders) = channel();
+    let (id_in, id_out) = channel();
+    let thread = std::thread::Builder::new().name(format!("load-{index}")).spawn(move || {
+        prepare_thread(processor);
+        let _ = id_in.send(Pid::as_raw(Some(gettid())));
+        serve(shard, &orders);
+    })?;
+    let id = id_out.recv().map_err(|_| EngineError::ShardDied)?;
+    Ok(ShardThread { commands, thread: Some(thread), id, processor })
+}
+
+/// Binds the thread and asks for timers without slack; where the kernel refuses, lateness shows what it costs.
+fn prepare_thread(processor: Option<usize>) {
+    if let Some(processor) = processor {
+        let mut set = CpuSet::new();
+        set.set(processor);
+        let _ = sched_setaffinity(None, &set);
+    }
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+}
+
+fn serve<D: Driver>(mut shard: Shard<D>, orders: &Receiver<Command>) {
+    loop {
+        loop {
+            match orders.try_recv() {
+                Ok(Command::Stop) => return shard.apply(Command::Stop),
+                Ok(command) => shard.apply(command),
+                Err(std::sync::mpsc::TryRecvError::Empty) => break,
+                // The engine is gone without a goodbye: it panicked or was dropped on an error.
+                Err(std::sync::mpsc::TryRecvError::Disconnected) => return shard.apply(Command::Stop),
+            }
+        }
+        shard.step();
+    }
+}
+
+/// The ends of one level as several shards saw them.
+fn merge_ends(left: LevelEnd, right: LevelEnd) -> LevelEnd {
+    let earlier = |a: Option<Nanos>, b: Option<Nanos>| a.into_iter().chain(b).min();
+    let texts: Vec<String> = left.incident.into_iter().chain(right.incident).collect();
+    LevelEnd {
+        index: left.index,
+        at: left.at.max(right.at),
+        first_sent: earlier(left.first_sent, right.first_sent),
+        last_done: left.last_done.max(right.last_done),
+        first_loss: left.first_loss.into_iter().chain(right.first_loss).min_by_key(|loss| loss.due_in_hold),
+        incident: (!texts.is_empty()).then(|| texts.join("; ")),
+    }
+}

@@ -1,0 +1,379 @@
+//! What became of every message of this shard's devices: exact, for any number of subscribers, and with memory only
+//! for what is still outstanding or was lost.
+
+use crate::arrivals::Share;
+use crate::recorder::{Place, Recorder, Timeline};
+use crate::topology::Topology;
+use plimsoll_model::record::FirstLoss;
+use plimsoll_model::{Metric, Nanos};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+const NOT_YET: Nanos = Nanos(i64::MIN);
+
+/// Books events of the devices that this shard owns.
+pub struct Ledger {
+    topology: Arc<Topology>,
+    /// Whether the platform acknowledges (QoS 1 and 2).
+    acknowledges: bool,
+    /// The devices of this shard, in the order of their numbers.
+    devices: Vec<Device>,
+    share: Share,
+    /// Messages of closed levels that some subscriber still lacks.
+    missing: HashMap<(u32, u32), Message>,
+    outstanding: u64,
+    span: Span,
+}
+
+/// First sending and last end among the hold's messages.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    first_sent: Option<Nanos>,
+    last_done: Option<Nanos>,
+}
+
+struct Device {
+    /// Sequence of the front of `messages`.
+    base: u32,
+    messages: VecDeque<Message>,
+    /// For each receiver, one more than the highest sequence it has had from this device.
+    highest: Vec<u32>,
+    /// Sequence of the first message due in the current hold.
+    hold_begin: Option<u32>,
+}
+
+impl Device {
+    fn new(receivers: usize) -> Device {
+        Device { base: 0, messages: VecDeque::new(), highest: vec![0; receivers], hold_begin: None }
+    }
+}
+
+struct Message {
+    place: Place,
+    due: Nanos,
+    sent: Nanos,
+    done: Nanos,
+    first_received: Nanos,
+    settled: bool,
+    undelivered: Bits,
+    number_in_hold: u64,
+}
+
+/// A set of receivers, by position.
+enum Bits {
+    Few(u64),
+    Many(Box<[u64]>),
+}
+
+impl Bits {
+    fn full(length: usize) -> Bits {
+        if length <= 64 {
+            return Bits::Few(if length == 64 { u64::MAX } else { (1 << length) - 1 });
+        }
+        let mut words = vec![u64::MAX; length.div_ceil(64)].into_boxed_slice();
+        if let (Some(last), true) = (words.last_mut(), length % 64 != 0) {
+            *last = (1 << (length % 64)) - 1;
+        }
+        Bits::Many(words)
+    }
+
+    /// Takes a position out; whether it was in.
+    #[inline]
+    fn take(&mut self, position: usize) -> bool {
+        let word = match self {
+            Bits::Few(word) => Some(word),
+            Bits::Many(words) => words.get_mut(position / 64),
+        };
+        let mask = 1 << (position % 64);
+        word.is_some_and(|word| {
+            let was_in = *word & mask != 0;
+            *word &= !mask;
+            was_in
+        })
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        match self {
+            Bits::Few(word) => *word == 0,
+            Bits::Many(words) => words.iter().all(|&word| word == 0),
+        }
+    }
+}
+
+/// A delivery, on its way to the shard that owns the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The device that sent it.
+    pub device: u32,
+    /// The message.
+    pub sequence: u32,
+    /// Who received it.
+    pub subscriber: u32,
+    /// When.
+    pub at: Nanos,
+    /// Content bytes.
+    pub content: u32,
+}
+
+impl Ledger {
+    /// An empty ledger. `acknowledges` is false at QoS 0.
+    pub fn new(topology: Arc<Topology>, acknowledges: bool, share: Share) -> Ledger {
+        let owned = (0..topology.devices()).filter(|&device| share.owns(device));
+        let devices = owned.map(|device| Device::new(topology.receivers(device).len())).collect();
+        Ledger {
+            topology,
+            acknowledges,
+            devices,
+            share,
+            missing: HashMap::new(),
+            outstanding: 0,
+            span: Span::default(),
+        }
+    }
+
+    /// Messages taken up of which sending, acknowledgement or a delivery is still awaited.
+    pub fn outstanding(&self) -> u64 {
+        self.outstanding
+    }
+
+    /// Books a message that the engine took up; returns its sequence, `None` for a device of another shard.
+    pub fn ready(
+        &mut self,
+        recorder: &mut Recorder,
+        timeline: &Timeline,
+        device: u32,
+        due: Nanos,
+        at: Nanos,
+    ) -> Option<u32> {
+        let place = timeline.place(due);
+        recorder.counts(place).due += 1;
+        recorder.time(place, Metric::Lateness, at - due);
+        let state = self.devices.get_mut((device / self.share.of) as usize)?;
+        let receivers = state.highest.len();
+        let sequence = state.base.wrapping_add(state.messages.len() as u32);
+        let number_in_hold = match place.sample {
+            None => 0,
+            Some(_) => 1 + u64::from(sequence.wrapping_sub(*state.hold_begin.get_or_insert(sequence))),
+        };
+        state.messages.push_back(Message {
+            place,
+            due,
+            sent: NOT_YET,
+            done: NOT_YET,
+            first_received: NOT_YET,
+            settled: false,
+            undelivered: Bits::full(receivers),
+            number_in_hold,
+        });
+        self.outstanding += 1;
+        Some(sequence)
+    }
+
+    /// Books what was due but never taken up before the hold ended.
+    pub fn never_ready(&mut self, recorder: &mut Recorder, timeline: &Timeline, due: Nanos) {
+        let counts = recorder.counts(timeline.place(due));
+        counts.due += 1;
+        counts.never_ready += 1;
+        counts.unsent += 1;
+    }
+
+    /// Books the sending of a message.
+    pub fn sent(
+        &mut self,
+        recorder: &mut Recorder,
+        timeline: &Timeline,
+        (device, sequence): (u32, u32),
+        at: Nanos,
+        (content, packet): (u32, u32),
+    ) {
+        let acknowledges = self.acknowledges;
+        let receivers = self.topology.receivers(device).len() as u64;
+        let Some(message) = self.message(device, sequence) else { return };
+        message.sent = at;
+        message.settled = !acknowledges;
+        let place = message.place;
+        let counts = recorder.counts(place);
+        counts.sent += 1;
+        counts.expected_deliveries += receivers;
+        counts.content_bytes += u64::from(content);
+        counts.publication_bytes += u64::from(packet);
+        if place.sample.is_some() {
+            self.span.first_sent = Some(self.span.first_sent.map_or(at, |first| first.min(at)));
+        }
+        if !acknowledges {
+            self.completed(recorder, timeline, place, at);
+        }
+        self.retire(device);
+    }
+
+    /// Books an acknowledgement.
+    pub fn acknowledged(
+        &mut self,
+        recorder: &mut Recorder,
+        timeline: &Timeline,
+        (device, sequence): (u32, u32),
+        at: Nanos,
+    ) {
+        let Some(message) = self.message(device, sequence) else { return };
+        if message.settled || message.sent == NOT_YET {
+            return;
+        }
+        message.done = at;
+        message.settled = true;
+        let (place, due, sent, received) = (message.place, message.due, message.sent, message.first_received);
+        recorder.counts(place).acknowledged += 1;
+        recorder.time(place, Metric::PublishTime, at - due);
+        recorder.time(place, Metric::PublishTimeFromSend, at - sent);
+        if received != NOT_YET {
+            difference(recorder, place, at, received);
+        }
+        self.completed(recorder, timeline, place, at);
+        self.retire(device);
+    }
+
+    /// Books that no acknowledgement will come: refused (with a reason code) or lost with its connection.
+    pub fn given_up(&mut self, recorder: &mut Recorder, (device, sequence): (u32, u32), refused: bool) {
+        let Some(message) = self.message(device, sequence) else { return };
+        if message.settled {
+            return;
+        }
+        message.settled = true;
+        let place = message.place;
+        if refused {
+            recorder.counts(place).refused += 1;
+        }
+        self.retire(device);
+    }
+
+    /// Books a delivery.
+    pub fn received(&mut self, recorder: &mut Recorder, now: Place, receipt: Receipt) {
+        let Receipt { device, sequence, subscriber, at, content } = receipt;
+        let position = self.topology.receivers(device).position(subscriber);
+        let state = self.devices.get_mut((device / self.share.of) as usize);
+        let (Some(position), Some(state)) = (position, state) else {
+            recorder.counts(now).foreign += 1;
+            return;
+        };
+        let Some(highest) = state.highest.get_mut(position) else {
+            recorder.counts(now).foreign += 1;
+            return;
+        };
+        let index = sequence.wrapping_sub(state.base) as usize;
+        if sequence >= state.base && index >= state.messages.len() {
+            // Our marker, but a message that was never taken up: nobody of this run sent it.
+            recorder.counts(now).foreign += 1;
+            return;
+        }
+        let live = if sequence >= state.base { state.messages.get_mut(index) } else { None };
+        let closed = live.is_none();
+        let Some(message) = live.or_else(|| self.missing.get_mut(&(device, sequence))) else {
+            recorder.counts(now).duplicated += 1;
+            return;
+        };
+        let counts = recorder.counts(message.place);
+        if !message.undelivered.take(position) {
+            counts.duplicated += 1;
+            return;
+        }
+        if sequence < *highest {
+            counts.reordered += 1;
+        }
+        *highest = (*highest).max(sequence + 1);
+        if closed {
+            counts.late += 1;
+            if message.undelivered.is_empty() {
+                self.missing.remove(&(device, sequence));
+            }
+            return;
+        }
+        counts.delivered += 1;
+        counts.delivered_bytes += u64::from(content);
+        let place = message.place;
+        recorder.time(place, Metric::SubscribeTime, at - message.due);
+        if message.sent != NOT_YET {
+            recorder.time(place, Metric::SubscribeTimeFromSend, at - message.sent);
+        }
+        if message.first_received == NOT_YET {
+            message.first_received = at;
+            if message.done != NOT_YET {
+                difference(recorder, place, message.done, at);
+            }
+        }
+        self.retire(device);
+    }
+
+    /// Closes a level: what was not sent is unsent, what some subscriber lacks is remembered in case it comes late.
+    /// Returns first sending, last end and the first loss of the hold.
+    pub fn close(
+        &mut self,
+        recorder: &mut Recorder,
+        timeline: &Timeline,
+    ) -> (Option<Nanos>, Option<Nanos>, Option<FirstLoss>) {
+        let mut first_loss: Option<(Nanos, FirstLoss)> = None;
+        for (index, state) in (0..).zip(&mut self.devices) {
+            let device = self.share.index + index * self.share.of;
+            let base = state.base;
+            state.base = base.wrapping_add(state.messages.len() as u32);
+            state.hold_begin = None;
+            for (sequence, message) in (base..).zip(state.messages.drain(..)) {
+                if message.sent == NOT_YET {
+                    recorder.counts(message.place).unsent += 1;
+                    continue;
+                }
+                if message.undelivered.is_empty() {
+                    continue;
+                }
+                let loss = FirstLoss {
+                    device,
+                    sequence,
+                    message_number: message.number_in_hold,
+                    due_in_hold: message.due - timeline.hold_start,
+                };
+                if message.place.sample.is_some() && first_loss.is_none_or(|(due, _)| message.due < due) {
+                    first_loss = Some((message.due, loss));
+                }
+                self.missing.insert((device, sequence), message);
+            }
+        }
+        self.outstanding = 0;
+        let span = std::mem::take(&mut self.span);
+        (span.first_sent, span.last_done, first_loss.map(|(_, loss)| loss))
+    }
+
+    fn message(&mut self, device: u32, sequence: u32) -> Option<&mut Message> {
+        let state = self.devices.get_mut((device / self.share.of) as usize)?;
+        let index = sequence.checked_sub(state.base)?;
+        state.messages.get_mut(index as usize)
+    }
+
+    /// An operation came to its end: it counts towards the achieved load of the moment, whenever it was due.
+    fn completed(&mut self, recorder: &mut Recorder, timeline: &Timeline, place: Place, at: Nanos) {
+        if at < timeline.hold_end {
+            recorder.counts(timeline.place(at)).completed += 1;
+        }
+        if place.sample.is_some() {
+            self.span.last_done = self.span.last_done.max(Some(at));
+        }
+    }
+
+    /// Forgets what is finished at the front.
+    #[inline]
+    fn retire(&mut self, device: u32) {
+        let Some(state) = self.devices.get_mut((device / self.share.of) as usize) else { return };
+        while state.messages.front().is_some_and(|front| front.settled && front.undelivered.is_empty()) {
+            state.messages.pop_front();
+            state.base = state.base.wrapping_add(1);
+            self.outstanding -= 1;
+        }
+    }
+}
+
+/// Acknowledged minus first received, by its sign.
+fn difference(recorder: &mut Recorder, place: Place, done: Nanos, received: Nanos) {
+    if done >= received {
+        recorder.time(place, Metric::AcknowledgedAfterDelivery, done - received);
+    } else {
+        recorder.time(place, Metric::DeliveredAfterAcknowledgement, received - done);
+    }
+}

@@ -1,0 +1,137 @@
+//! Counts and histograms of one load thread, cut into samples.
+
+use plimsoll_model::record::{LevelIndex, SamplePart};
+use plimsoll_model::{Counts, Histogram, Metric, Nanos};
+
+/// Where in a level something belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The level.
+    pub level: LevelIndex,
+    /// The sample, `None` for the warm-up.
+    pub sample: Option<u16>,
+}
+
+/// The timeline of one level on the run's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeline {
+    /// The level.
+    pub level: LevelIndex,
+    /// When the warm-up begins.
+    pub start: Nanos,
+    /// When the hold begins.
+    pub hold_start: Nanos,
+    /// When the hold ends and the drain begins.
+    pub hold_end: Nanos,
+    /// Equal parts of the hold.
+    pub samples: u16,
+}
+
+impl Timeline {
+    /// Where a message due at that time belongs.
+    pub fn place(&self, due: Nanos) -> Place {
+        let sample = (due >= self.hold_start).then(|| self.sample_at(due));
+        Place { level: self.level, sample }
+    }
+
+    /// When a sample ends.
+    pub fn sample_end(&self, sample: u16) -> Nanos {
+        let hold = self.hold_end - self.hold_start;
+        let part = i128::from(hold.0) * (i128::from(sample) + 1) / i128::from(self.samples.max(1));
+        self.hold_start + Nanos(part as i64)
+    }
+
+    /// The sample of a time within the hold or, for what happens in the drain, the last one.
+    fn sample_at(&self, time: Nanos) -> u16 {
+        let hold = i128::from((self.hold_end - self.hold_start).0.max(1));
+        let since = i128::from((time - self.hold_start).0);
+        ((since * i128::from(self.samples) / hold) as u16).min(self.samples.saturating_sub(1))
+    }
+}
+
+/// Collects until it is flushed; what it gives is to be added up (see [`SamplePart`]).
+#[derive(Debug, Default)]
+pub struct Recorder {
+    cells: Vec<Cell>,
+}
+
+#[derive(Debug)]
+struct Cell {
+    place: Place,
+    counts: Counts,
+    histograms: [Option<Histogram>; Metric::ALL.len()],
+}
+
+impl Recorder {
+    /// The counts of a place, to add to.
+    #[inline]
+    pub fn counts(&mut self, place: Place) -> &mut Counts {
+        &mut self.cell(place).counts
+    }
+
+    /// Records a time.
+    #[inline]
+    pub fn time(&mut self, place: Place, metric: Metric, span: Nanos) {
+        self.cell(place).histograms[metric as usize].get_or_insert_with(Histogram::new).record(span);
+    }
+
+    /// Takes everything recorded since the last flush.
+    pub fn flush(&mut self) -> Vec<SamplePart> {
+        let parts = self.cells.drain(..).map(|cell| SamplePart {
+            level: cell.place.level,
+            sample: cell.place.sample,
+            counts: cell.counts,
+            histograms: Metric::ALL.into_iter().zip(cell.histograms).filter_map(|(m, h)| Some((m, h?))).collect(),
+        });
+        parts.filter(|part| !part.counts.is_zero() || !part.histograms.is_empty()).collect()
+    }
+
+    /// The few places of a flush interval are searched from the newest.
+    #[inline]
+    fn cell(&mut self, place: Place) -> &mut Cell {
+        let known = self.cells.iter().rposition(|cell| cell.place == place);
+        let position = known.unwrap_or_else(|| {
+            self.cells.push(Cell {
+                place,
+                counts: Counts::default(),
+                histograms: [const { None }; Metric::ALL.len()],
+            });
+            self.cells.len() - 1
+        });
+        &mut self.cells[position]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMELINE: Timeline = Timeline {
+        level: 2,
+        start: Nanos(0),
+        hold_start: Nanos(100),
+        hold_end: Nanos(200),
+        samples: 3,
+    };
+
+    #[test]
+    fn times_fall_into_warm_up_samples_and_drain() {
+        let sample = |time| TIMELINE.place(Nanos(time)).sample;
+        assert_eq!(
+            [50, 99, 100, 133, 134, 199, 200, 999].map(sample),
+            [None, None, Some(0), Some(0), Some(1), Some(2), Some(2), Some(2)]
+        );
+        assert_eq!(TIMELINE.sample_end(2), Nanos(200));
+    }
+
+    #[test]
+    fn parts_add_up_to_what_was_recorded() {
+        let mut recorder = Recorder::default();
+        let place = TIMELINE.place(Nanos(120));
+        recorder.counts(place).due += 2;
+        recorder.time(place, Metric::Lateness, Nanos(5));
+        let first = recorder.flush();
+        assert_eq!((first.len(), first[0].counts.due, first[0].histograms.len()), (1, 2, 1));
+        assert!(recorder.flush().is_empty());
+    }
+}

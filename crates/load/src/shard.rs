@@ -1,0 +1,490 @@
+//! One load thread: its devices, its subscribers, its driver, its ledger.
+
+use crate::arrivals::{Arrival, Arrivals, Process, Share};
+use crate::closed_loop::ClosedLoop;
+use crate::driver::{Client, Driver, Event};
+use crate::ledger::{Ledger, Receipt};
+use crate::recorder::{Place, Recorder, Timeline};
+use crate::topology::Topology;
+use plimsoll_model::record::{LevelEnd, SamplePart};
+use plimsoll_model::{Metric, Nanos, RunId};
+use plimsoll_scenario::plan::{LevelPlan, Model, Plan};
+use std::collections::{BTreeMap, VecDeque};
+use std::iter::Peekable;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+/// Operations taken up before the driver sends them: few, so that `ready` stays close to the moment of sending.
+const BATCH: usize = 32;
+/// Longest wait of a shard, so that commands and other shards' receipts are looked at in time.
+const PATIENCE: Nanos = Nanos::from_millis(20);
+/// Different incidents told to the user by name; further ones are counted together.
+const INCIDENTS: usize = 16;
+
+/// What the engine tells a shard.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Connect these clients, one every `gap`, beginning at `start`.
+    Connect {
+        /// Who, in order.
+        clients: Vec<Client>,
+        /// When the first begins.
+        start: Nanos,
+        /// From one beginning to the next.
+        gap: Nanos,
+    },
+    /// Run a level.
+    Run {
+        /// Its timeline.
+        timeline: Timeline,
+        /// Its load.
+        level: LevelPlan,
+        /// When waiting for stragglers ends.
+        drain_end: Nanos,
+    },
+    /// Pass on what belongs to other shards.
+    PassOn,
+    /// Close the level's ledger.
+    Close,
+    /// Say goodbye and end.
+    Stop,
+}
+
+/// What a shard answers.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// Another client is ready.
+    ClientReady,
+    /// Every client of the last `Connect` is ready.
+    AllReady,
+    /// A client could not connect during set-up.
+    ConnectFailed(String),
+    /// Part of a sample.
+    Part(SamplePart),
+    /// The level needs no more waiting: nothing is outstanding, or the drain is over.
+    Drained,
+    /// `PassOn` is done.
+    PassedOn,
+    /// The level is closed.
+    Closed(LevelEnd),
+    /// The shard has ended.
+    Stopped,
+}
+
+/// One load thread's state, generic over the protocol.
+pub struct Shard<D: Driver> {
+    plan: Arc<Plan>,
+    run: RunId,
+    share: Share,
+    driver: D,
+    ledger: Ledger,
+    recorder: Recorder,
+    replies: Sender<Reply>,
+    /// To every shard, this one included but never used.
+    peers: Vec<Sender<Vec<Receipt>>>,
+    inbox: Receiver<Vec<Receipt>>,
+    outbox: Vec<Vec<Receipt>>,
+    connecting: Connecting,
+    level: Option<Level>,
+    /// Where to book what belongs to no level: before the first, between two.
+    last_place: Place,
+    incidents: BTreeMap<String, u64>,
+    events: Vec<Event>,
+}
+
+#[derive(Default)]
+struct Connecting {
+    waiting: VecDeque<Client>,
+    next: Nanos,
+    gap: Nanos,
+    pending: usize,
+}
+
+struct Level {
+    timeline: Timeline,
+    source: Source,
+    drain_end: Nanos,
+    next_flush: u16,
+    drained: bool,
+}
+
+enum Source {
+    Open(Box<Peekable<Arrivals>>),
+    Closed(ClosedLoop),
+    Exhausted,
+}
+
+/// Channels between shards.
+pub struct Wiring {
+    /// To the engine.
+    pub replies: Sender<Reply>,
+    /// To every shard, in order.
+    pub peers: Vec<Sender<Vec<Receipt>>>,
+    /// From the other shards.
+    pub inbox: Receiver<Vec<Receipt>>,
+}
+
+impl<D: Driver> Shard<D> {
+    /// A shard without connections.
+    pub fn new(
+        plan: Arc<Plan>,
+        run: RunId,
+        topology: Arc<Topology>,
+        share: Share,
+        driver: D,
+        wiring: Wiring,
+    ) -> Shard<D> {
+        let acknowledges = plan.mqtt.qos != plimsoll_codec::mqtt::QoS::AtMostOnce;
+        Shard {
+            ledger: Ledger::new(topology, acknowledges, share),
+            plan,
+            run,
+            share,
+            driver,
+            recorder: Recorder::default(),
+            replies: wiring.replies,
+            outbox: vec![Vec::new(); wiring.peers.len()],
+            peers: wiring.peers,
+            inbox: wiring.inbox,
+            connecting: Connecting::default(),
+            level: None,
+            last_place: Place { level: 0, sample: None },
+            incidents: BTreeMap::new(),
+            events: Vec::new(),
+        }
+    }
+
+    /// The time on the run's clock.
+    pub fn now(&self) -> Nanos {
+        self.driver.now()
+    }
+
+    /// Obeys a command. `Stop` is answered by `Stopped`, after which the shard is of no more use.
+    pub fn apply(&mut self, command: Command) {
+        match command {
+            Command::Connect { clients, start, gap } => {
+                let pending = clients.len();
+                self.connecting = Connecting { waiting: clients.into(), next: start, gap, pending };
+                if pending == 0 {
+                    self.reply(Reply::AllReady);
+                }
+            }
+            Command::Run { timeline, level, drain_end } => {
+                self.last_place = Place { level: timeline.level, sample: None };
+                let source = self.source(&timeline, level);
+                self.level = Some(Level { timeline, source, drain_end, next_flush: 0, drained: false });
+            }
+            Command::PassOn => {
+                self.pass_on();
+                self.reply(Reply::PassedOn);
+            }
+            Command::Close => self.close(),
+            Command::Stop => {
+                self.driver.disconnect();
+                self.flush();
+                self.reply(Reply::Stopped);
+            }
+        }
+    }
+
+    /// One turn: takes up what is due, lets the driver send and wait, books what happened.
+    pub fn step(&mut self) {
+        let now = self.driver.now();
+        self.connect_due(now);
+        let more = self.take_up(now);
+        let until = if more { now } else { self.next_deadline(now) };
+        let mut events = std::mem::take(&mut self.events);
+        self.driver.poll(until, &mut events);
+        for event in events.drain(..) {
+            self.book(event);
+        }
+        self.events = events;
+        self.read_inbox();
+        self.pass_on();
+        self.after_turn();
+    }
+
+    fn source(&self, timeline: &Timeline, level: LevelPlan) -> Source {
+        match (level, &self.plan.load.model) {
+            (LevelPlan::Rate(rate), Model::Open { arrivals, per }) => {
+                let process = Process {
+                    gaps: *arrivals,
+                    per: *per,
+                    rate,
+                    devices: self.plan.devices,
+                    seed: self.plan.seed,
+                    level: timeline.level,
+                };
+                let end = timeline.hold_end - timeline.start;
+                Source::Open(Box::new(Arrivals::new(process, self.share, end).peekable()))
+            }
+            (LevelPlan::InFlight(in_flight), Model::Closed { think_time, timeout }) => {
+                let pace = (*think_time, *timeout);
+                Source::Closed(ClosedLoop::new(in_flight, self.plan.devices, self.share, pace, timeline.start))
+            }
+            // The plan never mixes the models.
+            _ => Source::Exhausted,
+        }
+    }
+
+    fn connect_due(&mut self, now: Nanos) {
+        let mut begun = 0;
+        while begun < BATCH && !self.connecting.waiting.is_empty() && self.connecting.next <= now {
+            if let Some(client) = self.connecting.waiting.pop_front() {
+                self.driver.connect(client);
+            }
+            self.connecting.next += self.connecting.gap;
+            begun += 1;
+        }
+    }
+
+    /// Takes up a batch of what is due; whether more is due already.
+    fn take_up(&mut self, now: Nanos) -> bool {
+        let Some(level) = &mut self.level else { return false };
+        let timeline = level.timeline;
+        if now >= timeline.hold_end {
+            if let Source::Open(arrivals) = &mut level.source {
+                for Arrival { due, .. } in arrivals {
+                    self.ledger.never_ready(&mut self.recorder, &timeline, timeline.start + due);
+                }
+            }
+            level.source = Source::Exhausted;
+            return false;
+        }
+        for _ in 0..BATCH {
+            match &mut level.source {
+                Source::Open(arrivals) => {
+                    let Some(arrival) = arrivals.next_if(|arrival| timeline.start + arrival.due <= now) else {
+                        return false;
+                    };
+                    let (device, due) = (arrival.device.0, timeline.start + arrival.due);
+                    let booked = self.ledger.ready(&mut self.recorder, &timeline, device, due, now);
+                    if let Some(sequence) = booked {
+                        self.driver.submit(device, sequence);
+                    }
+                }
+                Source::Closed(slots) => {
+                    let Some(begin) = slots.take_up(now) else { return false };
+                    let booked = self.ledger.ready(&mut self.recorder, &timeline, begin.device, begin.due, now);
+                    if let Some(sequence) = booked {
+                        slots.begun(begin, sequence);
+                        self.driver.submit(begin.device, sequence);
+                    }
+                }
+                Source::Exhausted => return false,
+            }
+        }
+        true
+    }
+
+    fn next_deadline(&mut self, now: Nanos) -> Nanos {
+        let mut deadline = now + PATIENCE;
+        if !self.connecting.waiting.is_empty() {
+            deadline = deadline.min(self.connecting.next);
+        }
+        if let Some(level) = &mut self.level {
+            let next = match &mut level.source {
+                Source::Open(arrivals) => arrivals.peek().map(|arrival| level.timeline.start + arrival.due),
+                Source::Closed(slots) => slots.next_wake(),
+                Source::Exhausted => None,
+            };
+            // Without an arrival in sight the end of the hold is what comes next.
+            if now < level.timeline.hold_end {
+                deadline = deadline.min(next.unwrap_or(Nanos::MAX)).min(level.timeline.hold_end);
+            }
+        }
+        deadline
+    }
+
+    fn book(&mut self, event: Event) {
+        let Some(timeline) = self.level.as_ref().map(|level| level.timeline) else {
+            return self.book_between_levels(event);
+        };
+        match event {
+            Event::Sent { device, sequence, at, content, packet } => {
+                let sizes = (content, packet);
+                self.ledger.sent(&mut self.recorder, &timeline, (device, sequence), at, sizes);
+                if self.plan.mqtt.qos == plimsoll_codec::mqtt::QoS::AtMostOnce {
+                    self.operation_ended((device, sequence), at);
+                }
+            }
+            Event::Acknowledged { device, sequence, at } => {
+                self.ledger.acknowledged(&mut self.recorder, &timeline, (device, sequence), at);
+                self.operation_ended((device, sequence), at);
+            }
+            Event::Refused { device, sequence, at, reason } => {
+                self.ledger.given_up(&mut self.recorder, (device, sequence), true);
+                self.incident(reason);
+                self.operation_ended((device, sequence), at);
+            }
+            Event::Abandoned { device, sequence, at } => {
+                self.ledger.given_up(&mut self.recorder, (device, sequence), false);
+                self.operation_ended((device, sequence), at);
+            }
+            other => self.book_anywhere(other, timeline.place(self.driver.now())),
+        }
+    }
+
+    /// Acknowledgements that come after their level was closed change nothing.
+    fn book_between_levels(&mut self, event: Event) {
+        match event {
+            Event::Sent { .. } | Event::Acknowledged { .. } | Event::Refused { .. } | Event::Abandoned { .. } => {}
+            other => self.book_anywhere(other, self.last_place),
+        }
+    }
+
+    fn book_anywhere(&mut self, event: Event, now: Place) {
+        match event {
+            Event::Received { subscriber, marker, at, lag, retained, content } => {
+                if let Some(lag) = lag {
+                    self.recorder.time(now, Metric::ReceiverLag, lag);
+                }
+                let ours = marker.filter(|marker| self.is_ours(marker.run) && marker.device < self.plan.devices);
+                match ours {
+                    None => self.recorder.counts(now).foreign += 1,
+                    Some(_) if retained => self.recorder.counts(now).retained += 1,
+                    Some(marker) => {
+                        let (device, sequence) = (marker.device, marker.sequence);
+                        self.deliver(Receipt { device, sequence, subscriber, at, content }, now);
+                    }
+                }
+            }
+            Event::Ready { again: false, took, .. } => {
+                self.recorder.time(now, Metric::ConnectTime, took);
+                self.connecting.pending = self.connecting.pending.saturating_sub(1);
+                self.reply(Reply::ClientReady);
+                if self.connecting.pending == 0 {
+                    self.reply(Reply::AllReady);
+                }
+            }
+            Event::Ready { again: true, took, .. } => {
+                self.recorder.time(now, Metric::ConnectTime, took);
+                self.recorder.counts(now).reconnects += 1;
+            }
+            Event::Disconnected { reason, .. } => {
+                self.recorder.counts(now).disconnected += 1;
+                self.incident(reason);
+            }
+            Event::ConnectFailed { reason, .. } if self.connecting.pending > 0 => {
+                self.reply(Reply::ConnectFailed(reason));
+            }
+            Event::ConnectFailed { reason, .. } => self.incident(reason),
+            Event::Sent { .. } | Event::Acknowledged { .. } | Event::Refused { .. } | Event::Abandoned { .. } => {}
+        }
+    }
+
+    /// An integer marker carries the low bits of the tag only.
+    fn is_ours(&self, tag: u16) -> bool {
+        tag == crate::content::run_tag(&self.plan.message, self.run)
+    }
+
+    fn deliver(&mut self, receipt: Receipt, now: Place) {
+        if self.share.owns(receipt.device) {
+            self.ledger.received(&mut self.recorder, now, receipt);
+        } else if let Some(outbox) = self.outbox.get_mut((receipt.device % self.share.of) as usize) {
+            outbox.push(receipt);
+        }
+    }
+
+    fn operation_ended(&mut self, operation: (u32, u32), at: Nanos) {
+        if let Some(Level { source: Source::Closed(slots), .. }) = &mut self.level {
+            slots.finished(operation, at);
+        }
+    }
+
+    fn incident(&mut self, reason: String) {
+        let known = self.incidents.len() < INCIDENTS || self.incidents.contains_key(&reason);
+        *self.incidents.entry(if known { reason } else { "other reasons".into() }).or_default() += 1;
+    }
+
+    fn read_inbox(&mut self) {
+        while let Ok(receipts) = self.inbox.try_recv() {
+            let now = self.here();
+            for receipt in receipts {
+                self.ledger.received(&mut self.recorder, now, receipt);
+            }
+        }
+    }
+
+    fn pass_on(&mut self) {
+        for (outbox, peer) in self.outbox.iter_mut().zip(&self.peers) {
+            if !outbox.is_empty() {
+                // A shard that has ended has no use for receipts.
+                let _ = peer.send(std::mem::take(outbox));
+            }
+        }
+    }
+
+    fn here(&self) -> Place {
+        match &self.level {
+            Some(level) => level.timeline.place(self.driver.now()),
+            None => self.last_place,
+        }
+    }
+
+    /// Flushes at sample ends and tells when nothing is left to wait for.
+    fn after_turn(&mut self) {
+        let now = self.driver.now();
+        let Some(level) = &mut self.level else { return };
+        let mut flush = false;
+        while level.next_flush < level.timeline.samples && now >= level.timeline.sample_end(level.next_flush) {
+            level.next_flush += 1;
+            flush = true;
+        }
+        let exhausted = matches!(level.source, Source::Exhausted);
+        let waited = now >= level.drain_end || self.ledger.outstanding() == 0;
+        let drained = !level.drained && exhausted && waited;
+        level.drained |= drained;
+        if flush {
+            self.flush();
+        }
+        if drained {
+            self.reply(Reply::Drained);
+        }
+    }
+
+    fn flush(&mut self) {
+        let here = self.here();
+        let traffic = self.driver.take_traffic();
+        let counts = self.recorder.counts(here);
+        counts.bytes_sent += traffic.sent;
+        counts.bytes_received += traffic.received;
+        for part in self.recorder.flush() {
+            self.reply(Reply::Part(part));
+        }
+    }
+
+    fn close(&mut self) {
+        self.read_inbox();
+        let mut begun = std::mem::take(&mut self.events);
+        self.driver.withdraw(&mut begun);
+        for event in begun.drain(..) {
+            self.book(event);
+        }
+        self.events = begun;
+        let Some(level) = &self.level else { return };
+        let timeline = level.timeline;
+        let (first_sent, last_done, first_loss) = self.ledger.close(&mut self.recorder, &timeline);
+        self.flush();
+        self.last_place = timeline.place(timeline.hold_end);
+        self.level = None;
+        let incidents = std::mem::take(&mut self.incidents);
+        let told: Vec<String> = incidents
+            .into_iter()
+            .map(|(reason, times)| if times == 1 { reason } else { format!("{times} x {reason}") })
+            .collect();
+        self.reply(Reply::Closed(LevelEnd {
+            index: timeline.level,
+            at: self.driver.now(),
+            first_sent,
+            last_done,
+            first_loss,
+            incident: (!told.is_empty()).then(|| told.join("; ")),
+        }));
+    }
+
+    fn reply(&self, reply: Reply) {
+        // Without an engine to listen, the thread is about to end.
+        let _ = self.replies.send(reply);
+    }
+}

@@ -1,0 +1,150 @@
+//! What the user demands of a level and of the load line.
+
+use crate::Metric;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What the user demands of every level, and of the load line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Objectives {
+    /// Objectives that a level must meet, defaults included.
+    pub level: Vec<Objective>,
+    /// Lowest acceptable load line, in operations per second.
+    pub load_line: Option<f64>,
+}
+
+impl Objectives {
+    /// The smallest time that any objective bounds from above, in seconds.
+    pub fn tightest_latency(&self) -> Option<f64> {
+        let upper = |objective: &&Objective| {
+            matches!(objective.comparison, Comparison::Below | Comparison::AtMost)
+                && matches!(objective.subject, Subject::Quantile(..) | Subject::Mean(_))
+        };
+        self.level.iter().filter(upper).map(|objective| objective.bound).min_by(f64::total_cmp)
+    }
+}
+
+/// One demand on a level.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Objective {
+    /// What is looked at.
+    pub subject: Subject,
+    /// Which side of the bound is good.
+    pub comparison: Comparison,
+    /// The bound: seconds for times, a fraction of 1 for ratios.
+    pub bound: f64,
+}
+
+/// What an objective looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// Delivered / (due x receivers).
+    Delivered,
+    /// Operations completed within the hold / operations due in it.
+    Achieved,
+    /// A quantile of a time: the metric and the quantile as a fraction of 1.
+    Quantile(Metric, f64),
+    /// The mean of a time.
+    Mean(Metric),
+}
+
+/// The good side of a bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Comparison {
+    /// `<`
+    Below,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Above,
+    /// `>=`
+    AtLeast,
+}
+
+impl Comparison {
+    /// Whether a value is on the good side.
+    pub fn holds(self, value: f64, bound: f64) -> bool {
+        match self {
+            Comparison::Below => value < bound,
+            Comparison::AtMost => value <= bound,
+            Comparison::Above => value > bound,
+            Comparison::AtLeast => value >= bound,
+        }
+    }
+
+    /// As it is written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Comparison::Below => "<",
+            Comparison::AtMost => "<=",
+            Comparison::Above => ">",
+            Comparison::AtLeast => ">=",
+        }
+    }
+}
+
+impl Subject {
+    /// The key in a scenario's `objectives`.
+    pub fn key(self) -> String {
+        let time = |metric: Metric| match metric {
+            Metric::PublishTime => "publish",
+            Metric::PublishTimeFromSend => "publish_from_send",
+            Metric::SubscribeTime => "subscribe",
+            Metric::SubscribeTimeFromSend => "subscribe_from_send",
+            other => other.name(),
+        };
+        match self {
+            Subject::Delivered => "delivered".into(),
+            Subject::Achieved => "achieved".into(),
+            Subject::Quantile(metric, q) => format!("{}_p{}", time(metric), quantile_digits(q)),
+            Subject::Mean(metric) => format!("{}_mean", time(metric)),
+        }
+    }
+
+    /// A value of this subject for people.
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Subject::Delivered | Subject::Achieved => percent(value),
+            Subject::Quantile(..) | Subject::Mean(_) => crate::Nanos::from_secs_f64(value).to_string(),
+        }
+    }
+}
+
+/// 0.5 as `50`, 0.99 as `99`, 0.999 as `999`.
+fn quantile_digits(q: f64) -> String {
+    let digits = format!("{q}").replacen("0.", "", 1);
+    if digits.len() == 1 { digits + "0" } else { digits }
+}
+
+/// A share in percent, never rounded up to all of it: 99.998 % is not 100 %.
+fn percent(share: f64) -> String {
+    // The small addition keeps 0.999 from being shown as 99.89 %.
+    let floored = (share * 1e4 + 1e-6).floor() / 100.0;
+    format!("{floored} %")
+}
+
+/// As in a scenario: `publish_p99 < 50.0 ms`.
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.subject.key(), self.comparison.symbol(), self.subject.show(self.bound))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_as_it_is_written_in_a_scenario() {
+        let p999 = Subject::Quantile(Metric::PublishTime, 0.999);
+        let objective = Objective { subject: p999, comparison: Comparison::Below, bound: 0.05 };
+        assert_eq!(objective.to_string(), "publish_p999 < 50.0 ms");
+        let p50 = Subject::Quantile(Metric::SubscribeTimeFromSend, 0.5);
+        assert_eq!(p50.key(), "subscribe_from_send_p50");
+        let delivered = Objective { subject: Subject::Delivered, comparison: Comparison::AtLeast, bound: 0.999 };
+        assert_eq!(delivered.to_string(), "delivered >= 99.9 %");
+        assert_eq!(Subject::Delivered.show(0.999_999), "99.99 %");
+    }
+}
