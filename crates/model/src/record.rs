@@ -111,7 +111,9 @@ pub struct ComponentUsage {
 pub enum Measurement {
     /// A level begins.
     LevelStarted(LevelStart),
-    /// Part of a sample.
+    /// Part of what was seen before the first level: connect times.
+    SetUp(SamplePart),
+    /// Part of a sample or of a warm-up.
     Sample(SamplePart),
     /// What the host gave a load thread.
     Thread(ThreadUsage),

@@ -1,1 +1,68 @@
-//! Placeholder.
+//! The run store: one SQLite file that keeps every run. Rows are only ever appended, in one transaction for each
+//! sample end, with a write-ahead log: a killed process or a full disk loses the current sample at most.
+//!
+//! `docs/run-store.md` describes the tables for people who read them with other tools.
+
+mod reader;
+mod schema;
+mod writer;
+
+pub use reader::{RunListing, RunReader};
+pub use writer::{NewRun, RunWriter};
+
+use std::path::PathBuf;
+
+/// What can go wrong with the run store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file cannot be opened or made.
+    #[error("cannot open the run store {path}: {cause}; name another place with --store FILE")]
+    Open {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        cause: rusqlite::Error,
+    },
+    /// The file was written by a later version of Plimsoll.
+    #[error("the run store {path} has format {found}, this plimsoll knows up to {known}: use a newer plimsoll")]
+    Newer {
+        /// Where.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// A row could not be written.
+    #[error("cannot write to the run store {path}: {cause}; free some space or name another place with --store FILE")]
+    Write {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        cause: rusqlite::Error,
+    },
+    /// A row could not be read.
+    #[error("cannot read the run store {path}: {cause}")]
+    Read {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        cause: rusqlite::Error,
+    },
+    /// A row makes no sense: the file is damaged.
+    #[error("the run store {path} is damaged: {what}")]
+    Damaged {
+        /// Where.
+        path: PathBuf,
+        /// What was found.
+        what: String,
+    },
+    /// No such run.
+    #[error("no run {id} in {path}; `plimsoll runs` lists what is there")]
+    NoRun {
+        /// What was asked for.
+        id: String,
+        /// Where.
+        path: PathBuf,
+    },
+}

@@ -1,0 +1,200 @@
+//! Reading runs, finished, interrupted or killed.
+
+use crate::{StoreError, schema};
+use plimsoll_model::record::{
+    ComponentUsage, LevelEnd, LevelRecord, LevelStart, Provenance, RunEnd, RunRecord, SampleRecord, Terms,
+    ThreadUsage,
+};
+use plimsoll_model::{Counts, Histogram, Metric};
+use rusqlite::{Connection, Row, params};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A run in a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunListing {
+    /// Its id.
+    pub id: String,
+    /// The scenario's name.
+    pub name: String,
+    /// Wall-clock begin, RFC 3339.
+    pub started: String,
+    /// How it ended; `None` when it was killed or still goes on.
+    pub end: Option<RunEnd>,
+    /// Levels begun.
+    pub levels: u32,
+}
+
+/// Reads a run store.
+pub struct RunReader {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl RunReader {
+    /// Opens an existing store.
+    ///
+    /// # Errors
+    /// The file is missing, unreadable, no run store, or was written by a newer version.
+    pub fn open(path: &Path) -> Result<RunReader, StoreError> {
+        Ok(RunReader { connection: schema::open_for_reading(path)?, path: path.to_owned() })
+    }
+
+    /// All runs, the newest last.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub fn runs(&self) -> Result<Vec<RunListing>, StoreError> {
+        let sql = "SELECT id, name, provenance, ended,
+                   (SELECT count(*) FROM level WHERE level.run = run.id) FROM run ORDER BY rowid";
+        self.rows(sql, params![], |row| {
+            let provenance: Provenance = self.parse(&row.get::<_, String>(2)?)?;
+            let end = row.get::<_, Option<String>>(3)?;
+            Ok(RunListing {
+                id: row.get(0)?,
+                name: row.get(1)?,
+                started: provenance.started,
+                end: end.map(|end| self.parse(&end)).transpose()?,
+                levels: row.get(4)?,
+            })
+        })
+    }
+
+    /// One run, by its id, the beginning of its id, or `last`.
+    ///
+    /// # Errors
+    /// There is no such run, or the file is damaged.
+    pub fn run(&self, id: &str) -> Result<RunRecord, StoreError> {
+        let sql = "SELECT id, name, scenario, terms, provenance, ended FROM run
+                   WHERE (?1 = 'last' OR substr(id, 1, length(?1)) = ?1) ORDER BY rowid DESC LIMIT 1";
+        let found = self.rows(sql, params![id], |row| {
+            let end = row.get::<_, Option<String>>(5)?;
+            Ok(RunRecord {
+                id: row.get(0)?,
+                name: row.get(1)?,
+                scenario: row.get(2)?,
+                terms: self.parse::<Terms>(&row.get::<_, String>(3)?)?,
+                provenance: self.parse(&row.get::<_, String>(4)?)?,
+                end: end.map(|end| self.parse(&end)).transpose()?,
+                set_up: SampleRecord::default(),
+                levels: Vec::new(),
+                components: Vec::new(),
+            })
+        })?;
+        let no_run = || StoreError::NoRun { id: id.to_owned(), path: self.path.clone() };
+        let mut record = found.into_iter().next().filter(|_| !id.is_empty()).ok_or_else(no_run)?;
+        record.levels = self.levels(&record.id)?;
+        self.read_parts(&mut record)?;
+        self.read_threads(&mut record)?;
+        let sql = "SELECT usage FROM component WHERE run = ? ORDER BY rowid";
+        record.components = self.rows(sql, params![record.id], |row| {
+            self.parse::<ComponentUsage>(&row.get::<_, String>(0)?)
+        })?;
+        Ok(record)
+    }
+
+    fn levels(&self, run: &str) -> Result<Vec<LevelRecord>, StoreError> {
+        let sql = "SELECT start, ended FROM level WHERE run = ? ORDER BY idx";
+        self.rows(sql, params![run], |row| {
+            let start: LevelStart = self.parse(&row.get::<_, String>(0)?)?;
+            let end = row.get::<_, Option<String>>(1)?;
+            Ok(LevelRecord {
+                samples: vec![None; usize::from(start.samples)],
+                start,
+                end: end.map(|end| self.parse::<LevelEnd>(&end)).transpose()?,
+                warm_up: SampleRecord::default(),
+                threads: Vec::new(),
+            })
+        })
+    }
+
+    fn read_parts(&self, record: &mut RunRecord) -> Result<(), StoreError> {
+        let sql = "SELECT part.id, metric, data FROM part JOIN histogram ON histogram.part = part.id WHERE run = ?";
+        let rows = self.rows(sql, params![record.id], |row| {
+            let name: String = row.get(1)?;
+            let metric = Metric::from_name(&name).ok_or_else(|| self.damaged(format!("metric {name}")))?;
+            let histogram = Histogram::decode(&row.get::<_, Vec<u8>>(2)?);
+            Ok((row.get(0)?, (metric, histogram.map_err(|error| self.damaged(error.to_string()))?)))
+        })?;
+        let mut histograms: BTreeMap<i64, Vec<(Metric, Histogram)>> = BTreeMap::new();
+        for (part, histogram) in rows {
+            histograms.entry(part).or_default().push(histogram);
+        }
+        let sql = "SELECT id, level, sample, counts FROM part WHERE run = ? ORDER BY id";
+        let parts = self.rows(sql, params![record.id], |row| {
+            let (level, sample): (Option<u16>, Option<u16>) = (row.get(1)?, row.get(2)?);
+            let counts: Counts = self.parse(&row.get::<_, String>(3)?)?;
+            Ok((row.get::<_, i64>(0)?, level, sample, counts))
+        })?;
+        for (id, level, sample, counts) in parts {
+            let of_level = level.map(|index| record.levels.iter_mut().find(|l| l.start.index == index));
+            let target = match (of_level, sample) {
+                (None, _) => Some(&mut record.set_up),
+                (Some(Some(level)), None) => Some(&mut level.warm_up),
+                (Some(Some(level)), Some(sample)) => {
+                    level.samples.get_mut(usize::from(sample)).map(|sample| sample.get_or_insert_default())
+                }
+                (Some(None), _) => None,
+            };
+            let target = target.ok_or_else(|| self.damaged(format!("part {id} belongs to no level")))?;
+            target.absorb(counts, histograms.remove(&id).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn read_threads(&self, record: &mut RunRecord) -> Result<(), StoreError> {
+        let sql = "SELECT usage FROM thread WHERE run = ? ORDER BY rowid";
+        let usages =
+            self.rows(sql, params![record.id], |row| self.parse::<ThreadUsage>(&row.get::<_, String>(0)?))?;
+        for usage in usages {
+            if let Some(level) = record.levels.iter_mut().find(|level| level.start.index == usage.level) {
+                level.threads.push(usage);
+            }
+        }
+        Ok(())
+    }
+
+    fn rows<T>(
+        &self,
+        sql: &str,
+        params: impl rusqlite::Params,
+        read: impl Fn(&Row) -> Result<T, RowError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let failed = |cause| StoreError::Read { path: self.path.clone(), cause };
+        let mut statement = self.connection.prepare(sql).map_err(failed)?;
+        let mut rows = statement.query(params).map_err(failed)?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next().map_err(failed)? {
+            all.push(read(row).map_err(|error| match error {
+                RowError::Sql(cause) => failed(cause),
+                RowError::Damaged(what) => StoreError::Damaged { path: self.path.clone(), what },
+            })?);
+        }
+        Ok(all)
+    }
+
+    fn parse<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, RowError> {
+        serde_json::from_str(text).map_err(|error| RowError::Damaged(error.to_string()))
+    }
+
+    fn damaged(&self, what: String) -> StoreError {
+        StoreError::Damaged { path: self.path.clone(), what }
+    }
+}
+
+enum RowError {
+    Sql(rusqlite::Error),
+    Damaged(String),
+}
+
+impl From<rusqlite::Error> for RowError {
+    fn from(error: rusqlite::Error) -> RowError {
+        RowError::Sql(error)
+    }
+}
+
+impl From<StoreError> for RowError {
+    fn from(error: StoreError) -> RowError {
+        RowError::Damaged(error.to_string())
+    }
+}

@@ -1,0 +1,91 @@
+//! The tables.
+
+use crate::StoreError;
+use rusqlite::{Connection, OpenFlags};
+use std::path::Path;
+use std::time::Duration;
+
+/// The format that this version writes, kept in SQLite's `user_version`.
+pub const FORMAT: i64 = 1;
+
+/// Another run may be writing to the same file; its transactions are short.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const TABLES: &str = "
+CREATE TABLE IF NOT EXISTS run (
+    id         TEXT PRIMARY KEY,
+    name       TEXT NOT NULL,
+    scenario   TEXT NOT NULL,
+    terms      TEXT NOT NULL,
+    provenance TEXT NOT NULL,
+    ended      TEXT
+) STRICT;
+CREATE TABLE IF NOT EXISTS level (
+    run   TEXT NOT NULL REFERENCES run(id),
+    idx   INTEGER NOT NULL,
+    start TEXT NOT NULL,
+    ended TEXT,
+    PRIMARY KEY (run, idx)
+) STRICT;
+CREATE TABLE IF NOT EXISTS part (
+    id     INTEGER PRIMARY KEY,
+    run    TEXT NOT NULL REFERENCES run(id),
+    level  INTEGER,
+    sample INTEGER,
+    counts TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS part_of_run ON part(run, id);
+CREATE TABLE IF NOT EXISTS histogram (
+    part   INTEGER NOT NULL REFERENCES part(id),
+    metric TEXT NOT NULL,
+    data   BLOB NOT NULL,
+    PRIMARY KEY (part, metric)
+) STRICT;
+CREATE TABLE IF NOT EXISTS thread (
+    run    TEXT NOT NULL REFERENCES run(id),
+    level  INTEGER NOT NULL,
+    sample INTEGER NOT NULL,
+    usage  TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS thread_of_run ON thread(run);
+CREATE TABLE IF NOT EXISTS component (
+    run   TEXT NOT NULL REFERENCES run(id),
+    usage TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS component_of_run ON component(run);
+";
+
+/// Opens the file for writing, and makes it and its tables where they are missing.
+pub fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
+    let failed = |cause| StoreError::Open { path: path.to_owned(), cause };
+    let connection = Connection::open(path).map_err(failed)?;
+    connection.busy_timeout(PATIENCE).map_err(failed)?;
+    check_format(&connection, path)?;
+    connection
+        .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;")
+        .and_then(|()| connection.execute_batch(TABLES))
+        .and_then(|()| connection.pragma_update(None, "user_version", FORMAT))
+        .map_err(failed)?;
+    Ok(connection)
+}
+
+/// Opens an existing file for reading.
+pub fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
+    let failed = |cause| StoreError::Open { path: path.to_owned(), cause };
+    // Reading a write-ahead log needs its shared memory, which needs write access where the folder allows it.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    connection.busy_timeout(PATIENCE).map_err(failed)?;
+    check_format(&connection, path)?;
+    Ok(connection)
+}
+
+fn check_format(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let found: i64 = connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(|cause| StoreError::Open { path: path.to_owned(), cause })?;
+    if found > FORMAT {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known: FORMAT });
+    }
+    Ok(())
+}

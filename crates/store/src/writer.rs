@@ -1,0 +1,127 @@
+//! Writing a run while it goes on.
+
+use crate::{StoreError, schema};
+use plimsoll_model::record::{Measurement, Provenance, RunEnd, SamplePart, Terms};
+use rusqlite::{Connection, Transaction, params};
+use std::path::{Path, PathBuf};
+
+/// What is known of a run before it begins.
+#[derive(Clone, Debug)]
+pub struct NewRun {
+    /// Its id.
+    pub id: String,
+    /// The scenario's name.
+    pub name: String,
+    /// The resolved scenario, secrets left out.
+    pub scenario: String,
+    /// What the analysis must know of the plan.
+    pub terms: Terms,
+    /// Where it comes from.
+    pub provenance: Provenance,
+}
+
+/// Appends the measurements of one run.
+pub struct RunWriter {
+    connection: Connection,
+    path: PathBuf,
+    run: String,
+}
+
+impl RunWriter {
+    /// Opens the store, making it where it is missing, and enters the run.
+    ///
+    /// # Errors
+    /// The file cannot be opened, was written by a newer version, or is not writable.
+    pub fn begin(path: &Path, run: &NewRun) -> Result<RunWriter, StoreError> {
+        let connection = schema::open_for_writing(path)?;
+        let writer = RunWriter { connection, path: path.to_owned(), run: run.id.clone() };
+        writer.wrap(writer.connection.execute(
+            "INSERT INTO run (id, name, scenario, terms, provenance) VALUES (?, ?, ?, ?, ?)",
+            params![run.id, run.name, run.scenario, json(&run.terms), json(&run.provenance)],
+        ))?;
+        Ok(writer)
+    }
+
+    /// Appends measurements in one transaction: all of them or none.
+    ///
+    /// # Errors
+    /// The disk is full or the file is gone.
+    pub fn append(&mut self, measurements: &[Measurement]) -> Result<(), StoreError> {
+        if measurements.is_empty() {
+            return Ok(());
+        }
+        let outcome = append_all(&mut self.connection, &self.run, measurements);
+        self.wrap(outcome)
+    }
+
+    /// Enters how the run ended.
+    ///
+    /// # Errors
+    /// The disk is full or the file is gone.
+    pub fn end(&mut self, end: &RunEnd) -> Result<(), StoreError> {
+        let ended = params![json(end), self.run];
+        self.wrap(self.connection.execute("UPDATE run SET ended = ? WHERE id = ?", ended))?;
+        // Folds the log into the file, so that one file is all there is; another reader may prevent it.
+        let _ = self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+        Ok(())
+    }
+
+    fn wrap<T>(&self, outcome: rusqlite::Result<T>) -> Result<(), StoreError> {
+        outcome.map(drop).map_err(|cause| StoreError::Write { path: self.path.clone(), cause })
+    }
+}
+
+fn append_all(connection: &mut Connection, run: &str, measurements: &[Measurement]) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    for measurement in measurements {
+        append_one(&transaction, run, measurement)?;
+    }
+    transaction.commit()
+}
+
+fn append_one(transaction: &Transaction, run: &str, measurement: &Measurement) -> rusqlite::Result<()> {
+    match measurement {
+        Measurement::LevelStarted(start) => {
+            let sql = "INSERT INTO level (run, idx, start) VALUES (?, ?, ?)";
+            transaction.prepare_cached(sql)?.execute(params![run, start.index, json(start)])?;
+        }
+        Measurement::SetUp(part) => append_part(transaction, run, None, part)?,
+        Measurement::Sample(part) => append_part(transaction, run, Some(part.level), part)?,
+        Measurement::Thread(usage) => {
+            let sql = "INSERT INTO thread (run, level, sample, usage) VALUES (?, ?, ?, ?)";
+            let row = params![run, usage.level, usage.sample, json(usage)];
+            transaction.prepare_cached(sql)?.execute(row)?;
+        }
+        Measurement::Component(usage) => {
+            let sql = "INSERT INTO component (run, usage) VALUES (?, ?)";
+            transaction.prepare_cached(sql)?.execute(params![run, json(usage)])?;
+        }
+        Measurement::LevelEnded(end) => {
+            let sql = "UPDATE level SET ended = ? WHERE run = ? AND idx = ?";
+            transaction.prepare_cached(sql)?.execute(params![json(end), run, end.index])?;
+        }
+    }
+    Ok(())
+}
+
+fn append_part(
+    transaction: &Transaction,
+    run: &str,
+    level: Option<u16>,
+    part: &SamplePart,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO part (run, level, sample, counts) VALUES (?, ?, ?, ?)";
+    let row = params![run, level, part.sample, json(&part.counts)];
+    transaction.prepare_cached(sql)?.execute(row)?;
+    let id = transaction.last_insert_rowid();
+    let mut insert = transaction.prepare_cached("INSERT INTO histogram (part, metric, data) VALUES (?, ?, ?)")?;
+    for (metric, histogram) in &part.histograms {
+        insert.execute(params![id, metric.name(), histogram.encode()])?;
+    }
+    Ok(())
+}
+
+/// The model's types hold nothing that JSON cannot.
+fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}

@@ -1,0 +1,105 @@
+//! What is written is read again, also when the run has no end.
+
+use plimsoll_model::record::{
+    ComponentUsage, LevelEnd, LevelStart, Measurement, Provenance, RunEnd, SamplePart, Terms, ThreadUsage,
+};
+use plimsoll_model::{Counts, Histogram, Metric, Nanos};
+use plimsoll_store::{NewRun, RunReader, RunWriter, StoreError};
+
+fn new_run(id: &str) -> NewRun {
+    let provenance = Provenance {
+        plimsoll: "0".into(),
+        seed: 1,
+        started: "2026-01-01T00:00:00Z".into(),
+        command: vec!["plimsoll".into()],
+        host: Default::default(),
+        platform: Default::default(),
+        placement: Default::default(),
+    };
+    let (name, scenario) = ("n".into(), "name: n".into());
+    NewRun { id: id.into(), name, scenario, terms: Terms::default(), provenance }
+}
+
+fn level_start() -> LevelStart {
+    LevelStart {
+        index: 0,
+        offered: Some(100.0),
+        in_flight: None,
+        hold_start: Nanos(5),
+        hold: Nanos(10),
+        samples: 2,
+    }
+}
+
+fn part(sample: Option<u16>, due: u64) -> SamplePart {
+    let mut histogram = Histogram::new();
+    histogram.record(Nanos(1_000_000));
+    let counts = Counts { due, ..Counts::default() };
+    SamplePart { level: 0, sample, counts, histograms: vec![(Metric::PublishTime, histogram)] }
+}
+
+#[test]
+fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let mut writer = RunWriter::begin(&path, &new_run("aaaa1111")).unwrap();
+    writer.append(&[Measurement::SetUp(part(None, 0)), Measurement::LevelStarted(level_start())]).unwrap();
+    writer.append(&[Measurement::Sample(part(None, 7)), Measurement::Sample(part(Some(0), 1))]).unwrap();
+    writer.append(&[Measurement::Sample(part(Some(0), 2))]).unwrap();
+
+    // The writer is still open and the run has no end, as after a kill.
+    let record = RunReader::open(&path).unwrap().run("aaaa").unwrap();
+    assert_eq!((record.end.as_ref(), record.levels.len()), (None, 1));
+    assert_eq!(record.set_up.histograms[&Metric::PublishTime].count(), 1);
+    let level = &record.levels[0];
+    assert_eq!((level.end.as_ref(), level.warm_up.counts.due), (None, 7));
+    let first = level.samples[0].as_ref().unwrap();
+    assert_eq!((first.counts.due, first.histograms[&Metric::PublishTime].count()), (3, 2));
+    assert_eq!(level.samples[1], None);
+
+    let thread = ThreadUsage {
+        level: 0,
+        sample: 0,
+        thread: 0,
+        wall: Nanos(9),
+        cpu: Nanos(8),
+        run_delay: Nanos(1),
+        timeslices: 3,
+        steal: Nanos(0),
+    };
+    let component = ComponentUsage {
+        component: "broker".into(),
+        at: Nanos(1),
+        window: Nanos(1),
+        cpu: Nanos(1),
+        rss: 5,
+        descriptors: 6,
+    };
+    let end = LevelEnd { index: 0, incident: Some("x".into()), ..LevelEnd::default() };
+    let rest =
+        [Measurement::Thread(thread), Measurement::Component(component.clone()), Measurement::LevelEnded(end.clone())];
+    writer.append(&rest).unwrap();
+    writer.end(&RunEnd::Complete).unwrap();
+
+    let reader = RunReader::open(&path).unwrap();
+    let record = reader.run("last").unwrap();
+    assert_eq!(record.end, Some(RunEnd::Complete));
+    assert_eq!((&record.levels[0].threads, &record.levels[0].end), (&vec![thread], &Some(end)));
+    assert_eq!(record.components, [component]);
+    assert_eq!(reader.runs().unwrap().len(), 1);
+}
+
+#[test]
+fn errors_name_the_file_and_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let missing = RunReader::open(&path).map(drop).unwrap_err().to_string();
+    assert!(missing.contains("runs.db") && missing.contains("--store"), "{missing}");
+    RunWriter::begin(&path, &new_run("aaaa1111")).unwrap();
+    let error = RunReader::open(&path).unwrap().run("zzzz").unwrap_err();
+    assert!(matches!(error, StoreError::NoRun { .. }));
+    std::fs::write(&path, "this is no database").unwrap();
+    assert!(RunReader::open(&path).is_err());
+    let nowhere = RunWriter::begin(&folder.path().join("no/such/folder.db"), &new_run("b")).map(drop);
+    assert!(nowhere.unwrap_err().to_string().contains("no/such/folder.db"));
+}
