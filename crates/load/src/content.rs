@@ -3,7 +3,7 @@
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::{Content, MarkerForm, MessagePlan, Plan, Template};
-use plimsoll_scenario::template::Context;
+use plimsoll_scenario::Variables;
 use plimsoll_stats::distribution::random;
 
 /// The run's tag as the scenario's marker form carries it.
@@ -44,14 +44,14 @@ impl Contents {
     pub fn largest(&self) -> u32 {
         match &self.message.content {
             Content::Sized(sizes) => sizes.largest(),
-            Content::Template(template) => template.largest() as u32,
+            Content::Template(template) => template.longest(self.message.marker.length()) as u32,
         }
     }
 
     /// Appends the topic of a message.
     pub fn render_topic(&self, device: u32, sequence: u32, out: &mut Vec<u8>) {
-        let context = Context { run: &self.run_text, device, subscriber: 0, sequence, marker: &[], time_ms: 0 };
-        self.topic.render(&context, &mut || 0, out);
+        let variables = Variables { run: &self.run_text, device, subscriber: 0, sequence, marker: &[], time_ms: 0 };
+        self.topic.render(&variables, &mut || 0, out);
     }
 
     /// Appends the content of a message. What is random in it depends on seed, device and sequence only.
@@ -75,8 +75,8 @@ impl Contents {
                 out.resize(end.max(out.len()), b'.');
             }
             Content::Template(template) => {
-                let time_ms = crate::clock::wall_nanos() / 1_000_000;
-                let context = Context {
+                let time_ms = (crate::clock::wall_nanos() / 1_000_000) as u64;
+                let variables = Variables {
                     run: &self.run_text,
                     device,
                     subscriber: 0,
@@ -84,7 +84,7 @@ impl Contents {
                     marker: &self.marker,
                     time_ms,
                 };
-                template.render(&context, &mut || numbers.bits(), out);
+                template.render(&variables, &mut || numbers.bits(), out);
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::drivers::mqtt::MqttDriver;
 use crate::recorder::Timeline;
 use crate::shard::{Command, Reply, Shard, Wiring};
 use crate::topology::Topology;
-use plimsoll_model::record::{LevelEnd, LevelStart, SamplePart};
+use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, SamplePart};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{LevelPlan, Plan};
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity, set_current_timer_slack};
@@ -29,6 +29,8 @@ pub struct Engine {
     clock: Clock,
     shards: Vec<ShardThread>,
     replies: Receiver<Reply>,
+    /// Whether parts belong to the set-up.
+    in_set_up: bool,
 }
 
 struct ShardThread {
@@ -64,8 +66,8 @@ pub enum EngineError {
 
 /// What set-up and levels tell while they go on. Returning `false` asks to stop as soon as possible.
 pub trait Watch {
-    /// Part of a sample.
-    fn part(&mut self, part: SamplePart) -> bool;
+    /// Something was measured.
+    fn measured(&mut self, measurement: Measurement) -> bool;
     /// So many clients are ready, of so many wanted.
     fn connected(&mut self, ready: u64, wanted: u64) -> bool;
     /// Called at least ten times a second while a level runs.
@@ -96,7 +98,7 @@ impl Engine {
             let shard = Shard::new(Arc::clone(plan), run, Arc::clone(&topology), share, driver, wiring);
             shards.push(spawn(shard, index, processor)?);
         }
-        Ok(Engine { plan: Arc::clone(plan), clock, shards, replies })
+        Ok(Engine { plan: Arc::clone(plan), clock, shards, replies, in_set_up: false })
     }
 
     /// The load threads: kernel thread ids and the processors that they are bound to.
@@ -113,10 +115,13 @@ impl Engine {
         let devices: Vec<Client> = (0..self.plan.devices).map(Client::Device).collect();
         let wanted = (subscribers.len() + devices.len()) as u64;
         let mut ready = 0;
-        for clients in [subscribers, devices] {
-            self.connect_all(&clients, wanted, &mut ready, watch)?;
-        }
-        Ok(())
+        self.in_set_up = true;
+        let outcome = [subscribers, devices]
+            .iter()
+            .try_for_each(|clients| self.connect_all(clients, wanted, &mut ready, watch));
+        self.tell_all_and_await(&Command::Flush, watch, |reply| matches!(reply, Reply::Flushed))?;
+        self.in_set_up = false;
+        outcome
     }
 
     fn connect_all(
@@ -233,7 +238,7 @@ impl Engine {
             match self.replies.recv_timeout(SHARD_SILENCE) {
                 Ok(Reply::Part(part)) => {
                     // The level is being closed already; there is nothing to stop.
-                    let _ = watch.part(part);
+                    let _ = watch.measured(self.measurement(part));
                 }
                 Ok(reply) if wanted(&reply) => answers.push(reply),
                 Ok(_) => {}
@@ -243,11 +248,15 @@ impl Engine {
         Ok(answers)
     }
 
+    fn measurement(&self, part: SamplePart) -> Measurement {
+        if self.in_set_up { Measurement::SetUp(part) } else { Measurement::Sample(part) }
+    }
+
     /// The next reply that is not a part; `None` after a tenth of a second without one.
     fn next(&mut self, watch: &mut dyn Watch) -> Result<Option<Reply>, EngineError> {
         let reply = match self.replies.recv_timeout(Duration::from_millis(100)) {
             Ok(Reply::Part(part)) => {
-                if !watch.part(part) {
+                if !watch.measured(self.measurement(part)) {
                     return Err(EngineError::Interrupted);
                 }
                 None

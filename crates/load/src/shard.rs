@@ -42,6 +42,8 @@ pub enum Command {
         /// When waiting for stragglers ends.
         drain_end: Nanos,
     },
+    /// Give everything recorded so far.
+    Flush,
     /// Pass on what belongs to other shards.
     PassOn,
     /// Close the level's ledger.
@@ -63,6 +65,8 @@ pub enum Reply {
     Part(SamplePart),
     /// The level needs no more waiting: nothing is outstanding, or the drain is over.
     Drained,
+    /// `Flush` is done.
+    Flushed,
     /// `PassOn` is done.
     PassedOn,
     /// The level is closed.
@@ -173,6 +177,10 @@ impl<D: Driver> Shard<D> {
                 self.last_place = Place { level: timeline.level, sample: None };
                 let source = self.source(&timeline, level);
                 self.level = Some(Level { timeline, source, drain_end, next_flush: 0, drained: false });
+            }
+            Command::Flush => {
+                self.flush();
+                self.reply(Reply::Flushed);
             }
             Command::PassOn => {
                 self.pass_on();

@@ -2,7 +2,8 @@
 
 use plimsoll_codec::mqtt::topic;
 use plimsoll_model::RunId;
-use plimsoll_scenario::plan::{Piece, Plan};
+use plimsoll_scenario::Variables;
+use plimsoll_scenario::plan::{Piece, Plan, Template};
 use std::collections::HashMap;
 
 /// The subscribers that one or more devices have in common.
@@ -95,16 +96,24 @@ impl Topology {
     }
 }
 
-fn depends_on_subscriber(filter: &plimsoll_scenario::plan::Template) -> bool {
+fn depends_on_subscriber(filter: &Template) -> bool {
     filter.pieces.contains(&Piece::Subscriber)
 }
 
 /// The topic of a device's messages; a topic that carries the sequence is matched by its first message.
 pub fn topic_of(plan: &Plan, run: RunId, device: u32) -> String {
-    plan.mqtt.topic.render_address(run, device, 0)
+    address(&plan.mqtt.topic, run, device, 0)
 }
 
 /// The topic filters of a subscriber.
 pub fn filters_of(plan: &Plan, run: RunId, subscriber: u32) -> Vec<String> {
-    plan.subscribers.filters.iter().map(|filter| filter.render_address(run, 0, subscriber)).collect()
+    plan.subscribers.filters.iter().map(|filter| address(filter, run, 0, subscriber)).collect()
+}
+
+fn address(template: &Template, run: RunId, device: u32, subscriber: u32) -> String {
+    let run = run.to_string();
+    let variables = Variables { run: &run, device, subscriber, sequence: 0, marker: &[], time_ms: 0 };
+    let mut out = Vec::new();
+    template.render(&variables, &mut || 0, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
 }

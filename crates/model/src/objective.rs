@@ -103,6 +103,25 @@ impl Subject {
         }
     }
 
+    /// Whether it exists only where something is acknowledged, that is at QoS 1 and 2.
+    pub fn needs_acknowledgement(self) -> bool {
+        matches!(
+            self,
+            Subject::Mean(Metric::PublishTime | Metric::PublishTimeFromSend)
+                | Subject::Quantile(Metric::PublishTime | Metric::PublishTimeFromSend, _)
+        )
+    }
+
+    /// Whether it exists only where there are subscribers.
+    pub fn needs_subscribers(self) -> bool {
+        matches!(
+            self,
+            Subject::Delivered
+                | Subject::Mean(Metric::SubscribeTime | Metric::SubscribeTimeFromSend)
+                | Subject::Quantile(Metric::SubscribeTime | Metric::SubscribeTimeFromSend, _)
+        )
+    }
+
     /// A value of this subject for people.
     pub fn show(self, value: f64) -> String {
         match self {

@@ -1,1 +1,81 @@
-//! Placeholder.
+//! Brings a platform up, checks its health, takes it down. A platform is data: what is started and how it is known
+//! to be up stands in its profile.
+
+pub mod guard;
+mod placeholders;
+mod running;
+
+pub use running::{Death, Options, Platform};
+
+use std::path::PathBuf;
+
+/// Why a platform could not be brought up.
+#[derive(Debug, thiserror::Error)]
+pub enum PlatformError {
+    /// The address does not resolve.
+    #[error("cannot resolve {address}: {cause}")]
+    Resolve {
+        /// As given.
+        address: String,
+        /// Why.
+        cause: String,
+    },
+    /// A component's command does not exist.
+    #[error("component {component}: the command {command} is not installed{hint}")]
+    Missing {
+        /// The component.
+        component: String,
+        /// Its command.
+        command: String,
+        /// How to install it.
+        hint: String,
+    },
+    /// A file could not be made or a process not be started.
+    #[error("component {component}: {what}: {cause}")]
+    Start {
+        /// The component.
+        component: String,
+        /// What was attempted.
+        what: String,
+        /// Why it failed.
+        cause: std::io::Error,
+    },
+    /// A component ended before it was healthy.
+    #[error("component {component} ended ({status}) before it accepted connections; its last words:\n{log}")]
+    Died {
+        /// The component.
+        component: String,
+        /// Its exit status.
+        status: String,
+        /// The end of its output.
+        log: String,
+    },
+    /// A component did not become healthy.
+    #[error("component {component} did not accept connections on port {port} within {seconds} s; its last words:\n{log}")]
+    NotReady {
+        /// The component.
+        component: String,
+        /// Where.
+        port: u16,
+        /// How long was waited.
+        seconds: u64,
+        /// The end of its output.
+        log: String,
+    },
+    /// A profile's placeholder or port makes no sense.
+    #[error("platform profile {profile}: {what}")]
+    Profile {
+        /// The profile.
+        profile: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// The program's own file cannot be found, which starts the components.
+    #[error("cannot start {path}: {cause}")]
+    Program {
+        /// The program.
+        path: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+}

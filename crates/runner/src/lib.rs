@@ -1,1 +1,174 @@
-//! Placeholder.
+//! One run from its plan to its stored result: platform, observers, engine, levels. What the command line, the page
+//! and the workers all use.
+//!
+//! Main flow: [`run`] checks the host, enters the run into the store, brings the platform up, connects, runs level
+//! after level with a [`watch`] that stores what is measured as it comes, and takes everything down whatever happens.
+
+mod identity;
+mod placement;
+mod preflight;
+mod watch;
+
+pub use placement::Placement;
+
+use plimsoll_analysis::level::LevelSummary;
+use plimsoll_analysis::summary::Summary;
+use plimsoll_load::clock::Clock;
+use plimsoll_load::engine::{Engine, EngineError};
+use plimsoll_model::record::{Measurement, RunEnd, RunRecord};
+use plimsoll_model::{RunId, Verdict};
+use plimsoll_platform::{Platform, PlatformError};
+use plimsoll_scenario::plan::Plan;
+use plimsoll_store::{RunReader, RunWriter, StoreError};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use watch::RunWatch;
+
+/// What a run needs beside its plan.
+pub struct Options {
+    /// This program, which starts the platform's components.
+    pub program: PathBuf,
+    /// The run store.
+    pub store: PathBuf,
+    /// The command line, secrets left out, for the provenance.
+    pub command: Vec<String>,
+    /// Set to stop the run: what was measured is kept.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What a run tells while it goes on.
+pub trait Progress {
+    /// A step begins: bringing up, connecting, ...
+    fn step(&mut self, what: &str);
+    /// Clients connected so far.
+    fn connected(&mut self, ready: u64, wanted: u64);
+    /// A level has begun.
+    fn level_begun(&mut self, number: usize, of: usize, label: &str);
+    /// A level goes on: seconds since its warm-up began, and the seconds that it takes without its drain.
+    fn level_goes_on(&mut self, elapsed: f64, planned: f64);
+    /// A level is closed.
+    fn level_ended(&mut self, level: &LevelSummary);
+}
+
+/// A run that came far enough to have something stored.
+pub struct Outcome {
+    /// Everything that was recorded.
+    pub record: RunRecord,
+    /// What it means.
+    pub summary: Summary,
+}
+
+/// Why there is nothing to report.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// This host does not allow the run.
+    #[error("{0}")]
+    Host(String),
+    /// The run store failed; what it had taken before is kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Runs the plan.
+///
+/// # Errors
+/// The host makes the run impossible, or the store cannot be used. A platform that cannot be brought up or reached
+/// is no error of this function but an [`Outcome`] with the verdict `failed`.
+pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> Result<Outcome, RunError> {
+    preflight::check(plan).map_err(RunError::Host)?;
+    let placement = Placement::choose(plan);
+    let id = identity::new_run_id();
+    let new_run = identity::new_run(plan, id, &options.command, &placement);
+    let mut writer = RunWriter::begin(&options.store, &new_run)?;
+    let end = match perform(plan, id, &placement, options, &mut writer, progress) {
+        Ok(end) => end,
+        Err(Failure::Store(error)) => {
+            // The store took no more; it may still take the reason once space is made.
+            let _ = writer.end(&RunEnd::Failed(error.to_string()));
+            return Err(error.into());
+        }
+        Err(Failure::Platform(error)) => RunEnd::Failed(error.to_string()),
+        Err(Failure::Engine(EngineError::Interrupted)) => RunEnd::Interrupted,
+        Err(Failure::Engine(error)) => RunEnd::Failed(error.to_string()),
+    };
+    writer.end(&end)?;
+    let record = RunReader::open(&options.store)?.run(&id.to_string())?;
+    let summary = plimsoll_analysis::summarize(&record);
+    Ok(Outcome { record, summary })
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Platform(#[from] PlatformError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn perform(
+    plan: &Arc<Plan>,
+    id: RunId,
+    placement: &Placement,
+    options: &Options,
+    writer: &mut RunWriter,
+    progress: &mut dyn Progress,
+) -> Result<RunEnd, Failure> {
+    progress.step(&format!("bringing up {}", plan.platform.profile.name));
+    let platform_options = plimsoll_platform::Options {
+        program: options.program.clone(),
+        processors: placement.platform.clone(),
+        mqtt5: plan.mqtt.version == plimsoll_codec::mqtt::Version::V5,
+    };
+    let mut platform = Platform::bring_up(&plan.platform, &platform_options)?;
+    writer.add_platform_facts(platform.facts())?;
+    let clock = Clock::start();
+    let mut engine = Engine::start(plan, id, platform.address(), &placement.load, clock)?;
+    placement::step_back();
+    let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, progress);
+    let outcome = connect_and_run_levels(plan, &options.store, id, &mut engine, &mut watch);
+    engine.stop(&mut watch);
+    // What the platform used in the last seconds, and a store that failed, are known only now.
+    let stored = watch.finish();
+    platform.take_down();
+    stored?;
+    outcome
+}
+
+fn connect_and_run_levels(
+    plan: &Plan,
+    store: &std::path::Path,
+    id: RunId,
+    engine: &mut Engine,
+    watch: &mut RunWatch,
+) -> Result<RunEnd, Failure> {
+    watch.step("connecting");
+    engine.connect(watch)?;
+    for index in 0..plan.load.levels.len() as u16 {
+        let Some((start, level)) = engine.plan_level(index) else { break };
+        watch.begin_level(&start);
+        let (mut end, stopped) = engine.run_level(&start, level, watch)?;
+        let gone = watch.end_level(&mut end);
+        watch.measured_now(Measurement::LevelEnded(end));
+        if stopped {
+            // A store that failed also stops the level; `finish` tells.
+            return Ok(RunEnd::Interrupted);
+        }
+        let record = RunReader::open(store)?.run(&id.to_string())?;
+        let summary = plimsoll_analysis::summarize(&record);
+        if let Some(level) = summary.levels.last() {
+            watch.level_ended(level);
+        }
+        if gone {
+            break;
+        }
+    }
+    Ok(RunEnd::Complete)
+}
+
+/// Whether a summary's verdict is one that a script should take for success.
+pub fn is_success(summary: &Summary) -> bool {
+    summary.verdict == Verdict::Met
+}

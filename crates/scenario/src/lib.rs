@@ -1,4 +1,83 @@
 //! Scenario and platform-profile files: read with locations, checked whole, turned into a [`plan::Plan`].
+//!
+//! A file goes through four steps: `reader` gives a tree in which everything knows its place, `check` compares the
+//! tree with the schema of the types in `written`, `resolve` fills in defaults and finds conflicts, and the result
+//! is the plan. Each step reports everything that it finds wrong at once. Pure: files and the environment are
+//! reached through what the caller passes.
 
+mod check;
+mod describe;
+mod diagnostic;
+mod objective;
+mod overrides;
 pub mod plan;
 pub mod profile;
+mod profiles;
+mod quantity;
+mod quick;
+mod reader;
+mod resolve;
+mod schema;
+mod span;
+mod template;
+mod tree;
+mod wrap;
+mod written;
+mod yaml;
+
+pub use diagnostic::{Diagnostic, Diagnostics};
+pub use overrides::Override;
+pub use profiles::{profile, profiles, read_profile};
+pub use quick::{PASSWORD_VARIABLE, QuickOptions, quick};
+pub use schema::{platform_schema, scenario_schema};
+pub use span::{Source, Span};
+pub use template::Variables;
+
+use plan::Plan;
+use span::Origin;
+use std::sync::Arc;
+use tree::Node;
+use written::Scenario;
+
+/// What reading a scenario needs of the world outside.
+#[derive(Clone, Copy)]
+pub struct Environment<'a> {
+    /// Reads a profile file by its path as written, relative to the scenario's folder; the error says why not.
+    pub profile: &'a dyn Fn(&str) -> Result<String, String>,
+    /// Looks up an environment variable.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// Reads a scenario file, sets the overrides, checks the whole and resolves it. The error holds everything that is
+/// wrong, with its places.
+pub fn load(
+    source: &Source,
+    overrides: &[Override],
+    environment: &Environment<'_>,
+) -> Result<Plan, Diagnostics> {
+    let mut found = Diagnostics::default();
+    let origin = Arc::new(Origin::File(source.clone()));
+    let Some(mut root) = reader::read(&origin, &source.text, 0, &mut found) else { return Err(found) };
+    overrides::apply(overrides, &mut root, &mut found);
+    plan_of(&root, environment, found)
+}
+
+/// Checks and resolves a tree. What the tree check finds is reported before conflicts are looked for, because a
+/// missing or misspelt key would make half of those wrong.
+fn plan_of(root: &Node, environment: &Environment<'_>, mut found: Diagnostics) -> Result<Plan, Diagnostics> {
+    let json = check::check(root, &scenario_schema(), &mut found);
+    if !found.is_empty() {
+        return Err(found);
+    }
+    let scenario: Scenario = match serde_json::from_value(json) {
+        Ok(scenario) => scenario,
+        Err(error) => {
+            found.push(Diagnostic::new(&root.span, format!("not a scenario: {error}")));
+            return Err(found);
+        }
+    };
+    match resolve::resolve(scenario, root, environment, &mut found) {
+        Some(plan) => Ok(plan),
+        None => Err(found),
+    }
+}

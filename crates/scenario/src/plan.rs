@@ -2,8 +2,10 @@
 //! the analysis read only this, never the files it came from.
 
 use crate::profile::Profile;
+use plimsoll_codec::marker;
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::Nanos;
+pub use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 
 /// A run, resolved.
@@ -129,6 +131,28 @@ pub enum MarkerForm {
     Integer,
 }
 
+impl MarkerForm {
+    /// The most bytes that a marker of this form takes: the least size of a message.
+    pub fn length(self) -> usize {
+        match self {
+            MarkerForm::Binary => marker::BINARY_LENGTH,
+            MarkerForm::Ascii => marker::ASCII_LENGTH,
+            MarkerForm::Integer => marker::INTEGER_LENGTH,
+        }
+    }
+}
+
+/// The name in a scenario.
+impl std::fmt::Display for MarkerForm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            MarkerForm::Binary => "binary",
+            MarkerForm::Ascii => "ascii",
+            MarkerForm::Integer => "integer",
+        })
+    }
+}
+
 /// A text with variables, compiled once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
@@ -215,50 +239,4 @@ pub enum LevelPlan {
     Rate(f64),
     /// Closed model: operations in flight over the whole population.
     InFlight(u32),
-}
-
-/// What the user demands of every level, and of the load line.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Objectives {
-    /// Objectives that a level must meet, defaults included.
-    pub level: Vec<Objective>,
-    /// Lowest acceptable load line, in operations per second.
-    pub load_line: Option<f64>,
-}
-
-/// One demand on a level.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Objective {
-    /// What is looked at.
-    pub subject: Subject,
-    /// Which side of the bound is good.
-    pub comparison: Comparison,
-    /// The bound: seconds for times, a fraction of 1 for ratios.
-    pub bound: f64,
-}
-
-/// What an objective looks at.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Subject {
-    /// Delivered / (due x receivers).
-    Delivered,
-    /// Operations completed within the hold / operations due in it.
-    Achieved,
-    /// A quantile of a time: the metric and the quantile as a fraction of 1.
-    Quantile(plimsoll_model::Metric, f64),
-    /// The mean of a time.
-    Mean(plimsoll_model::Metric),
-}
-
-/// The good side of a bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Comparison {
-    /// `<`
-    Below,
-    /// `<=`
-    AtMost,
-    /// `>`
-    Above,
-    /// `>=`
-    AtLeast,
 }

@@ -34,6 +34,8 @@ pub struct Component {
     pub ready_port: String,
     /// Name of the port that speaks MQTT, if any.
     pub mqtt_port: Option<String>,
+    /// Name of the port that speaks MQTT 5, where `mqtt_port` speaks only older versions.
+    pub mqtt5_port: Option<String>,
     /// How to install the command where it is missing.
     pub install: Option<String>,
     /// How to ask for the version: a command and its arguments.

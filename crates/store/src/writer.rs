@@ -3,6 +3,7 @@
 use crate::{StoreError, schema};
 use plimsoll_model::record::{Measurement, Provenance, RunEnd, SamplePart, Terms};
 use rusqlite::{Connection, Transaction, params};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What is known of a run before it begins.
@@ -25,6 +26,7 @@ pub struct RunWriter {
     connection: Connection,
     path: PathBuf,
     run: String,
+    provenance: Provenance,
 }
 
 impl RunWriter {
@@ -34,7 +36,8 @@ impl RunWriter {
     /// The file cannot be opened, was written by a newer version, or is not writable.
     pub fn begin(path: &Path, run: &NewRun) -> Result<RunWriter, StoreError> {
         let connection = schema::open_for_writing(path)?;
-        let writer = RunWriter { connection, path: path.to_owned(), run: run.id.clone() };
+        let (path, provenance) = (path.to_owned(), run.provenance.clone());
+        let writer = RunWriter { connection, path, run: run.id.clone(), provenance };
         writer.wrap(writer.connection.execute(
             "INSERT INTO run (id, name, scenario, terms, provenance) VALUES (?, ?, ?, ?, ?)",
             params![run.id, run.name, run.scenario, json(&run.terms), json(&run.provenance)],
@@ -52,6 +55,16 @@ impl RunWriter {
         }
         let outcome = append_all(&mut self.connection, &self.run, measurements);
         self.wrap(outcome)
+    }
+
+    /// Adds what became known of the platform when it was up.
+    ///
+    /// # Errors
+    /// The disk is full or the file is gone.
+    pub fn add_platform_facts(&mut self, facts: &BTreeMap<String, String>) -> Result<(), StoreError> {
+        self.provenance.platform.extend(facts.iter().map(|(name, value)| (name.clone(), value.clone())));
+        let row = params![json(&self.provenance), self.run];
+        self.wrap(self.connection.execute("UPDATE run SET provenance = ? WHERE id = ?", row))
     }
 
     /// Enters how the run ended.

@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Targets: servers that Plimsoll brings along, to be loaded.
+
+pub mod broker;

@@ -1,0 +1,134 @@
+//! What `run` and `check` have in common: a scenario file, or an address with options.
+
+use crate::failure::Failure;
+use clap::Args;
+use plimsoll_scenario::plan::Plan;
+use plimsoll_scenario::{Environment, Override, QuickOptions, Source, load, quick};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A scenario file, or the address of a platform with the load as options.
+#[derive(Args)]
+pub struct LoadOptions {
+    /// Scenario file, or mqtt://[USER@]HOST[:PORT] of a platform that runs already
+    #[arg(value_name = "SCENARIO.yaml|mqtt://HOST:PORT")]
+    pub what: String,
+    /// Sets any key of the scenario, as in --set load.hold=10s (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Simulated devices
+    #[arg(long, value_name = "N", help_heading = WITHOUT_FILE)]
+    devices: Option<String>,
+    /// Operations per second: one rate, or FROM..TO/STEP
+    #[arg(long, value_name = "RATE", help_heading = WITHOUT_FILE)]
+    rate: Option<String>,
+    /// Measured time of each level, as 30s
+    #[arg(long, value_name = "TIME", help_heading = WITHOUT_FILE)]
+    hold: Option<String>,
+    /// Load before each hold that is not counted
+    #[arg(long, value_name = "TIME", help_heading = WITHOUT_FILE)]
+    warm_up: Option<String>,
+    /// Equal parts of the hold
+    #[arg(long, value_name = "N", help_heading = WITHOUT_FILE)]
+    samples: Option<String>,
+    /// Longest wait for stragglers after each hold
+    #[arg(long, value_name = "TIME", help_heading = WITHOUT_FILE)]
+    drain: Option<String>,
+    /// Quality of service: 0, 1 or 2
+    #[arg(long, value_name = "QOS", help_heading = WITHOUT_FILE)]
+    qos: Option<String>,
+    /// Size of a message, as 64 or 1KiB
+    #[arg(long, value_name = "SIZE", help_heading = WITHOUT_FILE)]
+    size: Option<String>,
+    /// Subscribers, each of which receives every message
+    #[arg(long, value_name = "N", help_heading = WITHOUT_FILE)]
+    subscribers: Option<String>,
+    /// Gaps between operations: poisson, constant
+    #[arg(long, value_name = "NAME", help_heading = WITHOUT_FILE)]
+    arrivals: Option<String>,
+    /// MQTT version: 3.1.1 or 5
+    #[arg(long, value_name = "VERSION", help_heading = WITHOUT_FILE)]
+    mqtt: Option<String>,
+    /// Seeds every random number
+    #[arg(long, value_name = "N", help_heading = WITHOUT_FILE)]
+    seed: Option<String>,
+    /// What a level must meet, as "publish_p99 < 50 ms" (repeatable)
+    #[arg(long, value_name = "OBJECTIVE", help_heading = WITHOUT_FILE)]
+    objective: Vec<String>,
+}
+
+const WITHOUT_FILE: &str = "Without a scenario file";
+
+impl LoadOptions {
+    /// Reads, checks and resolves what the user gave.
+    pub fn plan(&self) -> Result<Plan, Failure> {
+        let overrides: Vec<Override> = self.set.iter().cloned().map(Override).collect();
+        let folder = self.file().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
+        let profile = |path: &str| fs::read_to_string(folder.join(path)).map_err(|error| error.to_string());
+        let variable = |name: &str| std::env::var(name).ok();
+        let environment = Environment { profile: &profile, variable: &variable };
+        let Some(path) = self.file() else {
+            return Ok(quick(&self.quick_options(), &overrides, &environment)?);
+        };
+        if let Some(option) = self.option_without_file() {
+            return Err(Failure::Usage(format!(
+                "{option} goes with an address, not with a scenario file; use --set to change a key of the file"
+            )));
+        }
+        let bytes = fs::read(path).map_err(|error| Failure::unreadable(path, &error))?;
+        let text = String::from_utf8(bytes)
+            .map_err(|error| Failure::Usage(format!("{} is not UTF-8: {error}", path.display())))?;
+        Ok(load(&Source { name: self.what.clone(), text }, &overrides, &environment)?)
+    }
+
+    /// The scenario file, `None` for an address.
+    pub fn file(&self) -> Option<&Path> {
+        (!self.what.contains("://")).then(|| Path::new(&self.what))
+    }
+
+    /// Where a report goes by default: beside the scenario.
+    pub fn default_report(&self) -> PathBuf {
+        match self.file() {
+            Some(path) => path.with_extension("report.html"),
+            None => PathBuf::from("plimsoll.report.html"),
+        }
+    }
+
+    fn quick_options(&self) -> QuickOptions {
+        QuickOptions {
+            address: self.what.clone(),
+            devices: self.devices.clone(),
+            rate: self.rate.clone(),
+            hold: self.hold.clone(),
+            warm_up: self.warm_up.clone(),
+            samples: self.samples.clone(),
+            drain: self.drain.clone(),
+            qos: self.qos.clone(),
+            size: self.size.clone(),
+            subscribers: self.subscribers.clone(),
+            arrivals: self.arrivals.clone(),
+            version: self.mqtt.clone(),
+            seed: self.seed.clone(),
+            objectives: self.objective.clone(),
+        }
+    }
+
+    fn option_without_file(&self) -> Option<&'static str> {
+        let given = [
+            ("--devices", self.devices.is_some()),
+            ("--rate", self.rate.is_some()),
+            ("--hold", self.hold.is_some()),
+            ("--warm-up", self.warm_up.is_some()),
+            ("--samples", self.samples.is_some()),
+            ("--drain", self.drain.is_some()),
+            ("--qos", self.qos.is_some()),
+            ("--size", self.size.is_some()),
+            ("--subscribers", self.subscribers.is_some()),
+            ("--arrivals", self.arrivals.is_some()),
+            ("--mqtt", self.mqtt.is_some()),
+            ("--seed", self.seed.is_some()),
+            ("--objective", !self.objective.is_empty()),
+        ];
+        given.into_iter().find_map(|(option, given)| given.then_some(option))
+    }
+}

@@ -1,0 +1,46 @@
+//! The commands, one file each.
+
+mod check;
+mod export;
+mod guard;
+mod load_options;
+mod platforms;
+mod report;
+mod run;
+mod runs;
+mod show;
+mod stored;
+mod target;
+
+use crate::failure::Failure;
+
+/// What the user wants.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    Run(run::Run),
+    Check(check::Check),
+    Platforms(platforms::Platforms),
+    Runs(runs::Runs),
+    Show(show::Show),
+    Report(report::Report),
+    Export(export::Export),
+    Target(target::Target),
+    Guard(guard::Guard),
+}
+
+impl Command {
+    /// Does it; the exit code.
+    pub fn perform(self) -> Result<u8, Failure> {
+        match self {
+            Command::Run(command) => command.perform(),
+            Command::Check(command) => command.perform(),
+            Command::Platforms(command) => command.perform(),
+            Command::Runs(command) => command.perform(),
+            Command::Show(command) => command.perform(),
+            Command::Report(command) => command.perform(),
+            Command::Export(command) => command.perform(),
+            Command::Target(command) => command.perform(),
+            Command::Guard(command) => command.perform(),
+        }
+    }
+}

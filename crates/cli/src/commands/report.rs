@@ -1,0 +1,30 @@
+//! `plimsoll report`: the HTML report of a stored run.
+
+use super::stored::StoredRun;
+use crate::exit_code;
+use crate::failure::Failure;
+use clap::Args;
+use plimsoll_report::html;
+use std::path::PathBuf;
+
+/// Writes the HTML report of a stored run
+#[derive(Args)]
+#[command(after_help = "Example:\n  plimsoll report last --output report.html")]
+pub struct Report {
+    #[command(flatten)]
+    run: StoredRun,
+    /// Where to
+    #[arg(short, long, value_name = "FILE.html", default_value = "plimsoll.report.html")]
+    output: PathBuf,
+}
+
+impl Report {
+    pub fn perform(self) -> Result<u8, Failure> {
+        let record = self.run.read()?;
+        let summary = plimsoll_analysis::summarize(&record);
+        std::fs::write(&self.output, html::render(&record, &summary))
+            .map_err(|error| Failure::unwritable(&self.output, &error))?;
+        println!("report: {}", self.output.display());
+        Ok(exit_code::MET)
+    }
+}

@@ -1,0 +1,96 @@
+//! `plimsoll run`: brings the platform up, loads it, measures, stores, prints, writes the report.
+
+use super::load_options::LoadOptions;
+use super::stored::StoreOption;
+use crate::failure::Failure;
+use crate::progress::{TerminalProgress, colour};
+use crate::{exit_code, interrupt};
+use clap::Args;
+use plimsoll_report::{html, json, terminal};
+use plimsoll_runner::{Options, run};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Brings the platform up, loads it, measures, stores, prints and writes a report
+#[derive(Args)]
+#[command(after_help = "Examples:
+  plimsoll run examples/quickstart.yaml --summary-json out.json
+  plimsoll run mqtt://localhost:1883 --devices 100 --rate 100..1500/100 --hold 30s
+
+Exit codes: 0 met, 99 objectives missed, 3 measurement invalid, 1 could not be done,
+104 wrong scenario or command line, 105 interrupted.")]
+pub struct Run {
+    #[command(flatten)]
+    load: LoadOptions,
+    #[command(flatten)]
+    store: StoreOption,
+    /// Where to write the machine-readable result
+    #[arg(long, value_name = "FILE")]
+    summary_json: Option<PathBuf>,
+    /// Where to write the report (default: beside the scenario)
+    #[arg(long, value_name = "FILE.html", conflicts_with = "no_report")]
+    report: Option<PathBuf>,
+    /// Write no report
+    #[arg(long)]
+    no_report: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Run {
+    pub fn perform(self) -> Result<u8, Failure> {
+        let plan = Arc::new(self.load.plan()?);
+        let undoable = |what: &str, error: std::io::Error| Failure::Undoable(format!("{what}: {error}"));
+        let options = Options {
+            program: std::env::current_exe().map_err(|error| undoable("cannot find this program", error))?,
+            store: self.store.store.clone(),
+            command: command_line(),
+            stop: interrupt::stop_flag().map_err(|error| undoable("cannot catch signals", error))?,
+        };
+        let mut progress = TerminalProgress::new(self.quiet);
+        let outcome = run(&plan, &options, &mut progress);
+        progress.finish();
+        let outcome = outcome?;
+        print!("{}", terminal::render(&outcome.summary, colour()));
+        if let Some(path) = &self.summary_json {
+            write(path, &json::render(&outcome.summary))?;
+        }
+        if !self.no_report {
+            let path = self.report.clone().unwrap_or_else(|| self.load.default_report());
+            write(&path, &html::render(&outcome.record, &outcome.summary))?;
+            println!("report: {}", path.display());
+        }
+        Ok(exit_code::of(outcome.summary.verdict))
+    }
+}
+
+fn write(path: &std::path::Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| Failure::unwritable(path, &error))
+}
+
+/// The command line as typed, with the password of an address left out.
+fn command_line() -> Vec<String> {
+    std::env::args().map(|argument| hide_password(&argument)).collect()
+}
+
+fn hide_password(argument: &str) -> String {
+    let hidden = argument.split_once("://").and_then(|(scheme, rest)| {
+        let (user, host) = rest.rsplit_once('@')?;
+        let (name, _) = user.split_once(':')?;
+        Some(format!("{scheme}://{name}:***@{host}"))
+    });
+    hidden.unwrap_or_else(|| argument.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_in_an_address_is_not_kept() {
+        assert_eq!(hide_password("mqtt://me:secret@host:1883"), "mqtt://me:***@host:1883");
+        assert_eq!(hide_password("mqtt://host:1883"), "mqtt://host:1883");
+    }
+}

@@ -1,0 +1,33 @@
+//! `plimsoll runs`: what is in the run store.
+
+use super::stored::StoreOption;
+use crate::exit_code;
+use crate::failure::Failure;
+use clap::Args;
+use plimsoll_model::record::RunEnd;
+use plimsoll_store::RunReader;
+
+/// Lists the stored runs, the newest last
+#[derive(Args)]
+#[command(after_help = "Example:\n  plimsoll runs --store plimsoll.db")]
+pub struct Runs {
+    #[command(flatten)]
+    store: StoreOption,
+}
+
+impl Runs {
+    pub fn perform(self) -> Result<u8, Failure> {
+        let runs = RunReader::open(&self.store.store)?.runs()?;
+        println!("{:<9} {:<21} {:>6}  {:<12} name", "run", "started", "levels", "end");
+        for run in runs {
+            let end = match run.end {
+                None => "none",
+                Some(RunEnd::Complete) => "complete",
+                Some(RunEnd::Interrupted) => "interrupted",
+                Some(RunEnd::Failed(_)) => "failed",
+            };
+            println!("{:<9} {:<21} {:>6}  {end:<12} {}", run.id, run.started, run.levels, run.name);
+        }
+        Ok(exit_code::MET)
+    }
+}

@@ -1,0 +1,28 @@
+//! `plimsoll show`: a stored run's result, also of one that was killed.
+
+use super::stored::StoredRun;
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::progress::colour;
+use clap::Args;
+use plimsoll_report::{json, terminal};
+
+/// Prints a stored run's result, also of one that was killed
+#[derive(Args)]
+#[command(after_help = "Example:\n  plimsoll show last")]
+pub struct Show {
+    #[command(flatten)]
+    run: StoredRun,
+    /// Print the machine-readable result instead
+    #[arg(long)]
+    json: bool,
+}
+
+impl Show {
+    pub fn perform(self) -> Result<u8, Failure> {
+        let summary = plimsoll_analysis::summarize(&self.run.read()?);
+        let text = if self.json { json::render(&summary) } else { terminal::render(&summary, colour()) };
+        print!("{text}");
+        Ok(exit_code::MET)
+    }
+}

@@ -1,0 +1,32 @@
+//! What the commands on stored runs have in common.
+
+use crate::failure::Failure;
+use clap::Args;
+use plimsoll_model::record::RunRecord;
+use plimsoll_store::RunReader;
+use std::path::PathBuf;
+
+/// The run store.
+#[derive(Args)]
+pub struct StoreOption {
+    /// The run store
+    #[arg(long, value_name = "FILE", default_value = "plimsoll.db", env = "PLIMSOLL_STORE")]
+    pub store: PathBuf,
+}
+
+/// A run in a store.
+#[derive(Args)]
+pub struct StoredRun {
+    /// The run: its id, the beginning of its id, or `last`
+    #[arg(value_name = "RUN", default_value = "last")]
+    run: String,
+    #[command(flatten)]
+    store: StoreOption,
+}
+
+impl StoredRun {
+    /// Reads it.
+    pub fn read(&self) -> Result<RunRecord, Failure> {
+        Ok(RunReader::open(&self.store.store)?.run(&self.run)?)
+    }
+}

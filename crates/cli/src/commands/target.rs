@@ -1,0 +1,59 @@
+//! `plimsoll target`: servers to be loaded.
+
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+use plimsoll_target::broker;
+use std::net::IpAddr;
+
+/// Runs a server to be loaded
+#[derive(Args)]
+#[command(after_help = "Example:\n  plimsoll target broker --port 1883")]
+pub struct Target {
+    #[command(subcommand)]
+    target: Kind,
+}
+
+#[derive(Subcommand)]
+enum Kind {
+    Broker(Broker),
+}
+
+/// The embedded MQTT broker, rumqttd
+#[derive(Args)]
+#[command(after_help = "Example:\n  plimsoll target broker --port 1883 --port-v5 1884")]
+struct Broker {
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    host: IpAddr,
+    /// Port for MQTT 3.1.1
+    #[arg(long, value_name = "PORT", default_value_t = 1883)]
+    port: u16,
+    /// Port for MQTT 5; without it only 3.1.1 is spoken
+    #[arg(long, value_name = "PORT")]
+    port_v5: Option<u16>,
+    /// Most connections
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    max_connections: usize,
+    /// Largest packet in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 2 * 1024 * 1024)]
+    max_payload: usize,
+    /// Most packets handed to one connection at once
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    max_outgoing: u64,
+}
+
+impl Target {
+    pub fn perform(self) -> Result<u8, Failure> {
+        let Kind::Broker(broker) = self.target;
+        let settings = broker::Settings {
+            host: broker.host,
+            port: broker.port,
+            port_v5: broker.port_v5,
+            max_connections: broker.max_connections,
+            max_payload: broker.max_payload,
+            max_outgoing: broker.max_outgoing,
+        };
+        let ended = broker::run(&settings);
+        Err(Failure::Undoable(ended.map_or_else(|error| error.to_string(), |()| "the broker ended".into())))
+    }
+}

@@ -1,0 +1,76 @@
+//! Live progress on standard error; quiet when that is no terminal.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use plimsoll_analysis::level::LevelSummary;
+use plimsoll_report::terminal::{self, Colour};
+use plimsoll_runner::Progress;
+use std::io::IsTerminal;
+
+/// Steps of a bar, finer than a terminal shows.
+const FINE: u64 = 1000;
+
+/// Draws one line that changes, and one line above it for each finished level.
+pub struct TerminalProgress {
+    bar: ProgressBar,
+    colour: Colour,
+    label: String,
+    headed: bool,
+}
+
+impl TerminalProgress {
+    /// On standard error, hidden where that is no terminal or `quiet` asks for it.
+    pub fn new(quiet: bool) -> TerminalProgress {
+        let shown = std::io::stderr().is_terminal() && !quiet;
+        let bar = ProgressBar::new(FINE);
+        bar.set_draw_target(if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() });
+        let style = ProgressStyle::with_template("{msg:<40!} [{bar:30}] {prefix}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+        let colour = if shown { colour() } else { Colour::Off };
+        TerminalProgress { bar, colour, label: String::new(), headed: false }
+    }
+
+    /// Takes the line away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Colour unless `NO_COLOR` is set to something or standard output is no terminal.
+pub fn colour() -> Colour {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if refused || !std::io::stdout().is_terminal() { Colour::Off } else { Colour::On }
+}
+
+impl Progress for TerminalProgress {
+    fn step(&mut self, what: &str) {
+        self.bar.set_position(0);
+        self.bar.set_prefix("");
+        self.bar.set_message(what.to_owned());
+    }
+
+    fn connected(&mut self, ready: u64, wanted: u64) {
+        self.bar.set_position(ready * FINE / wanted.max(1));
+        self.bar.set_prefix(format!("{ready}/{wanted}"));
+    }
+
+    fn level_begun(&mut self, number: usize, of: usize, label: &str) {
+        self.label = format!("level {number} of {of}: {label}");
+        self.bar.set_position(0);
+        self.bar.set_prefix("");
+        self.bar.set_message(self.label.clone());
+    }
+
+    fn level_goes_on(&mut self, elapsed: f64, planned: f64) {
+        let part = (elapsed / planned.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
+        self.bar.set_position((part * FINE as f64) as u64);
+        self.bar.set_prefix(if elapsed < planned { format!("{:.0} s", planned - elapsed) } else { "draining".into() });
+    }
+
+    fn level_ended(&mut self, level: &LevelSummary) {
+        if !self.headed {
+            self.bar.println(terminal::table_header());
+            self.headed = true;
+        }
+        self.bar.println(terminal::level_line(level, self.colour));
+    }
+}

@@ -1,0 +1,254 @@
+//! A platform that is up.
+
+use crate::PlatformError;
+use crate::placeholders::Placeholders;
+use plimsoll_scenario::plan::{Endpoint, PlatformPlan};
+use plimsoll_scenario::profile::Component;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a component may take to accept connections.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a component may take to end by itself before it is killed.
+const GRACE: Duration = Duration::from_secs(3);
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How much of a component's output an error shows.
+const LAST_LINES: usize = 12;
+
+/// How to bring a platform up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// This program: it starts components (`guard`) and stands for `{plimsoll}`.
+    pub program: PathBuf,
+    /// Processors for the platform; empty for any.
+    pub processors: Vec<usize>,
+    /// Whether devices speak MQTT 5, for which a platform may have a port of its own.
+    pub mqtt5: bool,
+}
+
+/// A platform that is up: started by us, or running already. Dropping it takes down what we started.
+#[derive(Debug)]
+pub struct Platform {
+    address: SocketAddr,
+    components: Vec<Running>,
+    facts: BTreeMap<String, String>,
+    /// Holds the components' files; removed with the platform.
+    _dir: Option<TempDir>,
+}
+
+#[derive(Debug)]
+struct Running {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    reported: bool,
+}
+
+/// A component that ended by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Death {
+    /// Which.
+    pub component: String,
+    /// How, as the operating system tells it.
+    pub status: String,
+}
+
+impl Platform {
+    /// Starts every component of the profile in order and waits until each accepts connections; for a platform that
+    /// runs already, finds its address.
+    ///
+    /// # Errors
+    /// See [`PlatformError`]; what had been started is taken down again.
+    pub fn bring_up(plan: &PlatformPlan, options: &Options) -> Result<Platform, PlatformError> {
+        let mut facts = BTreeMap::from([("profile".to_owned(), plan.profile.name.clone())]);
+        if let Some(endpoint) = &plan.address {
+            let address = resolve(endpoint)?;
+            facts.insert("address".into(), format!("{}:{}", endpoint.host, endpoint.port));
+            return Ok(Platform { address, components: Vec::new(), facts, _dir: None });
+        }
+        let wrong = |what: String| PlatformError::Profile { profile: plan.profile.name.clone(), what };
+        let dir = TempDir::with_prefix("plimsoll-").map_err(|error| wrong(format!("no folder for it: {error}")))?;
+        let mut placeholders = Placeholders::new(dir.path(), &options.program);
+        let mut platform = Platform {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            components: Vec::new(),
+            facts,
+            _dir: None,
+        };
+        let mut mqtt_port = None;
+        for component in &plan.profile.components {
+            let running = start(component, dir.path(), &mut placeholders, options)?;
+            platform.components.push(running);
+            let port = placeholders.port(&component.ready_port).map_err(|error| wrong(error.to_string()))?;
+            platform.await_ready(port)?;
+            let version_5 = component.mqtt5_port.as_ref().filter(|_| options.mqtt5);
+            if let Some(name) = version_5.or(component.mqtt_port.as_ref()) {
+                mqtt_port = Some(placeholders.port(name).map_err(|error| wrong(error.to_string()))?);
+            }
+            if let Some(version) = component.version.as_ref().and_then(|command| version(command)) {
+                platform.facts.insert(format!("{} version", component.name), version);
+            }
+        }
+        let port = mqtt_port.ok_or_else(|| wrong("no component has an mqtt_port".into()))?;
+        platform.address.set_port(port);
+        platform.facts.insert("address".into(), platform.address.to_string());
+        platform._dir = Some(dir);
+        Ok(platform)
+    }
+
+    /// Where devices connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Facts for the provenance of a run.
+    pub fn facts(&self) -> &BTreeMap<String, String> {
+        &self.facts
+    }
+
+    /// The components that we started: names and process ids.
+    pub fn processes(&self) -> Vec<(String, i32)> {
+        self.components.iter().map(|running| (running.name.clone(), running.child.id() as i32)).collect()
+    }
+
+    /// A component that has ended by itself since the last call.
+    pub fn take_death(&mut self) -> Option<Death> {
+        self.components.iter_mut().filter(|running| !running.reported).find_map(|running| {
+            let status = running.child.try_wait().ok().flatten()?;
+            running.reported = true;
+            Some(Death { component: running.name.clone(), status: status.to_string() })
+        })
+    }
+
+    /// Takes down what we started, the last component first.
+    pub fn take_down(&mut self) {
+        while let Some(mut running) = self.components.pop() {
+            end(&mut running.child);
+        }
+    }
+
+    fn await_ready(&mut self, port: u16) -> Result<(), PlatformError> {
+        let Some(running) = self.components.last_mut() else { return Ok(()) };
+        let begin = Instant::now();
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        loop {
+            if let Ok(Some(status)) = running.child.try_wait() {
+                let (component, log) = (running.name.clone(), last_words(&running.log));
+                return Err(PlatformError::Died { component, status: status.to_string(), log });
+            }
+            if TcpStream::connect_timeout(&address, PAUSE.max(Duration::from_millis(100))).is_ok() {
+                return Ok(());
+            }
+            if begin.elapsed() > PATIENCE {
+                let (component, log) = (running.name.clone(), last_words(&running.log));
+                return Err(PlatformError::NotReady { component, port, seconds: PATIENCE.as_secs(), log });
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Drop for Platform {
+    fn drop(&mut self) {
+        self.take_down();
+    }
+}
+
+fn resolve(endpoint: &Endpoint) -> Result<SocketAddr, PlatformError> {
+    let address = format!("{}:{}", endpoint.host, endpoint.port);
+    let failed = |cause: String| PlatformError::Resolve { address: address.clone(), cause };
+    let mut found =
+        (endpoint.host.as_str(), endpoint.port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
+    found.next().ok_or_else(|| failed("no address".into()))
+}
+
+fn start(
+    component: &Component,
+    dir: &Path,
+    placeholders: &mut Placeholders,
+    options: &Options,
+) -> Result<Running, PlatformError> {
+    let failed = |what: &str| {
+        let (component, what) = (component.name.clone(), what.to_owned());
+        move |cause| PlatformError::Start { component, what, cause }
+    };
+    for (name, text) in &component.files {
+        let text = placeholders.fill(text).map_err(failed("no free port"))?;
+        fs::write(dir.join(name), text).map_err(failed(&format!("cannot write {name}")))?;
+    }
+    let mut command = Vec::new();
+    for word in &component.command {
+        command.push(placeholders.fill(word).map_err(failed("no free port"))?);
+    }
+    let executable = command.first().cloned().unwrap_or_default();
+    if !is_installed(&executable) {
+        let hint = component.install.as_ref().map(|how| format!("; install it with: {how}")).unwrap_or_default();
+        return Err(PlatformError::Missing { component: component.name.clone(), command: executable, hint });
+    }
+    let log = dir.join(format!("{}.log", component.name));
+    let output = File::create(&log).map_err(failed("cannot make its log file"))?;
+    let errors = output.try_clone().map_err(failed("cannot make its log file"))?;
+    let processors: Vec<String> = options.processors.iter().map(ToString::to_string).collect();
+    let child = Command::new(&options.program)
+        .args(["guard", "--parent", &std::process::id().to_string()])
+        .args(["--processors", &processors.join(",")])
+        .arg("--")
+        .args(&command)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(errors)
+        // A group of its own: Ctrl-C at the terminal reaches Plimsoll alone, which then takes the platform down.
+        .process_group(0)
+        .spawn()
+        .map_err(|cause| PlatformError::Program { path: options.program.clone(), cause })?;
+    Ok(Running { name: component.name.clone(), child, log, reported: false })
+}
+
+fn is_installed(executable: &str) -> bool {
+    if executable.contains('/') {
+        return Path::new(executable).exists();
+    }
+    // Daemons often live where only the administrator's search path looks.
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':').any(|folder| Path::new(folder).join(executable).is_file())
+}
+
+/// The first line that the version command prints, whatever its exit status.
+fn version(command: &[String]) -> Option<String> {
+    let (program, arguments) = command.split_first()?;
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
+    let text = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    String::from_utf8_lossy(&text).lines().next().map(str::to_owned)
+}
+
+fn end(child: &mut Child) {
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let begin = Instant::now();
+    if let (Ok(None), Some(group)) = (child.try_wait(), group) {
+        let _ = kill_process_group(group, Signal::TERM);
+        while begin.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    // Whatever of its group is left; an empty group is an error that changes nothing.
+    if let Some(group) = group {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.wait();
+}
+
+fn last_words(log: &Path) -> String {
+    let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
+    if last.is_empty() { "  (it said nothing)".into() } else { format!("  {}", last.join("\n  ")) }
+}

@@ -1,0 +1,124 @@
+//! Comma-separated values (RFC 4180): one row a level, or one row a sample. Times in seconds, sizes in bytes.
+
+use plimsoll_analysis::summary::{Summary, TimeSummary};
+use plimsoll_model::Metric;
+use plimsoll_model::record::RunRecord;
+
+/// One row a level.
+pub fn levels(summary: &Summary) -> String {
+    let mut header: Vec<String> = [
+        "level", "offered", "in_flight", "achieved", "verdict", "validity", "due", "sent", "unsent", "acknowledged",
+        "expected_deliveries", "delivered", "late", "superseded", "lost", "duplicated", "reordered", "foreign",
+        "reconnects", "goodput", "marshalled_size", "publication_size", "bytes_sent", "bytes_received", "total_time",
+    ]
+    .map(str::to_owned)
+    .into();
+    let times = ["publish_time", "publish_time_from_send", "subscribe_time", "subscribe_time_from_send", "lateness"];
+    for time in times {
+        header.extend(["n", "mean", "ci95_lo", "ci95_hi", "p50", "p99", "max"].map(|part| format!("{time}_{part}")));
+    }
+    let mut out = row(header);
+    for level in &summary.levels {
+        let mut cells = vec![
+            level.index.to_string(),
+            optional(level.offered),
+            optional(level.in_flight),
+            optional(level.achieved),
+            level.verdict.name().to_owned(),
+            level.validity.name().to_owned(),
+            level.due.to_string(),
+            level.sent.to_string(),
+            level.unsent.to_string(),
+            optional(level.acknowledged),
+            level.expected_deliveries.to_string(),
+            level.delivered.to_string(),
+            level.late.to_string(),
+            level.superseded.to_string(),
+            level.lost.to_string(),
+            level.duplicated.to_string(),
+            level.reordered.to_string(),
+            level.foreign.to_string(),
+            level.reconnects.to_string(),
+            optional(level.goodput),
+            optional(level.marshalled_size),
+            optional(level.publication_size),
+            level.bytes_sent.to_string(),
+            level.bytes_received.to_string(),
+            optional(level.total_time),
+        ];
+        for time in [
+            &level.publish_time,
+            &level.publish_time_from_send,
+            &level.subscribe_time,
+            &level.subscribe_time_from_send,
+            &level.generator.lateness,
+        ] {
+            cells.extend(time_cells(time));
+        }
+        out += &row(cells);
+    }
+    out
+}
+
+/// One row a sample that was taken; a gap has no row.
+pub fn samples(record: &RunRecord) -> String {
+    let mut header: Vec<String> =
+        ["level", "sample", "due", "sent", "acknowledged", "completed", "delivered", "duplicated", "reordered"]
+            .map(str::to_owned)
+            .into();
+    header.extend(Metric::ALL.iter().flat_map(|metric| {
+        ["n", "mean", "p50", "p99", "max"].map(|part| format!("{}_{part}", metric.name()))
+    }));
+    let mut out = row(header);
+    for level in &record.levels {
+        for (index, sample) in level.samples.iter().enumerate() {
+            let Some(sample) = sample else { continue };
+            let counts = sample.counts;
+            let mut cells: Vec<String> = vec![level.start.index.to_string(), index.to_string()];
+            cells.extend(
+                [
+                    counts.due,
+                    counts.sent,
+                    counts.acknowledged,
+                    counts.completed,
+                    counts.delivered,
+                    counts.duplicated,
+                    counts.reordered,
+                ]
+                .map(|count| count.to_string()),
+            );
+            for metric in Metric::ALL {
+                let time = sample.histograms.get(&metric).map(|histogram| TimeSummary::of(&[histogram], true));
+                let time = time.unwrap_or_default();
+                cells.push(time.n.to_string());
+                cells.extend([time.mean, time.p50, time.p99, time.max].map(optional));
+            }
+            out += &row(cells);
+        }
+    }
+    out
+}
+
+fn time_cells(time: &TimeSummary) -> [String; 7] {
+    let [lo, hi] = time.ci95.map_or([None, None], |[lo, hi]| [Some(lo), Some(hi)]);
+    [
+        time.n.to_string(),
+        optional(time.mean),
+        optional(lo),
+        optional(hi),
+        optional(time.p50),
+        optional(time.p99),
+        optional(time.max),
+    ]
+}
+
+fn optional<T: ToString>(value: Option<T>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+fn row(cells: Vec<String>) -> String {
+    let quoted = cells.into_iter().map(|cell| {
+        if cell.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
+    });
+    quoted.collect::<Vec<_>>().join(",") + "\n"
+}

@@ -1,0 +1,269 @@
+//! The result on 80 columns, with or without colour.
+
+use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
+use plimsoll_analysis::summary::Summary;
+use plimsoll_model::{Nanos, Verdict};
+
+const WIDTH: usize = 80;
+
+/// Whether to colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// ANSI colours.
+    On,
+    /// Plain text.
+    Off,
+}
+
+/// Verdict, load line, table of levels, reasons, ledger where it is not clean, generator and components.
+pub fn render(summary: &Summary, colour: Colour) -> String {
+    let mut out = format!("{}\n", headline(summary, colour));
+    for line in wrapped(&summary.reason, "  ") {
+        out += &format!("{line}\n");
+    }
+    if let Some(limited_by) = summary.load_line.as_ref().and_then(|line| line.limited_by.as_ref()) {
+        for line in wrapped(&format!("next level: {limited_by}"), "  ") {
+            out += &format!("{line}\n");
+        }
+    }
+    if summary.levels.is_empty() {
+        return out;
+    }
+    out += &format!("\n{}\n", table_header());
+    for level in &summary.levels {
+        out += &format!("{}\n", table_row(level, colour));
+    }
+    out += &reasons(summary);
+    out += &ledger(summary);
+    out += &format!("\n{}\n", generator(summary));
+    for component in &summary.components {
+        out += &format!(
+            "{:<10} cpu mean {:.0} % max {:.0} %, memory {}, {} open files\n",
+            component.name,
+            component.cpu_mean * 100.0,
+            component.cpu_max * 100.0,
+            bytes(component.rss_max as f64),
+            component.descriptors_max
+        );
+    }
+    for line in wrapped(&format!("objectives: {}", summary.objectives.join(", ")), "") {
+        out += &format!("{line}\n");
+    }
+    out
+}
+
+/// One line about a level that has just ended.
+pub fn level_line(level: &LevelSummary, colour: Colour) -> String {
+    table_row(level, colour)
+}
+
+/// The head of the table of levels.
+pub fn table_header() -> String {
+    "   offered  achieved  delivered  publish p50      p99  receive p99  late p99".to_owned()
+}
+
+fn headline(summary: &Summary, colour: Colour) -> String {
+    let name = summary.verdict.name().to_uppercase();
+    let verdict = paint(&name, verdict_colour(summary.verdict), colour);
+    let line = match &summary.load_line {
+        Some(line) => {
+            let at_least = if line.at_least { "at least " } else { "" };
+            format!("load line: {at_least}{} msg/s (level {} of {})", count(line.rate), line.level + 1, summary.levels.len())
+        }
+        None => "no load line".to_owned(),
+    };
+    format!("{verdict}  {line}  [{} run {}]", summary.name, summary.run)
+}
+
+fn table_row(level: &LevelSummary, colour: Colour) -> String {
+    let offered = match (level.offered, level.in_flight) {
+        (Some(rate), _) => format!("{}/s", count(rate)),
+        (None, Some(in_flight)) => format!("{in_flight} fly"),
+        (None, None) => String::new(),
+    };
+    let achieved = level.achieved.map(|rate| format!("{}/s", count(rate))).unwrap_or_default();
+    let delivered = match level.expected_deliveries {
+        0 => "-".to_owned(),
+        _ => level.delivered_ratio().map_or("-".into(), |share| format!("{} %", floor_percent(share))),
+    };
+    let verdict = match level.verdict {
+        LevelVerdict::Invalid => "invalid",
+        other => other.name(),
+    };
+    let tint = match level.verdict {
+        LevelVerdict::Met => Tint::Green,
+        LevelVerdict::Missed => Tint::Red,
+        LevelVerdict::Undecided | LevelVerdict::Invalid | LevelVerdict::Unfinished => Tint::Yellow,
+    };
+    format!(
+        "{offered:>10}{achieved:>10}{delivered:>11}{:>13}{:>9}{:>13}{:>10} {}",
+        time(level.publish_time.p50),
+        time(level.publish_time.p99),
+        time(level.subscribe_time.p99),
+        time(level.generator.lateness.p99),
+        paint(&verdict[..verdict.len().min(6)], tint, colour),
+    )
+    .trim_end()
+    .to_owned()
+}
+
+fn reasons(summary: &Summary) -> String {
+    let mut out = String::new();
+    for level in summary.levels.iter().filter(|level| level.verdict != LevelVerdict::Met) {
+        let text = format!("{} {}: {}", level.label(), level.verdict.name(), level.why());
+        out += &wrapped(&text, "  ").join("\n");
+        out.push('\n');
+    }
+    if out.is_empty() { out } else { format!("\n{out}") }
+}
+
+/// Only what is not as it should be.
+fn ledger(summary: &Summary) -> String {
+    let mut out = String::new();
+    for level in &summary.levels {
+        let mut told: Vec<String> = [
+            ("unsent", level.unsent),
+            ("refused", level.refused),
+            ("lost", level.lost),
+            ("late", level.late),
+            ("duplicated", level.duplicated),
+            ("reordered", level.reordered),
+            ("foreign", level.foreign),
+            ("connections lost", level.disconnected),
+            ("reconnected", level.reconnects),
+        ]
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, number)| format!("{name} {}", count(*number as f64)))
+        .collect();
+        if let Some(loss) = level.first_loss {
+            told.push(format!(
+                "first loss {} into the hold: message {} of device {}",
+                loss.due_in_hold, loss.message_number, loss.device
+            ));
+        }
+        if !told.is_empty() {
+            let text = format!("{}: {}", level.label(), told.join(", "));
+            out += &wrapped(&text, "  ").join("\n");
+            out += "\n";
+        }
+    }
+    if out.is_empty() {
+        let sent: u64 = summary.levels.iter().map(|level| level.sent).sum();
+        let expected: u64 = summary.levels.iter().map(|level| level.expected_deliveries).sum();
+        return format!(
+            "\nledger: {} sent, {} deliveries expected, none lost, duplicated or out of order\n",
+            count(sent as f64),
+            count(expected as f64)
+        );
+    }
+    format!("\nledger\n{out}")
+}
+
+fn generator(summary: &Summary) -> String {
+    let generator = &summary.generator;
+    let cpu: Vec<String> =
+        generator.cpu.iter().flatten().map(|share| format!("{:.0} %", share * 100.0)).collect();
+    let mut line = format!("generator  late by {} at p99", time(generator.lateness.p99));
+    if !cpu.is_empty() {
+        line += &format!(", cpu {}", cpu.join(" "));
+    }
+    if let Some(cost) = generator.cpu_per_million {
+        line += &format!(", {cost:.1} cpu s per million messages");
+    }
+    line
+}
+
+enum Tint {
+    Green,
+    Red,
+    Yellow,
+}
+
+fn verdict_colour(verdict: Verdict) -> Tint {
+    match verdict {
+        Verdict::Met => Tint::Green,
+        Verdict::Missed | Verdict::Failed => Tint::Red,
+        Verdict::Invalid | Verdict::Interrupted => Tint::Yellow,
+    }
+}
+
+fn paint(text: &str, tint: Tint, colour: Colour) -> String {
+    let code = match tint {
+        Tint::Green => 32,
+        Tint::Red => 31,
+        Tint::Yellow => 33,
+    };
+    match colour {
+        Colour::On => format!("\x1b[1;{code}m{text}\x1b[0m"),
+        Colour::Off => text.to_owned(),
+    }
+}
+
+/// A time in seconds, for people; `-` where it does not exist.
+pub fn time(seconds: Option<f64>) -> String {
+    seconds.map_or("-".to_owned(), |seconds| Nanos::from_secs_f64(seconds).to_string())
+}
+
+/// A whole number with thousands set apart.
+pub fn count(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits.as_str()), |rest| ("-", rest));
+    let mut grouped = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    format!("{sign}{grouped}")
+}
+
+/// A share in percent with two digits, never rounded up to all of it.
+pub fn floor_percent(share: f64) -> f64 {
+    (share * 1e4 + 1e-6).floor() / 100.0
+}
+
+/// A size for people.
+pub fn bytes(bytes: f64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let power = (bytes.max(1.0).log2() / 10.0).floor().min(4.0) as usize;
+    let value = bytes / 1024f64.powi(power as i32);
+    let unit = units.get(power).copied().unwrap_or("B");
+    if power == 0 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
+}
+
+/// Words on lines of the terminal's width, each line with an indent.
+fn wrapped(text: &str, indent: &str) -> Vec<String> {
+    let mut lines = vec![indent.to_owned()];
+    for word in text.split_whitespace() {
+        let fits = lines.last().is_some_and(|line| line.chars().count() + 1 + word.chars().count() <= WIDTH);
+        match lines.last_mut() {
+            Some(line) if line.len() == indent.len() => line.push_str(word),
+            Some(line) if fits => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("{indent}{word}")),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_easy_to_read() {
+        assert_eq!([0.0, 999.0, 1000.0, 1_234_567.0].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([10.0, 2048.0, 3.5 * 1024.0 * 1024.0].map(bytes), ["10 B", "2.0 KiB", "3.5 MiB"]);
+        assert_eq!(floor_percent(0.99999), 99.99);
+    }
+
+    #[test]
+    fn long_texts_are_wrapped_and_indented() {
+        let lines = wrapped(&"word ".repeat(40), "  ");
+        assert!(lines.len() > 2 && lines.iter().all(|line| line.len() <= WIDTH && line.starts_with("  ")));
+    }
+}

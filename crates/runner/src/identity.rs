@@ -1,0 +1,52 @@
+//! Who a run is: its id and where it comes from.
+
+use crate::Placement;
+use plimsoll_model::RunId;
+use plimsoll_model::record::{Provenance, Terms};
+use plimsoll_scenario::plan::Plan;
+use plimsoll_store::NewRun;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+
+/// A new run id, from the randomness that the operating system gives every hash map.
+pub fn new_run_id() -> RunId {
+    RunId::from_bits(RandomState::new().hash_one(std::process::id()))
+}
+
+/// What the store is told before the run begins.
+pub fn new_run(plan: &Plan, id: RunId, command: &[String], placement: &Placement) -> NewRun {
+    NewRun {
+        id: id.to_string(),
+        name: plan.name.clone(),
+        scenario: plan.resolved.clone(),
+        terms: terms(plan),
+        provenance: Provenance {
+            plimsoll: env!("CARGO_PKG_VERSION").to_owned(),
+            seed: plan.seed,
+            started: jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string(),
+            command: command.to_vec(),
+            host: plimsoll_observe::host::facts(),
+            platform: platform_facts(plan),
+            placement: placement.facts(),
+        },
+    }
+}
+
+fn terms(plan: &Plan) -> Terms {
+    Terms {
+        devices: plan.devices,
+        subscribers: plan.subscribers.count,
+        qos: plan.mqtt.qos.level(),
+        subscribe_qos: plan.subscribers.qos.level(),
+        several_filters: plan.subscribers.filters.len() > 1,
+        levels: plan.load.levels.len() as u16,
+        objectives: plan.objectives.clone(),
+    }
+}
+
+fn platform_facts(plan: &Plan) -> BTreeMap<String, String> {
+    let profile = &plan.platform.profile;
+    let mut facts = BTreeMap::from([("profile".to_owned(), profile.name.clone())]);
+    facts.extend(profile.limits.iter().map(|(name, value)| (format!("limit: {name}"), value.clone())));
+    facts
+}

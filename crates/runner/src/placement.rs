@@ -1,0 +1,117 @@
+//! Which processors carry the load threads and which the platform: disjoint ones where there are two.
+
+use plimsoll_scenario::plan::{Endpoint, Plan};
+use rustix::process::setpriority_process;
+use rustix::thread::{CpuSet, sched_getaffinity};
+use std::collections::BTreeMap;
+use std::net::ToSocketAddrs;
+
+/// Lowest scheduling priority.
+const LOWEST_PRIORITY: i32 = 19;
+
+/// Processors by purpose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// One entry a load thread: the processor it is bound to, `None` for any.
+    pub load: Vec<Option<usize>>,
+    /// The platform's processors; empty for any.
+    pub platform: Vec<usize>,
+    /// What the reader must know.
+    pub remark: String,
+}
+
+impl Placement {
+    /// For this host and plan.
+    pub fn choose(plan: &Plan) -> Placement {
+        let processors = processors();
+        let starts_platform = plan.platform.address.is_none();
+        let here = starts_platform || plan.platform.address.as_ref().is_some_and(is_this_host);
+        Placement::divide(&processors, here, starts_platform, plan.load.threads.map(usize::from), plan.devices)
+    }
+
+    fn divide(
+        processors: &[usize],
+        platform_is_here: bool,
+        platform_is_ours: bool,
+        threads: Option<usize>,
+        devices: u32,
+    ) -> Placement {
+        let count = processors.len();
+        let default = if platform_is_here { (count / 2).max(1) } else { count };
+        // A load thread without devices would have nothing to do.
+        let threads = threads.unwrap_or(default).clamp(1, (devices as usize).max(1));
+        if count < 2 || threads > count || (platform_is_here && threads == count) {
+            let remark = if platform_is_here {
+                "load threads and platform share processors: their numbers influence each other"
+            } else {
+                "load threads may run on any processor"
+            };
+            return Placement { load: vec![None; threads], platform: Vec::new(), remark: remark.into() };
+        }
+        let (load, rest) = processors.split_at(threads);
+        let (platform, remark) = match (platform_is_here, platform_is_ours) {
+            (true, true) => (rest.to_vec(), "load threads and platform have disjoint processors"),
+            (true, false) => {
+                (Vec::new(), "the platform runs on this host and was not bound: it may share the load's processors")
+            }
+            (false, _) => (Vec::new(), "the platform runs elsewhere"),
+        };
+        Placement { load: load.iter().copied().map(Some).collect(), platform, remark: remark.into() }
+    }
+
+    /// Facts for the provenance of a run.
+    pub fn facts(&self) -> BTreeMap<String, String> {
+        let list = |processors: &[usize]| {
+            let shown: Vec<String> = processors.iter().map(ToString::to_string).collect();
+            if shown.is_empty() { "any".to_owned() } else { shown.join(", ") }
+        };
+        let bound: Vec<usize> = self.load.iter().copied().flatten().collect();
+        BTreeMap::from([
+            ("load threads".to_owned(), self.load.len().to_string()),
+            ("load processors".to_owned(), list(&bound)),
+            ("platform processors".to_owned(), list(&self.platform)),
+            ("remark".to_owned(), self.remark.clone()),
+        ])
+    }
+}
+
+/// Lets this thread, which stores and shows, run only when nobody else wants the processor. To be called when load
+/// threads and platform have been started, since they would inherit it.
+pub fn step_back() {
+    // A priority that cannot be lowered costs some lateness, which is measured.
+    let _ = setpriority_process(None, LOWEST_PRIORITY);
+}
+
+fn processors() -> Vec<usize> {
+    let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
+    (0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect()
+}
+
+fn is_this_host(endpoint: &Endpoint) -> bool {
+    let found = (endpoint.host.as_str(), endpoint.port).to_socket_addrs();
+    found.is_ok_and(|mut addresses| addresses.any(|address| address.ip().is_loopback()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_processors_are_divided_between_load_and_our_platform() {
+        let placement = Placement::divide(&[0, 1], true, true, None, 100);
+        assert_eq!((placement.load, placement.platform), (vec![Some(0)], vec![1]));
+    }
+
+    #[test]
+    fn one_processor_is_shared_and_the_report_says_so() {
+        let placement = Placement::divide(&[0], true, true, None, 100);
+        assert_eq!((placement.load, placement.platform), (vec![None], vec![]));
+        assert!(placement.remark.contains("share"));
+    }
+
+    #[test]
+    fn a_platform_elsewhere_leaves_all_processors_to_the_load() {
+        let placement = Placement::divide(&[0, 1, 2], false, false, None, 2);
+        assert_eq!(placement.load, vec![Some(0), Some(1)], "no thread without a device");
+    }
+}

@@ -1,0 +1,197 @@
+//! Stands beside the engine while it works: stores what is measured, reads the platform's processes and the load
+//! threads, notices a platform that dies and a user who wants to stop.
+
+use crate::{Options, Progress};
+use plimsoll_analysis::level::LevelSummary;
+use plimsoll_load::engine::{Engine, Watch};
+use plimsoll_model::Nanos;
+use plimsoll_model::record::{LevelEnd, LevelStart, Measurement};
+use plimsoll_observe::process::ProcessSampler;
+use plimsoll_observe::threads::ThreadSampler;
+use plimsoll_platform::Platform;
+use plimsoll_scenario::plan::Plan;
+use plimsoll_store::{RunWriter, StoreError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How often the platform's processes are read.
+const COMPONENT_INTERVAL: Nanos = Nanos::from_secs(1);
+
+/// See the module.
+pub struct RunWatch<'a> {
+    writer: &'a mut RunWriter,
+    platform: &'a mut Platform,
+    progress: &'a mut dyn Progress,
+    stop: Arc<AtomicBool>,
+    levels: usize,
+    warm_up: Nanos,
+    pending: Vec<Measurement>,
+    components: Vec<ProcessSampler>,
+    next_component_reading: Nanos,
+    threads: ThreadSampler,
+    level: Option<LevelStart>,
+    next_sample: u16,
+    /// Completed operations of each sample of the level.
+    completed: Vec<u64>,
+    due: u64,
+    death: Option<String>,
+    failure: Option<StoreError>,
+}
+
+impl<'a> RunWatch<'a> {
+    /// Watches one run.
+    pub fn new(
+        plan: &Plan,
+        writer: &'a mut RunWriter,
+        platform: &'a mut Platform,
+        engine: &Engine,
+        options: &Options,
+        progress: &'a mut dyn Progress,
+    ) -> RunWatch<'a> {
+        let components = platform.processes().into_iter().map(|(name, pid)| ProcessSampler::new(name, pid));
+        RunWatch {
+            components: components.collect(),
+            writer,
+            platform,
+            progress,
+            stop: Arc::clone(&options.stop),
+            levels: plan.load.levels.len(),
+            warm_up: plan.load.warm_up,
+            pending: Vec::new(),
+            next_component_reading: Nanos::ZERO,
+            threads: ThreadSampler::new(engine.threads()),
+            level: None,
+            next_sample: 0,
+            completed: Vec::new(),
+            due: 0,
+            death: None,
+            failure: None,
+        }
+    }
+
+    /// Tells that a step begins.
+    pub fn step(&mut self, what: &str) {
+        self.progress.step(what);
+    }
+
+    /// Stores that a level begins.
+    pub fn begin_level(&mut self, start: &LevelStart) {
+        self.measured_now(Measurement::LevelStarted(start.clone()));
+        let label = match (start.offered, start.in_flight) {
+            (Some(rate), _) => format!("{rate}/s"),
+            (None, count) => format!("{} in flight", count.unwrap_or_default()),
+        };
+        self.progress.level_begun(usize::from(start.index) + 1, self.levels, &label);
+        self.completed = vec![0; usize::from(start.samples)];
+        self.due = 0;
+        self.next_sample = 0;
+        self.level = Some(start.clone());
+    }
+
+    /// Adds to a level's end what the engine cannot know; whether the platform is gone, so that higher levels
+    /// would tell nothing.
+    pub fn end_level(&mut self, end: &mut LevelEnd) -> bool {
+        self.level = None;
+        let last_third = self.completed.len() - self.completed.len() / 3 - 1;
+        let silent = self.completed.iter().skip(last_third).all(|&completed| completed == 0) && self.due > 0;
+        let mut told: Vec<String> = self.death.clone().into_iter().collect();
+        if silent && self.death.is_none() {
+            told.push("nothing was completed in the last third of the level".into());
+        }
+        let gone = !told.is_empty();
+        told.extend(end.incident.take());
+        end.incident = (!told.is_empty()).then(|| told.join("; "));
+        gone
+    }
+
+    /// Tells that a level is closed.
+    pub fn level_ended(&mut self, level: &LevelSummary) {
+        self.progress.level_ended(level);
+    }
+
+    /// Stores a measurement at once.
+    pub fn measured_now(&mut self, measurement: Measurement) {
+        self.pending.push(measurement);
+        self.store();
+    }
+
+    /// Stores what is pending; the first failure of the store, if there was one.
+    pub fn finish(mut self) -> Result<(), StoreError> {
+        self.store();
+        self.failure.map_or(Ok(()), Err)
+    }
+
+    fn store(&mut self) {
+        if self.failure.is_none() && !self.pending.is_empty() {
+            self.failure = self.writer.append(&self.pending).err();
+        }
+        self.pending.clear();
+    }
+
+    fn goes_on(&self) -> bool {
+        self.failure.is_none() && !self.stop.load(Ordering::Relaxed)
+    }
+
+    fn read_components(&mut self, now: Nanos) {
+        if now < self.next_component_reading {
+            return;
+        }
+        self.next_component_reading = now + COMPONENT_INTERVAL;
+        for sampler in &mut self.components {
+            self.pending.extend(sampler.sample(now).map(Measurement::Component));
+        }
+    }
+
+    fn read_threads(&mut self, now: Nanos) {
+        let Some(level) = &self.level else { return };
+        let sample_end = |sample: u16| level.hold_start + level.hold * i64::from(sample + 1) / i64::from(level.samples.max(1));
+        if self.next_sample == 0 && now < level.hold_start {
+            // Until the hold begins every reading is a new beginning.
+            return self.threads.restart(now);
+        }
+        if self.next_sample < level.samples && now >= sample_end(self.next_sample) {
+            // After a hiccup of ours one reading covers several samples, and is booked under the last of them.
+            while self.next_sample + 1 < level.samples && now >= sample_end(self.next_sample + 1) {
+                self.next_sample += 1;
+            }
+            let usages = self.threads.sample(now, level.index, self.next_sample);
+            self.pending.extend(usages.into_iter().map(Measurement::Thread));
+            self.next_sample += 1;
+        }
+    }
+}
+
+impl Watch for RunWatch<'_> {
+    fn measured(&mut self, measurement: Measurement) -> bool {
+        if let Measurement::Sample(part) = &measurement {
+            self.due += part.counts.due;
+            if let Some(sum) = part.sample.and_then(|sample| self.completed.get_mut(usize::from(sample))) {
+                *sum += part.counts.completed;
+            }
+        }
+        self.pending.push(measurement);
+        self.goes_on()
+    }
+
+    fn connected(&mut self, ready: u64, wanted: u64) -> bool {
+        self.progress.connected(ready, wanted);
+        self.goes_on()
+    }
+
+    fn tick(&mut self, now: Nanos) -> bool {
+        self.read_threads(now);
+        self.read_components(now);
+        if self.death.is_none() {
+            self.death = self.platform.take_death().map(|death| {
+                format!("component {} of the platform ended by itself ({})", death.component, death.status)
+            });
+        }
+        if let Some(level) = &self.level {
+            let begin = level.hold_start - self.warm_up;
+            let planned = (self.warm_up + level.hold).as_secs_f64();
+            self.progress.level_goes_on((now - begin).as_secs_f64(), planned);
+        }
+        self.store();
+        self.goes_on()
+    }
+}

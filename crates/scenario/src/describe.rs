@@ -1,0 +1,246 @@
+//! A plan in words: what would happen, for `plimsoll check`.
+
+use crate::plan::{ArrivalsPer, Content, LevelPlan, Model, Plan};
+use crate::quantity::Quantity;
+use crate::wrap::wrapped;
+use plimsoll_codec::mqtt::{QoS, Version};
+use plimsoll_model::Nanos;
+use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
+use std::time::Duration;
+
+/// Width of the labels on the left.
+const LABEL: usize = 15;
+
+impl Plan {
+    /// What the run would do, as lines of 80 columns: levels, times, messages, connections, objectives.
+    pub fn describe(&self) -> String {
+        let mut out = wrapped("", &self.name);
+        for (label, text) in self.facts() {
+            out.push_str(&wrapped(&format!("  {label:<width$}", width = LABEL - 2), &text));
+        }
+        out
+    }
+
+    /// How long the run takes if every drain takes its whole time: connecting, and each level's warm-up, hold and
+    /// drain. Starting a platform comes on top.
+    pub fn longest_duration(&self) -> Nanos {
+        let level = self.load.warm_up + self.load.hold + self.load.drain;
+        let levels = i64::try_from(self.load.levels.len()).unwrap_or(i64::MAX);
+        self.connecting() + level * levels
+    }
+
+    /// Messages due in the holds of all levels together; `None` in the closed model, where the platform decides.
+    pub fn messages_due(&self) -> Option<f64> {
+        let rates = self.load.levels.iter().map(|level| match level {
+            LevelPlan::Rate(rate) => Some(*rate),
+            LevelPlan::InFlight(_) => None,
+        });
+        Some(rates.sum::<Option<f64>>()? * self.load.hold.as_secs_f64())
+    }
+
+    fn connections(&self) -> u64 {
+        u64::from(self.devices) + u64::from(self.subscribers.count)
+    }
+
+    fn connecting(&self) -> Nanos {
+        Nanos::from_secs_f64(self.connections() as f64 / self.load.connect_rate)
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let mut facts = vec![
+            ("platform", self.platform_in_words()),
+            ("devices", self.devices_in_words()),
+            ("subscribers", self.subscribers_in_words()),
+            ("message", self.message_in_words()),
+            ("load", self.load_in_words()),
+            ("levels", self.levels_in_words()),
+            ("each level", self.level_in_words()),
+            (
+                "connections",
+                format!(
+                    "{} at {} per second, about {}",
+                    grouped(self.connections() as f64),
+                    grouped(self.load.connect_rate),
+                    clock(self.connecting())
+                ),
+            ),
+            ("time", format!("at most {}, the platform's start apart", clock(self.longest_duration()))),
+        ];
+        if let Some(messages) = self.messages_due() {
+            let deliveries = messages * f64::from(self.subscribers.count);
+            let deliveries = match self.subscribers.count {
+                0 => String::new(),
+                _ => format!(", and up to {} deliveries", grouped(deliveries.round())),
+            };
+            facts.push(("messages", format!("about {} in the holds{deliveries}", grouped(messages.round()))));
+        }
+        let mut label = "objectives";
+        for objective in &self.objectives.level {
+            let key = objective.subject.key();
+            facts.push((std::mem::take(&mut label), format!("{key} {}", crate::objective::condition(objective))));
+        }
+        if self.objectives.level.is_empty() {
+            facts.push((label, "none: every valid level meets".to_owned()));
+        }
+        if let Some(rate) = self.objectives.load_line {
+            facts.push(("load line", format!("at least {}/s", grouped(rate))));
+        }
+        facts
+    }
+
+    fn platform_in_words(&self) -> String {
+        let profile = &self.platform.profile;
+        match &self.platform.address {
+            Some(address) => format!("{} at {}", profile.title, address.show()),
+            None => format!("{}: {}", profile.name, profile.title),
+        }
+    }
+
+    fn devices_in_words(&self) -> String {
+        let version = match self.mqtt.version {
+            Version::V311 => "3.1.1",
+            Version::V5 => "5",
+        };
+        let retained = if self.mqtt.retain { ", retained" } else { "" };
+        format!(
+            "{} over MQTT {version}, QoS {}{retained}, topic {}",
+            grouped(f64::from(self.devices)),
+            level_of(self.mqtt.qos),
+            self.mqtt.topic.text()
+        )
+    }
+
+    fn subscribers_in_words(&self) -> String {
+        let subscribers = &self.subscribers;
+        if subscribers.count == 0 {
+            return "none: deliveries are not measured".to_owned();
+        }
+        let filters: Vec<String> = subscribers.filters.iter().map(|filter| filter.text()).collect();
+        let work = match subscribers.work {
+            Nanos::ZERO => String::new(),
+            work => format!(", {} of work on each message", work.show()),
+        };
+        format!(
+            "{} with QoS {}, filter {}{work}",
+            grouped(f64::from(subscribers.count)),
+            level_of(subscribers.qos),
+            filters.join(" and ")
+        )
+    }
+
+    fn message_in_words(&self) -> String {
+        let marker = self.message.marker;
+        match &self.message.content {
+            Content::Template(template) => {
+                format!("a template of at most {} B, {marker} marker", template.longest(marker.length()))
+            }
+            Content::Sized(sizes) => format!("{}, {marker} marker", sizes_in_words(sizes)),
+        }
+    }
+
+    fn load_in_words(&self) -> String {
+        match &self.load.model {
+            Model::Open { arrivals, per } => {
+                let per = match per {
+                    ArrivalsPer::Population => "the whole population",
+                    ArrivalsPer::Device => "each device",
+                };
+                format!("open, {} arrivals of {per}, seed {}", arrivals_in_words(arrivals), self.seed)
+            }
+            Model::Closed { think_time, timeout } => {
+                let (think_time, timeout) = (think_time.show(), timeout.show());
+                format!("closed, think time {think_time}, operations given up after {timeout}")
+            }
+        }
+    }
+
+    fn levels_in_words(&self) -> String {
+        let shown: Vec<String> = self
+            .load
+            .levels
+            .iter()
+            .map(|level| match level {
+                LevelPlan::Rate(rate) => grouped(*rate),
+                LevelPlan::InFlight(count) => grouped(f64::from(*count)),
+            })
+            .collect();
+        let unit = match self.load.model {
+            Model::Open { .. } => "per second",
+            Model::Closed { .. } => "in flight",
+        };
+        match shown.as_slice() {
+            [first, second, .., last] if shown.len() > 12 => {
+                format!("{}: {first}, {second}, ... {last} {unit}", shown.len())
+            }
+            all => format!("{}: {} {unit}", all.len(), all.join(", ")),
+        }
+    }
+
+    fn level_in_words(&self) -> String {
+        let load = &self.load;
+        format!(
+            "{} warm-up, {} hold in {} samples, at most {} drain",
+            load.warm_up.show(),
+            load.hold.show(),
+            load.samples,
+            load.drain.show()
+        )
+    }
+}
+
+fn level_of(qos: QoS) -> u8 {
+    crate::written::QosLevel(qos).into()
+}
+
+fn sizes_in_words(sizes: &SizeDistribution) -> String {
+    match sizes {
+        SizeDistribution::Fixed(size) => format!("{size} B"),
+        SizeDistribution::Uniform { min, max } => format!("{min} to {max} B, uniform"),
+        SizeDistribution::Normal { mean, deviation, min, max } => {
+            format!("{mean} B on average, normal with deviation {deviation} B, {min} to {max} B")
+        }
+        SizeDistribution::Choice(list) => {
+            let shown: Vec<String> =
+                list.iter().map(|(size, weight)| format!("{size} B ({weight})")).collect();
+            format!("one of {} (weight)", shown.join(", "))
+        }
+    }
+}
+
+fn arrivals_in_words(arrivals: &InterArrival) -> String {
+    match arrivals {
+        InterArrival::Constant => "constant".to_owned(),
+        InterArrival::Exponential => "Poisson".to_owned(),
+        InterArrival::Uniform { spread } => format!("uniform (spread {spread})"),
+        InterArrival::Normal { cv } => format!("normal (cv {cv})"),
+        InterArrival::Gamma { shape } => format!("gamma (shape {shape})"),
+    }
+}
+
+/// A number with its thousands set apart, and its decimals where it has any.
+fn grouped(number: f64) -> String {
+    let shown = number.to_string();
+    let (whole, decimals) = shown.split_once('.').map_or((shown.as_str(), None), |(w, d)| (w, Some(d)));
+    let mut out = String::new();
+    for (position, digit) in whole.chars().enumerate() {
+        if position > 0 && (whole.len() - position) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    match decimals {
+        Some(decimals) => format!("{out}.{decimals}"),
+        None => out,
+    }
+}
+
+/// A time in hours, minutes and whole seconds, rounded up.
+fn clock(time: Nanos) -> String {
+    let time: Duration = time.to_duration();
+    let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}

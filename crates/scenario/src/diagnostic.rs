@@ -1,0 +1,145 @@
+//! What is wrong with a file or a command line, where, and what to do about it.
+
+use crate::span::Span;
+use crate::wrap::{WIDTH, wrapped};
+use std::fmt;
+
+/// Diagnostics shown before the rest is only counted.
+const SHOWN: usize = 50;
+/// Diagnostics kept: a hostile file of a few megabytes could hold a million errors.
+const KEPT: usize = 1000;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diagnostic {
+    /// What is wrong.
+    pub message: String,
+    /// Where it stands; where something is missing, what it is missing from.
+    pub span: Span,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// A diagnostic at a place.
+    pub(crate) fn new(span: &Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { message: message.into(), span: span.clone(), help: None }
+    }
+
+    /// Adds what to do.
+    pub(crate) fn help(mut self, help: impl Into<String>) -> Diagnostic {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+/// Everything that is wrong, in the order of finding, up to the first thousand. As an error it is never empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Diagnostics(pub Vec<Diagnostic>);
+
+impl Diagnostics {
+    /// Adds one, if there are not too many already.
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+        if self.0.len() < KEPT {
+            self.0.push(diagnostic);
+        }
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, diagnostic) in self.0.iter().take(SHOWN).enumerate() {
+            if position > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{diagnostic}")?;
+        }
+        if self.0.len() > SHOWN {
+            write!(f, "\nand {} more errors\n", self.0.len() - SHOWN)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&wrapped("error: ", &printable(&self.message)))?;
+        write_excerpt(f, &self.span)?;
+        if let Some(help) = &self.help {
+            f.write_str(&wrapped("help: ", &printable(help)))?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes where a span is, its (first) line, and carets below it.
+fn write_excerpt(f: &mut fmt::Formatter<'_>, span: &Span) -> fmt::Result {
+    let number = span.line_number().map(|line| line.to_string()).unwrap_or_default();
+    let gutter = " ".repeat(number.len());
+    writeln!(f, "{gutter}--> {}", printable(&span.place()))?;
+    writeln!(f, "{gutter} |")?;
+    let line: Vec<char> = printable(span.line()).chars().collect();
+    let columns = span.columns();
+    let room = WIDTH.saturating_sub(number.len() + 3);
+    // A line that is too long is shown from a third of the room before the span.
+    let cut = if columns.end.min(line.len()) <= room { 0 } else { columns.start.saturating_sub(room / 3) };
+    let shown: String = line.iter().skip(cut).take(room).collect();
+    writeln!(f, "{number} | {}", shown.trim_end())?;
+    let before = columns.start.saturating_sub(cut);
+    let carets = columns.end.saturating_sub(columns.start).clamp(1, room.saturating_sub(before).max(1));
+    writeln!(f, "{gutter} | {}{}", " ".repeat(before), "^".repeat(carets))
+}
+
+/// Control characters could move the cursor or colour the terminal: none is shown. One character stays one.
+fn printable(text: &str) -> String {
+    text.chars()
+        .map(|character| match character {
+            '\t' => ' ',
+            character if character.is_control() => char::REPLACEMENT_CHARACTER,
+            character => character,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::span::{Origin, Position, Source};
+    use std::sync::Arc;
+
+    fn span(text: &str, start: usize, end: usize) -> Span {
+        let source = Source { name: "file.yaml".into(), text: text.into() };
+        let at = |column| Position { line: 1, column };
+        Span::new(&Arc::new(Origin::File(source)), at(start), at(end))
+    }
+
+    #[test]
+    fn a_long_line_is_shown_around_the_span() {
+        let text = format!("{}WRONG{}", "a".repeat(200), "b".repeat(200));
+        let shown = Diagnostic::new(&span(&text, 200, 205), "wrong").to_string();
+        assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{shown}");
+        let lines: Vec<&str> = shown.lines().collect();
+        let carets = lines[4].find('^').unwrap();
+        assert_eq!(&lines[3][carets..carets + 5], "WRONG");
+    }
+
+    #[test]
+    fn control_characters_of_a_file_do_not_reach_the_terminal() {
+        let shown = Diagnostic::new(&span("a: \u{1b}[31mred", 3, 4), "wrong \u{7}").to_string();
+        assert!(!shown.contains('\u{1b}') && !shown.contains('\u{7}'), "{shown:?}");
+    }
+
+    #[test]
+    fn many_diagnostics_are_counted_not_shown() {
+        let many = Diagnostics(vec![Diagnostic::new(&span("a: b", 0, 1), "wrong"); 60]);
+        assert_eq!(many.to_string().matches("error: wrong").count(), 50);
+        assert!(many.to_string().contains("and 10 more errors"));
+    }
+}

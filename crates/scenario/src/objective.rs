@@ -1,0 +1,134 @@
+//! The objectives that a scenario can name.
+
+use crate::plan::{Objective, Subject};
+use crate::quantity::{Condition, Quantity, rate_condition, ratio_condition, time_condition};
+use plimsoll_model::{Metric, Nanos};
+
+/// The name of an objective in a scenario.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Name {
+    /// A demand on each level.
+    Level(Subject),
+    /// The demand on the load line.
+    LoadLine,
+}
+
+/// Times that objectives may be about, by the first part of their key.
+const TIMES: [(&str, Metric, &str); 4] = [
+    ("publish", Metric::PublishTime, "publish time from due"),
+    ("publish_from_send", Metric::PublishTimeFromSend, "publish time from sent"),
+    ("subscribe", Metric::SubscribeTime, "subscribe time from due"),
+    ("subscribe_from_send", Metric::SubscribeTimeFromSend, "subscribe time from sent"),
+];
+
+/// Quantiles that objectives may be about, by the last part of their key.
+const QUANTILES: [(&str, f64); 6] =
+    [("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
+
+impl Name {
+    /// Every name, in the order of reports.
+    pub fn all() -> impl Iterator<Item = Name> {
+        let times = TIMES.into_iter().flat_map(|(_, metric, _)| {
+            let quantiles =
+                QUANTILES.into_iter().map(move |(_, quantile)| Subject::Quantile(metric, quantile));
+            std::iter::once(Subject::Mean(metric)).chain(quantiles)
+        });
+        let subjects = [Subject::Delivered, Subject::Achieved].into_iter().chain(times);
+        subjects.map(Name::Level).chain([Name::LoadLine])
+    }
+
+    /// The key in a scenario.
+    pub fn key(self) -> String {
+        match self {
+            Name::Level(subject) => subject.key(),
+            Name::LoadLine => "load_line".to_owned(),
+        }
+    }
+
+    /// The `format` of its condition in the schema.
+    pub fn format(self) -> &'static str {
+        match self {
+            Name::Level(Subject::Delivered | Subject::Achieved) => "ratio-condition",
+            Name::Level(Subject::Quantile(..) | Subject::Mean(_)) => "time-condition",
+            Name::LoadLine => "rate-condition",
+        }
+    }
+
+    /// What it is about, for the schema.
+    pub fn description(self) -> String {
+        let time =
+            |metric| TIMES.iter().find(|(_, known, _)| *known == metric).map_or("", |(_, _, words)| words);
+        match self {
+            Name::Level(Subject::Delivered) => {
+                "Messages delivered / (messages due x receivers). Default \">= 99.9 %\" where there are subscribers."
+                    .to_owned()
+            }
+            Name::Level(Subject::Achieved) => {
+                "Operations completed / operations due within the hold. Default \">= 99 %\" in the open model."
+                    .to_owned()
+            }
+            Name::Level(Subject::Quantile(Metric::PublishTime, 0.99)) => {
+                "99th percentile of the publish time from due. Default \"< 50 ms\" at QoS 1 and 2.".to_owned()
+            }
+            Name::Level(Subject::Quantile(Metric::SubscribeTime, 0.99)) => {
+                "99th percentile of the subscribe time from due. Default \"< 50 ms\" at QoS 0 where there are \
+                 subscribers."
+                    .to_owned()
+            }
+            Name::Level(Subject::Quantile(metric, quantile)) => {
+                format!("The {quantile} quantile of the {}.", time(metric))
+            }
+            Name::Level(Subject::Mean(metric)) => format!("Mean of the {}.", time(metric)),
+            Name::LoadLine => "Lowest acceptable load line, in operations per second.".to_owned(),
+        }
+    }
+
+    /// Reads a condition on it.
+    pub fn condition(self, text: &str) -> Result<Condition, String> {
+        match self {
+            Name::Level(Subject::Delivered | Subject::Achieved) => ratio_condition(text),
+            Name::Level(Subject::Quantile(..) | Subject::Mean(_)) => time_condition(text),
+            Name::LoadLine => rate_condition(text),
+        }
+    }
+}
+
+/// The condition as a scenario writes it, such as `>= 99.9 %` or `< 50ms`.
+pub(crate) fn condition(objective: &Objective) -> String {
+    let symbol = objective.comparison.symbol();
+    match objective.subject {
+        // Rounded to hide what binary fractions add; a condition is never written with more digits.
+        Subject::Delivered | Subject::Achieved => {
+            format!("{symbol} {} %", (objective.bound * 1e12).round() / 1e10)
+        }
+        Subject::Quantile(..) | Subject::Mean(_) => {
+            format!("{symbol} {}", Nanos::from_secs_f64(objective.bound).show())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Comparison;
+
+    #[test]
+    fn keys_are_distinct() {
+        let all: Vec<Name> = Name::all().collect();
+        assert_eq!(all.len(), 31);
+        for (position, name) in all.iter().enumerate() {
+            assert_eq!(all.iter().position(|other| other.key() == name.key()), Some(position));
+        }
+        let subject = Subject::Quantile(Metric::SubscribeTimeFromSend, 0.999);
+        assert_eq!(subject.key(), "subscribe_from_send_p999");
+    }
+
+    #[test]
+    fn conditions_are_shown_as_they_are_written() {
+        let objective = |subject, comparison, bound| Objective { subject, comparison, bound };
+        let delivered = objective(Subject::Delivered, Comparison::AtLeast, 0.999);
+        assert_eq!(condition(&delivered), ">= 99.9 %");
+        let mean = objective(Subject::Mean(Metric::PublishTime), Comparison::Below, 0.05);
+        assert_eq!(condition(&mean), "< 50ms");
+    }
+}

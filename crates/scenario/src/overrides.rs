@@ -1,0 +1,204 @@
+//! `--set load.hold=10s`: values that replace those of a file before it is checked.
+
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::reader::read;
+use crate::span::{Origin, Position, Span};
+use crate::tree::{Entry, Node, Value};
+use std::sync::Arc;
+
+/// A value to set, as typed: `load.levels.0=100`. The value is YAML; a number in the path is an index into a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Override(pub String);
+
+/// A piece of the command line: an option and its value, shown as typed in diagnostics.
+pub(crate) struct Words {
+    origin: Arc<Origin>,
+    shift: usize,
+    value: String,
+}
+
+impl Words {
+    /// `--option value`; without an option the value alone.
+    pub fn new(option: &str, value: &str) -> Words {
+        let before = if option.is_empty() { String::new() } else { format!("{option} ") };
+        let origin = Arc::new(Origin::CommandLine(format!("{before}{value}")));
+        Words { origin, shift: before.chars().count(), value: value.to_owned() }
+    }
+
+    /// The value.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// The place of the value.
+    pub fn span(&self) -> Span {
+        self.part(0, self.value.chars().count())
+    }
+
+    /// The place of some characters of the value.
+    pub fn part(&self, start: usize, end: usize) -> Span {
+        let at = |column| Position { line: 1, column: self.shift + column };
+        Span::new(&self.origin, at(start), at(end))
+    }
+
+    /// The value read as YAML; `None` where it cannot be, which `found` then says.
+    pub fn read(&self, found: &mut Diagnostics) -> Option<Node> {
+        read(&self.origin, &self.value, self.shift, found)
+    }
+
+    /// The value as a scalar.
+    pub fn node(&self) -> Node {
+        Node::plain(self.value.trim(), &self.span())
+    }
+}
+
+/// Sets every override, the later over the earlier.
+pub(crate) fn apply(overrides: &[Override], root: &mut Node, found: &mut Diagnostics) {
+    for Override(text) in overrides {
+        let words = Words::new("--set", text);
+        let Some((path, value)) = text.split_once('=') else {
+            found.push(Diagnostic::new(&words.span(), "there is no `=`").help("write `--set load.hold=10s`"));
+            continue;
+        };
+        let columns = path.chars().count();
+        let key_span = words.part(0, columns);
+        let origin = &words.origin;
+        let Some(mut node) = read(origin, value, words.shift + columns + 1, found) else { continue };
+        // A value of several lines is shown whole.
+        if node.span.columns().is_empty() {
+            node.span = words.span();
+        }
+        if let Err(message) = set(root, path, &key_span, node) {
+            found.push(Diagnostic::new(&key_span, message));
+        }
+    }
+}
+
+/// Puts a value at a path, and makes the maps and lists on the way that are missing.
+pub(crate) fn set(root: &mut Node, path: &str, key_span: &Span, value: Node) -> Result<(), String> {
+    if path.split('.').count() > 32 {
+        return Err("the path has more than 32 parts".to_owned());
+    }
+    let mut node = root;
+    let mut walked = String::new();
+    for name in path.split('.') {
+        if name.is_empty() {
+            return Err(format!("`{path}` is not a path such as `load.levels.0`"));
+        }
+        if node.is_null() {
+            let list = name.parse::<usize>().is_ok();
+            node.value = if list { Value::List(Vec::new()) } else { Value::Map(Vec::new()) };
+        }
+        let missing = || Node::plain("", key_span);
+        let what = node.what();
+        node = match &mut node.value {
+            Value::Scalar(_) => return Err(format!("`{walked}` is {what}; it has no `{name}`")),
+            Value::Map(entries) => {
+                let position = entries.iter().position(|entry| entry.key == name).unwrap_or_else(|| {
+                    let entry = Entry { key: name.to_owned(), key_span: key_span.clone(), value: missing() };
+                    entries.push(entry);
+                    entries.len() - 1
+                });
+                match entries.get_mut(position) {
+                    Some(entry) => &mut entry.value,
+                    None => return Ok(()),
+                }
+            }
+            Value::List(items) => {
+                let length = items.len();
+                let index = name.parse::<usize>().ok().filter(|index| *index <= length);
+                let Some(index) = index else {
+                    return Err(format!(
+                        "`{walked}` is a list of {length}; `{name}` is no index from 0 to {length}"
+                    ));
+                };
+                if index == length {
+                    items.push(missing());
+                }
+                match items.get_mut(index) {
+                    Some(item) => item,
+                    None => return Ok(()),
+                }
+            }
+        };
+        if !walked.is_empty() {
+            walked.push('.');
+        }
+        walked.push_str(name);
+    }
+    *node = value;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::span::Source;
+    use crate::tree::Scalar;
+
+    fn apply_to(text: &str, overrides: &[&str]) -> (Node, String) {
+        let origin = Arc::new(Origin::File(Source { name: "f".into(), text: text.into() }));
+        let mut found = Diagnostics::default();
+        let mut root = read(&origin, text, 0, &mut found).unwrap();
+        let overrides: Vec<Override> = overrides.iter().map(|text| Override((*text).into())).collect();
+        apply(&overrides, &mut root, &mut found);
+        (root, found.to_string())
+    }
+
+    fn text_at<'n>(root: &'n Node, path: &str) -> &'n str {
+        match path.split('.').try_fold(root, Node::child) {
+            Some(Node { value: Value::Scalar(Scalar { text, .. }), .. }) => text,
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn values_are_replaced_added_and_appended() {
+        let (root, errors) = apply_to(
+            "load: { hold: 1s, levels: [1, 2] }\nempty:\n",
+            &[
+                "load.hold=2s",
+                "load.levels.1=20",
+                "load.levels.2=30",
+                "mqtt.reconnect.from=1s",
+                "empty.a=b",
+                "load.hold=3s",
+            ],
+        );
+        assert_eq!(errors, "");
+        for (path, expected) in [
+            ("load.hold", "3s"),
+            ("load.levels.0", "1"),
+            ("load.levels.1", "20"),
+            ("load.levels.2", "30"),
+            ("mqtt.reconnect.from", "1s"),
+            ("empty.a", "b"),
+        ] {
+            assert_eq!(text_at(&root, path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_shown_as_typed() {
+        for (typed, expected) in [
+            ("load.hold", "there is no `=`"),
+            ("load.hold.x=1", "`load.hold` is a text; it has no `x`"),
+            ("load.levels.5=1", "no index from 0 to 2"),
+            ("load.levels.x=1", "no index from 0 to 2"),
+            ("load..x=1", "is not a path"),
+            ("load.hold=[1", "not YAML"),
+            ("load.hold=", "nothing is written"),
+        ] {
+            let (_, errors) = apply_to("load: { hold: 1s, levels: [1, 2] }\n", &[typed]);
+            assert!(errors.contains(expected), "{typed}: {errors}");
+            assert!(errors.contains(&format!("| --set {typed}")), "{typed}: {errors}");
+        }
+    }
+
+    #[test]
+    fn a_value_knows_its_place_on_the_command_line() {
+        let (root, _) = apply_to("a: 1\n", &["load.levels=[1, x]"]);
+        let span = root.locate("load.levels.1");
+        assert_eq!(&span.line()[span.columns()], "x");
+    }
+}

@@ -1,0 +1,243 @@
+//! Platform profiles: those embedded in the program, and those in files of the user.
+
+use crate::check::{check, near_miss};
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::profile::{Component, Profile};
+use crate::reader::read;
+use crate::schema::platform_schema;
+use crate::span::{Origin, Source};
+use crate::tree::Node;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+/// The profiles embedded in the program, in the order of lists: name and text.
+const EMBEDDED: [(&str, &str); 3] = [
+    ("embedded", include_str!("../../../platforms/embedded.yaml")),
+    ("mosquitto", include_str!("../../../platforms/mosquitto.yaml")),
+    ("existing", include_str!("../../../platforms/existing.yaml")),
+];
+
+/// How to start a platform, how to know that it is up, and what the reader of a report must know of it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WrittenProfile {
+    /// The name that a scenario uses.
+    name: String,
+    /// One line for lists.
+    title: String,
+    /// What the reader must know: limits, how they were set, caveats.
+    #[serde(default)]
+    description: String,
+    /// Limits of the platform that the profile sets or leaves, by name, for the report.
+    #[serde(default)]
+    limits: BTreeMap<String, String>,
+    /// The components, in the order of starting; empty for a platform that runs already.
+    components: Vec<WrittenComponent>,
+}
+
+/// One process of a platform. In `command` and `files`, `{port:NAME}` stands for a free port (the same wherever the
+/// same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WrittenComponent {
+    /// Its name in reports.
+    name: String,
+    /// The command and its arguments.
+    #[schemars(length(min = 1))]
+    command: Vec<String>,
+    /// Files to write into `{dir}` before the start, by name.
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+    /// Name of the port at which the component is healthy when it accepts TCP connections.
+    ready_port: String,
+    /// Name of the port that speaks MQTT, if any.
+    #[serde(default)]
+    mqtt_port: Option<String>,
+    /// Name of the port that speaks MQTT 5, where `mqtt_port` speaks only older versions.
+    #[serde(default)]
+    mqtt5_port: Option<String>,
+    /// How to install the command where it is missing.
+    #[serde(default)]
+    install: Option<String>,
+    /// How to ask for the version: a command and its arguments.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    version: Option<Vec<String>>,
+    /// Cost a month, in the currency of the user's choice, for cost figures.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    cost_per_month: Option<f64>,
+}
+
+/// The profiles embedded in the program, in the order of lists.
+pub fn profiles() -> Vec<Profile> {
+    EMBEDDED.iter().filter_map(|(name, _)| profile(name)).collect()
+}
+
+/// The embedded profile of that name. Tests ensure that every embedded file is without error.
+pub fn profile(name: &str) -> Option<Profile> {
+    let (name, text) = EMBEDDED.iter().find(|(known, _)| *known == name)?;
+    read_profile(Source { name: format!("platforms/{name}.yaml"), text: (*text).to_owned() }).ok()
+}
+
+/// What helps where no profile has a name.
+pub(crate) fn help_for_unknown(name: &str) -> String {
+    let help = near_miss(name, EMBEDDED.iter().map(|(name, _)| *name));
+    format!("{help}; or the path of a file, with a `/` in it or ending in `.yaml`")
+}
+
+/// Reads a profile file.
+pub fn read_profile(source: Source) -> Result<Profile, Diagnostics> {
+    let mut found = Diagnostics::default();
+    let origin = Arc::new(Origin::File(source.clone()));
+    let Some(root) = read(&origin, &source.text, 0, &mut found) else { return Err(found) };
+    let json = check(&root, &platform_schema(), &mut found);
+    if !found.is_empty() {
+        return Err(found);
+    }
+    let written: WrittenProfile = match serde_json::from_value(json) {
+        Ok(written) => written,
+        Err(error) => {
+            found.push(Diagnostic::new(&root.span, format!("not a platform profile: {error}")));
+            return Err(found);
+        }
+    };
+    check_profile(&written, &root, &mut found);
+    if !found.is_empty() {
+        return Err(found);
+    }
+    Ok(Profile {
+        name: written.name,
+        title: written.title,
+        description: written.description.trim_end().to_owned(),
+        components: written.components.into_iter().map(component).collect(),
+        limits: written.limits,
+        source: source.text,
+    })
+}
+
+fn component(written: WrittenComponent) -> Component {
+    Component {
+        name: written.name,
+        command: written.command,
+        files: written.files,
+        ready_port: written.ready_port,
+        mqtt_port: written.mqtt_port,
+        mqtt5_port: written.mqtt5_port,
+        install: written.install,
+        version: written.version,
+        cost_per_month: written.cost_per_month,
+    }
+}
+
+/// What the schema cannot say.
+fn check_profile(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics) {
+    let mut names = HashSet::new();
+    for (position, component) in profile.components.iter().enumerate() {
+        let at = |key: &str| root.locate(&format!("components.{position}.{key}"));
+        if !names.insert(&component.name) {
+            let message = format!("a component named `{}` stands above already", component.name);
+            found.push(Diagnostic::new(at("name"), message));
+        }
+        let texts = || component.command.iter().chain(component.files.values());
+        for (key, port) in [
+            ("ready_port", Some(&component.ready_port)),
+            ("mqtt_port", component.mqtt_port.as_ref()),
+            ("mqtt5_port", component.mqtt5_port.as_ref()),
+        ] {
+            let Some(port) = port else { continue };
+            let variable = format!("{{port:{port}}}");
+            if !texts().any(|text| text.contains(&variable)) {
+                let message = format!("`{variable}` stands nowhere in this component's command or files");
+                found.push(
+                    Diagnostic::new(at(key), message).help("tell the component to listen on that port"),
+                );
+            }
+        }
+        for (number, argument) in component.command.iter().enumerate() {
+            for name in braced(argument).filter(|name| !is_variable(name)) {
+                found.push(
+                    Diagnostic::new(
+                        at(&format!("command.{number}")),
+                        format!("there is no variable `{{{name}}}`"),
+                    )
+                    .help("allowed here: {port:NAME}, {dir}, {plimsoll}"),
+                );
+            }
+        }
+        for name in component.files.keys() {
+            if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\\', '\0']) {
+                let message = format!("`{name}` is not the name of a file in one directory");
+                found.push(Diagnostic::new(at("files"), message));
+            }
+        }
+    }
+    let speaking = profile.components.iter().filter(|component| component.mqtt_port.is_some()).count();
+    if !profile.components.is_empty() && speaking != 1 {
+        let message = format!("exactly one component must have an `mqtt_port`, but {speaking} have");
+        found.push(Diagnostic::new(root.locate("components"), message).help("devices connect to that port"));
+    }
+}
+
+/// The words in braces of a text.
+fn braced(text: &str) -> impl Iterator<Item = &str> {
+    text.split('{').skip(1).filter_map(|after| after.split_once('}')).map(|(name, _)| name)
+}
+
+fn is_variable(name: &str) -> bool {
+    matches!(name, "dir" | "plimsoll") || name.strip_prefix("port:").is_some_and(|port| !port.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Profile, String> {
+        read_profile(Source { name: "mine.yaml".into(), text: text.into() })
+            .map_err(|found| found.to_string())
+    }
+
+    #[test]
+    fn every_embedded_profile_is_without_error_and_has_the_name_of_its_file() {
+        for (name, text) in EMBEDDED {
+            assert_eq!(read_text(text).map(|profile| profile.name), Ok(name.to_owned()));
+        }
+        assert_eq!(profiles().len(), EMBEDDED.len());
+        assert_eq!(profile("none"), None);
+    }
+
+    #[test]
+    fn the_embedded_broker_is_started_with_the_limits_that_its_profile_states() {
+        let broker = profile("embedded").unwrap();
+        let command = &broker.components[0].command;
+        let option = |name: &str| &command[command.iter().position(|word| word == name).unwrap() + 1];
+        assert_eq!(&broker.limits["connections"], option("--max-connections"));
+        assert_eq!(&broker.limits["packets handed to one connection at once"], option("--max-outgoing"));
+        assert_eq!(option("--max-payload"), &(2 << 20).to_string());
+        assert!(profile("existing").unwrap().components.is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_profile_is_found_at_once() {
+        let text = "name: mine\ntitle: mine\ncomponents:\n\
+            - { name: a, command: [run, \"{prt:x}\"], ready_port: x, files: { ../f: text } }\n\
+            - { name: a, command: [run, \"{port:y}\"], ready_port: y }\n";
+        let shown = read_text(text).unwrap_err();
+        for expected in [
+            "`{port:x}` stands nowhere",
+            "no variable `{prt:x}`",
+            "`../f` is not the name",
+            "named `a` stands above already",
+            "exactly one component",
+        ] {
+            assert!(shown.contains(expected), "{expected}: {shown}");
+        }
+        assert!(
+            read_text("name: a\ntitle: b\ncomponents:\n- { name: a, comand: [b], ready_port: c }\n")
+                .unwrap_err()
+                .contains("did you mean `command`?")
+        );
+    }
+}

@@ -1,0 +1,466 @@
+//! Quantities as people write them: `30s`, `1.5k/s`, `1 KiB`, `>= 99.9 %`, `mqtt://host:1883`. Each form is a `format`
+//! of the JSON Schema, so that the check of the tree and the types agree on it.
+
+use crate::plan::{Comparison, Endpoint};
+use plimsoll_model::Nanos;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::borrow::Cow;
+
+/// A form of text with a meaning.
+pub(crate) trait Quantity: Sized {
+    /// Its form.
+    const FORM: Form;
+    /// Reads it; the error continues "`text` is not NAME: ".
+    fn parse(text: &str) -> Result<Self, String>;
+    /// Writes it so that `parse` reads the same again.
+    fn show(&self) -> String;
+}
+
+/// What the check of the tree and the schema know of a form.
+#[derive(Clone, Copy)]
+pub(crate) struct Form {
+    /// The `format` in the schema.
+    pub format: &'static str,
+    /// What it is, with its article.
+    pub name: &'static str,
+    /// How it is written.
+    pub how: &'static str,
+    /// Whether a bare number is allowed, too.
+    pub bare_number: bool,
+    /// Whether a text is of this form.
+    pub check: fn(&str) -> Result<(), String>,
+}
+
+/// The forms, in no particular order.
+static FORMS: [Form; 7] = [
+    Nanos::FORM,
+    Rate::FORM,
+    Size::FORM,
+    Endpoint::FORM,
+    Form {
+        format: "ratio-condition",
+        name: "an objective on a ratio",
+        how: "written like `\">= 99.9 %\"`",
+        bare_number: false,
+        check: |text| ratio_condition(text).map(drop),
+    },
+    Form {
+        format: "time-condition",
+        name: "an objective on a time",
+        how: "written like `\"< 50 ms\"`",
+        bare_number: false,
+        check: |text| time_condition(text).map(drop),
+    },
+    Form {
+        format: "rate-condition",
+        name: "an objective on a rate",
+        how: "written like `\">= 1000\"` or `\">= 1.5k/s\"`",
+        bare_number: false,
+        check: |text| rate_condition(text).map(drop),
+    },
+];
+
+/// The form of that `format`.
+pub(crate) fn form(format: &str) -> Option<&'static Form> {
+    FORMS.iter().find(|form| form.format == format)
+}
+
+/// A quantity in a file: text there, a value here.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Written<T>(pub T);
+
+impl<T: Quantity> Serialize for Written<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0.show())
+    }
+}
+
+impl<'de, T: Quantity> Deserialize<'de> for Written<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        T::parse(&text)
+            .map(Written)
+            .map_err(|error| de::Error::custom(format!("`{text}` is not {}: {error}", T::FORM.name)))
+    }
+}
+
+impl<T: Quantity> JsonSchema for Written<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::FORM.format.into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        if T::FORM.bare_number {
+            json_schema!({ "type": ["string", "number"], "format": T::FORM.format })
+        } else {
+            json_schema!({ "type": "string", "format": T::FORM.format })
+        }
+    }
+}
+
+/// Operations or connections per second; finite and not negative.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rate(pub f64);
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size(pub u32);
+
+/// Splits a text into its leading unsigned decimal number and the rest.
+fn split_number(text: &str) -> Result<(&str, &str), String> {
+    let text = text.trim();
+    if text.starts_with('-') {
+        return Err("it is negative".to_owned());
+    }
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, rest) = text.split_at(end);
+    if number.parse::<f64>().is_err() {
+        return Err("it does not begin with a number".to_owned());
+    }
+    Ok((number, rest.trim_start()))
+}
+
+/// A decimal number times a power of ten, correctly rounded: `99.9` and -2 give the double nearest to 0.999.
+fn scaled(number: &str, exponent: i32) -> Result<f64, String> {
+    match format!("{number}e{exponent}").parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        _ => Err("the number is too large".to_owned()),
+    }
+}
+
+/// Units of time and their length in nanoseconds.
+const TIME_UNITS: [(&str, f64); 8] = [
+    ("ns", 1.0),
+    ("us", 1e3),
+    ("µs", 1e3),
+    ("ms", 1e6),
+    ("s", 1e9),
+    ("m", 60e9),
+    ("h", 3600e9),
+    ("d", 86_400e9),
+];
+const LONGEST: f64 = 365.0 * 86_400e9;
+
+impl Quantity for Nanos {
+    const FORM: Form = Form {
+        // The format `duration` of JSON Schema is that of ISO 8601.
+        format: "time-span",
+        name: "a duration",
+        how: "written like `250ms`, `30s`, `5m` or `1h30m`",
+        bare_number: false,
+        check: |text| Nanos::parse(text).map(drop),
+    };
+
+    fn parse(text: &str) -> Result<Nanos, String> {
+        let mut total = 0.0;
+        let mut rest = text.trim();
+        loop {
+            let (number, after) = split_number(rest)?;
+            let end = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
+            let (unit, after) = after.split_at(end);
+            let Some((_, length)) = TIME_UNITS.iter().find(|(name, _)| *name == unit) else {
+                return Err(if unit.is_empty() {
+                    "it has no unit".to_owned()
+                } else {
+                    format!("`{unit}` is no unit of time")
+                });
+            };
+            total += scaled(number, 0)? * length;
+            rest = after.trim_start();
+            if rest.is_empty() {
+                break;
+            }
+        }
+        if total > LONGEST {
+            return Err("it is longer than a year".to_owned());
+        }
+        Ok(Nanos(total.round() as i64))
+    }
+
+    fn show(&self) -> String {
+        let units =
+            [("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000)];
+        let fitting = units.into_iter().chain([("us", 1_000)]).find(|(_, length)| self.0 % length == 0);
+        match fitting {
+            _ if self.0 == 0 => "0s".to_owned(),
+            Some((unit, length)) => format!("{}{unit}", self.0 / length),
+            None => format!("{}ns", self.0),
+        }
+    }
+}
+
+impl Quantity for Rate {
+    const FORM: Form = Form {
+        format: "rate",
+        name: "a rate",
+        how: "written like `100`, `100/s` or `1.5k/s`",
+        bare_number: true,
+        check: |text| Rate::parse(text).map(drop),
+    };
+
+    fn parse(text: &str) -> Result<Rate, String> {
+        let (number, rest) = split_number(text)?;
+        let unit = rest.strip_suffix("/s").unwrap_or(rest).trim_end();
+        let exponent = match unit {
+            "" => 0,
+            "k" => 3,
+            "M" => 6,
+            _ => return Err(format!("`{rest}` is neither `/s` nor `k/s` nor `M/s`")),
+        };
+        scaled(number, exponent).map(Rate)
+    }
+
+    fn show(&self) -> String {
+        format!("{}/s", self.0)
+    }
+}
+
+impl Quantity for Size {
+    const FORM: Form = Form {
+        format: "size",
+        name: "a size",
+        how: "written like `64`, `64 B`, `1 KiB` or `1 MB`",
+        bare_number: true,
+        check: |text| Size::parse(text).map(drop),
+    };
+
+    fn parse(text: &str) -> Result<Size, String> {
+        let (number, unit) = split_number(text)?;
+        let factor = match unit {
+            "" | "B" => 1.0,
+            "kB" | "KB" => 1e3,
+            "MB" => 1e6,
+            "KiB" => 1024.0,
+            "MiB" => 1024.0 * 1024.0,
+            _ => return Err(format!("`{unit}` is not one of B, kB, KiB, MB, MiB")),
+        };
+        let bytes = scaled(number, 0)? * factor;
+        if bytes.fract() != 0.0 {
+            return Err("it is not a whole number of bytes".to_owned());
+        }
+        if bytes > f64::from(u32::MAX) {
+            return Err("it is larger than 4 GiB".to_owned());
+        }
+        Ok(Size(bytes as u32))
+    }
+
+    fn show(&self) -> String {
+        format!("{} B", self.0)
+    }
+}
+
+impl Quantity for Endpoint {
+    const FORM: Form = Form {
+        format: "mqtt-address",
+        name: "an address",
+        how: "written like `mqtt://host:1883` or `mqtt://[::1]:1883`; without a port it is 1883",
+        bare_number: false,
+        check: |text| Endpoint::parse(text).map(drop),
+    };
+
+    fn parse(text: &str) -> Result<Endpoint, String> {
+        let Some(rest) = text.trim().strip_prefix("mqtt://") else {
+            return Err("it does not begin with `mqtt://`".to_owned());
+        };
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        if rest.contains('@') {
+            return Err("a user name does not belong here but in `mqtt.username`".to_owned());
+        }
+        let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((host, after)) => (host, after),
+            None => rest.split_at(rest.find(':').unwrap_or(rest.len())),
+        };
+        let forbidden = |c: char| c.is_whitespace() || c.is_control() || "/?#[]".contains(c);
+        if host.is_empty() || host.contains(forbidden) {
+            return Err("the host is missing or malformed".to_owned());
+        }
+        let port = match port.strip_prefix(':') {
+            None if port.is_empty() => 1883,
+            Some(digits) => match digits.parse() {
+                Ok(port) if port > 0 => port,
+                _ => return Err(format!("`{digits}` is not a port from 1 to 65535")),
+            },
+            None => return Err(format!("`{port}` after the host is not a port")),
+        };
+        Ok(Endpoint { host: host.to_owned(), port })
+    }
+
+    fn show(&self) -> String {
+        if self.host.contains(':') {
+            format!("mqtt://[{}]:{}", self.host, self.port)
+        } else {
+            format!("mqtt://{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// A comparison and its bound.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Condition {
+    pub comparison: Comparison,
+    /// Seconds, a fraction of 1, or operations per second.
+    pub bound: f64,
+}
+
+fn split_condition(text: &str) -> Result<(Comparison, &str), String> {
+    let all = [Comparison::AtMost, Comparison::AtLeast, Comparison::Below, Comparison::Above];
+    all.into_iter()
+        .find_map(|comparison| {
+            Some((comparison, text.trim().strip_prefix(comparison.symbol())?.trim_start()))
+        })
+        .ok_or_else(|| "it does not begin with <, <=, > or >=".to_owned())
+}
+
+/// Reads `>= 99.9 %` or `>= 0.999`. More is better, so only `>` and `>=` make sense.
+pub(crate) fn ratio_condition(text: &str) -> Result<Condition, String> {
+    let (comparison, ratio) = split_condition(text)?;
+    if !matches!(comparison, Comparison::Above | Comparison::AtLeast) {
+        return Err("more is better here: use > or >=".to_owned());
+    }
+    let (number, unit) = split_number(ratio)?;
+    let bound = match unit {
+        "" => scaled(number, 0)?,
+        "%" => scaled(number, -2)?,
+        _ => return Err(format!("`{unit}` is not %")),
+    };
+    if bound > 1.0 {
+        return Err("it is more than 100 %".to_owned());
+    }
+    Ok(Condition { comparison, bound })
+}
+
+/// Reads `< 50 ms`. Less is better, so only `<` and `<=` make sense.
+pub(crate) fn time_condition(text: &str) -> Result<Condition, String> {
+    let (comparison, time) = split_condition(text)?;
+    if !matches!(comparison, Comparison::Below | Comparison::AtMost) {
+        return Err("less is better here: use < or <=".to_owned());
+    }
+    let bound = Nanos::parse(time)?.as_secs_f64();
+    if bound == 0.0 {
+        return Err("no time is below zero".to_owned());
+    }
+    Ok(Condition { comparison, bound })
+}
+
+/// Reads `>= 1000` or `>= 1k/s`.
+pub(crate) fn rate_condition(text: &str) -> Result<Condition, String> {
+    let (comparison, rate) = split_condition(text)?;
+    if comparison != Comparison::AtLeast {
+        return Err("only >= is possible here".to_owned());
+    }
+    Ok(Condition { comparison, bound: Rate::parse(rate)?.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn durations_are_read_with_their_units() {
+        for (text, nanos) in [
+            ("30s", 30_000_000_000),
+            ("5m", 300_000_000_000),
+            ("1h30m", 5_400_000_000_000),
+            ("1h 30m", 5_400_000_000_000),
+            ("250ms", 250_000_000),
+            ("100us", 100_000),
+            ("100 µs", 100_000),
+            ("1.5s", 1_500_000_000),
+            ("0s", 0),
+        ] {
+            assert_eq!(Nanos::parse(text), Ok(Nanos(nanos)), "{text}");
+        }
+        for (text, reason) in [
+            ("30", "no unit"),
+            ("30x", "`x` is no unit"),
+            ("-1s", "negative"),
+            ("s", "number"),
+            ("", "number"),
+            ("1..2s", "number"),
+            ("400d", "longer than a year"),
+        ] {
+            assert!(Nanos::parse(text).unwrap_err().contains(reason), "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_and_sizes_are_read_with_their_units() {
+        for (text, rate) in
+            [("100", 100.0), ("100/s", 100.0), ("1.5k/s", 1500.0), ("2 M", 2e6), ("0.5 /s", 0.5)]
+        {
+            assert_eq!(Rate::parse(text), Ok(Rate(rate)), "{text}");
+        }
+        for text in ["100/m", "-5", "NaN", "inf", "", "1e3", ".", "1.5K/s"] {
+            assert!(Rate::parse(text).is_err(), "{text}");
+        }
+        for (text, size) in [("64", 64), ("64 B", 64), ("1 KiB", 1024), ("1 MB", 1_000_000), ("1.5KiB", 1536)]
+        {
+            assert_eq!(Size::parse(text), Ok(Size(size)), "{text}");
+        }
+        for text in ["1.5", "1 GB", "5 MiBs", "8000 MiB", "-1"] {
+            assert!(Size::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_percentage_becomes_the_nearest_double_so_that_999_of_1000_is_enough() {
+        let condition = ratio_condition(">= 99.9 %").unwrap();
+        assert_eq!(condition, Condition { comparison: Comparison::AtLeast, bound: 0.999 });
+        assert!(999.0 / 1000.0 >= condition.bound);
+        assert_eq!(ratio_condition("> 0.5").unwrap().bound, 0.5);
+        for text in ["99 %", ">= 101 %", "<= 5 %", "= 5 %", ">= 99.9", ">= 5 ms"] {
+            assert!(ratio_condition(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn conditions_on_times_and_rates_are_read() {
+        let condition = time_condition("<50ms").unwrap();
+        assert_eq!(condition, Condition { comparison: Comparison::Below, bound: 0.05 });
+        assert_eq!(time_condition("<= 1 s").unwrap().comparison, Comparison::AtMost);
+        assert!(time_condition("> 1 s").is_err() && time_condition("< 0s").is_err());
+        assert_eq!(rate_condition(">= 1.5k/s").unwrap().bound, 1500.0);
+        assert!(rate_condition("> 5").is_err());
+    }
+
+    #[test]
+    fn addresses_are_read_with_and_without_port() {
+        let endpoint = |host: &str, port| Ok(Endpoint { host: host.into(), port });
+        assert_eq!(Endpoint::parse("mqtt://localhost:1884"), endpoint("localhost", 1884));
+        assert_eq!(Endpoint::parse("mqtt://10.0.0.1"), endpoint("10.0.0.1", 1883));
+        assert_eq!(Endpoint::parse("mqtt://[::1]:1/"), endpoint("::1", 1));
+        for text in [
+            "localhost:1883",
+            "mqtts://a",
+            "mqtt://",
+            "mqtt://a:0",
+            "mqtt://a:99999",
+            "mqtt://u@a",
+            "mqtt://[::1",
+        ] {
+            assert!(Endpoint::parse(text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_a_form_panic(text in "[<>=]{0,2} ?[-0-9.]{0,30} ?\\PC{0,6}") {
+            for form in &FORMS {
+                let _ = (form.check)(&text);
+            }
+        }
+
+        #[test]
+        fn what_is_shown_reads_back_the_same(nanos in 0i64..1_000_000_000_000_000, rate in 0.0f64..1e7, size: u32) {
+            prop_assert_eq!(Nanos::parse(&Nanos(nanos).show()), Ok(Nanos(nanos)));
+            prop_assert_eq!(Rate::parse(&Rate(rate).show()), Ok(Rate(rate)));
+            prop_assert_eq!(Size::parse(&Size(size).show()), Ok(Size(size)));
+        }
+    }
+}

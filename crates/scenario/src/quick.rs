@@ -1,0 +1,219 @@
+//! The file-less form: a scenario from the options of a command line, through the same checks as a file.
+
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::overrides::{Words, apply, set};
+use crate::plan::Plan;
+use crate::tree::{Node, Value};
+use crate::{Environment, Override, plan_of};
+
+/// The environment variable that holds the password of the file-less form.
+pub const PASSWORD_VARIABLE: &str = "PLIMSOLL_PASSWORD";
+
+/// What the user typed, as typed. Options left out take the scenario's defaults; each has the meaning and the form
+/// of the key of a scenario that it stands for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuickOptions {
+    /// `mqtt://[user@]host[:port]`: a platform that runs already.
+    pub address: String,
+    /// `--devices`: simulated publishers.
+    pub devices: Option<String>,
+    /// `--rate`: one rate (`500`, `500/s`), or `FROM..TO/STEP`, in operations per second.
+    pub rate: Option<String>,
+    /// `--hold`: measured time of each level.
+    pub hold: Option<String>,
+    /// `--warm-up`: load before each hold that is not counted.
+    pub warm_up: Option<String>,
+    /// `--samples`: equal parts of the hold.
+    pub samples: Option<String>,
+    /// `--drain`: longest wait for stragglers after each hold.
+    pub drain: Option<String>,
+    /// `--qos`: QoS of publishing.
+    pub qos: Option<String>,
+    /// `--size`: size of a message.
+    pub size: Option<String>,
+    /// `--subscribers`: receivers of deliveries.
+    pub subscribers: Option<String>,
+    /// `--arrivals`: distribution of the gaps between operations.
+    pub arrivals: Option<String>,
+    /// `--version`: MQTT version.
+    pub version: Option<String>,
+    /// `--seed`: seeds every random number.
+    pub seed: Option<String>,
+    /// `--objective`, each like `publish_p99 < 50 ms`.
+    pub objectives: Vec<String>,
+}
+
+/// Makes a scenario of options and overrides, checks it and resolves it. The password comes from
+/// [`PASSWORD_VARIABLE`] where there is a user name. The error holds everything that is wrong, each with its option.
+pub fn quick(
+    options: &QuickOptions,
+    overrides: &[Override],
+    environment: &Environment<'_>,
+) -> Result<Plan, Diagnostics> {
+    let mut found = Diagnostics::default();
+    let address = Words::new("", &hidden_password(&options.address));
+    let mut tree = Tree { root: Node::empty_map(&address.span()), found: &mut found };
+    tree.address(&address);
+    if let Some(rate) = &options.rate {
+        tree.rate(&Words::new("--rate", rate));
+    }
+    for (option, path, value) in [
+        ("--devices", "population.devices", &options.devices),
+        ("--subscribers", "population.subscribers", &options.subscribers),
+        ("--qos", "mqtt.qos", &options.qos),
+        ("--version", "mqtt.version", &options.version),
+        ("--size", "message.size", &options.size),
+        ("--arrivals", "load.arrivals", &options.arrivals),
+        ("--warm-up", "load.warm_up", &options.warm_up),
+        ("--hold", "load.hold", &options.hold),
+        ("--samples", "load.samples", &options.samples),
+        ("--drain", "load.drain", &options.drain),
+        ("--seed", "seed", &options.seed),
+    ] {
+        if let Some(value) = value {
+            tree.option(path, &Words::new(option, value));
+        }
+    }
+    for objective in &options.objectives {
+        tree.objective(&Words::new("--objective", objective));
+    }
+    apply(overrides, &mut tree.root, tree.found);
+    tree.complete(&address, environment);
+    let root = tree.root;
+    plan_of(&root, environment, found)
+}
+
+/// A scenario that grows from options.
+struct Tree<'a> {
+    root: Node,
+    found: &'a mut Diagnostics,
+}
+
+impl Tree<'_> {
+    /// Sets a value; what stands in its way is reported.
+    fn set(&mut self, path: &str, words: &Words, value: Node) {
+        if let Err(message) = set(&mut self.root, path, &words.span(), value) {
+            self.found.push(Diagnostic::new(&words.span(), message));
+        }
+    }
+
+    /// An option whose value is that of the key.
+    fn option(&mut self, path: &str, words: &Words) {
+        if let Some(value) = words.read(self.found) {
+            self.set(path, words, value);
+        }
+    }
+
+    fn address(&mut self, words: &Words) {
+        let address = words.value();
+        let mut server = address.to_owned();
+        let authority = address.find("://").map_or(0, |scheme| scheme + 3);
+        if let Some((user, host)) = address.get(authority..).and_then(|rest| rest.rsplit_once('@')) {
+            server = format!("{}{host}", address.get(..authority).unwrap_or_default());
+            if user.contains(':') {
+                self.found.push(
+                    Diagnostic::new(
+                        &words.span(),
+                        "a password does not belong in an address, where others see it",
+                    )
+                    .help(format!("set it in the environment variable {PASSWORD_VARIABLE}")),
+                );
+            }
+            self.set("mqtt.username", words, text(user, words));
+        }
+        self.set("name", words, text(&server, words));
+        self.set("platform.profile", words, text("existing", words));
+        self.set("platform.address", words, text(&server, words));
+    }
+
+    fn rate(&mut self, words: &Words) {
+        let value = words.value();
+        let Some((from, rest)) = value.split_once("..") else {
+            let list = Node { value: Value::List(vec![words.node()]), span: words.span() };
+            self.set("load.levels", words, list);
+            return;
+        };
+        // The last slash is the step's, unless it begins a `/s`.
+        let Some((to, step)) = rest.strip_suffix("/s").unwrap_or(rest).rsplit_once('/') else {
+            self.found.push(
+                Diagnostic::new(&words.span(), "the range has no step")
+                    .help("write `--rate 100..1500/100`: from, to and step in operations per second"),
+            );
+            self.set("load.levels", words, placeholder_levels(words));
+            return;
+        };
+        let mut start = 0;
+        for (key, part, gap) in [("from", from, 2), ("to", to, 1), ("step", step, 0)] {
+            let length = part.chars().count();
+            let node = Node::plain(part.trim(), &words.part(start, start + length));
+            self.set(&format!("load.levels.{key}"), words, node);
+            start += length + gap;
+        }
+    }
+
+    fn objective(&mut self, words: &Words) {
+        let value = words.value();
+        let bound = value.find(['<', '>']).unwrap_or(value.len());
+        let (key, condition) = value.split_at(bound);
+        let key = key.trim();
+        let named = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if condition.is_empty() || !named {
+            self.found.push(
+                Diagnostic::new(&words.span(), "this is no objective")
+                    .help("write `--objective \"publish_p99 < 50 ms\"`: a name, a comparison and a bound"),
+            );
+            return;
+        }
+        let start = value.chars().count() - condition.chars().count();
+        let span = words.part(start, value.chars().count());
+        if let Err(message) = set(
+            &mut self.root,
+            &format!("objectives.{key}"),
+            &words.part(0, key.chars().count()),
+            Node::text(condition.trim(), &span),
+        ) {
+            self.found.push(Diagnostic::new(&words.span(), message));
+        }
+    }
+
+    /// The password, and what the file-less form cannot do without. Where that is missing, a placeholder lets the
+    /// check go on.
+    fn complete(&mut self, address: &Words, environment: &Environment<'_>) {
+        let password = (environment.variable)(PASSWORD_VARIABLE).is_some();
+        if password && self.root.has("mqtt.username") && !self.root.has("mqtt.password") {
+            self.set("mqtt.password.env", address, text(PASSWORD_VARIABLE, address));
+        }
+        if !self.root.has("population.devices") {
+            let diagnostic = Diagnostic::new(&address.span(), "the option `--devices` is missing");
+            self.found.push(diagnostic.help("write how many devices to simulate, such as `--devices 1000`"));
+            self.set("population.devices", address, Node::plain("1", &address.span()));
+        }
+        if !self.root.has("load.levels") && !self.root.has("load.in_flight") {
+            let diagnostic = Diagnostic::new(&address.span(), "the option `--rate` is missing");
+            self.found.push(
+                diagnostic
+                    .help("write the load in operations per second: `--rate 500` or `--rate 100..1500/100`"),
+            );
+            self.set("load.levels", address, placeholder_levels(address));
+        }
+    }
+}
+
+fn placeholder_levels(words: &Words) -> Node {
+    Node { value: Value::List(vec![Node::plain("1", &words.span())]), span: words.span() }
+}
+
+/// A value that is text whatever it looks like.
+fn text(text: &str, words: &Words) -> Node {
+    Node::text(text.trim(), &words.span())
+}
+
+/// The address with a password replaced, because diagnostics show it.
+fn hidden_password(address: &str) -> String {
+    let authority = address.find("://").map_or(0, |scheme| scheme + 3);
+    let (scheme, rest) = address.split_at(authority);
+    match rest.rsplit_once('@').and_then(|(user, host)| Some((user.split_once(':')?.0, host))) {
+        Some((user, host)) => format!("{scheme}{user}:***@{host}"),
+        None => address.to_owned(),
+    }
+}

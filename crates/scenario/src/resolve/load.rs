@@ -1,0 +1,199 @@
+//! How much, when and for how long.
+
+use super::Context;
+use crate::plan::{ArrivalsPer, LevelPlan, LoadPlan, Model};
+use crate::quantity::{Rate, Written};
+use crate::written::{Arrivals, LevelRange, Levels, Load, Marker, Per, Scenario, WorkloadModel};
+use plimsoll_model::Nanos;
+use plimsoll_stats::distribution::InterArrival;
+
+/// Most levels of one run.
+const MOST_LEVELS: usize = 1000;
+/// Highest rate, in operations or connections per second.
+const HIGHEST_RATE: f64 = 1e7;
+/// Shortest sample.
+const SHORTEST_SAMPLE: Nanos = Nanos::from_millis(10);
+/// Most devices and messages of a device that an integer marker can number.
+const INTEGER_DEVICES: u32 = 1 << 17;
+const INTEGER_SEQUENCES: f64 = (1 << 24) as f64;
+
+pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Option<LoadPlan> {
+    let load = &mut scenario.load;
+    if load.hold.0.0 / i64::from(load.samples.max(1)) < SHORTEST_SAMPLE.0 {
+        let at = if context.written("load.hold") { "load.hold" } else { "load.samples" };
+        let message = format!("{} samples of the hold are shorter than 10 ms each", load.samples);
+        context.error_with_help(at, message, "lengthen `hold` or lower `samples`");
+    }
+    check_rate(load.connect_rate.0, "load.connect_rate", context);
+    let (model, levels) = match load.model {
+        WorkloadModel::Open => open(load, context),
+        WorkloadModel::Closed => closed(load, context),
+    }?;
+    check_numbers(scenario, &levels, context);
+    let load = &scenario.load;
+    Some(LoadPlan {
+        model,
+        levels,
+        warm_up: load.warm_up.0,
+        hold: load.hold.0,
+        samples: load.samples,
+        drain: load.drain.0,
+        connect_rate: load.connect_rate.0.0,
+        threads: load.threads,
+    })
+}
+
+fn open(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
+    for key in ["in_flight", "think_time", "operation_timeout"] {
+        let path = format!("load.{key}");
+        if context.written(&path) {
+            let message = format!("`{key}` belongs to the closed model, but the model is open");
+            context.error_with_help(&path, message, "remove it, or write `model: closed`");
+        }
+    }
+    let arrivals = match load.arrivals.get_or_insert(Arrivals::Poisson) {
+        Arrivals::Poisson => InterArrival::Exponential,
+        Arrivals::Constant => InterArrival::Constant,
+        Arrivals::Uniform(gaps) => InterArrival::Uniform { spread: gaps.spread },
+        Arrivals::Normal(gaps) => InterArrival::Normal { cv: gaps.cv },
+        Arrivals::Gamma(gaps) => InterArrival::Gamma { shape: gaps.shape },
+    };
+    let per = match load.per.get_or_insert(Per::Population) {
+        Per::Population => ArrivalsPer::Population,
+        Per::Device => ArrivalsPer::Device,
+    };
+    let rates = match &load.levels {
+        Some(Levels::List(list)) => listed(list, context)?,
+        Some(Levels::Range(range)) => stepped(range, context)?,
+        None => {
+            let help = "write `levels: { from: 100, to: 1500, step: 100 }` or `levels: [100, 200, 500]`";
+            context.error_with_help("load", "missing key `levels` in `load`", help);
+            return None;
+        }
+    };
+    Some((Model::Open { arrivals, per }, rates.into_iter().map(LevelPlan::Rate).collect()))
+}
+
+fn listed(list: &[Written<Rate>], context: &mut Context<'_>) -> Option<Vec<f64>> {
+    if list.len() > MOST_LEVELS {
+        too_many(list.len() as f64, "load.levels", context);
+        return None;
+    }
+    let mut fine = true;
+    for (position, rate) in list.iter().enumerate() {
+        fine &= check_rate(rate.0, &format!("load.levels.{position}"), context);
+    }
+    fine.then(|| list.iter().map(|rate| rate.0.0).collect())
+}
+
+fn stepped(range: &LevelRange, context: &mut Context<'_>) -> Option<Vec<f64>> {
+    let (Rate(from), Rate(to), Rate(step)) = (range.from.0, range.to.0, range.step.0);
+    let mut fine = check_rate(range.from.0, "load.levels.from", context);
+    fine &= check_rate(range.to.0, "load.levels.to", context);
+    if step <= 0.0 {
+        context.error("load.levels.step", "the step must be above zero");
+        fine = false;
+    }
+    if from > to {
+        let help = "levels rise; swap the two";
+        context.error_with_help("load.levels.from", format!("`from` ({from}) is above `to` ({to})"), help);
+        fine = false;
+    }
+    if !fine {
+        return None;
+    }
+    // The allowance keeps the last level where decimal steps do not add up exactly (0.1 + 0.1 + 0.1).
+    let steps = ((to - from) / step + 1e-9).floor();
+    if steps >= MOST_LEVELS as f64 {
+        too_many(steps + 1.0, "load.levels.step", context);
+        return None;
+    }
+    Some((0..=steps as u32).map(|number| decimal(from + f64::from(number) * step)).collect())
+}
+
+/// The rate to nine decimals, so that 0.1 + 2 x 0.1 is the 0.3 that the user means.
+fn decimal(rate: f64) -> f64 {
+    format!("{rate:.9}").parse().unwrap_or(rate)
+}
+
+fn too_many(count: f64, path: &str, context: &mut Context<'_>) {
+    let message = format!("these are {count} levels, more than the {MOST_LEVELS} that a run may have");
+    context.error(path, message);
+}
+
+/// Whether a rate is usable; reports it where not.
+fn check_rate(Rate(rate): Rate, path: &str, context: &mut Context<'_>) -> bool {
+    let fine = rate > 0.0 && rate <= HIGHEST_RATE;
+    if rate <= 0.0 {
+        context.error(path, "a rate must be above zero");
+    } else if !fine {
+        context.error(path, "a rate can be 10 million per second at most");
+    }
+    fine
+}
+
+fn closed(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
+    for key in ["levels", "arrivals", "per"] {
+        let path = format!("load.{key}");
+        if context.written(&path) {
+            let help = if key == "levels" {
+                "give the operations in flight with `in_flight: [1, 5, 50]`, or write `model: open`"
+            } else {
+                "remove it, or write `model: open`"
+            };
+            let message = format!("`{key}` belongs to the open model, but the model is closed");
+            context.error_with_help(&path, message, help);
+        }
+    }
+    let think_time = load.think_time.get_or_insert(Written(Nanos::ZERO)).0;
+    let timeout = load.operation_timeout.get_or_insert(Written(Nanos::from_secs(10))).0;
+    if timeout == Nanos::ZERO {
+        context.error("load.operation_timeout", "no operation can end within zero time");
+    }
+    let in_flight = load.in_flight.get_or_insert_with(|| vec![1]);
+    if in_flight.len() > MOST_LEVELS {
+        too_many(in_flight.len() as f64, "load.in_flight", context);
+        return None;
+    }
+    let levels = in_flight.iter().copied().map(LevelPlan::InFlight).collect();
+    Some((Model::Closed { think_time, timeout }, levels))
+}
+
+/// What devices, windows and markers can number.
+fn check_numbers(scenario: &Scenario, levels: &[LevelPlan], context: &mut Context<'_>) {
+    let devices = scenario.population.devices;
+    if super::mqtt::is_acknowledged(scenario) {
+        let most = u64::from(devices) * u64::from(scenario.mqtt.in_flight);
+        for (position, level) in levels.iter().enumerate() {
+            if let LevelPlan::InFlight(count) = level
+                && u64::from(*count) > most
+            {
+                context.error_with_help(
+                    &format!("load.in_flight.{position}"),
+                    format!("{count} operations cannot be in flight: the devices may have {most} together"),
+                    "raise `population.devices` or `mqtt.in_flight`",
+                );
+            }
+        }
+    }
+    if scenario.message.marker != Some(Marker::Integer) {
+        return;
+    }
+    if devices >= INTEGER_DEVICES {
+        let message = format!("an integer marker can number {} devices, not {devices}", INTEGER_DEVICES - 1);
+        context.error_with_help("population.devices", message, "use the marker `binary` or `ascii`");
+    }
+    let per_level = (scenario.load.warm_up.0 + scenario.load.hold.0).as_secs_f64();
+    let rates = levels.iter().map(|level| match level {
+        LevelPlan::Rate(rate) => *rate,
+        LevelPlan::InFlight(_) => 0.0,
+    });
+    let of_one = rates.sum::<f64>() * per_level / f64::from(devices);
+    if of_one >= INTEGER_SEQUENCES {
+        context.error_with_help(
+            "message.marker",
+            format!("an integer marker can number 16,777,216 messages of a device; {of_one:.0} are planned"),
+            "use the marker `binary` or `ascii`, more devices, or fewer or shorter levels",
+        );
+    }
+}

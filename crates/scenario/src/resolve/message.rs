@@ -1,0 +1,123 @@
+//! What a device sends.
+
+use super::Context;
+use super::mqtt::report;
+use crate::plan::{Content, MarkerForm, MessagePlan, Piece, Template};
+use crate::quantity::{Size, Written};
+use crate::written::{Marker, Message, MessageSize, NormalSize, SizeDistribution, UniformSize};
+use plimsoll_stats::distribution;
+
+/// Largest content, in bytes.
+const LARGEST: u32 = 1 << 20;
+/// Size where neither size nor template is given, in bytes.
+const DEFAULT: u32 = 64;
+
+pub(super) fn resolve(message: &mut Message, context: &mut Context<'_>) -> Option<MessagePlan> {
+    if message.size.is_some() && message.template.is_some() {
+        context.error_with_help(
+            "message.size",
+            "a message has either a size or a template",
+            "remove one; the size of a template follows from its text",
+        );
+        return None;
+    }
+    let default = if message.template.is_some() { Marker::Ascii } else { Marker::Binary };
+    let marker = match *message.marker.get_or_insert(default) {
+        Marker::Binary => MarkerForm::Binary,
+        Marker::Ascii => MarkerForm::Ascii,
+        Marker::Integer => MarkerForm::Integer,
+    };
+    let content = match &message.template {
+        Some(text) => Content::Template(template(text, marker, context)?),
+        None => {
+            let size = message.size.get_or_insert(MessageSize::Fixed(Written(Size(DEFAULT))));
+            Content::Sized(sized(size, marker, context)?)
+        }
+    };
+    Some(MessagePlan { content, marker })
+}
+
+fn template(text: &str, marker: MarkerForm, context: &mut Context<'_>) -> Option<Template> {
+    const PATH: &str = "message.template";
+    let allowed = ["marker", "run", "device", "sequence", "time", "random"];
+    let template = match Template::compile(text, &allowed) {
+        Ok(template) => template,
+        Err(error) => {
+            report(context, PATH, error);
+            return None;
+        }
+    };
+    let markers = template.pieces.iter().filter(|piece| **piece == Piece::Marker).count();
+    if markers != 1 {
+        context.error_with_help(
+            PATH,
+            format!("`{{marker}}` must stand in the template exactly once, but stands {markers} times"),
+            "the marker tells which message a delivery is, as in `{\"id\": \"{marker}\", \"temperature\": 21}`",
+        );
+    }
+    if marker == MarkerForm::Binary {
+        context.error_with_help(
+            "message.marker",
+            "a binary marker is found only at the beginning of a message, not in a text",
+            "use `ascii` or `integer` with a template",
+        );
+    }
+    if template.longest(marker.length()) > LARGEST as usize {
+        context.error(PATH, "the template can become larger than 1 MiB");
+    }
+    Some(template)
+}
+
+fn sized(
+    size: &MessageSize,
+    marker: MarkerForm,
+    context: &mut Context<'_>,
+) -> Option<distribution::SizeDistribution> {
+    let before = context.found.0.len();
+    let mut bounds = |path: &str, size: Written<Size>| {
+        let Size(bytes) = size.0;
+        let least = marker.length();
+        if (bytes as usize) < least {
+            let message = format!("{bytes} bytes cannot hold the {marker} marker, which needs {least}");
+            context.error_with_help(path, message, "make messages larger; `binary` is the smallest marker");
+        }
+        if bytes > LARGEST {
+            context.error(path, format!("{bytes} bytes are more than the 1 MiB that a message may have"));
+        }
+        bytes
+    };
+    let resolved = match size {
+        MessageSize::Fixed(size) => distribution::SizeDistribution::Fixed(bounds("message.size", *size)),
+        MessageSize::Distributed(SizeDistribution::Uniform(UniformSize { min, max })) => {
+            let min = bounds("message.size.uniform.min", *min);
+            distribution::SizeDistribution::Uniform { min, max: bounds("message.size.uniform.max", *max) }
+        }
+        MessageSize::Distributed(SizeDistribution::Normal(NormalSize { mean, deviation, min, max })) => {
+            let min = bounds("message.size.normal.min", *min);
+            let max = bounds("message.size.normal.max", *max);
+            let (mean, deviation) = (f64::from(mean.0.0), f64::from(deviation.0.0));
+            distribution::SizeDistribution::Normal { mean, deviation, min, max }
+        }
+        MessageSize::Distributed(SizeDistribution::Choice(list)) => {
+            let weighted = list.iter().enumerate().map(|(position, choice)| {
+                (bounds(&format!("message.size.choice.{position}.size"), choice.size), choice.weight)
+            });
+            distribution::SizeDistribution::Choice(weighted.collect())
+        }
+    };
+    match resolved {
+        distribution::SizeDistribution::Uniform { min, max } if min > max => {
+            context.error("message.size.uniform.max", "the largest size is below the smallest");
+        }
+        distribution::SizeDistribution::Normal { min, max, .. } if min > max => {
+            context.error("message.size.normal.max", "the largest size is below the smallest");
+        }
+        distribution::SizeDistribution::Normal { mean, min, max, .. }
+            if !(f64::from(min)..=f64::from(max)).contains(&mean) =>
+        {
+            context.error("message.size.normal.mean", "the mean lies outside `min` and `max`");
+        }
+        _ => {}
+    }
+    (context.found.0.len() == before).then_some(resolved)
+}

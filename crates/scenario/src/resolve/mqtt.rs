@@ -1,0 +1,180 @@
+//! MQTT settings, topics and subscribers.
+
+use super::Context;
+use crate::diagnostic::Diagnostic;
+use crate::plan::{MqttPlan, Secret, SubscriberPlan, Template};
+use crate::quantity::Written;
+use crate::template::{TemplateError, Variables};
+use crate::written::{Mqtt, ProtocolVersion, QosLevel, Scenario, SubscriberGroup, Subscribers};
+use plimsoll_codec::mqtt::{QoS, Version, topic};
+use plimsoll_model::Nanos;
+
+/// Longest text that MQTT carries, in bytes (MQTT 3.1.1, 1.5.3).
+const LONGEST_TEXT: usize = 65_535;
+/// Longest keep-alive that MQTT carries (MQTT 3.1.1, 3.1.2.10).
+const LONGEST_KEEP_ALIVE: Nanos = Nanos::from_secs(65_535);
+
+pub(super) fn resolve(mqtt: &mut Mqtt, context: &mut Context<'_>) -> Option<MqttPlan> {
+    let version = match mqtt.version {
+        ProtocolVersion::V311 => Version::V311,
+        ProtocolVersion::V5 => Version::V5,
+    };
+    let keep_alive = mqtt.keep_alive.0;
+    if keep_alive > LONGEST_KEEP_ALIVE || keep_alive.0 % Nanos::from_secs(1).0 != 0 {
+        context.error("mqtt.keep_alive", "MQTT carries the keep-alive in whole seconds, 65535 at most");
+    }
+    if version == Version::V311 {
+        if mqtt.receive_maximum.is_some() {
+            context.error_with_help(
+                "mqtt.receive_maximum",
+                "MQTT 3.1.1 has no receive maximum",
+                "write `version: \"5\"`, or leave it out; `in_flight` bounds our own sending in both versions",
+            );
+        }
+        if mqtt.password.is_some() && mqtt.username.is_none() {
+            context.error_with_help(
+                "mqtt.password",
+                "MQTT 3.1.1 carries no password without a user name",
+                "add `username`, or write `version: \"5\"`",
+            );
+        }
+    }
+    if mqtt.connect_timeout.0 == Nanos::ZERO {
+        context.error("mqtt.connect_timeout", "no connection can be made within zero time");
+    }
+    let reconnect = (mqtt.reconnect.from.0, mqtt.reconnect.to.0);
+    if reconnect.0 == Nanos::ZERO {
+        context.error("mqtt.reconnect.from", "the first pause must be longer than zero");
+    }
+    if reconnect.0 > reconnect.1 {
+        context.error("mqtt.reconnect.to", "the longest pause is shorter than the first");
+    }
+    let password = password(mqtt, context);
+    let topic = topic_template(mqtt, context);
+    Some(MqttPlan {
+        version,
+        qos: mqtt.qos.0,
+        keep_alive,
+        username: mqtt.username.clone(),
+        password: password.ok()?,
+        retain: mqtt.retain,
+        topic: topic?,
+        receive_maximum: mqtt.receive_maximum,
+        in_flight: mqtt.in_flight,
+        connect_timeout: mqtt.connect_timeout.0,
+        reconnect,
+    })
+}
+
+/// The password from the environment; the error was reported.
+fn password(mqtt: &Mqtt, context: &mut Context<'_>) -> Result<Option<Secret>, ()> {
+    let Some(source) = &mqtt.password else { return Ok(None) };
+    match (context.environment.variable)(&source.env) {
+        Some(value) if value.len() <= LONGEST_TEXT => Ok(Some(Secret(value))),
+        Some(_) => {
+            context
+                .error("mqtt.password.env", "the password is longer than the 65535 bytes that MQTT carries");
+            Err(())
+        }
+        None => {
+            context.error_with_help(
+                "mqtt.password.env",
+                format!("the environment variable `{}` is not set", source.env),
+                format!("set it before the run: `export {}=...`", source.env),
+            );
+            Err(())
+        }
+    }
+}
+
+fn topic_template(mqtt: &Mqtt, context: &mut Context<'_>) -> Option<Template> {
+    let template = match Template::compile(&mqtt.topic, &["run", "device", "sequence"]) {
+        Ok(template) => template,
+        Err(error) => {
+            report(context, "mqtt.topic", error);
+            return None;
+        }
+    };
+    if !topic::valid_name(&example(&template)) || template.longest(0) > LONGEST_TEXT {
+        context.error_with_help(
+            "mqtt.topic",
+            format!("`{}` is no topic", mqtt.topic),
+            "a topic has 1 to 65535 bytes, none of them null, and neither `+` nor `#`, which belong in filters",
+        );
+        return None;
+    }
+    if mqtt.retain && mqtt.topic.contains("{sequence}") {
+        context.error_with_help(
+            "mqtt.retain",
+            "each message has a topic of its own, so each would stay on the platform for ever",
+            "take `{sequence}` out of `topic`, or do not retain",
+        );
+    }
+    Some(template)
+}
+
+/// The subscribers, with the defaults of their filters and QoS filled in.
+pub(super) fn subscribers(scenario: &mut Scenario, context: &mut Context<'_>) -> Option<SubscriberPlan> {
+    let (group, path) = match &scenario.population.subscribers {
+        Subscribers::Count(count) => {
+            let group =
+                SubscriberGroup { count: *count, qos: None, filters: None, work: Written(Nanos::ZERO) };
+            (group, "population.subscribers")
+        }
+        Subscribers::Group(group) => (group.clone(), "population.subscribers.filters"),
+    };
+    let qos = group.qos.unwrap_or(scenario.mqtt.qos);
+    let texts = match group.filters {
+        Some(texts) => texts,
+        // A topic that does not compile was reported already.
+        None => vec![
+            Template::compile(&scenario.mqtt.topic, &["run", "device", "sequence"]).ok()?.as_filter().text(),
+        ],
+    };
+    let mut filters = Vec::new();
+    for (position, text) in texts.iter().enumerate() {
+        let path = format!("{path}.{position}");
+        match Template::compile(text, &["run", "subscriber"]) {
+            Ok(filter) if topic::shared(&example(&filter)).is_some() => {
+                filters.push(filter);
+                context.error(&path, "shared subscriptions are not supported yet");
+            }
+            Ok(filter) => {
+                if !topic::valid_filter(&example(&filter)) || filter.longest(0) > LONGEST_TEXT {
+                    let help = "`+` stands for a whole level, `#` for everything below the last; 1 to 65535 bytes, \
+                                none of them null";
+                    context.error_with_help(&path, format!("`{text}` is no topic filter"), help);
+                }
+                filters.push(filter);
+            }
+            Err(error) => report(context, &path, error),
+        }
+    }
+    let whole = filters.len() == texts.len();
+    let work = group.work.0;
+    let written =
+        SubscriberGroup { count: group.count, qos: Some(qos), filters: Some(texts), work: group.work };
+    scenario.population.subscribers = Subscribers::Group(written);
+    let QosLevel(qos) = qos;
+    whole.then_some(SubscriberPlan { count: group.count, qos, filters, work })
+}
+
+/// Reports a text that is no template, where it can be on the variable itself.
+pub(super) fn report(context: &mut Context<'_>, path: &str, error: TemplateError) {
+    let span = context.root.locate(path).find(&error.written);
+    context.found.push(Diagnostic::new(&span, error.message).help(error.help));
+}
+
+/// One of the texts that a template renders to.
+fn example(template: &Template) -> String {
+    let variables =
+        Variables { run: "00000000", device: 0, subscriber: 0, sequence: 0, marker: b"", time_ms: 0 };
+    let mut out = Vec::new();
+    template.render(&variables, &mut || 0, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Whether the platform acknowledges what devices publish.
+pub(super) fn is_acknowledged(scenario: &Scenario) -> bool {
+    scenario.mqtt.qos.0 != QoS::AtMostOnce
+}

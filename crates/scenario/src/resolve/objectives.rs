@@ -1,0 +1,96 @@
+//! Objectives: the defaults, what the user gave instead, and what cannot be demanded of this scenario.
+
+use super::Context;
+use super::mqtt::is_acknowledged;
+use crate::objective::Name;
+use crate::plan::{Objective, Objectives, Subject};
+use crate::written::{Scenario, Subscribers, WorkloadModel};
+use plimsoll_model::Metric;
+
+/// Resolves the objectives; what cannot be used is reported and left out.
+pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Objectives {
+    let receivers = match &scenario.population.subscribers {
+        Subscribers::Count(count) => *count,
+        Subscribers::Group(group) => group.count,
+    };
+    let acknowledged = is_acknowledged(scenario);
+    let closed = scenario.load.model == WorkloadModel::Closed;
+    for (name, condition) in defaults(acknowledged, receivers, closed) {
+        scenario.objectives.0.entry(name.key()).or_insert_with(|| Some(condition.to_owned()));
+    }
+    let mut resolved = Objectives { level: Vec::new(), load_line: None };
+    for name in Name::all() {
+        let key = name.key();
+        let Some(Some(text)) = scenario.objectives.0.get(&key) else { continue };
+        let path = format!("objectives.{key}");
+        match impossible(name, acknowledged, receivers, closed) {
+            Some((message, help)) => context.error_with_help(&path, message, help),
+            None => match (name, name.condition(text)) {
+                (Name::LoadLine, Ok(condition)) => resolved.load_line = Some(condition.bound),
+                (Name::Level(subject), Ok(condition)) => resolved.level.push(Objective {
+                    subject,
+                    comparison: condition.comparison,
+                    bound: condition.bound,
+                }),
+                (_, Err(reason)) => context.error(&path, format!("`{text}`: {reason}")),
+            },
+        }
+    }
+    resolved
+}
+
+/// What is demanded where the user says nothing.
+fn defaults(acknowledged: bool, receivers: u32, closed: bool) -> Vec<(Name, &'static str)> {
+    let p99 = |metric| Name::Level(Subject::Quantile(metric, 0.99));
+    let mut defaults = Vec::new();
+    if receivers > 0 {
+        defaults.push((Name::Level(Subject::Delivered), ">= 99.9 %"));
+    }
+    if !closed {
+        defaults.push((Name::Level(Subject::Achieved), ">= 99 %"));
+    }
+    if acknowledged {
+        defaults.push((p99(Metric::PublishTime), "< 50 ms"));
+    } else if receivers > 0 {
+        defaults.push((p99(Metric::SubscribeTime), "< 50 ms"));
+    }
+    defaults
+}
+
+/// Why an objective cannot be measured in this scenario, and what to do.
+fn impossible(
+    name: Name,
+    acknowledged: bool,
+    receivers: u32,
+    closed: bool,
+) -> Option<(&'static str, &'static str)> {
+    let subject = match name {
+        Name::LoadLine if closed => {
+            return Some((
+                "the closed model offers no rate, so it has no load line",
+                "remove the objective, or write `load: { model: open, .. }`",
+            ));
+        }
+        Name::LoadLine => return None,
+        Name::Level(subject) => subject,
+    };
+    if subject.needs_acknowledgement() && !acknowledged {
+        return Some((
+            "at QoS 0 nothing is acknowledged, so there is no publish time",
+            "use QoS 1 or 2, or an objective on subscribe time",
+        ));
+    }
+    if subject.needs_subscribers() && receivers == 0 {
+        return Some((
+            "without subscribers nothing is delivered, so this cannot be measured",
+            "add `population.subscribers`, or remove the objective",
+        ));
+    }
+    if subject == Subject::Achieved && closed {
+        return Some((
+            "in the closed model nothing is due that could be missed",
+            "remove the objective, or write `load: { model: open, .. }`",
+        ));
+    }
+    None
+}

@@ -1,0 +1,374 @@
+//! Templates: texts with variables such as `{device}`, compiled once and rendered for each message.
+
+use crate::plan::{Piece, Template};
+use std::io::Write;
+
+/// What the variables of a template stand for in one message.
+#[derive(Clone, Copy, Debug)]
+pub struct Variables<'a> {
+    /// The run id.
+    pub run: &'a str,
+    /// The device's number.
+    pub device: u32,
+    /// The subscriber's number; of use in filters only.
+    pub subscriber: u32,
+    /// The message's number within its device.
+    pub sequence: u32,
+    /// The marker, encoded already.
+    pub marker: &'a [u8],
+    /// Wall-clock time of sending, milliseconds since 1970.
+    pub time_ms: u64,
+}
+
+/// A text that is no template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TemplateError {
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: String,
+    /// The variable as it is written.
+    pub written: String,
+}
+
+/// Most decimals that `{random:..}` may ask for.
+const MOST_DECIMALS: u8 = 9;
+
+impl Template {
+    /// Compiles a text. A variable is a brace followed by a letter; `{{` stands for a brace itself, and any other
+    /// brace is text, so that JSON needs no escapes. Only the variables named in `allowed` may stand in it.
+    pub(crate) fn compile(text: &str, allowed: &[&str]) -> Result<Template, TemplateError> {
+        let mut pieces = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some(open) = rest.find('{') {
+            let (before, from_brace) = rest.split_at(open);
+            plain.push_str(before);
+            let after = from_brace.strip_prefix('{').unwrap_or_default();
+            if let Some(escaped) = after.strip_prefix('{') {
+                plain.push('{');
+                rest = escaped;
+            } else if !after.starts_with(|first: char| first.is_ascii_alphabetic()) {
+                plain.push('{');
+                rest = after;
+            } else {
+                let (name, remaining) = variable(after)?;
+                if !plain.is_empty() {
+                    pieces.push(Piece::Text(std::mem::take(&mut plain)));
+                }
+                pieces.push(piece(name, allowed).map_err(|(message, help)| TemplateError {
+                    message,
+                    help,
+                    written: format!("{{{name}}}"),
+                })?);
+                rest = remaining;
+            }
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() {
+            pieces.push(Piece::Text(plain));
+        }
+        Ok(Template { pieces })
+    }
+
+    /// Appends the text of one message to `out`. Allocates nothing but what `out` needs. `random` gives sixty-four
+    /// random bits a call.
+    pub fn render(&self, variables: &Variables<'_>, random: &mut dyn FnMut() -> u64, out: &mut Vec<u8>) {
+        for piece in &self.pieces {
+            // Writing to a Vec cannot fail.
+            let _ = match *piece {
+                Piece::Text(ref text) => out.write_all(text.as_bytes()),
+                Piece::Run => out.write_all(variables.run.as_bytes()),
+                Piece::Device => write!(out, "{}", variables.device),
+                Piece::Subscriber => write!(out, "{}", variables.subscriber),
+                Piece::Sequence => write!(out, "{}", variables.sequence),
+                Piece::Marker => out.write_all(variables.marker),
+                Piece::Time => write!(out, "{}", variables.time_ms),
+                Piece::RandomInteger(low, high) => {
+                    let span = high.wrapping_sub(low) as u64;
+                    write!(out, "{}", low.wrapping_add(up_to(random(), span) as i64))
+                }
+                Piece::RandomDecimal(low, high, decimals) => {
+                    // Drawn from the grid of that many decimals, so that both ends are as likely as the rest.
+                    let grid = 10f64.powi(i32::from(decimals));
+                    let steps = ((high - low) * grid).round().max(0.0);
+                    let value = ((low * grid).round() + up_to(random(), steps as u64) as f64) / grid;
+                    // Adding zero turns a negative zero into a positive one.
+                    write!(out, "{:.*}", usize::from(decimals), value + 0.0)
+                }
+            };
+        }
+    }
+
+    /// Whether every message of a device renders to the same text, so that it may be rendered once.
+    pub fn is_static_per_device(&self) -> bool {
+        self.pieces
+            .iter()
+            .all(|piece| matches!(piece, Piece::Text(_) | Piece::Run | Piece::Device | Piece::Subscriber))
+    }
+
+    /// The most bytes that the template can render to, with a marker of that length.
+    pub fn longest(&self, marker: usize) -> usize {
+        let length = |piece: &Piece| match *piece {
+            Piece::Text(ref text) => text.len(),
+            Piece::Run => 8,
+            Piece::Device | Piece::Subscriber | Piece::Sequence => 10,
+            Piece::Marker => marker,
+            Piece::Time => 20,
+            Piece::RandomInteger(low, high) => low.to_string().len().max(high.to_string().len()),
+            Piece::RandomDecimal(low, high, decimals) => {
+                let decimals = usize::from(decimals);
+                format!("{low:.decimals$}").len().max(format!("{high:.decimals$}").len()) + 1
+            }
+        };
+        self.pieces.iter().map(length).sum()
+    }
+
+    /// The text from which the template compiles.
+    pub(crate) fn text(&self) -> String {
+        self.pieces
+            .iter()
+            .map(|piece| match piece {
+                Piece::Text(text) => text.replace('{', "{{"),
+                Piece::Run => "{run}".to_owned(),
+                Piece::Device => "{device}".to_owned(),
+                Piece::Subscriber => "{subscriber}".to_owned(),
+                Piece::Sequence => "{sequence}".to_owned(),
+                Piece::Marker => "{marker}".to_owned(),
+                Piece::Time => "{time}".to_owned(),
+                Piece::RandomInteger(low, high) => format!("{{random:{low}..{high}}}"),
+                Piece::RandomDecimal(low, high, decimals) => format!("{{random:{low}..{high}:{decimals}}}"),
+            })
+            .collect()
+    }
+
+    /// The filter that matches the topics that this template renders to in one run: each level in which something
+    /// other than the run varies becomes `+`.
+    pub(crate) fn as_filter(&self) -> Template {
+        let mut levels: Vec<Option<Vec<Piece>>> = vec![Some(Vec::new())];
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => {
+                    for (position, part) in text.split('/').enumerate() {
+                        if position > 0 {
+                            levels.push(Some(Vec::new()));
+                        }
+                        if let Some(Some(level)) = levels.last_mut()
+                            && !part.is_empty()
+                        {
+                            level.push(Piece::Text(part.to_owned()));
+                        }
+                    }
+                }
+                Piece::Run => {
+                    if let Some(Some(level)) = levels.last_mut() {
+                        level.push(Piece::Run);
+                    }
+                }
+                _ => {
+                    if let Some(level) = levels.last_mut() {
+                        *level = None;
+                    }
+                }
+            }
+        }
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut append = |piece: Piece| match (pieces.last_mut(), piece) {
+            (Some(Piece::Text(text)), Piece::Text(more)) => text.push_str(&more),
+            (_, piece) => pieces.push(piece),
+        };
+        for (position, level) in levels.into_iter().enumerate() {
+            if position > 0 {
+                append(Piece::Text("/".to_owned()));
+            }
+            level.unwrap_or_else(|| vec![Piece::Text("+".to_owned())]).into_iter().for_each(&mut append);
+        }
+        Template { pieces }
+    }
+}
+
+/// A whole number from 0 to `high`, both included, from random bits (multiply and shift; the bias is below 2^-64
+/// of a draw for each value).
+fn up_to(bits: u64, high: u64) -> u64 {
+    ((u128::from(bits) * (u128::from(high) + 1)) >> 64) as u64
+}
+
+/// Splits what follows a brace into the variable's words and what comes after its closing brace.
+fn variable(after: &str) -> Result<(&str, &str), TemplateError> {
+    let within = |c: char| c.is_ascii_alphanumeric() || "_:.+-".contains(c);
+    let end = after.find(|c| !within(c)).unwrap_or(after.len());
+    let (name, remaining) = after.split_at(end);
+    match remaining.strip_prefix('}') {
+        Some(remaining) => Ok((name, remaining)),
+        None => Err(TemplateError {
+            message: format!("the variable `{{{name}` has no closing brace"),
+            help: "write `}` after its name, or `{{` where you mean a brace itself".to_owned(),
+            written: format!("{{{name}"),
+        }),
+    }
+}
+
+/// The piece that a variable's words stand for, or what is wrong and what to do.
+fn piece(words: &str, allowed: &[&str]) -> Result<Piece, (String, String)> {
+    let (name, range) = words.split_once(':').map_or((words, None), |(name, range)| (name, Some(range)));
+    if !allowed.contains(&name) {
+        let listed: Vec<String> = allowed.iter().map(|name| format!("{{{name}}}")).collect();
+        return Err((
+            format!("there is no variable `{{{name}}}` here"),
+            format!("allowed here: {}; write `{{{{` where you mean a brace itself", listed.join(", ")),
+        ));
+    }
+    let simple = match name {
+        "run" => Piece::Run,
+        "device" => Piece::Device,
+        "subscriber" => Piece::Subscriber,
+        "sequence" => Piece::Sequence,
+        "marker" => Piece::Marker,
+        "time" => Piece::Time,
+        _ => return random_piece(range.unwrap_or_default()),
+    };
+    match range {
+        None => Ok(simple),
+        Some(_) => Err((
+            format!("`{{{words}}}`: `{name}` takes nothing after a colon"),
+            format!("write `{{{name}}}`"),
+        )),
+    }
+}
+
+fn random_piece(range: &str) -> Result<Piece, (String, String)> {
+    let wrong = |what: &str| {
+        Err((
+            format!("`{{random:{range}}}`: {what}"),
+            "write `{random:1..6}` for whole numbers or `{random:18.5..25.0:1}` for one decimal".to_owned(),
+        ))
+    };
+    let Some((low, high)) = range.split_once("..") else { return wrong("expected two bounds") };
+    let Some((high, decimals)) = high.split_once(':') else {
+        return match (low.parse::<i64>(), high.parse::<i64>()) {
+            (Ok(low), Ok(high)) if low <= high => Ok(Piece::RandomInteger(low, high)),
+            (Ok(_), Ok(_)) => wrong("the first bound is above the second"),
+            _ => wrong("the bounds are not whole numbers, and no number of decimals is given"),
+        };
+    };
+    // Decimal bounds are kept within 10^9, where nine decimals are still exact to a double.
+    let bound = |text: &str| text.parse::<f64>().ok().filter(|value| value.abs() <= 1e9);
+    match (bound(low), bound(high), decimals.parse::<u8>()) {
+        (Some(low), Some(high), Ok(decimals)) if low <= high && decimals <= MOST_DECIMALS => {
+            Ok(Piece::RandomDecimal(low, high, decimals))
+        }
+        (Some(low), Some(high), Ok(decimals)) if decimals <= MOST_DECIMALS && low > high => {
+            wrong("the first bound is above the second")
+        }
+        (Some(_), Some(_), _) => wrong("the number of decimals is not one from 0 to 9"),
+        _ => wrong("the bounds are not numbers from -10^9 to 10^9"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ALL: &[&str] = &["run", "device", "subscriber", "sequence", "marker", "time", "random"];
+
+    fn render(text: &str, bits: u64) -> String {
+        let mut out = Vec::new();
+        let variables = Variables {
+            run: "0123abcd",
+            device: 7,
+            subscriber: 3,
+            sequence: 42,
+            marker: b"MARK",
+            time_ms: 1_700_000_000_123,
+        };
+        Template::compile(text, ALL).unwrap().render(&variables, &mut || bits, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn variables_are_replaced_and_json_stays_as_it_is() {
+        assert_eq!(
+            render(
+                r#"{"id":"{marker}","d":{"n":{device},"s":{sequence}},"t":{time},"r":"{run}/{subscriber}"}"#,
+                0
+            ),
+            r#"{"id":"MARK","d":{"n":7,"s":42},"t":1700000000123,"r":"0123abcd/3"}"#
+        );
+        assert_eq!(render("{{device} {} { {1}", 0), "{device} {} { {1}");
+    }
+
+    #[test]
+    fn random_numbers_reach_both_ends_of_their_range_and_not_beyond() {
+        for (text, lowest, highest) in [
+            ("{random:1..6}", "1", "6"),
+            ("{random:-5..-5}", "-5", "-5"),
+            (
+                "{random:-9223372036854775808..9223372036854775807}",
+                "-9223372036854775808",
+                "9223372036854775807",
+            ),
+            ("{random:-0.5..1:1}", "-0.5", "1.0"),
+            ("{random:18.25..25.75:2}", "18.25", "25.75"),
+        ] {
+            assert_eq!(render(text, 0), lowest, "{text}");
+            assert_eq!(render(text, u64::MAX), highest, "{text}");
+        }
+        assert_eq!(render("{random:-0.1..0.1:1}", 1 << 63), "0.0");
+    }
+
+    #[test]
+    fn wrong_variables_are_told_as_they_are_written() {
+        for (text, expected) in [
+            ("{devise}", "no variable `{devise}`"),
+            ("{marker", "no closing brace"),
+            ("{device:3}", "takes nothing"),
+            ("{random}", "two bounds"),
+            ("{random:6..1}", "above the second"),
+            ("{random:0.5..1}", "number of decimals"),
+            ("{random:0.5..1:10}", "0 to 9"),
+            ("{random:0..1e300:1}", "10^9"),
+        ] {
+            let error = Template::compile(&format!("ä {{}} {text}"), ALL).unwrap_err();
+            assert!(error.message.contains(expected), "{text}: {}", error.message);
+            assert_eq!(error.written, text);
+        }
+        assert!(Template::compile("{time}", &["run"]).is_err());
+    }
+
+    #[test]
+    fn a_topic_becomes_the_filter_that_matches_it_in_one_run() {
+        for (topic, filter) in [
+            ("plimsoll/{run}/{device}", "plimsoll/{run}/+"),
+            ("a/b-{device}-c/d/{sequence}", "a/+/d/+"),
+            ("{device}", "+"),
+            ("/a/", "/a/"),
+            ("x{run}y/{device}/z", "x{run}y/+/z"),
+        ] {
+            let compiled = Template::compile(topic, ALL).unwrap();
+            assert_eq!(compiled.as_filter().text(), filter, "{topic}");
+        }
+    }
+
+    #[test]
+    fn static_templates_are_known() {
+        for (text, expected) in
+            [("a/{run}/{device}", true), ("a/{sequence}", false), ("{random:1..2}", false)]
+        {
+            assert_eq!(Template::compile(text, ALL).unwrap().is_static_per_device(), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_compiles_renders_within_its_longest_length_and_reads_back(
+            text in "([{}:a\"/ ]|\\{(run|device|sequence|time|marker)\\}|\\{random:-?[0-9]{1,3}\\.\\.[0-9]{3,5}(:[0-9])?\\}){0,12}",
+            bits: u64,
+        ) {
+            if let Ok(template) = Template::compile(&text, ALL) {
+                prop_assert!(render(&text, bits).len() <= template.longest(4));
+                prop_assert_eq!(Template::compile(&template.text(), ALL), Ok(template));
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! How wrong scenarios are told: one snapshot for each.
+
+use crate::support::{load, load_with};
+
+/// A scenario without error, to which a test adds one.
+const GOOD: &str = "\
+name: baseline
+platform: embedded
+population: { devices: 100, subscribers: 2 }
+load:
+  levels: { from: 100, to: 500, step: 100 }
+  hold: 10s
+";
+
+fn told(text: &str) -> String {
+    load(text).map(|plan| format!("no error: {plan:?}")).unwrap_or_else(|found| found.to_string())
+}
+
+#[test]
+fn wrong_files_are_told_with_place_and_remedy() {
+    let with = |text: &str| format!("{GOOD}{text}");
+    for (name, text) in [
+        ("several errors at once", with("  holdd: 30s\n  modell: closed\nobjectivs: {}\n")),
+        ("wrong words", GOOD.replace("levels", "model: opn\n  arrivals: poison\n  per: devise\n  levels")),
+        (
+            "wrong kinds",
+            GOOD.replace("{ devices: 100, subscribers: 2 }", "[100, 2]").replace("10s", "{ of: 10s }"),
+        ),
+        ("wrong quantities", GOOD.replace("10s", "10").replace("500", "5k/m") + "message: { size: 1.5 B }\n"),
+        ("missing keys", "name: empty\nload:\n  levels: { from: 100, to: 200 }\npopulation:\n".into()),
+        ("numbers out of range", GOOD.replace("devices: 100", "devices: 0") + "  samples: 1\n  threads: 0\n"),
+        ("wrong distribution", with("  arrivals: { gama: { shape: 2 } }\n")),
+        ("parameter out of range", with("  arrivals: { uniform: { spread: 1.5 } }\n")),
+        ("unknown objective", with("objectives: { publish_p98: \"< 5 ms\", delivered: \"> 101 %\" }\n")),
+        ("objective without quotes", with("objectives:\n  delivered: >= 99.9 %\n")),
+        ("key twice", with("  hold: 20s\n  hold: 30s\n")),
+        ("not yaml", with("message: { size: 10\n")),
+        (
+            "keys of the other model",
+            GOOD.replace("load:", "load:\n  model: closed") + "  arrivals: poisson\n",
+        ),
+        (
+            "conflicts",
+            GOOD.replace("from: 100", "from: 900").replace("10s", "100ms")
+                + "mqtt: { receive_maximum: 5, password: { env: NOT_SET }, keep_alive: 1500ms }\n",
+        ),
+        ("profile near miss", GOOD.replace("embedded", "mosquito")),
+        ("address of a platform that is started", {
+            let address = "{ profile: embedded, address: \"mqtt://localhost\" }";
+            GOOD.replace("embedded", address)
+        }),
+        ("no address", GOOD.replace("embedded", "existing")),
+        ("objectives at QoS 0", with("mqtt: { qos: 0 }\nobjectives: { publish_p99: \"< 5 ms\" }\n")),
+        (
+            "template",
+            with("message:\n  template: |\n    { \"device\": {devise},\n      \"temperature\": 21 }\n"),
+        ),
+        (
+            "template without marker",
+            with("message: { template: \"temperature {random:1..6}\", marker: binary }\n"),
+        ),
+        ("topic", with("mqtt: { topic: \"a/+/{device}\" }\n")),
+        (
+            "filter",
+            GOOD.replace("subscribers: 2", "subscribers: { count: 2, filters: [\"a/#/b\", \"{device}\"] }"),
+        ),
+        ("profile file", GOOD.replace("embedded", "./broken.yaml")),
+    ] {
+        insta::assert_snapshot!(name.replace(' ', "_"), told(&text));
+    }
+}
+
+#[test]
+fn a_wrong_override_is_shown_as_typed() {
+    let told =
+        load_with(GOOD, &["load.hold=10", "load.levels=[1, x]", "load.hald=1s", "name.x=1"]).unwrap_err();
+    insta::assert_snapshot!("overrides", told);
+}
+
+#[test]
+fn diagnostics_keep_to_80_columns() {
+    let text = format!("{GOOD}  {}: 1\n  wrong: {}\n", "k".repeat(100), "v".repeat(100));
+    let told = told(&text);
+    // Only words that have no space to break at are longer.
+    let long: Vec<&str> =
+        told.lines().filter(|line| line.chars().count() > 80 && !line.contains("kkk")).collect();
+    assert_eq!(long, Vec::<&str>::new());
+}
+
+#[test]
+fn a_file_of_nothing_but_errors_is_told_in_part() {
+    let text: String = (0..200_000).map(|number| format!("key{number}: 1\n")).collect();
+    let found = load(&text).unwrap_err();
+    assert_eq!(found.0.len(), 1000);
+    assert!(found.to_string().ends_with("and 950 more errors\n"));
+}

@@ -1,0 +1,9 @@
+//! Scenario files and the file-less form, from text to plan.
+
+// Helpers of tests may fail as tests do.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod bad_files;
+mod plans;
+mod quick;
+mod support;

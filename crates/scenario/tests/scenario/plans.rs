@@ -1,0 +1,289 @@
+//! What scenarios without error become.
+
+use crate::support::{load, load_with};
+use plimsoll_codec::mqtt::{QoS, Version};
+use plimsoll_model::{Metric, Nanos};
+use plimsoll_scenario::plan::{
+    ArrivalsPer, Comparison, Content, LevelPlan, MarkerForm, Model, Plan, Subject,
+};
+use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
+use proptest::prelude::*;
+
+const LEAST: &str = "\
+name: least
+platform: embedded
+population: { devices: 10 }
+load: { levels: [100] }
+";
+
+/// A scenario that uses every key of the open model.
+const EVERYTHING: &str = "\
+name: everything
+description: 'Every key: of the open model'
+seed: 7
+platform: { profile: existing, address: 'mqtt://[::1]:1884' }
+population:
+  devices: 1000
+  subscribers: { count: 3, qos: 0, filters: ['a/{run}/#', 'b/{subscriber}'], work: 2ms }
+mqtt:
+  version: 5
+  qos: 2
+  keep_alive: 30s
+  username: 1234
+  password: { env: BROKER_PASSWORD }
+  retain: true
+  topic: a/{run}/{device}
+  receive_maximum: 10
+  in_flight: 20
+  connect_timeout: 3s
+  reconnect: { from: 1s, to: 1m }
+message:
+  template: |
+    { \"id\": \"{marker}\", \"t\": {random:18.0..25.5:1}, \"at\": {time} }
+  marker: ascii
+load:
+  model: open
+  arrivals: { gamma: { shape: 0.5 } }
+  per: device
+  levels: { from: 0.1, to: 0.3, step: 0.1 }
+  warm_up: 1s
+  hold: 1h30m
+  samples: 10
+  drain: 500ms
+  connect_rate: 1k/s
+  threads: 2
+objectives:
+  delivered: '> 0.5'
+  achieved: null
+  subscribe_from_send_p999: '<= 1.5 s'
+  load_line: '>= 0.2/s'
+";
+
+fn levels(plan: &Plan) -> Vec<LevelPlan> {
+    plan.load.levels.clone()
+}
+
+fn objectives(plan: &Plan) -> Vec<(String, Comparison, f64)> {
+    plan.objectives.level.iter().map(|one| (one.subject.key(), one.comparison, one.bound)).collect()
+}
+
+#[test]
+fn the_least_scenario_has_the_documented_defaults() {
+    let plan = load(LEAST).unwrap();
+    assert_eq!((plan.seed, plan.devices, plan.subscribers.count), (1, 10, 0));
+    assert_eq!(
+        (plan.mqtt.version, plan.mqtt.qos, plan.mqtt.in_flight),
+        (Version::V311, QoS::AtLeastOnce, 65535)
+    );
+    assert_eq!(
+        (plan.mqtt.keep_alive, plan.mqtt.connect_timeout),
+        (Nanos::from_secs(60), Nanos::from_secs(10))
+    );
+    assert_eq!(plan.mqtt.reconnect, (Nanos::from_millis(100), Nanos::from_secs(10)));
+    assert!(matches!(plan.message.content, Content::Sized(SizeDistribution::Fixed(64))));
+    assert_eq!(plan.message.marker, MarkerForm::Binary);
+    let model = Model::Open { arrivals: InterArrival::Exponential, per: ArrivalsPer::Population };
+    assert_eq!(plan.load.model, model);
+    assert_eq!((plan.load.warm_up, plan.load.hold), (Nanos::from_secs(5), Nanos::from_secs(30)));
+    assert_eq!(
+        (plan.load.samples, plan.load.drain, plan.load.connect_rate),
+        (30, Nanos::from_secs(5), 500.0)
+    );
+    assert_eq!(plan.load.threads, None);
+}
+
+#[test]
+fn every_key_reaches_the_plan() {
+    let plan = load(EVERYTHING).unwrap();
+    let address = plan.platform.address.as_ref().unwrap();
+    assert_eq!((address.host.as_str(), address.port), ("::1", 1884));
+    assert_eq!((plan.subscribers.count, plan.subscribers.qos), (3, QoS::AtMostOnce));
+    assert_eq!((plan.subscribers.filters.len(), plan.subscribers.work), (2, Nanos::from_millis(2)));
+    assert_eq!((plan.mqtt.version, plan.mqtt.qos, plan.mqtt.retain), (Version::V5, QoS::ExactlyOnce, true));
+    assert_eq!((plan.mqtt.receive_maximum, plan.mqtt.in_flight), (Some(10), 20));
+    assert_eq!(plan.mqtt.username.as_deref(), Some("1234"));
+    assert_eq!(plan.mqtt.password.as_ref().unwrap().0, "open sesame");
+    assert!(matches!(plan.message.content, Content::Template(_)));
+    assert_eq!(levels(&plan).len(), 3, "0.1 + 0.1 + 0.1 is above 0.3 in binary");
+    assert_eq!(plan.load.hold, Nanos::from_secs(5400));
+    assert_eq!((plan.load.connect_rate, plan.load.threads), (1000.0, Some(2)));
+    assert_eq!(plan.objectives.load_line, Some(0.2));
+    assert_eq!(
+        objectives(&plan),
+        [
+            ("delivered".to_owned(), Comparison::Above, 0.5),
+            ("publish_p99".to_owned(), Comparison::Below, 0.05),
+            ("subscribe_from_send_p999".to_owned(), Comparison::AtMost, 1.5),
+        ]
+    );
+}
+
+#[test]
+fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
+    let closed = LEAST.replace("levels: [100]", "model: closed, in_flight: [1, 5], think_time: 1ms");
+    let sized = format!(
+        "{LEAST}message: {{ size: {{ choice: [{{ size: 1 KiB, weight: 0.5 }}] }}, marker: integer }}\n"
+    );
+    let attached = LEAST.replace("embedded", "./mine.yaml");
+    for text in [LEAST, EVERYTHING, &closed, &sized, &attached] {
+        let plan = load(text).unwrap();
+        assert!(!plan.resolved.contains("sesame"), "{}", plan.resolved);
+        let again = load(&plan.resolved).unwrap_or_else(|found| panic!("{}\n{found}", plan.resolved));
+        assert_eq!(format!("{again:?}"), format!("{plan:?}"));
+    }
+}
+
+#[test]
+fn the_resolved_scenario_shows_every_default() {
+    insta::assert_snapshot!("resolved", load(LEAST).unwrap().resolved);
+}
+
+#[test]
+fn a_plan_is_described_in_80_columns() {
+    let closed = LEAST.replace("levels: [100]", "model: closed, in_flight: [1, 5]");
+    for (name, text) in [("least", LEAST), ("everything", EVERYTHING), ("closed", &closed)] {
+        let described = load(text).unwrap().describe();
+        assert!(described.lines().all(|line| line.chars().count() <= 80), "{described}");
+        insta::assert_snapshot!(format!("described_{name}"), described);
+    }
+}
+
+#[test]
+fn levels_run_from_first_to_last_in_steps() {
+    let rates = |levels: &str| -> Vec<f64> {
+        let plan = load(&LEAST.replace("[100]", levels)).unwrap();
+        plan.load
+            .levels
+            .iter()
+            .map(|level| if let LevelPlan::Rate(rate) = level { *rate } else { 0.0 })
+            .collect()
+    };
+    assert_eq!(rates("{ from: 100, to: 500, step: 200 }"), [100.0, 300.0, 500.0]);
+    assert_eq!(rates("{ from: 100, to: 450, step: 200 }"), [100.0, 300.0]);
+    assert_eq!(rates("{ from: 100, to: 100, step: 1 }"), [100.0]);
+    assert_eq!(rates("[1.5k/s, 100/s]"), [1500.0, 100.0]);
+}
+
+#[test]
+fn defaults_of_objectives_follow_qos_subscribers_and_model() {
+    let keys = |text: &str| -> Vec<String> {
+        load(text).unwrap().objectives.level.iter().map(|one| one.subject.key()).collect()
+    };
+    let with = |devices: &str, rest: &str| LEAST.replace("devices: 10", devices) + rest;
+    assert_eq!(keys(LEAST), ["achieved", "publish_p99"]);
+    assert_eq!(keys(&with("devices: 10, subscribers: 1", "")), ["delivered", "achieved", "publish_p99"]);
+    let at_0 = with("devices: 10, subscribers: 1", "mqtt: { qos: 0 }\n");
+    assert_eq!(keys(&at_0), ["delivered", "achieved", "subscribe_p99"]);
+    assert_eq!(keys(&with("devices: 10", "mqtt: { qos: 0 }\n")), ["achieved"]);
+    assert_eq!(keys(&LEAST.replace("levels: [100]", "model: closed")), ["publish_p99"]);
+    assert_eq!(keys(&with("devices: 10", "objectives: { achieved: null, publish_p99: null }\n")), [""; 0]);
+    let replaced = load(&with("devices: 10", "objectives: { publish_p99: \"< 1 s\" }\n")).unwrap();
+    let times: Vec<f64> = replaced
+        .objectives
+        .level
+        .iter()
+        .filter(|one| one.subject == Subject::Quantile(Metric::PublishTime, 0.99))
+        .map(|one| one.bound)
+        .collect();
+    assert_eq!(times, [1.0]);
+}
+
+#[test]
+fn impossible_combinations_are_refused() {
+    let at_0 = format!("{LEAST}mqtt: {{ qos: 0 }}\n");
+    let closed = LEAST.replace("levels: [100]", "model: closed");
+    for (text, set, expected) in [
+        (LEAST, "load.levels=[]", "the list is empty"),
+        (LEAST, "load.levels=[0]", "above zero"),
+        (LEAST, "load.levels=[11M]", "10 million"),
+        (LEAST, "load.levels=[.nan]", "not a rate"),
+        (LEAST, "load.levels=[-1]", "negative"),
+        (LEAST, "load.levels={from: 1, to: 2, step: 0}", "step must be above zero"),
+        (LEAST, "load.levels={from: 1, to: 2000, step: 1}", "2000 levels"),
+        (LEAST, "load.levels={from: 1e, to: 2, step: 1}", "not a rate"),
+        (LEAST, "load.in_flight=[1]", "belongs to the closed model"),
+        (LEAST, "load.think_time=1s", "belongs to the closed model"),
+        (LEAST, "load.hold=299ms", "10 ms"),
+        (LEAST, "load.samples=4000", "10 ms"),
+        (LEAST, "load.samples=1", "out of range"),
+        (LEAST, "load.connect_rate=0", "above zero"),
+        (LEAST, "load.threads=0", "out of range"),
+        (LEAST, "load.arrivals={uniform: {spread: -0.1}}", "out of range"),
+        (LEAST, "load.arrivals={gamma: {shape: 0}}", "out of range"),
+        (LEAST, "load.arrivals={normal: {cv: .nan}}", "expected a number"),
+        (LEAST, "population.devices=16777216", "out of range"),
+        (LEAST, "population.devices=-1", "out of range"),
+        (LEAST, "population.devices=1.5", "expected a whole number"),
+        (LEAST, "mqtt.receive_maximum=5", "MQTT 3.1.1 has no receive maximum"),
+        (LEAST, "mqtt={version: 5, receive_maximum: 0}", "out of range"),
+        (LEAST, "mqtt.version=4", "allowed here: 3.1.1, 5"),
+        (LEAST, "mqtt.qos=3", "allowed here: 0, 1, 2"),
+        (LEAST, "mqtt.password={env: BROKER_PASSWORD}", "no password without a user name"),
+        (LEAST, "mqtt.keep_alive=20h", "65535"),
+        (LEAST, "mqtt.reconnect={from: 2s, to: 1s}", "shorter than the first"),
+        (LEAST, "mqtt={retain: true, topic: 'a/{sequence}'}", "for ever"),
+        (LEAST, "mqtt.topic=a/{time}", "no variable `{time}`"),
+        (LEAST, "message={size: 64, template: '{marker}'}", "either a size or a template"),
+        (LEAST, "message.template={marker", "not YAML"),
+        (LEAST, "message.template='{marker'", "no closing brace"),
+        (LEAST, "message.template='{marker}{marker}'", "exactly once, but stands 2 times"),
+        (LEAST, "message.size=9", "cannot hold the binary marker"),
+        (LEAST, "message={size: 15, marker: integer}", "cannot hold the integer marker"),
+        (LEAST, "message.size=1.1 MB", "1 MiB"),
+        (LEAST, "message.size={uniform: {min: 20, max: 10}}", "below the smallest"),
+        (LEAST, "message.size={normal: {mean: 5, deviation: 1, min: 10, max: 20}}", "outside"),
+        (LEAST, "message.size={choice: [{size: 10, weight: 0}]}", "out of range"),
+        (LEAST, "objectives.delivered='> 5 %'", "without subscribers"),
+        (LEAST, "objectives.subscribe_mean='< 5ms'", "without subscribers"),
+        (LEAST, "platform=./none.yaml", "there is no such file"),
+        (&at_0, "objectives.publish_from_send_p50='< 5ms'", "no publish time"),
+        (&closed, "load.levels=[1]", "belongs to the open model"),
+        (&closed, "load.in_flight=[0]", "out of range"),
+        (&closed, "load.in_flight=[655351]", "cannot be in flight"),
+        (&closed, "objectives.achieved='> 5 %'", "closed model"),
+        (&closed, "objectives.load_line='>= 5'", "closed model"),
+        (&closed, "load.operation_timeout=0s", "zero time"),
+    ] {
+        let told =
+            load_with(text, &[set]).map(|_| "no error".to_owned()).unwrap_or_else(|found| found.to_string());
+        let told_flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told_flat.contains(expected), "{set}: {told}");
+        assert!(told.contains("-->"), "{set}: {told}");
+    }
+}
+
+#[test]
+fn an_integer_marker_limits_devices_and_messages() {
+    let integer = format!("{LEAST}message: {{ marker: integer }}\n");
+    assert!(load_with(&integer, &["population.devices=131071"]).is_ok());
+    let told =
+        load_with(&integer, &["population.devices=131072", "load={levels: [10M], hold: 10h}"]).unwrap_err();
+    assert!(told.to_string().contains("131071 devices"), "{told}");
+    let told = load_with(&integer, &["load={levels: [10M], hold: 1m}"]).unwrap_err();
+    assert!(told.to_string().contains("16,777,216 messages"), "{told}");
+}
+
+#[test]
+fn subscribers_match_every_device_by_default() {
+    let plan =
+        load_with(LEAST, &["population.subscribers=2", "mqtt.topic=x/{run}/d-{device}/{sequence}"]).unwrap();
+    assert!(plan.resolved.contains("\"x/{run}/+/+\""), "{}", plan.resolved);
+    assert_eq!(plan.subscribers.qos, plan.mqtt.qos);
+}
+
+proptest! {
+    #[test]
+    fn no_scenario_however_damaged_makes_loading_panic(
+        at in 0usize..1200,
+        length in 0usize..40,
+        inserted in "[ \n:{}\\[\\],'\"0-9a-z<>|.-]{0,12}",
+    ) {
+        let clamp = |byte: usize| (0..=byte.min(EVERYTHING.len())).rev().find(|&b| EVERYTHING.is_char_boundary(b)).unwrap();
+        let (start, end) = (clamp(at), clamp(at + length));
+        let text = format!("{}{inserted}{}", &EVERYTHING[..start], &EVERYTHING[end..]);
+        if let Err(found) = load(&text) {
+            prop_assert!(!found.is_empty());
+            prop_assert!(found.to_string().contains("error: "));
+        }
+    }
+}

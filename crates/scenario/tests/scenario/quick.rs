@@ -1,0 +1,119 @@
+//! The file-less form.
+
+use crate::support::ENVIRONMENT;
+use plimsoll_scenario::plan::LevelPlan;
+use plimsoll_scenario::{Environment, Override, QuickOptions, quick};
+
+fn least() -> QuickOptions {
+    QuickOptions {
+        address: "mqtt://broker:1884".into(),
+        devices: Some("1000".into()),
+        rate: Some("100..1500/100".into()),
+        ..QuickOptions::default()
+    }
+}
+
+#[test]
+fn options_become_a_plan_for_a_platform_that_runs_already() {
+    let options = QuickOptions {
+        hold: Some("10s".into()),
+        warm_up: Some("1s".into()),
+        samples: Some("20".into()),
+        drain: Some("2s".into()),
+        qos: Some("2".into()),
+        size: Some("1 KiB".into()),
+        subscribers: Some("3".into()),
+        arrivals: Some("{gamma: {shape: 2}}".into()),
+        version: Some("5".into()),
+        seed: Some("9".into()),
+        objectives: vec!["publish_p99 < 80 ms".into(), "load_line>=1000".into()],
+        ..least()
+    };
+    let plan = quick(&options, &[Override("load.threads=1".into())], &ENVIRONMENT).unwrap();
+    insta::assert_snapshot!("resolved_quick", plan.resolved);
+    assert_eq!(plan.load.levels.len(), 15);
+    assert_eq!(plan.mqtt.password, None, "there is no user name");
+}
+
+#[test]
+fn a_rate_is_one_level_or_a_range() {
+    let levels = |rate: &str| {
+        let options = QuickOptions { rate: Some(rate.into()), ..least() };
+        quick(&options, &[], &ENVIRONMENT).unwrap().load.levels
+    };
+    for (rate, expected) in [
+        ("500", vec![500.0]),
+        ("1.5k/s", vec![1500.0]),
+        ("100..300/100", vec![100.0, 200.0, 300.0]),
+        ("100/s..300/s/100", vec![100.0, 200.0, 300.0]),
+        ("100 .. 300/100/s", vec![100.0, 200.0, 300.0]),
+    ] {
+        assert_eq!(levels(rate), expected.into_iter().map(LevelPlan::Rate).collect::<Vec<_>>(), "{rate}");
+    }
+}
+
+#[test]
+fn user_and_password_come_from_the_address_and_the_environment() {
+    let options = QuickOptions { address: "mqtt://alice@broker".into(), ..least() };
+    let plan = quick(&options, &[], &ENVIRONMENT).unwrap();
+    assert_eq!(plan.name, "mqtt://broker");
+    assert_eq!(plan.mqtt.username.as_deref(), Some("alice"));
+    assert_eq!(plan.mqtt.password.map(|secret| secret.0).as_deref(), Some("open sesame"));
+    assert!(!plan.resolved.contains("sesame"));
+    let bare = Environment { variable: &|_| None, ..ENVIRONMENT };
+    assert_eq!(quick(&options, &[], &bare).unwrap().mqtt.password, None);
+}
+
+#[test]
+fn errors_name_the_option_as_typed() {
+    let told = |options: QuickOptions, set: &[&str]| {
+        let overrides: Vec<Override> = set.iter().map(|text| Override((*text).into())).collect();
+        quick(&options, &overrides, &ENVIRONMENT).unwrap_err().to_string()
+    };
+    let options = QuickOptions {
+        address: "mqtt://broker:port".into(),
+        devices: Some("many".into()),
+        rate: Some("100..15x/100".into()),
+        hold: Some("30".into()),
+        objectives: vec!["publish_p99 < 50".into(), "publish".into(), "deliverd > 5 %".into()],
+        ..least()
+    };
+    insta::assert_snapshot!("wrong_options", told(options, &["load.hold=5"]));
+    insta::assert_snapshot!(
+        "missing_options",
+        told(QuickOptions { address: "broker".into(), ..QuickOptions::default() }, &[])
+    );
+    insta::assert_snapshot!(
+        "conflicting_options",
+        told(
+            QuickOptions {
+                rate: Some("900..100/100".into()),
+                hold: Some("100ms".into()),
+                qos: Some("0".into()),
+                objectives: vec!["publish_p99 < 5 ms".into()],
+                ..least()
+            },
+            &[]
+        )
+    );
+    insta::assert_snapshot!(
+        "range_without_step",
+        told(QuickOptions { rate: Some("1..2/s".into()), ..least() }, &[])
+    );
+}
+
+#[test]
+fn a_password_in_the_address_is_refused_and_not_repeated() {
+    let options = QuickOptions { address: "mqtt://alice:pa@ss@broker".into(), ..least() };
+    let told = quick(&options, &[], &ENVIRONMENT).unwrap_err().to_string();
+    assert!(told.contains("PLIMSOLL_PASSWORD") && told.contains("alice:***@broker"), "{told}");
+    assert!(!told.contains("pa@ss") && !told.contains("ss@"), "{told}");
+}
+
+#[test]
+fn the_closed_model_needs_no_rate() {
+    let options = QuickOptions { rate: None, ..least() };
+    let overrides = [Override("load.model=closed".into()), Override("load.in_flight=[1, 5]".into())];
+    let plan = quick(&options, &overrides, &ENVIRONMENT).unwrap();
+    assert_eq!(plan.load.levels, [LevelPlan::InFlight(1), LevelPlan::InFlight(5)]);
+}

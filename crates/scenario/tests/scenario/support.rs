@@ -1,0 +1,42 @@
+//! What the tests of scenario files share.
+
+use plimsoll_scenario::plan::Plan;
+use plimsoll_scenario::{Diagnostics, Environment, Override, Source};
+
+/// A profile file without error that a scenario may name `./mine.yaml`.
+const PROFILE: &str = "\
+name: mine
+title: my broker
+components:
+- { name: broker, command: [broker, \"{port:mqtt}\"], ready_port: mqtt, mqtt_port: mqtt }
+";
+
+fn profile(path: &str) -> Result<String, String> {
+    match path {
+        "./mine.yaml" => Ok(PROFILE.to_owned()),
+        "./broken.yaml" => Ok(PROFILE.replace("ready_port", "redy_port")),
+        _ => Err("there is no such file".to_owned()),
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    match name {
+        "BROKER_PASSWORD" | "PLIMSOLL_PASSWORD" => Some("open sesame".to_owned()),
+        _ => None,
+    }
+}
+
+/// Profile files and variables that exist in the tests.
+pub const ENVIRONMENT: Environment<'static> = Environment { profile: &profile, variable: &variable };
+
+/// Loads a scenario.
+pub fn load(text: &str) -> Result<Plan, Diagnostics> {
+    load_with(text, &[])
+}
+
+/// Loads a scenario with `--set` options.
+pub fn load_with(text: &str, overrides: &[&str]) -> Result<Plan, Diagnostics> {
+    let source = Source { name: "scenario.yaml".to_owned(), text: text.to_owned() };
+    let overrides: Vec<Override> = overrides.iter().map(|text| Override((*text).to_owned())).collect();
+    plimsoll_scenario::load(&source, &overrides, &ENVIRONMENT)
+}
