@@ -2,7 +2,7 @@
 
 use crate::objective::{Standing, judge_all};
 use crate::summary::{DifferenceSummary, Generator, TimeSummary};
-use crate::validity;
+use crate::validity::{self, Evidence};
 use plimsoll_model::record::{FirstLoss, LevelRecord, SampleRecord, Terms};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos, Validity};
 use plimsoll_stats::boxplot::boxplot;
@@ -245,7 +245,10 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
     };
     let (generator, wait_per_turn) =
         generator(record, &counts, time(Metric::Lateness), time(Metric::ReceiverLag));
-    let (validity, why_invalid) = validity::judge(&counts, &generator, wait_per_turn, terms);
+    let p99 = |metric| merged(metric).quantile(0.99).map(Nanos::as_secs_f64);
+    let (lateness, receiver_lag) = (p99(Metric::Lateness), p99(Metric::ReceiverLag));
+    let evidence = Evidence { lateness, receiver_lag, wait_per_turn };
+    let (validity, why_invalid) = validity::judge(&counts, &generator, &evidence, terms);
     let end = record.end.as_ref();
     let mean_size = |bytes: u64| (counts.sent > 0).then(|| bytes as f64 / counts.sent as f64);
     let publish_from_send = merged(Metric::PublishTimeFromSend);
@@ -304,7 +307,11 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
     };
     if summary.finished {
         let (standing, reasons) = judge_all(&terms.objectives.level, &summary);
-        (summary.verdict, summary.reasons) = match (why_invalid, standing) {
+        let excuse = validity::excuse(&summary.generator).filter(|_| standing != Standing::Met);
+        if why_invalid.is_none() && excuse.is_some() {
+            summary.validity = Validity::HostBound;
+        }
+        (summary.verdict, summary.reasons) = match (why_invalid.or(excuse), standing) {
             (Some(why), _) => (LevelVerdict::Invalid, vec![why]),
             (None, Standing::Met) => (LevelVerdict::Met, reasons),
             (None, Standing::Missed(_)) => (LevelVerdict::Missed, reasons),

@@ -18,6 +18,9 @@ use std::sync::mpsc::{Receiver, Sender};
 const BATCH: usize = 32;
 /// Longest wait of a shard, so that commands and other shards' receipts are looked at in time.
 const PATIENCE: Nanos = Nanos::from_millis(20);
+/// How long after the hold an arrival is still taken up: what is due in the hold's last moment is as late as any
+/// other, not lost.
+const GRACE: Nanos = Nanos::from_millis(10);
 /// Different incidents told to the user by name; further ones are counted together.
 const INCIDENTS: usize = 16;
 
@@ -250,7 +253,12 @@ impl<D: Driver> Shard<D> {
     fn take_up(&mut self, now: Nanos) -> bool {
         let Some(level) = &mut self.level else { return false };
         let timeline = level.timeline;
-        if now >= timeline.hold_end {
+        let nothing_left = match &mut level.source {
+            Source::Open(arrivals) => arrivals.peek().is_none(),
+            Source::Closed(_) => true,
+            Source::Exhausted => return false,
+        };
+        if now >= timeline.hold_end && (nothing_left || now >= timeline.hold_end + GRACE) {
             if let Source::Open(arrivals) = &mut level.source {
                 for Arrival { due, .. } in arrivals {
                     self.ledger.never_ready(&mut self.recorder, &timeline, timeline.start + due);

@@ -59,7 +59,10 @@ pub fn level_line(level: &LevelSummary, colour: Colour) -> String {
 
 /// The head of the table of levels.
 pub fn table_header() -> String {
-    "   offered  achieved  delivered  publish p50      p99  receive p99  late p99".to_owned()
+    format!(
+        "{:>9}{:>10}{:>10}{:>9}{:>9}{:>9}{:>10}  {}",
+        "offered", "achieved", "delivered", "pub p50", "pub p99", "sub p99", "late p99", "verdict"
+    )
 }
 
 fn headline(summary: &Summary, colour: Colour) -> String {
@@ -78,7 +81,7 @@ fn headline(summary: &Summary, colour: Colour) -> String {
 fn table_row(level: &LevelSummary, colour: Colour) -> String {
     let offered = match (level.offered, level.in_flight) {
         (Some(rate), _) => format!("{}/s", count(rate)),
-        (None, Some(in_flight)) => format!("{in_flight} fly"),
+        (None, Some(in_flight)) => format!("{in_flight} open"),
         (None, None) => String::new(),
     };
     let achieved = level.achieved.map(|rate| format!("{}/s", count(rate))).unwrap_or_default();
@@ -86,22 +89,18 @@ fn table_row(level: &LevelSummary, colour: Colour) -> String {
         0 => "-".to_owned(),
         _ => level.delivered_ratio().map_or("-".into(), |share| format!("{} %", floor_percent(share))),
     };
-    let verdict = match level.verdict {
-        LevelVerdict::Invalid => "invalid",
-        other => other.name(),
-    };
     let tint = match level.verdict {
         LevelVerdict::Met => Tint::Green,
         LevelVerdict::Missed => Tint::Red,
         LevelVerdict::Undecided | LevelVerdict::Invalid | LevelVerdict::Unfinished => Tint::Yellow,
     };
     format!(
-        "{offered:>10}{achieved:>10}{delivered:>11}{:>13}{:>9}{:>13}{:>10} {}",
+        "{offered:>9}{achieved:>10}{delivered:>10}{:>9}{:>9}{:>9}{:>10}  {}",
         time(level.publish_time.p50),
         time(level.publish_time.p99),
         time(level.subscribe_time.p99),
         time(level.generator.lateness.p99),
-        paint(&verdict[..verdict.len().min(6)], tint, colour),
+        paint(level.verdict.name(), tint, colour),
     )
     .trim_end()
     .to_owned()

@@ -470,10 +470,11 @@ pub(crate) enum Per {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Levels {
-    /// From one rate to another in equal steps.
-    Range(LevelRange),
+    // First, because a list of three numbers would also pass for the fields of a range.
     /// One by one.
     List(#[schemars(length(min = 1))] Vec<Written<Rate>>),
+    /// From one rate to another in equal steps.
+    Range(LevelRange),
 }
 
 /// From one rate to another in equal steps.

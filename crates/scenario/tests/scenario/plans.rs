@@ -119,6 +119,12 @@ fn every_key_reaches_the_plan() {
 }
 
 #[test]
+fn a_list_of_three_levels_is_no_range() {
+    let plan = load(&LEAST.replace("[100]", "[300, 700, 1500]")).unwrap();
+    assert_eq!(levels(&plan), [300.0, 700.0, 1500.0].map(LevelPlan::Rate));
+}
+
+#[test]
 fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
     let closed = LEAST.replace("levels: [100]", "model: closed, in_flight: [1, 5], think_time: 1ms");
     let sized = format!(
