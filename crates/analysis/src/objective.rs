@@ -4,6 +4,7 @@ use crate::level::LevelSummary;
 use crate::summary::TimeSummary;
 use plimsoll_model::Metric;
 use plimsoll_model::objective::{Objective, Subject};
+use plimsoll_stats::quantile;
 
 /// What a level is with respect to one objective, or to all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +23,14 @@ pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
         Subject::Delivered => judge_count(objective, level.delivered_ratio()),
         Subject::Achieved => judge_count(objective, level.achieved_ratio()),
         Subject::Quantile(metric, q) => {
-            let (value, interval) = time(level, metric).map(|time| time.quantile(q)).unwrap_or_default();
+            let time = time(level, metric);
+            let (value, interval) = time.map(|time| time.quantile(q)).unwrap_or_default();
+            if value.is_none() {
+                let (has, needs) = (time.map_or(0, |time| time.n), quantile::fewest_observations(q));
+                return Standing::Undecided(format!(
+                    "{objective} needs {needs} observations, there are {has}: hold longer or offer more"
+                ));
+            }
             judge_sampled(objective, value, interval)
         }
         Subject::Mean(metric) => {
