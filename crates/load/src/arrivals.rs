@@ -144,11 +144,15 @@ mod tests {
     #[test]
     fn any_number_of_threads_sees_the_same_due_times() {
         for per in [ArrivalsPer::Population, ArrivalsPer::Device] {
-            for gaps in [InterArrival::Exponential, InterArrival::Constant, InterArrival::Gamma { shape: 0.5 }] {
+            for gaps in
+                [InterArrival::Exponential, InterArrival::Constant, InterArrival::Gamma { shape: 0.5 }]
+            {
                 let whole: Vec<_> = Arrivals::new(process(gaps, per), Share::WHOLE, END).collect();
                 for threads in [2, 3, 8] {
                     let mut parts: Vec<_> = (0..threads)
-                        .flat_map(|index| Arrivals::new(process(gaps, per), Share { index, of: threads }, END))
+                        .flat_map(|index| {
+                            Arrivals::new(process(gaps, per), Share { index, of: threads }, END)
+                        })
                         .collect();
                     parts.sort_by_key(|arrival| (arrival.due, arrival.device));
                     let mut expected = whole.clone();
@@ -162,7 +166,8 @@ mod tests {
     #[test]
     fn due_times_rise_and_end_before_the_end() {
         let arrivals: Vec<_> =
-            Arrivals::new(process(InterArrival::Exponential, ArrivalsPer::Device), Share::WHOLE, END).collect();
+            Arrivals::new(process(InterArrival::Exponential, ArrivalsPer::Device), Share::WHOLE, END)
+                .collect();
         assert!(arrivals.windows(2).all(|pair| pair[0].due <= pair[1].due));
         assert!(arrivals.last().is_some_and(|last| last.due < END));
     }
@@ -190,7 +195,8 @@ mod tests {
     #[test]
     fn constant_arrivals_are_evenly_spaced_and_shared_equally() {
         let arrivals: Vec<_> =
-            Arrivals::new(process(InterArrival::Constant, ArrivalsPer::Population), Share::WHOLE, END).collect();
+            Arrivals::new(process(InterArrival::Constant, ArrivalsPer::Population), Share::WHOLE, END)
+                .collect();
         assert!(arrivals.windows(2).all(|pair| (pair[1].due - pair[0].due).0.abs_diff(1_000_000) <= 1));
         let of_first = arrivals.iter().filter(|arrival| arrival.device == DeviceId(0)).count();
         assert!(of_first.abs_diff(arrivals.len() / 7) <= 1);

@@ -45,7 +45,8 @@ impl ClosedLoop {
         start: Nanos,
     ) -> ClosedLoop {
         let devices: Vec<u32> = (0..devices).filter(|&device| share.owns(device)).collect();
-        let slots = if devices.is_empty() { 0 } else { (0..in_flight).filter(|&slot| share.owns(slot)).count() };
+        let slots =
+            if devices.is_empty() { 0 } else { (0..in_flight).filter(|&slot| share.owns(slot)).count() };
         ClosedLoop {
             slots: vec![Slot::Thinking(start); slots],
             wake: (0..slots).map(|slot| Reverse((start, slot))).collect(),

@@ -2,8 +2,8 @@
 
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::RunId;
-use plimsoll_scenario::plan::{Content, MarkerForm, MessagePlan, Plan, Template};
 use plimsoll_scenario::Variables;
+use plimsoll_scenario::plan::{Content, MarkerForm, MessagePlan, Plan, Template};
 use plimsoll_stats::distribution::random;
 
 /// The run's tag as the scenario's marker form carries it.
@@ -50,7 +50,8 @@ impl Contents {
 
     /// Appends the topic of a message.
     pub fn render_topic(&self, device: u32, sequence: u32, out: &mut Vec<u8>) {
-        let variables = Variables { run: &self.run_text, device, subscriber: 0, sequence, marker: &[], time_ms: 0 };
+        let variables =
+            Variables { run: &self.run_text, device, subscriber: 0, sequence, marker: &[], time_ms: 0 };
         self.topic.render(&variables, &mut || 0, out);
     }
 

@@ -205,7 +205,8 @@ impl Engine {
             }
         }
         self.tell_all_and_await(&Command::PassOn, watch, |reply| matches!(reply, Reply::PassedOn))?;
-        let closed = self.tell_all_and_await(&Command::Close, watch, |reply| matches!(reply, Reply::Closed(_)))?;
+        let closed =
+            self.tell_all_and_await(&Command::Close, watch, |reply| matches!(reply, Reply::Closed(_)))?;
         let ends = closed.into_iter().filter_map(|reply| match reply {
             Reply::Closed(end) => Some(end),
             _ => None,

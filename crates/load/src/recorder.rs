@@ -81,7 +81,11 @@ impl Recorder {
             level: cell.place.level,
             sample: cell.place.sample,
             counts: cell.counts,
-            histograms: Metric::ALL.into_iter().zip(cell.histograms).filter_map(|(m, h)| Some((m, h?))).collect(),
+            histograms: Metric::ALL
+                .into_iter()
+                .zip(cell.histograms)
+                .filter_map(|(m, h)| Some((m, h?)))
+                .collect(),
         });
         parts.filter(|part| !part.counts.is_zero() || !part.histograms.is_empty()).collect()
     }
@@ -106,13 +110,8 @@ impl Recorder {
 mod tests {
     use super::*;
 
-    const TIMELINE: Timeline = Timeline {
-        level: 2,
-        start: Nanos(0),
-        hold_start: Nanos(100),
-        hold_end: Nanos(200),
-        samples: 3,
-    };
+    const TIMELINE: Timeline =
+        Timeline { level: 2, start: Nanos(0), hold_start: Nanos(100), hold_end: Nanos(200), samples: 3 };
 
     #[test]
     fn times_fall_into_warm_up_samples_and_drain() {

@@ -231,7 +231,13 @@ impl<D: Driver> Shard<D> {
             }
             (LevelPlan::InFlight(in_flight), Model::Closed { think_time, timeout }) => {
                 let pace = (*think_time, *timeout);
-                Source::Closed(ClosedLoop::new(in_flight, self.plan.devices, self.share, pace, timeline.start))
+                Source::Closed(ClosedLoop::new(
+                    in_flight,
+                    self.plan.devices,
+                    self.share,
+                    pace,
+                    timeline.start,
+                ))
             }
             // The plan never mixes the models.
             _ => Source::Exhausted,
@@ -270,7 +276,8 @@ impl<D: Driver> Shard<D> {
         for _ in 0..BATCH {
             match &mut level.source {
                 Source::Open(arrivals) => {
-                    let Some(arrival) = arrivals.next_if(|arrival| timeline.start + arrival.due <= now) else {
+                    let Some(arrival) = arrivals.next_if(|arrival| timeline.start + arrival.due <= now)
+                    else {
                         return false;
                     };
                     let (device, due) = (arrival.device.0, timeline.start + arrival.due);
@@ -281,7 +288,8 @@ impl<D: Driver> Shard<D> {
                 }
                 Source::Closed(slots) => {
                     let Some(begin) = slots.take_up(now) else { return false };
-                    let booked = self.ledger.ready(&mut self.recorder, &timeline, begin.device, begin.due, now);
+                    let booked =
+                        self.ledger.ready(&mut self.recorder, &timeline, begin.device, begin.due, now);
                     if let Some(sequence) = booked {
                         slots.begun(begin, sequence);
                         self.driver.submit(begin.device, sequence);
@@ -344,7 +352,10 @@ impl<D: Driver> Shard<D> {
     /// Acknowledgements that come after their level was closed change nothing.
     fn book_between_levels(&mut self, event: Event) {
         match event {
-            Event::Sent { .. } | Event::Acknowledged { .. } | Event::Refused { .. } | Event::Abandoned { .. } => {}
+            Event::Sent { .. }
+            | Event::Acknowledged { .. }
+            | Event::Refused { .. }
+            | Event::Abandoned { .. } => {}
             other => self.book_anywhere(other, self.last_place),
         }
     }
@@ -355,7 +366,8 @@ impl<D: Driver> Shard<D> {
                 if let Some(lag) = lag {
                     self.recorder.time(now, Metric::ReceiverLag, lag);
                 }
-                let ours = marker.filter(|marker| self.is_ours(marker.run) && marker.device < self.plan.devices);
+                let ours =
+                    marker.filter(|marker| self.is_ours(marker.run) && marker.device < self.plan.devices);
                 match ours {
                     None => self.recorder.counts(now).foreign += 1,
                     Some(_) if retained => self.recorder.counts(now).retained += 1,
@@ -385,7 +397,10 @@ impl<D: Driver> Shard<D> {
                 self.reply(Reply::ConnectFailed(reason));
             }
             Event::ConnectFailed { reason, .. } => self.incident(reason),
-            Event::Sent { .. } | Event::Acknowledged { .. } | Event::Refused { .. } | Event::Abandoned { .. } => {}
+            Event::Sent { .. }
+            | Event::Acknowledged { .. }
+            | Event::Refused { .. }
+            | Event::Abandoned { .. } => {}
         }
     }
 
@@ -443,7 +458,8 @@ impl<D: Driver> Shard<D> {
         let now = self.driver.now();
         let Some(level) = &mut self.level else { return };
         let mut flush = false;
-        while level.next_flush < level.timeline.samples && now >= level.timeline.sample_end(level.next_flush) {
+        while level.next_flush < level.timeline.samples && now >= level.timeline.sample_end(level.next_flush)
+        {
             level.next_flush += 1;
             flush = true;
         }

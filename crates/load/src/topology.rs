@@ -66,7 +66,8 @@ impl Topology {
                 [shared] if matches(shared) => Receivers::All(subscribers),
                 [_] => Receivers::All(0),
                 each => {
-                    let list: Vec<u32> = (0u32..).zip(each).filter(|(_, of)| matches(of)).map(|(s, _)| s).collect();
+                    let list: Vec<u32> =
+                        (0u32..).zip(each).filter(|(_, of)| matches(of)).map(|(s, _)| s).collect();
                     if list.len() == subscribers as usize {
                         Receivers::All(subscribers)
                     } else {
@@ -81,6 +82,12 @@ impl Topology {
             group_of_device.push(group);
         }
         Topology { groups, group_of_device }
+    }
+
+    /// Every subscriber expects every device.
+    #[cfg(test)]
+    pub fn uniform(devices: u32, subscribers: u32) -> Topology {
+        Topology { groups: vec![Receivers::All(subscribers)], group_of_device: vec![0; devices as usize] }
     }
 
     /// How many devices there are.

@@ -117,7 +117,13 @@ impl PartialEq for Histogram {
 
 impl fmt::Debug for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Histogram {{ count: {}, p50: {:?}, max: {:?} }}", self.count(), self.quantile(0.5), self.max())
+        write!(
+            f,
+            "Histogram {{ count: {}, p50: {:?}, max: {:?} }}",
+            self.count(),
+            self.quantile(0.5),
+            self.max()
+        )
     }
 }
 

@@ -162,7 +162,8 @@ mod tests {
         assert_eq!(objective.to_string(), "publish_p999 < 50.0 ms");
         let p50 = Subject::Quantile(Metric::SubscribeTimeFromSend, 0.5);
         assert_eq!(p50.key(), "subscribe_from_send_p50");
-        let delivered = Objective { subject: Subject::Delivered, comparison: Comparison::AtLeast, bound: 0.999 };
+        let delivered =
+            Objective { subject: Subject::Delivered, comparison: Comparison::AtLeast, bound: 0.999 };
         assert_eq!(delivered.to_string(), "delivered >= 99.9 %");
         assert_eq!(Subject::Delivered.show(0.999_999), "99.99 %");
     }

@@ -155,7 +155,14 @@ impl Connection {
         }
     }
 
-    pub fn ready(&mut self, slot: u32, generation: u32, flags: EventFlags, io: &mut Io, events: &mut Vec<Event>) {
+    pub fn ready(
+        &mut self,
+        slot: u32,
+        generation: u32,
+        flags: EventFlags,
+        io: &mut Io,
+        events: &mut Vec<Event>,
+    ) {
         if generation != self.generation || self.socket.is_none() {
             return;
         }
@@ -294,7 +301,9 @@ impl Connection {
             let reading = socket.read(&mut scratch);
             let outcome = match reading {
                 Ok(None) => Ok(false),
-                Ok(Some(reading)) if reading.length == 0 => Err("the platform closed the connection".to_owned()),
+                Ok(Some(reading)) if reading.length == 0 => {
+                    Err("the platform closed the connection".to_owned())
+                }
                 Ok(Some(reading)) => {
                     let at = io.clock.now();
                     io.traffic.received += reading.length as u64;
@@ -378,7 +387,9 @@ impl Connection {
             Happened::Subscribing => self.accepted = Some(at),
             Happened::Ready => self.became_ready(slot, at, io, events),
             Happened::Acknowledged(sequence) => events.push(Event::Acknowledged { device, sequence, at }),
-            Happened::Refused(sequence, reason) => events.push(Event::Refused { device, sequence, at, reason }),
+            Happened::Refused(sequence, reason) => {
+                events.push(Event::Refused { device, sequence, at, reason })
+            }
             Happened::Pong => self.ping_sent = None,
             Happened::Delivered { payload, retained } => {
                 // What a platform sends to a device that never subscribed belongs to no subscriber.

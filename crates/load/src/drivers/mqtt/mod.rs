@@ -74,8 +74,10 @@ impl MqttDriver {
         let subscribe_qos = plan.subscribers.qos;
         let devices: Vec<u32> = (0..plan.devices).filter(|&device| share.owns(device)).collect();
         let subscribers = (0..plan.subscribers.count).filter(|&subscriber| share.owns(subscriber));
-        let mut connections: Vec<Connection> =
-            devices.iter().map(|&device| Connection::new(Client::Device(device), Vec::new(), subscribe_qos, &plan.mqtt)).collect();
+        let mut connections: Vec<Connection> = devices
+            .iter()
+            .map(|&device| Connection::new(Client::Device(device), Vec::new(), subscribe_qos, &plan.mqtt))
+            .collect();
         connections.extend(subscribers.map(|subscriber| {
             let filters = filters_of(plan, run, subscriber);
             Connection::new(Client::Subscriber(subscriber), filters, subscribe_qos, &plan.mqtt)

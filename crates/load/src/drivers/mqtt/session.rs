@@ -100,7 +100,8 @@ impl Session {
             Client::Device(device) => format!("plm-{run}-d{device}"),
             Client::Subscriber(subscriber) => format!("plm-{run}-s{subscriber}"),
         };
-        let properties: Vec<Property> = self.receive_maximum.map(Property::ReceiveMaximum).into_iter().collect();
+        let properties: Vec<Property> =
+            self.receive_maximum.map(Property::ReceiveMaximum).into_iter().collect();
         let connect = Connect {
             version: self.version,
             client_id: &client_id,
@@ -123,7 +124,13 @@ impl Session {
     ///
     /// # Errors
     /// The platform said that it takes no packet of that size, or the packet cannot be written at all: the reason.
-    pub fn publish(&mut self, sequence: u32, topic: &[u8], payload: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+    pub fn publish(
+        &mut self,
+        sequence: u32,
+        topic: &[u8],
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
         let packet_id = if self.qos == QoS::AtMostOnce { 0 } else { self.free_id() };
         let header = PublishHeader { dup: false, qos: self.qos, retain: self.retain, topic, packet_id };
         let begin = out.len();
@@ -132,7 +139,9 @@ impl Session {
         if length > self.largest_packet {
             out.truncate(begin);
             let largest = self.largest_packet;
-            return Err(format!("a PUBLISH of {length} bytes exceeds the platform's maximum packet size {largest}"));
+            return Err(format!(
+                "a PUBLISH of {length} bytes exceeds the platform's maximum packet size {largest}"
+            ));
         }
         if packet_id != 0 {
             self.in_flight.push_back(InFlight { id: packet_id, sequence, released: false });
@@ -187,7 +196,8 @@ impl Session {
         limits: &Limits,
         out: &mut Vec<u8>,
     ) -> Result<Happened<'a>, String> {
-        let packet = Packet::decode(self.version, packet).map_err(|error| format!("malformed packet: {error}"))?;
+        let packet =
+            Packet::decode(self.version, packet).map_err(|error| format!("malformed packet: {error}"))?;
         match packet {
             Packet::Connack(connack) => self.connack(&connack, limits, out),
             Packet::Suback(suback) => self.suback(&suback),
@@ -207,7 +217,9 @@ impl Session {
                     }
                 }
             }
-            Packet::Ack(ack) => Ok(self.ack(ack.kind, ack.packet_id, ack.reason, ack.properties.reason_string(), out)),
+            Packet::Ack(ack) => {
+                Ok(self.ack(ack.kind, ack.packet_id, ack.reason, ack.properties.reason_string(), out))
+            }
             Packet::Pingresp => Ok(Happened::Pong),
             Packet::Disconnect(goodbye) => {
                 let reason = self.reason(goodbye.reason, goodbye.properties.reason_string());
@@ -216,19 +228,30 @@ impl Session {
             Packet::Connect(_) | Packet::Subscribe(_) | Packet::Unsubscribe(_) | Packet::Pingreq => {
                 Err("the platform sent a packet that only clients may send".into())
             }
-            Packet::Unsuback(_) | Packet::Auth(_) => Err("the platform sent an answer to nothing we asked".into()),
+            Packet::Unsuback(_) | Packet::Auth(_) => {
+                Err("the platform sent an answer to nothing we asked".into())
+            }
         }
     }
 
-    fn connack(&mut self, connack: &Connack, limits: &Limits, out: &mut Vec<u8>) -> Result<Happened<'static>, String> {
+    fn connack(
+        &mut self,
+        connack: &Connack,
+        limits: &Limits,
+        out: &mut Vec<u8>,
+    ) -> Result<Happened<'static>, String> {
         if !connack.accepted() {
-            let told = connack.properties.reason_string().map(|text| format!(" ({text})")).unwrap_or_default();
+            let told =
+                connack.properties.reason_string().map(|text| format!(" ({text})")).unwrap_or_default();
             let text = connack_text(self.version, connack.code);
             return Err(format!("the platform refused the connection: code {} {text}{told}", connack.code));
         }
         let offered = &connack.properties;
         if let Some(highest) = offered.maximum_qos().filter(|&highest| highest < self.qos.level()) {
-            return Err(format!("the platform takes QoS {highest} at most, the scenario publishes at {}", self.qos.level()));
+            return Err(format!(
+                "the platform takes QoS {highest} at most, the scenario publishes at {}",
+                self.qos.level()
+            ));
         }
         if self.retain && offered.retain_available() == Some(false) {
             return Err("the platform does not retain messages, the scenario asks for retain".into());
@@ -263,7 +286,9 @@ impl Session {
             }
             if code < self.subscribe_qos.level() {
                 let asked = self.subscribe_qos.level();
-                return Err(format!("the platform granted QoS {code} for {filter}, the scenario asks for {asked}"));
+                return Err(format!(
+                    "the platform granted QoS {code} for {filter}, the scenario asks for {asked}"
+                ));
             }
         }
         Ok(Happened::Ready)
@@ -332,4 +357,163 @@ impl Session {
 /// Packet ids run from 1 to 65,535 and begin anew (MQTT 5 section 2.2.1).
 fn following(id: u16) -> u16 {
     id.checked_add(1).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_codec::mqtt::{Ack, Publish, Subscribe};
+    use plimsoll_scenario::plan::Template;
+
+    const LIMITS: Limits = Limits { content: 64 };
+
+    fn plan(version: Version, qos: QoS) -> MqttPlan {
+        MqttPlan {
+            version,
+            qos,
+            keep_alive: Nanos::from_secs(60),
+            username: None,
+            password: None,
+            retain: false,
+            topic: Template { pieces: Vec::new() },
+            receive_maximum: None,
+            in_flight: 10,
+            connect_timeout: Nanos::from_secs(1),
+            reconnect: (Nanos(1), Nanos(2)),
+        }
+    }
+
+    fn device(version: Version, qos: QoS) -> Session {
+        Session::new(Client::Device(3), Vec::new(), qos, &plan(version, qos))
+    }
+
+    fn bytes(version: Version, packet: &Packet) -> Vec<u8> {
+        let mut out = Vec::new();
+        packet.encode(version, &mut out).unwrap();
+        out
+    }
+
+    fn ack(kind: AckKind, packet_id: u16, reason: u8) -> Packet<'static> {
+        Packet::Ack(Ack { kind, packet_id, reason, properties: Properties::default() })
+    }
+
+    fn connack<'a>(code: u8, properties: &'a [Property<'a>]) -> Packet<'a> {
+        Packet::Connack(Connack { session_present: false, code, properties: Properties::List(properties) })
+    }
+
+    /// What one packet from the platform means, and what is answered.
+    fn receive(
+        session: &mut Session,
+        version: Version,
+        packet: &Packet,
+    ) -> (Result<String, String>, Vec<u8>) {
+        let mut out = Vec::new();
+        let bytes = bytes(version, packet);
+        let happened = session.receive(&bytes, &LIMITS, &mut out).map(|happened| format!("{happened:?}"));
+        (happened, out)
+    }
+
+    #[test]
+    fn a_message_at_qos_2_is_acknowledged_by_pubcomp_only() {
+        let mut session = device(Version::V311, QoS::ExactlyOnce);
+        session.publish(7, b"t", b"x", &mut Vec::new()).unwrap();
+        let (early, _) = receive(&mut session, Version::V311, &ack(AckKind::Pubcomp, 1, 0));
+        assert_eq!(early.unwrap(), "Nothing", "PUBCOMP without PUBREC acknowledges nothing");
+        let (happened, answer) = receive(&mut session, Version::V311, &ack(AckKind::Pubrec, 1, 0));
+        assert_eq!((happened.unwrap(), answer), ("Nothing".into(), vec![0x62, 2, 0, 1]));
+        let (happened, _) = receive(&mut session, Version::V311, &ack(AckKind::Pubcomp, 1, 0));
+        assert_eq!(happened.unwrap(), "Acknowledged(7)");
+    }
+
+    #[test]
+    fn the_window_is_the_smaller_of_ours_and_the_platforms() {
+        let mut session = device(Version::V5, QoS::AtLeastOnce);
+        let (happened, _) = receive(&mut session, Version::V5, &connack(0, &[Property::ReceiveMaximum(2)]));
+        assert_eq!(happened.unwrap(), "Ready");
+        for sequence in 0..2 {
+            assert!(session.may_publish());
+            session.publish(sequence, b"t", b"x", &mut Vec::new()).unwrap();
+        }
+        assert!(!session.may_publish());
+        receive(&mut session, Version::V5, &ack(AckKind::Puback, 2, 0)).0.unwrap();
+        assert!(session.may_publish());
+    }
+
+    #[test]
+    fn packet_ids_skip_those_in_flight_when_they_begin_anew() {
+        let mut session = device(Version::V311, QoS::AtLeastOnce);
+        session.next_id = u16::MAX - 1;
+        for sequence in 0..3 {
+            session.publish(sequence, b"t", b"x", &mut Vec::new()).unwrap();
+        }
+        assert_eq!(session.in_flight.iter().map(|m| m.id).collect::<Vec<_>>(), [65535, 1, 2]);
+        session.next_id = u16::MAX - 1;
+        assert_eq!(session.free_id(), 3);
+    }
+
+    #[test]
+    fn a_refusal_tells_the_platforms_reason() {
+        let mut session = device(Version::V5, QoS::AtLeastOnce);
+        session.publish(7, b"t", b"x", &mut Vec::new()).unwrap();
+        let (happened, _) = receive(&mut session, Version::V5, &ack(AckKind::Puback, 1, 0x97));
+        assert!(
+            happened.as_ref().is_ok_and(|text| text.contains("Refused(7") && text.contains("0x97")),
+            "{happened:?}"
+        );
+        let (refused, _) =
+            receive(&mut device(Version::V311, QoS::AtMostOnce), Version::V311, &connack(4, &[]));
+        assert!(refused.as_ref().is_err_and(|text| text.contains("code 4")), "{refused:?}");
+    }
+
+    #[test]
+    fn what_the_plan_needs_and_the_platform_lacks_is_said_at_connecting() {
+        for (property, word) in
+            [(Property::MaximumQoS(0), "QoS 0"), (Property::MaximumPacketSize(32), "32 bytes")]
+        {
+            let mut session = device(Version::V5, QoS::AtLeastOnce);
+            let (happened, _) = receive(&mut session, Version::V5, &connack(0, &[property]));
+            assert!(happened.as_ref().is_err_and(|text| text.contains(word)), "{happened:?}");
+        }
+    }
+
+    #[test]
+    fn a_subscriber_is_ready_when_its_subscription_is_granted() {
+        let mqtt = plan(Version::V311, QoS::AtLeastOnce);
+        let mut session = Session::new(Client::Subscriber(0), vec!["a/+".into()], QoS::AtLeastOnce, &mqtt);
+        let (happened, subscribe) = receive(&mut session, Version::V311, &connack(0, &[]));
+        assert_eq!(happened.unwrap(), "Subscribing");
+        let asked = Packet::decode(Version::V311, &subscribe).unwrap();
+        assert!(matches!(asked, Packet::Subscribe(Subscribe { packet_id: 1, .. })));
+        let suback =
+            |codes| Packet::Suback(Suback { packet_id: 1, codes, properties: Properties::default() });
+        assert!(receive(&mut session, Version::V311, &suback(&[0x80])).0.is_err());
+        assert!(receive(&mut session, Version::V311, &suback(&[0])).0.is_err(), "less than asked for");
+        assert_eq!(receive(&mut session, Version::V311, &suback(&[1])).0.unwrap(), "Ready");
+    }
+
+    #[test]
+    fn a_repeated_qos_2_message_is_delivered_once_until_it_is_released() {
+        let mut session = device(Version::V311, QoS::ExactlyOnce);
+        let publish = Packet::Publish(Publish {
+            dup: false,
+            qos: QoS::ExactlyOnce,
+            retain: false,
+            topic: "t",
+            packet_id: Some(9),
+            properties: Properties::default(),
+            payload: b"x",
+        });
+        let delivered = |session: &mut Session| receive(session, Version::V311, &publish).0.unwrap();
+        assert!(delivered(&mut session).starts_with("Delivered"));
+        assert_eq!(delivered(&mut session), "Nothing");
+        receive(&mut session, Version::V311, &ack(AckKind::Pubrel, 9, 0)).0.unwrap();
+        assert!(delivered(&mut session).starts_with("Delivered"));
+    }
+
+    #[test]
+    fn a_packet_that_only_clients_send_ends_the_connection() {
+        let mut session = device(Version::V311, QoS::AtMostOnce);
+        assert!(receive(&mut session, Version::V311, &Packet::Pingreq).0.is_err());
+        assert!(session.receive(&[0x30, 0], &LIMITS, &mut Vec::new()).is_err());
+    }
 }

@@ -5,7 +5,9 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, socko
 use plimsoll_model::Nanos;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sockopt as rustix_sockopt};
+use rustix::net::{
+    self, AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sockopt as rustix_sockopt,
+};
 use std::io::IoSliceMut;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
