@@ -15,8 +15,8 @@ use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_load::clock::Clock;
 use plimsoll_load::engine::{Engine, EngineError};
+use plimsoll_model::RunId;
 use plimsoll_model::record::{Measurement, RunEnd, RunRecord};
-use plimsoll_model::{RunId, Verdict};
 use plimsoll_platform::{Platform, PlatformError};
 use plimsoll_scenario::plan::Plan;
 use plimsoll_store::{RunReader, RunWriter, StoreError};
@@ -84,9 +84,15 @@ pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> 
     let end = match perform(plan, id, &placement, options, &mut writer, progress) {
         Ok(end) => end,
         Err(Failure::Store(error)) => {
-            // The store took no more; it may still take the reason once space is made.
-            let _ = writer.end(&RunEnd::Failed(error.to_string()));
-            return Err(error.into());
+            // The store takes no more, but what it took can be read; where that fails too, its error stands.
+            let Ok(mut record) =
+                RunReader::open(&options.store).and_then(|reader| reader.run(&id.to_string()))
+            else {
+                return Err(error.into());
+            };
+            record.end = Some(RunEnd::Failed(error.to_string()));
+            let summary = plimsoll_analysis::summarize(&record);
+            return Ok(Outcome { record, summary });
         }
         Err(Failure::Platform(error)) => RunEnd::Failed(error.to_string()),
         Err(Failure::Engine(EngineError::Interrupted)) => RunEnd::Interrupted,
@@ -166,9 +172,4 @@ fn connect_and_run_levels(
         }
     }
     Ok(RunEnd::Complete)
-}
-
-/// Whether a summary's verdict is one that a script should take for success.
-pub fn is_success(summary: &Summary) -> bool {
-    summary.verdict == Verdict::Met
 }

@@ -26,7 +26,13 @@ impl Placement {
         let processors = processors();
         let starts_platform = plan.platform.address.is_none();
         let here = starts_platform || plan.platform.address.as_ref().is_some_and(is_this_host);
-        Placement::divide(&processors, here, starts_platform, plan.load.threads.map(usize::from), plan.devices)
+        Placement::divide(
+            &processors,
+            here,
+            starts_platform,
+            plan.load.threads.map(usize::from),
+            plan.devices,
+        )
     }
 
     fn divide(
@@ -51,9 +57,10 @@ impl Placement {
         let (load, rest) = processors.split_at(threads);
         let (platform, remark) = match (platform_is_here, platform_is_ours) {
             (true, true) => (rest.to_vec(), "load threads and platform have disjoint processors"),
-            (true, false) => {
-                (Vec::new(), "the platform runs on this host and was not bound: it may share the load's processors")
-            }
+            (true, false) => (
+                Vec::new(),
+                "the platform runs on this host and was not bound: it may share the load's processors",
+            ),
             (false, _) => (Vec::new(), "the platform runs elsewhere"),
         };
         Placement { load: load.iter().copied().map(Some).collect(), platform, remark: remark.into() }

@@ -144,7 +144,9 @@ impl<'a> RunWatch<'a> {
 
     fn read_threads(&mut self, now: Nanos) {
         let Some(level) = &self.level else { return };
-        let sample_end = |sample: u16| level.hold_start + level.hold * i64::from(sample + 1) / i64::from(level.samples.max(1));
+        let sample_end = |sample: u16| {
+            level.hold_start + level.hold * i64::from(sample + 1) / i64::from(level.samples.max(1))
+        };
         if self.next_sample == 0 && now < level.hold_start {
             // Until the hold begins every reading is a new beginning.
             return self.threads.restart(now);

@@ -15,8 +15,9 @@ use std::collections::VecDeque;
 const OUT_LIMIT: usize = 64 * 1024;
 /// Readings of one socket before others get their turn.
 const READINGS: usize = 4;
-/// Largest packet that a platform may send us; a longer one is a lie or an attack.
-const LARGEST_PACKET: usize = 16 * 1024 * 1024;
+/// Largest packet that a platform may send us, twice the largest content of a scenario; a longer one is a lie or an
+/// attack, and would have to be kept in memory until it is whole.
+const LARGEST_PACKET: usize = 2 * 1024 * 1024;
 
 /// A client and what it is doing.
 pub struct Connection {

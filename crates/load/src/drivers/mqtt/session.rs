@@ -10,6 +10,9 @@ use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{MqttPlan, Secret};
 use std::collections::{HashSet, VecDeque};
 
+/// Characters of a platform's reason that are shown.
+const LONGEST_REASON: usize = 200;
+
 /// One client's session.
 pub struct Session {
     version: Version,
@@ -29,8 +32,20 @@ pub struct Session {
     keep_alive: Nanos,
     in_flight: VecDeque<InFlight>,
     next_id: u16,
+    phase: Phase,
     /// QoS 2 messages received whose PUBREL is still to come.
     incoming: HashSet<u16>,
+}
+
+/// What the platform owes us first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// CONNACK.
+    Connecting,
+    /// SUBACK.
+    Subscribing,
+    /// Nothing.
+    Ready,
 }
 
 struct InFlight {
@@ -90,6 +105,7 @@ impl Session {
             keep_alive: mqtt.keep_alive,
             in_flight: VecDeque::new(),
             next_id: 0,
+            phase: Phase::Connecting,
             incoming: HashSet::new(),
         }
     }
@@ -183,6 +199,7 @@ impl Session {
         self.window = self.own_window;
         self.keep_alive = self.asked_keep_alive;
         self.largest_packet = usize::MAX;
+        self.phase = Phase::Connecting;
     }
 
     /// Takes one whole packet and writes what the protocol wants answered.
@@ -199,8 +216,15 @@ impl Session {
         let packet =
             Packet::decode(self.version, packet).map_err(|error| format!("malformed packet: {error}"))?;
         match packet {
-            Packet::Connack(connack) => self.connack(&connack, limits, out),
-            Packet::Suback(suback) => self.suback(&suback),
+            Packet::Connack(connack) if self.phase == Phase::Connecting => {
+                self.connack(&connack, limits, out)
+            }
+            Packet::Disconnect(goodbye) => {
+                let reason = self.reason(goodbye.reason, goodbye.properties.reason_string());
+                Err(format!("the platform said goodbye: {reason}"))
+            }
+            _ if self.phase == Phase::Connecting => Err("the platform did not begin with CONNACK".into()),
+            Packet::Suback(suback) if self.phase == Phase::Subscribing => self.suback(&suback),
             Packet::Publish(publish) => {
                 let delivered = Happened::Delivered { payload: publish.payload, retained: publish.retain };
                 let id = publish.packet_id.unwrap_or_default();
@@ -221,14 +245,10 @@ impl Session {
                 Ok(self.ack(ack.kind, ack.packet_id, ack.reason, ack.properties.reason_string(), out))
             }
             Packet::Pingresp => Ok(Happened::Pong),
-            Packet::Disconnect(goodbye) => {
-                let reason = self.reason(goodbye.reason, goodbye.properties.reason_string());
-                Err(format!("the platform said goodbye: {reason}"))
-            }
             Packet::Connect(_) | Packet::Subscribe(_) | Packet::Unsubscribe(_) | Packet::Pingreq => {
                 Err("the platform sent a packet that only clients may send".into())
             }
-            Packet::Unsuback(_) | Packet::Auth(_) => {
+            Packet::Connack(_) | Packet::Suback(_) | Packet::Unsuback(_) | Packet::Auth(_) => {
                 Err("the platform sent an answer to nothing we asked".into())
             }
         }
@@ -270,8 +290,10 @@ impl Session {
             self.keep_alive = Nanos::from_secs(i64::from(seconds));
         }
         if self.filters.is_empty() {
+            self.phase = Phase::Ready;
             return Ok(Happened::Ready);
         }
+        self.phase = Phase::Subscribing;
         let filters: Vec<(&str, QoS)> =
             self.filters.iter().map(|filter| (filter.as_str(), self.subscribe_qos)).collect();
         encode_subscribe(self.version, 1, &filters, out).map_err(|error| error.to_string())?;
@@ -291,6 +313,7 @@ impl Session {
                 ));
             }
         }
+        self.phase = Phase::Ready;
         Ok(Happened::Ready)
     }
 
@@ -335,7 +358,7 @@ impl Session {
     }
 
     fn reason(&self, code: u8, text: Option<&str>) -> String {
-        let told = text.map(|text| format!(" ({text})")).unwrap_or_default();
+        let told = told(text);
         format!("code 0x{code:02x} {}{told}", reason_text(self.version, code))
     }
 
@@ -352,6 +375,14 @@ impl Session {
         self.next_id = id;
         id
     }
+}
+
+/// The platform's own words, in brackets: cut and without control characters, which could command a terminal.
+fn told(text: Option<&str>) -> String {
+    let Some(text) = text else { return String::new() };
+    let clean: String =
+        text.chars().filter(|character| !character.is_control()).take(LONGEST_REASON).collect();
+    format!(" ({clean})")
 }
 
 /// Packet ids run from 1 to 65,535 and begin anew (MQTT 5 section 2.2.1).
@@ -383,8 +414,15 @@ mod tests {
         }
     }
 
-    fn device(version: Version, qos: QoS) -> Session {
+    /// A device whose CONNACK is still awaited.
+    fn connecting(version: Version, qos: QoS) -> Session {
         Session::new(Client::Device(3), Vec::new(), qos, &plan(version, qos))
+    }
+
+    fn device(version: Version, qos: QoS) -> Session {
+        let mut session = connecting(version, qos);
+        receive(&mut session, version, &connack(0, &[])).0.unwrap();
+        session
     }
 
     fn bytes(version: Version, packet: &Packet) -> Vec<u8> {
@@ -427,7 +465,7 @@ mod tests {
 
     #[test]
     fn the_window_is_the_smaller_of_ours_and_the_platforms() {
-        let mut session = device(Version::V5, QoS::AtLeastOnce);
+        let mut session = connecting(Version::V5, QoS::AtLeastOnce);
         let (happened, _) = receive(&mut session, Version::V5, &connack(0, &[Property::ReceiveMaximum(2)]));
         assert_eq!(happened.unwrap(), "Ready");
         for sequence in 0..2 {
@@ -461,7 +499,7 @@ mod tests {
             "{happened:?}"
         );
         let (refused, _) =
-            receive(&mut device(Version::V311, QoS::AtMostOnce), Version::V311, &connack(4, &[]));
+            receive(&mut connecting(Version::V311, QoS::AtMostOnce), Version::V311, &connack(4, &[]));
         assert!(refused.as_ref().is_err_and(|text| text.contains("code 4")), "{refused:?}");
     }
 
@@ -470,7 +508,7 @@ mod tests {
         for (property, word) in
             [(Property::MaximumQoS(0), "QoS 0"), (Property::MaximumPacketSize(32), "32 bytes")]
         {
-            let mut session = device(Version::V5, QoS::AtLeastOnce);
+            let mut session = connecting(Version::V5, QoS::AtLeastOnce);
             let (happened, _) = receive(&mut session, Version::V5, &connack(0, &[property]));
             assert!(happened.as_ref().is_err_and(|text| text.contains(word)), "{happened:?}");
         }
@@ -515,5 +553,21 @@ mod tests {
         let mut session = device(Version::V311, QoS::AtMostOnce);
         assert!(receive(&mut session, Version::V311, &Packet::Pingreq).0.is_err());
         assert!(session.receive(&[0x30, 0], &LIMITS, &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn a_platform_that_answers_out_of_turn_is_a_liar() {
+        let mut session = device(Version::V311, QoS::AtMostOnce);
+        assert!(receive(&mut session, Version::V311, &connack(0, &[])).0.is_err(), "a second CONNACK");
+        let suback = Packet::Suback(Suback { packet_id: 1, codes: &[0], properties: Properties::default() });
+        assert!(receive(&mut session, Version::V311, &suback).0.is_err(), "SUBACK without SUBSCRIBE");
+        let mut session = connecting(Version::V311, QoS::AtMostOnce);
+        assert!(receive(&mut session, Version::V311, &Packet::Pingresp).0.is_err(), "before CONNACK");
+    }
+
+    #[test]
+    fn a_platforms_words_cannot_command_the_terminal() {
+        assert_eq!(told(Some("no\u{1b}[2Jway")), " (no[2Jway)");
+        assert_eq!(told(Some(&"x".repeat(1000))).len(), LONGEST_REASON + 3);
     }
 }
