@@ -4,6 +4,7 @@ mod commands;
 mod exit_code;
 mod failure;
 mod interrupt;
+mod output;
 mod progress;
 
 use clap::Parser;
@@ -12,7 +13,12 @@ use std::process::ExitCode;
 
 /// Finds the load line of an IoT platform: how much device load it bears, what gives way first, and the evidence.
 #[derive(Parser)]
-#[command(name = "plimsoll", version, max_term_width = 80, after_help = "Example:\n  plimsoll run examples/quickstart.yaml")]
+#[command(
+    name = "plimsoll",
+    version,
+    max_term_width = 80,
+    after_help = "Example:\n  plimsoll run examples/quickstart.yaml"
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -30,7 +36,7 @@ fn main() -> ExitCode {
     match arguments.command.perform() {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            eprintln!("{failure}");
+            output::complain(&failure.to_string());
             ExitCode::from(failure.code())
         }
     }

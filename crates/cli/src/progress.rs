@@ -63,7 +63,11 @@ impl Progress for TerminalProgress {
     fn level_goes_on(&mut self, elapsed: f64, planned: f64) {
         let part = (elapsed / planned.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
         self.bar.set_position((part * FINE as f64) as u64);
-        self.bar.set_prefix(if elapsed < planned { format!("{:.0} s", planned - elapsed) } else { "draining".into() });
+        self.bar.set_prefix(if elapsed < planned {
+            format!("{:.0} s", planned - elapsed)
+        } else {
+            "draining".into()
+        });
     }
 
     fn level_ended(&mut self, level: &LevelSummary) {

@@ -3,6 +3,7 @@
 use super::load_options::LoadOptions;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output::say;
 use clap::Args;
 
 /// Reads the scenario and says what would happen; touches nothing
@@ -15,7 +16,7 @@ pub struct Check {
 
 impl Check {
     pub fn perform(self) -> Result<u8, Failure> {
-        print!("{}", self.load.plan()?.describe());
+        say(&self.load.plan()?.describe());
         Ok(exit_code::MET)
     }
 }

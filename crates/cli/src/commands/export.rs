@@ -3,6 +3,7 @@
 use super::stored::StoredRun;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output::say;
 use clap::{Args, ValueEnum};
 use plimsoll_report::csv;
 
@@ -38,8 +39,8 @@ impl Export {
     pub fn perform(self) -> Result<u8, Failure> {
         let record = self.run.read()?;
         match (self.format, self.rows) {
-            (Format::Csv, Rows::Levels) => print!("{}", csv::levels(&plimsoll_analysis::summarize(&record))),
-            (Format::Csv, Rows::Samples) => print!("{}", csv::samples(&record)),
+            (Format::Csv, Rows::Levels) => say(&csv::levels(&plimsoll_analysis::summarize(&record))),
+            (Format::Csv, Rows::Samples) => say(&csv::samples(&record)),
         }
         Ok(exit_code::MET)
     }

@@ -21,7 +21,8 @@ pub struct Guard {
 
 impl Guard {
     pub fn perform(self) -> Result<u8, Failure> {
-        let processors: Vec<usize> = self.processors.split(',').filter_map(|number| number.parse().ok()).collect();
+        let processors: Vec<usize> =
+            self.processors.split(',').filter_map(|number| number.parse().ok()).collect();
         let error = become_command(self.parent, &processors, &self.command);
         Err(Failure::Undoable(format!("{}: {error}", self.command.join(" "))))
     }

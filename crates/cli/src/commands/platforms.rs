@@ -2,6 +2,7 @@
 
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output::say;
 use clap::Args;
 use plimsoll_scenario::{profile, profiles};
 
@@ -17,12 +18,12 @@ impl Platforms {
     pub fn perform(self) -> Result<u8, Failure> {
         let Some(name) = self.name else {
             for profile in profiles() {
-                println!("{:<12} {}", profile.name, profile.title);
+                say(&format!("{:<12} {}\n", profile.name, profile.title));
             }
             return Ok(exit_code::MET);
         };
         match profile(&name) {
-            Some(profile) => print!("{}", profile.source),
+            Some(profile) => say(&profile.source),
             None => {
                 let known: Vec<String> = profiles().into_iter().map(|profile| profile.name).collect();
                 let known = known.join(", ");

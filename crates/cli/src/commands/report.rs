@@ -3,6 +3,7 @@
 use super::stored::StoredRun;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output::say;
 use clap::Args;
 use plimsoll_report::html;
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ impl Report {
         let summary = plimsoll_analysis::summarize(&record);
         std::fs::write(&self.output, html::render(&record, &summary))
             .map_err(|error| Failure::unwritable(&self.output, &error))?;
-        println!("report: {}", self.output.display());
+        say(&format!("report: {}\n", self.output.display()));
         Ok(exit_code::MET)
     }
 }

@@ -3,6 +3,7 @@
 use super::load_options::LoadOptions;
 use super::stored::StoreOption;
 use crate::failure::Failure;
+use crate::output::say;
 use crate::progress::{TerminalProgress, colour};
 use crate::{exit_code, interrupt};
 use clap::Args;
@@ -53,14 +54,14 @@ impl Run {
         let outcome = run(&plan, &options, &mut progress);
         progress.finish();
         let outcome = outcome?;
-        print!("{}", terminal::render(&outcome.summary, colour()));
+        say(&terminal::render(&outcome.summary, colour()));
         if let Some(path) = &self.summary_json {
             write(path, &json::render(&outcome.summary))?;
         }
         if !self.no_report {
             let path = self.report.clone().unwrap_or_else(|| self.load.default_report());
             write(&path, &html::render(&outcome.record, &outcome.summary))?;
-            println!("report: {}", path.display());
+            say(&format!("report: {}\n", path.display()));
         }
         Ok(exit_code::of(outcome.summary.verdict))
     }

@@ -3,6 +3,7 @@
 use super::stored::StoreOption;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output::say;
 use clap::Args;
 use plimsoll_model::record::RunEnd;
 use plimsoll_store::RunReader;
@@ -18,7 +19,7 @@ pub struct Runs {
 impl Runs {
     pub fn perform(self) -> Result<u8, Failure> {
         let runs = RunReader::open(&self.store.store)?.runs()?;
-        println!("{:<9} {:<21} {:>6}  {:<12} name", "run", "started", "levels", "end");
+        say(&format!("{:<9} {:<21} {:>6}  {:<12} name\n", "run", "started", "levels", "end"));
         for run in runs {
             let end = match run.end {
                 None => "none",
@@ -26,7 +27,7 @@ impl Runs {
                 Some(RunEnd::Interrupted) => "interrupted",
                 Some(RunEnd::Failed(_)) => "failed",
             };
-            println!("{:<9} {:<21} {:>6}  {end:<12} {}", run.id, run.started, run.levels, run.name);
+            say(&format!("{:<9} {:<21} {:>6}  {end:<12} {}\n", run.id, run.started, run.levels, run.name));
         }
         Ok(exit_code::MET)
     }

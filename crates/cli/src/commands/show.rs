@@ -3,6 +3,7 @@
 use super::stored::StoredRun;
 use crate::exit_code;
 use crate::failure::Failure;
+use crate::output::say;
 use crate::progress::colour;
 use clap::Args;
 use plimsoll_report::{json, terminal};
@@ -22,7 +23,7 @@ impl Show {
     pub fn perform(self) -> Result<u8, Failure> {
         let summary = plimsoll_analysis::summarize(&self.run.read()?);
         let text = if self.json { json::render(&summary) } else { terminal::render(&summary, colour()) };
-        print!("{text}");
+        say(&text);
         Ok(exit_code::MET)
     }
 }
