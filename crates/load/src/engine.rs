@@ -10,6 +10,7 @@ use crate::topology::Topology;
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, SamplePart};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{LevelPlan, Plan};
+use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity, set_current_timer_slack};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -20,6 +21,8 @@ use std::time::Duration;
 
 /// Time between the order to begin a level and its beginning, so that every shard is ready for it.
 const LEAD: Nanos = Nanos::from_millis(30);
+/// Scheduling priority ("nice" value) of a load thread that has a processor to itself; root alone may ask for it.
+const PRECEDENCE: i32 = -15;
 /// A shard that is silent for so long has died.
 const SHARD_SILENCE: Duration = Duration::from_secs(10);
 
@@ -296,12 +299,15 @@ fn spawn<D: Driver + Send + 'static>(
     Ok(ShardThread { commands, thread: Some(thread), id, processor })
 }
 
-/// Binds the thread and asks for timers without slack; where the kernel refuses, lateness shows what it costs.
+/// Binds the thread, asks for precedence over whatever else runs on its processor, and for timers without slack. Where
+/// the kernel refuses, lateness shows what it costs. A thread that shares processors with the platform asks for no
+/// precedence, which would be at the platform's cost.
 fn prepare_thread(processor: Option<usize>) {
     if let Some(processor) = processor {
         let mut set = CpuSet::new();
         set.set(processor);
         let _ = sched_setaffinity(None, &set);
+        let _ = setpriority_process(None, PRECEDENCE);
     }
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }

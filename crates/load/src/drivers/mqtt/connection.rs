@@ -42,6 +42,7 @@ pub struct Connection {
     accepted: Option<Nanos>,
     last_write: Nanos,
     ping_sent: Option<Nanos>,
+    keep_alive_at: Nanos,
     pause: Nanos,
     was_ready: bool,
     busy_until: Nanos,
@@ -88,6 +89,7 @@ impl Connection {
             accepted: None,
             last_write: Nanos::ZERO,
             ping_sent: None,
+            keep_alive_at: Nanos::ZERO,
             pause: mqtt.reconnect.0,
             was_ready: false,
             busy_until: Nanos::ZERO,
@@ -144,7 +146,10 @@ impl Connection {
                     self.failed(slot, reason, io, events);
                 }
             }
-            Timer::KeepAlive if self.state == State::Ready => self.keep_alive(slot, io, events),
+            // A timer of an earlier connection would start a second row of them.
+            Timer::KeepAlive if self.state == State::Ready && at == self.keep_alive_at => {
+                self.keep_alive(slot, io, events);
+            }
             Timer::WorkDone if self.state == State::Ready && at >= self.busy_until => {
                 let now = io.clock.now();
                 let lag = self.partial_lag.map(|lag| lag + (now - self.partial_at));
@@ -422,7 +427,8 @@ impl Connection {
     fn schedule_keep_alive(&mut self, slot: u32, from: Nanos, io: &mut Io) {
         let interval = self.session.keep_alive();
         if interval > Nanos::ZERO {
-            io.timers.push(Reverse((from + interval, slot, Timer::KeepAlive)));
+            self.keep_alive_at = from + interval;
+            io.timers.push(Reverse((self.keep_alive_at, slot, Timer::KeepAlive)));
         }
     }
 
