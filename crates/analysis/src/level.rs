@@ -189,7 +189,8 @@ impl LevelSummary {
 
     /// Why the level is not met, in one line.
     pub fn why(&self) -> String {
-        let reasons = if self.reasons.is_empty() { self.verdict.name().to_owned() } else { self.reasons.join("; ") };
+        let reasons =
+            if self.reasons.is_empty() { self.verdict.name().to_owned() } else { self.reasons.join("; ") };
         match self.verdict {
             LevelVerdict::Invalid => format!("{}: {reasons}", self.validity.name()),
             _ => reasons,
@@ -291,7 +292,9 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
             &merged(Metric::DeliveredAfterAcknowledgement),
         ),
         total_time: end.and_then(|end| Some((end.last_done? - end.first_sent?).as_secs_f64())),
-        goodput: publish_from_send.mean().and_then(|mean| Some(mean_size(counts.content_bytes)? / (mean / 1e9))),
+        goodput: publish_from_send
+            .mean()
+            .and_then(|mean| Some(mean_size(counts.content_bytes)? / (mean / 1e9))),
         delivered_bytes_per_second: per_second(counts.delivered_bytes),
         marshalled_size: mean_size(counts.content_bytes),
         publication_size: mean_size(counts.publication_bytes),

@@ -21,7 +21,9 @@ pub fn summarize(record: &RunRecord) -> Summary {
     let (verdict, reason) = match &record.end {
         Some(RunEnd::Failed(reason)) => (Verdict::Failed, reason.clone()),
         Some(RunEnd::Interrupted) => (Verdict::Interrupted, "stopped by the user".to_owned()),
-        None => (Verdict::Interrupted, "the run has no end: it was killed, or it is still going on".to_owned()),
+        None => {
+            (Verdict::Interrupted, "the run has no end: it was killed, or it is still going on".to_owned())
+        }
         Some(RunEnd::Complete) => {
             load_line::judge(&levels, load_line.as_ref(), record.terms.objectives.load_line)
         }

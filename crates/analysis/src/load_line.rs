@@ -26,16 +26,16 @@ pub fn judge(levels: &[LevelSummary], line: Option<&LoadLine>, demanded: Option<
             return (Verdict::Failed, "no level was run".into());
         };
         let why = format!("the lowest level, {}: {}", lowest.label(), lowest.why());
-        let verdict =
-            if lowest.verdict == LevelVerdict::Missed { Verdict::Missed } else { Verdict::Invalid };
+        let verdict = if lowest.verdict == LevelVerdict::Missed { Verdict::Missed } else { Verdict::Invalid };
         return (verdict, why);
     };
     let bears = if line.at_least { "bears at least" } else { "bears" };
     let shown = format!("the platform {bears} {:.0}/s", line.rate);
     match demanded {
-        Some(demanded) if line.rate < demanded && line.at_least && line.limited_by.is_some() => {
-            (Verdict::Invalid, format!("{shown}; whether it bears the {demanded:.0}/s asked for was not decided"))
-        }
+        Some(demanded) if line.rate < demanded && line.at_least && line.limited_by.is_some() => (
+            Verdict::Invalid,
+            format!("{shown}; whether it bears the {demanded:.0}/s asked for was not decided"),
+        ),
         Some(demanded) if line.rate < demanded => {
             (Verdict::Missed, format!("{shown}, less than the {demanded:.0}/s asked for"))
         }

@@ -36,7 +36,9 @@ pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
         Subject::Mean(metric) => {
             let Some(time) = time(level, metric) else { return judge_sampled(objective, None, None) };
             if level.overload {
-                return Standing::Missed(format!("{objective}: the level is in overload, a mean does not exist"));
+                return Standing::Missed(format!(
+                    "{objective}: the level is in overload, a mean does not exist"
+                ));
             }
             judge_sampled(objective, time.mean, time.ci95)
         }

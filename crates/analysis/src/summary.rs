@@ -75,9 +75,8 @@ pub struct Generator {
 impl Generator {
     /// The levels' generators in one: lateness as given, the rest averaged.
     pub(crate) fn over(levels: &[LevelSummary], lateness: TimeSummary) -> Generator {
-        let average = |values: Vec<f64>| {
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-        };
+        let average =
+            |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
         let threads = levels.iter().map(|level| level.generator.cpu.len()).max().unwrap_or(0);
         let of_thread = |thread: usize| {
             average(levels.iter().filter_map(|l| l.generator.cpu.get(thread).copied().flatten()).collect())
@@ -192,7 +191,8 @@ impl DifferenceSummary {
         if n == 0 {
             return DifferenceSummary::default();
         }
-        let total = positive.mean().unwrap_or(0.0) * above as f64 - negative.mean().unwrap_or(0.0) * below as f64;
+        let total =
+            positive.mean().unwrap_or(0.0) * above as f64 - negative.mean().unwrap_or(0.0) * below as f64;
         let quantile = |q: f64| {
             if n < quantile::fewest_observations(q) {
                 return None;

@@ -51,7 +51,8 @@ pub fn judge(
     match own_fault {
         None => (Validity::Valid, None),
         Some((_, reason)) if kept > KEPT_BY_HOST => {
-            let reason = format!("{reason}; the host kept {:.0} % of the time from our threads", kept * 100.0);
+            let reason =
+                format!("{reason}; the host kept {:.0} % of the time from our threads", kept * 100.0);
             (Validity::HostBound, Some(reason))
         }
         Some((validity, reason)) => (validity, Some(reason)),
@@ -63,8 +64,9 @@ pub fn judge(
 /// A level that meets in spite of it has met.
 pub fn excuse(generator: &Generator) -> Option<String> {
     let kept = generator.run_delay.unwrap_or(0.0) + generator.steal.unwrap_or(0.0);
-    (kept > KEPT_BY_HOST)
-        .then(|| format!("the host kept {:.0} % of the time from the load threads (bound 10 %)", kept * 100.0))
+    (kept > KEPT_BY_HOST).then(|| {
+        format!("the host kept {:.0} % of the time from the load threads (bound 10 %)", kept * 100.0)
+    })
 }
 
 fn generator_fault(counts: &Counts, evidence: &Evidence, bound: f64) -> Option<String> {

@@ -1,6 +1,6 @@
 //! What the host is and what it allows: facts for the provenance of a run.
 
-use procfs::{Current, CpuInfo, Meminfo};
+use procfs::{CpuInfo, Current, Meminfo};
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -17,11 +17,19 @@ pub fn facts() -> BTreeMap<String, String> {
     let processors = CpuInfo::current().ok();
     add("processor", processors.as_ref().and_then(|info| info.model_name(0).map(str::to_owned)));
     add("cores", std::thread::available_parallelism().ok().map(|count| count.to_string()));
-    add("memory", Meminfo::current().ok().map(|memory| format!("{:.1} GiB", memory.mem_total as f64 / 1024f64.powi(3))));
+    add(
+        "memory",
+        Meminfo::current().ok().map(|memory| format!("{:.1} GiB", memory.mem_total as f64 / 1024f64.powi(3))),
+    );
     add("clock source", read_first("/sys/devices/system/clocksource/clocksource0/current_clocksource"));
     add("governor", read_first("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
     add("open files", open_files().map(|limit| limit.to_string()));
-    add("local ports", fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok().map(|range| range.replace('\t', " to ")));
+    add(
+        "local ports",
+        fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
+            .ok()
+            .map(|range| range.replace('\t', " to ")),
+    );
     facts
 }
 

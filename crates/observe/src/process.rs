@@ -34,7 +34,8 @@ impl ProcessSampler {
             self.last = None;
             return None;
         }
-        let ticks = family.iter().map(|(process, stat)| ((process.pid, stat.starttime), stat.utime + stat.stime));
+        let ticks =
+            family.iter().map(|(process, stat)| ((process.pid, stat.starttime), stat.utime + stat.stime));
         let reading = Reading { at: now, ticks: ticks.collect() };
         let last = self.last.replace(reading.clone())?;
         let used: u64 = reading
@@ -57,8 +58,10 @@ impl ProcessSampler {
 /// A process and its descendants, with what the kernel tells of each.
 fn family(root: i32) -> Vec<(Process, Stat)> {
     let Ok(all) = all_processes() else { return Vec::new() };
-    let all: Vec<(Process, Stat)> =
-        all.filter_map(Result::ok).filter_map(|process| process.stat().ok().map(|stat| (process, stat))).collect();
+    let all: Vec<(Process, Stat)> = all
+        .filter_map(Result::ok)
+        .filter_map(|process| process.stat().ok().map(|stat| (process, stat)))
+        .collect();
     let parents: HashMap<i32, i32> = all.iter().map(|(process, stat)| (process.pid, stat.ppid)).collect();
     let descends = |mut pid: i32| {
         // Parents form no cycle, but they are read one after another; the bound ends a walk through a torn picture.
@@ -87,7 +90,9 @@ mod tests {
         let begin = std::time::Instant::now();
         let mut spun = 0u64;
         // Clock ticks are 10 ms; 50 ms of work show whatever the rounding.
-        while procfs::process::Process::myself().unwrap().stat().unwrap().utime < 5 || begin.elapsed().as_millis() < 50 {
+        while procfs::process::Process::myself().unwrap().stat().unwrap().utime < 5
+            || begin.elapsed().as_millis() < 50
+        {
             spun = spun.wrapping_add(1);
         }
         let usage = sampler.sample(Nanos::from_secs(1)).unwrap();

@@ -43,7 +43,8 @@ impl ThreadSampler {
         (0..)
             .zip(threads)
             .filter_map(|(thread, ((before, after), &(_, processor)))| {
-                let ([cpu, run_delay, timeslices], [cpu_now, run_delay_now, timeslices_now]) = ((*before)?, (*after)?);
+                let ([cpu, run_delay, timeslices], [cpu_now, run_delay_now, timeslices_now]) =
+                    ((*before)?, (*after)?);
                 Some(ThreadUsage {
                     level,
                     sample,
@@ -68,7 +69,8 @@ impl ThreadSampler {
 /// Stolen from the thread's processor, or, for a thread that may run anywhere, from the average one.
 fn stolen(before: &[u64], after: &[u64], processor: Option<usize>) -> Nanos {
     let difference = |index: usize| {
-        let (before, after) = (before.get(index).copied().unwrap_or(0), after.get(index).copied().unwrap_or(0));
+        let (before, after) =
+            (before.get(index).copied().unwrap_or(0), after.get(index).copied().unwrap_or(0));
         after.saturating_sub(before)
     };
     let ticks = match processor {
@@ -92,7 +94,8 @@ mod tests {
     #[test]
     fn a_thread_that_works_is_seen_working() {
         let own = procfs::process::Process::myself().unwrap();
-        let ids: Vec<(i32, Option<usize>)> = own.tasks().unwrap().flatten().map(|task| (task.tid, None)).collect();
+        let ids: Vec<(i32, Option<usize>)> =
+            own.tasks().unwrap().flatten().map(|task| (task.tid, None)).collect();
         let mut sampler = ThreadSampler::new(ids);
         sampler.restart(Nanos(0));
         let begin = std::time::Instant::now();

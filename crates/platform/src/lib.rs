@@ -51,7 +51,9 @@ pub enum PlatformError {
         log: String,
     },
     /// A component did not become healthy.
-    #[error("component {component} did not accept connections on port {port} within {seconds} s; its last words:\n{log}")]
+    #[error(
+        "component {component} did not accept connections on port {port} within {seconds} s; its last words:\n{log}"
+    )]
     NotReady {
         /// The component.
         component: String,

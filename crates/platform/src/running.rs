@@ -75,7 +75,8 @@ impl Platform {
             return Ok(Platform { address, components: Vec::new(), facts, _dir: None });
         }
         let wrong = |what: String| PlatformError::Profile { profile: plan.profile.name.clone(), what };
-        let dir = TempDir::with_prefix("plimsoll-").map_err(|error| wrong(format!("no folder for it: {error}")))?;
+        let dir =
+            TempDir::with_prefix("plimsoll-").map_err(|error| wrong(format!("no folder for it: {error}")))?;
         let mut placeholders = Placeholders::new(dir.path(), &options.program);
         let mut platform = Platform {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -165,8 +166,9 @@ impl Drop for Platform {
 fn resolve(endpoint: &Endpoint) -> Result<SocketAddr, PlatformError> {
     let address = format!("{}:{}", endpoint.host, endpoint.port);
     let failed = |cause: String| PlatformError::Resolve { address: address.clone(), cause };
-    let mut found =
-        (endpoint.host.as_str(), endpoint.port).to_socket_addrs().map_err(|error| failed(error.to_string()))?;
+    let mut found = (endpoint.host.as_str(), endpoint.port)
+        .to_socket_addrs()
+        .map_err(|error| failed(error.to_string()))?;
     found.next().ok_or_else(|| failed("no address".into()))
 }
 
@@ -190,7 +192,8 @@ fn start(
     }
     let executable = command.first().cloned().unwrap_or_default();
     if !is_installed(&executable) {
-        let hint = component.install.as_ref().map(|how| format!("; install it with: {how}")).unwrap_or_default();
+        let hint =
+            component.install.as_ref().map(|how| format!("; install it with: {how}")).unwrap_or_default();
         return Err(PlatformError::Missing { component: component.name.clone(), command: executable, hint });
     }
     let log = dir.join(format!("{}.log", component.name));

@@ -194,7 +194,10 @@ mod tests {
             let (mean, variance, lag_1) = moments(gaps);
             let error = 4.0 * (expected / DRAWS as f64).sqrt();
             assert!((mean - 1.0).abs() < error, "{gaps:?}: mean {mean}");
-            assert!((variance / expected - 1.0).abs() < 0.03, "{gaps:?}: variance {variance}, not {expected}");
+            assert!(
+                (variance / expected - 1.0).abs() < 0.03,
+                "{gaps:?}: variance {variance}, not {expected}"
+            );
             assert!(lag_1.abs() < 4.0 / (DRAWS as f64).sqrt(), "{gaps:?}: lag-1 {lag_1}");
         }
         assert_eq!(moments(InterArrival::Constant), (1.0, 0.0, 0.0));

@@ -26,7 +26,12 @@ pub fn quantile(merged: &Histogram, q: f64) -> Option<Nanos> {
 /// 95 % intervals of several quantiles by the block bootstrap: blocks of `block` consecutive samples are drawn with
 /// replacement, and the middle 95 % of the resampled quantiles are taken (Efron and Tibshirani, An Introduction to
 /// the Bootstrap, 13.3; Kuensch 1989 for blocks). In nanoseconds; `None` with fewer than two blocks.
-pub fn intervals(samples: &[&Histogram], block: usize, quantiles: &[f64], seed: u64) -> Vec<Option<Interval>> {
+pub fn intervals(
+    samples: &[&Histogram],
+    block: usize,
+    quantiles: &[f64],
+    seed: u64,
+) -> Vec<Option<Interval>> {
     let mut values: BTreeMap<u64, usize> = BTreeMap::new();
     for sample in samples {
         values.extend(sample.buckets().map(|(value, _)| (value, 0)));

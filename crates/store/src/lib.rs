@@ -24,7 +24,9 @@ pub enum StoreError {
         cause: rusqlite::Error,
     },
     /// The file was written by a later version of Plimsoll.
-    #[error("the run store {path} has format {found}, this plimsoll knows up to {known}: use a newer plimsoll")]
+    #[error(
+        "the run store {path} has format {found}, this plimsoll knows up to {known}: use a newer plimsoll"
+    )]
     Newer {
         /// Where.
         path: PathBuf,
@@ -34,7 +36,9 @@ pub enum StoreError {
         known: i64,
     },
     /// A row could not be written.
-    #[error("cannot write to the run store {path}: {cause}; free some space or name another place with --store FILE")]
+    #[error(
+        "cannot write to the run store {path}: {cause}; free some space or name another place with --store FILE"
+    )]
     Write {
         /// Where.
         path: PathBuf,

@@ -87,9 +87,8 @@ impl RunReader {
         self.read_parts(&mut record)?;
         self.read_threads(&mut record)?;
         let sql = "SELECT usage FROM component WHERE run = ? ORDER BY rowid";
-        record.components = self.rows(sql, params![record.id], |row| {
-            self.parse::<ComponentUsage>(&row.get::<_, String>(0)?)
-        })?;
+        record.components = self
+            .rows(sql, params![record.id], |row| self.parse::<ComponentUsage>(&row.get::<_, String>(0)?))?;
         Ok(record)
     }
 
@@ -109,7 +108,8 @@ impl RunReader {
     }
 
     fn read_parts(&self, record: &mut RunRecord) -> Result<(), StoreError> {
-        let sql = "SELECT part.id, metric, data FROM part JOIN histogram ON histogram.part = part.id WHERE run = ?";
+        let sql =
+            "SELECT part.id, metric, data FROM part JOIN histogram ON histogram.part = part.id WHERE run = ?";
         let rows = self.rows(sql, params![record.id], |row| {
             let name: String = row.get(1)?;
             let metric = Metric::from_name(&name).ok_or_else(|| self.damaged(format!("metric {name}")))?;

@@ -127,7 +127,8 @@ fn append_part(
     let row = params![run, level, part.sample, json(&part.counts)];
     transaction.prepare_cached(sql)?.execute(row)?;
     let id = transaction.last_insert_rowid();
-    let mut insert = transaction.prepare_cached("INSERT INTO histogram (part, metric, data) VALUES (?, ?, ?)")?;
+    let mut insert =
+        transaction.prepare_cached("INSERT INTO histogram (part, metric, data) VALUES (?, ?, ?)")?;
     for (metric, histogram) in &part.histograms {
         insert.execute(params![id, metric.name(), histogram.encode()])?;
     }

@@ -76,8 +76,11 @@ fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
         descriptors: 6,
     };
     let end = LevelEnd { index: 0, incident: Some("x".into()), ..LevelEnd::default() };
-    let rest =
-        [Measurement::Thread(thread), Measurement::Component(component.clone()), Measurement::LevelEnded(end.clone())];
+    let rest = [
+        Measurement::Thread(thread),
+        Measurement::Component(component.clone()),
+        Measurement::LevelEnded(end.clone()),
+    ];
     writer.append(&rest).unwrap();
     writer.end(&RunEnd::Complete).unwrap();
 

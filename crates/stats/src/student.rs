@@ -1,0 +1,53 @@
+//! The mean of one number a sample, with its confidence interval.
+
+use crate::Interval;
+use crate::batches::{batching, sums};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// The 95 % interval of the mean of equally weighted values by Student's t, over batches of consecutive values that
+/// are large enough to be independent. `None` with fewer than two values.
+pub fn mean_interval(values: &[f64]) -> Option<Interval> {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let deviations: Vec<f64> = values.iter().map(|value| value - mean).collect();
+    let batching = batching(&deviations);
+    let residuals = sums(&deviations, batching.size);
+    let batches = residuals.len() as f64;
+    let per_batch = values.len() as f64 / batches;
+    let t = quantile(batches - 1.0)?;
+    let variance = residuals.iter().map(|sum| (sum / per_batch).powi(2)).sum::<f64>() / (batches - 1.0);
+    let half = t * (variance / batches).sqrt();
+    Some(Interval { lo: mean - half, hi: mean + half })
+}
+
+/// The 97.5 % point of Student's t, `None` below one degree of freedom.
+fn quantile(degrees: f64) -> Option<f64> {
+    let law = (degrees >= 1.0).then(|| StudentsT::new(0.0, 1.0, degrees).ok()).flatten()?;
+    Some(law.inverse_cdf(0.975))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Mean 5.5, deviation 3.0277, t(9) = 2.2622: half width 2.1659.
+    #[test]
+    fn ten_independent_values_give_the_textbook_interval() {
+        let interval = mean_interval(&[3.0, 10.0, 9.0, 7.0, 5.0, 2.0, 6.0, 4.0, 1.0, 8.0]).unwrap();
+        assert!((interval.lo - 3.3341).abs() < 1e-3 && (interval.hi - 7.6659).abs() < 1e-3, "{interval:?}");
+    }
+
+    /// Pairs of equal values hold the information of one each, so the interval must not shrink as if all counted.
+    #[test]
+    fn correlated_values_do_not_narrow_the_interval() {
+        let single: Vec<f64> = (0..40).map(|i: i32| f64::from(i * i * 7 % 41)).collect();
+        let repeated: Vec<f64> = single.iter().flat_map(|value| [*value; 4]).collect();
+        let width = |values: &[f64]| mean_interval(values).map(|i| i.hi - i.lo).unwrap();
+        assert!(width(&repeated) > 0.8 * width(&single), "{} {}", width(&repeated), width(&single));
+    }
+
+    #[test]
+    fn fewer_than_two_values_have_no_interval() {
+        assert_eq!(mean_interval(&[]), None);
+        assert_eq!(mean_interval(&[1.0]), None);
+    }
+}
