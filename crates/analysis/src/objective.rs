@@ -89,7 +89,8 @@ fn shown(objective: &Objective, value: f64) -> String {
     format!("{} {}", objective.subject.key(), objective.subject.show(value))
 }
 
-fn time(level: &LevelSummary, metric: Metric) -> Option<&TimeSummary> {
+/// The level's summary of a time that objectives may look at.
+pub fn time(level: &LevelSummary, metric: Metric) -> Option<&TimeSummary> {
     match metric {
         Metric::PublishTime => Some(&level.publish_time),
         Metric::PublishTimeFromSend => Some(&level.publish_time_from_send),

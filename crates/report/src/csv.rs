@@ -7,15 +7,40 @@ use plimsoll_model::record::RunRecord;
 /// One row a level.
 pub fn levels(summary: &Summary) -> String {
     let mut header: Vec<String> = [
-        "level", "offered", "in_flight", "achieved", "verdict", "validity", "due", "sent", "unsent", "acknowledged",
-        "expected_deliveries", "delivered", "late", "superseded", "lost", "duplicated", "reordered", "foreign",
-        "reconnects", "goodput", "marshalled_size", "publication_size", "bytes_sent", "bytes_received", "total_time",
+        "level",
+        "offered",
+        "in_flight",
+        "achieved",
+        "verdict",
+        "validity",
+        "due",
+        "sent",
+        "unsent",
+        "acknowledged",
+        "expected_deliveries",
+        "delivered",
+        "late",
+        "superseded",
+        "lost",
+        "duplicated",
+        "reordered",
+        "foreign",
+        "reconnects",
+        "goodput",
+        "marshalled_size",
+        "publication_size",
+        "bytes_sent",
+        "bytes_received",
+        "total_time",
     ]
     .map(str::to_owned)
     .into();
-    let times = ["publish_time", "publish_time_from_send", "subscribe_time", "subscribe_time_from_send", "lateness"];
+    let times =
+        ["publish_time", "publish_time_from_send", "subscribe_time", "subscribe_time_from_send", "lateness"];
     for time in times {
-        header.extend(["n", "mean", "ci95_lo", "ci95_hi", "p50", "p99", "max"].map(|part| format!("{time}_{part}")));
+        header.extend(
+            ["n", "mean", "ci95_lo", "ci95_hi", "p50", "p99", "max"].map(|part| format!("{time}_{part}")),
+        );
     }
     let mut out = row(header);
     for level in &summary.levels {
@@ -62,10 +87,19 @@ pub fn levels(summary: &Summary) -> String {
 
 /// One row a sample that was taken; a gap has no row.
 pub fn samples(record: &RunRecord) -> String {
-    let mut header: Vec<String> =
-        ["level", "sample", "due", "sent", "acknowledged", "completed", "delivered", "duplicated", "reordered"]
-            .map(str::to_owned)
-            .into();
+    let mut header: Vec<String> = [
+        "level",
+        "sample",
+        "due",
+        "sent",
+        "acknowledged",
+        "completed",
+        "delivered",
+        "duplicated",
+        "reordered",
+    ]
+    .map(str::to_owned)
+    .into();
     header.extend(Metric::ALL.iter().flat_map(|metric| {
         ["n", "mean", "p50", "p99", "max"].map(|part| format!("{}_{part}", metric.name()))
     }));
@@ -88,7 +122,8 @@ pub fn samples(record: &RunRecord) -> String {
                 .map(|count| count.to_string()),
             );
             for metric in Metric::ALL {
-                let time = sample.histograms.get(&metric).map(|histogram| TimeSummary::of(&[histogram], true));
+                let time =
+                    sample.histograms.get(&metric).map(|histogram| TimeSummary::of(&[histogram], true));
                 let time = time.unwrap_or_default();
                 cells.push(time.n.to_string());
                 cells.extend([time.mean, time.p50, time.p99, time.max].map(optional));
@@ -118,7 +153,11 @@ fn optional<T: ToString>(value: Option<T>) -> String {
 
 fn row(cells: Vec<String>) -> String {
     let quoted = cells.into_iter().map(|cell| {
-        if cell.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
+        if cell.contains(['"', ',', '\n', '\r']) {
+            format!("\"{}\"", cell.replace('"', "\"\""))
+        } else {
+            cell
+        }
     });
     quoted.collect::<Vec<_>>().join(",") + "\n"
 }

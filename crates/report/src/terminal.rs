@@ -71,7 +71,12 @@ fn headline(summary: &Summary, colour: Colour) -> String {
     let line = match &summary.load_line {
         Some(line) => {
             let at_least = if line.at_least { "at least " } else { "" };
-            format!("load line: {at_least}{} msg/s (level {} of {})", count(line.rate), line.level + 1, summary.levels.len())
+            format!(
+                "load line: {at_least}{} msg/s (level {} of {})",
+                count(line.rate),
+                line.level + 1,
+                summary.levels.len()
+            )
         }
         None => "no load line".to_owned(),
     };

@@ -1,9 +1,9 @@
 //! The mean of a measured time with its confidence interval.
 
 use crate::Interval;
-use crate::batches::{Batching, batching, sums};
+use crate::batches::Batching;
+use crate::student::half_width;
 use plimsoll_model::Histogram;
-use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// A mean over samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,22 +28,9 @@ pub fn mean(samples: &[&Histogram]) -> Option<Mean> {
     }
     let value = totals.iter().sum::<f64>() / observations;
     let deviations: Vec<f64> = totals.iter().zip(&counts).map(|(total, n)| total - value * n).collect();
-    let batching = batching(&deviations);
-    let residuals = sums(&deviations, batching.size);
-    let batches = residuals.len() as f64;
-    let interval = student_quantile(batches - 1.0).map(|t| {
-        let per_batch = observations / batches;
-        let variance = residuals.iter().map(|r| (r / per_batch).powi(2)).sum::<f64>() / (batches - 1.0);
-        let half = t * (variance / batches).sqrt();
-        Interval { lo: value - half, hi: value + half }
-    });
+    let (batching, half) = half_width(&deviations, observations);
+    let interval = half.map(|half| Interval { lo: value - half, hi: value + half });
     Some(Mean { value, interval, batching })
-}
-
-/// The 97.5 % point of Student's t.
-fn student_quantile(degrees: f64) -> Option<f64> {
-    let law = (degrees >= 1.0).then(|| StudentsT::new(0.0, 1.0, degrees).ok()).flatten()?;
-    Some(law.inverse_cdf(0.975))
 }
 
 #[cfg(test)]

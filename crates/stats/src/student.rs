@@ -1,7 +1,7 @@
 //! The mean of one number a sample, with its confidence interval.
 
 use crate::Interval;
-use crate::batches::{batching, sums};
+use crate::batches::{Batching, batching, sums};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The 95 % interval of the mean of equally weighted values by Student's t, over batches of consecutive values that
@@ -9,14 +9,22 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 pub fn mean_interval(values: &[f64]) -> Option<Interval> {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let deviations: Vec<f64> = values.iter().map(|value| value - mean).collect();
-    let batching = batching(&deviations);
-    let residuals = sums(&deviations, batching.size);
-    let batches = residuals.len() as f64;
-    let per_batch = values.len() as f64 / batches;
-    let t = quantile(batches - 1.0)?;
-    let variance = residuals.iter().map(|sum| (sum / per_batch).powi(2)).sum::<f64>() / (batches - 1.0);
-    let half = t * (variance / batches).sqrt();
+    let half = half_width(&deviations, values.len() as f64).1?;
     Some(Interval { lo: mean - half, hi: mean + half })
+}
+
+/// How samples are put together, and half the width of the 95 % interval of a mean over them. `deviations[i]` is what
+/// sample i contributes beyond its weight times the mean, `weight` is that of all samples together.
+pub(crate) fn half_width(deviations: &[f64], weight: f64) -> (Batching, Option<f64>) {
+    let batching = batching(deviations);
+    let residuals = sums(deviations, batching.size);
+    let batches = residuals.len() as f64;
+    let half = quantile(batches - 1.0).map(|t| {
+        let per_batch = weight / batches;
+        let variance = residuals.iter().map(|sum| (sum / per_batch).powi(2)).sum::<f64>() / (batches - 1.0);
+        t * (variance / batches).sqrt()
+    });
+    (batching, half)
 }
 
 /// The 97.5 % point of Student's t, `None` below one degree of freedom.

@@ -1,0 +1,162 @@
+//! Processor and memory of the platform's components over the run.
+
+use crate::html::figure::{self, CURVES, Figure, MOST_POINTS, NEUTRAL};
+use crate::html::table::{Column, number_cell, share_cell, table};
+use crate::html::time_axis;
+use crate::terminal;
+use maud::{Markup, html};
+use plimsoll_analysis::summary::Summary;
+use plimsoll_model::Nanos;
+use plimsoll_model::record::{ComponentUsage, RunRecord};
+use plotly::Scatter;
+use plotly::common::{Line, Mode};
+use plotly::layout::RangeMode;
+
+const MEBIBYTE: f64 = 1024.0 * 1024.0;
+
+/// A reading as it is drawn; `None` in a gap.
+struct Point {
+    seconds: f64,
+    /// Percent of one processor.
+    cpu: Option<f64>,
+    /// Resident memory in MiB.
+    memory: Option<f64>,
+}
+
+/// Charts and table, or why there are none.
+pub fn body(record: &RunRecord, summary: &Summary) -> Markup {
+    if record.components.is_empty() {
+        return html! {
+            p.empty {
+                "Nothing to show: the platform's processes were not observed. Plimsoll observes those that it starts \
+                 itself."
+            }
+        };
+    }
+    html! {
+        (chart(record, summary).render(
+            "Processor (100\u{a0}% is one whole processor) and resident memory of each component; shaded spans are the \
+             holds of the levels. Memory that keeps growing under a steady load, or a processor that stays full, \
+             points to what gives way."
+        ))
+        (totals(summary))
+    }
+}
+
+fn totals(summary: &Summary) -> Markup {
+    let columns = [
+        Column::Text("Component"),
+        Column::Number("CPU mean"),
+        Column::Number("CPU max"),
+        Column::Number("Memory max"),
+        Column::Number("Open files max"),
+    ];
+    let rows: Vec<Markup> = summary
+        .components
+        .iter()
+        .map(|component| {
+            html! {
+                tr {
+                    th scope="row" { (component.name) }
+                    (share_cell(Some(component.cpu_mean)))
+                    (share_cell(Some(component.cpu_max)))
+                    (number_cell(Some(terminal::bytes(component.rss_max as f64))))
+                    (number_cell(Some(terminal::count(component.descriptors_max as f64))))
+                }
+            }
+        })
+        .collect();
+    table(&columns, &rows)
+}
+
+fn chart(record: &RunRecord, summary: &Summary) -> Figure {
+    let layout = figure::layout()
+        .x_axis(time_axis::axis(record).anchor("y2"))
+        .y_axis(figure::axis("CPU (%)").domain(&[0.54, 1.0]).range_mode(RangeMode::ToZero))
+        .y_axis2(figure::axis("Memory (MiB)").domain(&[0.0, 0.46]).range_mode(RangeMode::ToZero));
+    let legend = figure::legend().y(1.06);
+    let layout = time_axis::shade_levels(layout.legend(legend), record, summary);
+    let mut figure = Figure::new("chart-components", 520, layout);
+    for (component, colour) in
+        summary.components.iter().zip(CURVES.into_iter().chain(std::iter::repeat(NEUTRAL)))
+    {
+        let readings: Vec<&ComponentUsage> =
+            record.components.iter().filter(|usage| usage.component == component.name).collect();
+        let points = points(&readings);
+        let name = figure::text(&component.name);
+        let curve = |values: Vec<Option<f64>>, axis: &str| {
+            Scatter::new(points.iter().map(|point| point.seconds).collect(), values)
+                .mode(Mode::Lines)
+                .name(&name)
+                .legend_group(&name)
+                .y_axis(axis)
+                .connect_gaps(false)
+                .line(Line::new().color(colour).width(2.0))
+        };
+        let unit = |unit: &str| format!("%{{y:,.1f}} {unit}");
+        figure.add(curve(points.iter().map(|point| point.cpu).collect(), "y").hover_template(unit("%")));
+        let memory = points.iter().map(|point| point.memory).collect();
+        figure.add(curve(memory, "y2").show_legend(false).hover_template(unit("MiB")));
+    }
+    figure
+}
+
+/// The readings of one component, neighbours put together where there are too many. Where a reading does not begin
+/// about where the last one ended, a gap stands between them.
+fn points(readings: &[&ComponentUsage]) -> Vec<Point> {
+    // Half, because a gap takes a point of its own.
+    let together = readings.len().div_ceil(MOST_POINTS / 2).max(1);
+    let mut points = Vec::new();
+    let mut last: Option<Nanos> = None;
+    for chunk in readings.chunks(together) {
+        let Some((first, end)) = chunk.first().zip(chunk.last()) else { continue };
+        let begin = first.at - first.window;
+        if last.is_some_and(|last| begin - last > first.window) {
+            points.push(Point { seconds: begin.as_secs_f64(), cpu: None, memory: None });
+        }
+        let cpu: Nanos = chunk.iter().map(|usage| usage.cpu).sum();
+        let window: Nanos = chunk.iter().map(|usage| usage.window).sum();
+        let memory = chunk.iter().map(|usage| usage.rss).max().map(|bytes| bytes as f64 / MEBIBYTE);
+        points.push(Point {
+            seconds: end.at.as_secs_f64(),
+            cpu: (window > Nanos::ZERO).then(|| cpu.0 as f64 / window.0 as f64 * 100.0),
+            memory,
+        });
+        last = Some(end.at);
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(second: i64) -> ComponentUsage {
+        ComponentUsage {
+            component: "broker".into(),
+            at: Nanos::from_secs(second),
+            window: Nanos::from_secs(1),
+            cpu: Nanos::from_millis(500),
+            rss: 3 << 20,
+            descriptors: 9,
+        }
+    }
+
+    fn of_seconds(seconds: impl Iterator<Item = i64>) -> Vec<Point> {
+        let readings: Vec<ComponentUsage> = seconds.map(reading).collect();
+        points(&readings.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_pause_between_readings_stays_a_gap() {
+        let cpu: Vec<_> = of_seconds([1, 2, 9].into_iter()).iter().map(|point| point.cpu).collect();
+        assert_eq!(cpu, [Some(50.0), Some(50.0), None, Some(50.0)]);
+    }
+
+    #[test]
+    fn a_long_run_has_a_bounded_number_of_points() {
+        let points = of_seconds(1..=86_400);
+        assert!(points.len() <= MOST_POINTS, "{}", points.len());
+        assert!(points.iter().all(|point| point.cpu.is_some_and(|cpu| (cpu - 50.0).abs() < 1e-9)));
+    }
+}

@@ -1,0 +1,89 @@
+//! How a level is named, ordered and coloured throughout the report.
+
+use crate::terminal;
+use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
+use plimsoll_analysis::summary::{LoadLine, Summary};
+use plimsoll_model::Validity;
+use plotly::common::MarkerSymbol;
+
+/// Every verdict, in the order of legends.
+pub const VERDICTS: [LevelVerdict; 5] = [
+    LevelVerdict::Met,
+    LevelVerdict::Missed,
+    LevelVerdict::Undecided,
+    LevelVerdict::Invalid,
+    LevelVerdict::Unfinished,
+];
+
+/// The levels by rising load.
+pub fn rising(summary: &Summary) -> Vec<&LevelSummary> {
+    let mut levels: Vec<&LevelSummary> = summary.levels.iter().collect();
+    levels.sort_by(|a, b| load(a).total_cmp(&load(b)));
+    levels
+}
+
+/// The level of the load line.
+pub fn of_load_line<'a>(summary: &'a Summary, line: &LoadLine) -> Option<&'a LevelSummary> {
+    summary.levels.iter().find(|level| level.index == line.level)
+}
+
+/// What was asked for: operations per second, in the closed model operations in flight.
+pub fn load(level: &LevelSummary) -> f64 {
+    level.offered.or(level.in_flight.map(f64::from)).unwrap_or(0.0)
+}
+
+/// `5,000/s` or `50 in flight`.
+pub fn name(level: &LevelSummary) -> String {
+    match (level.offered, level.in_flight) {
+        (Some(offered), _) => format!("{}/s", rate(offered)),
+        (None, Some(in_flight)) => format!("{} in flight", terminal::count(f64::from(in_flight))),
+        (None, None) => format!("level {}", level.index + 1),
+    }
+}
+
+/// A rate with thousands set apart, and with decimals only where it is small.
+pub fn rate(rate: f64) -> String {
+    if rate.abs() < 100.0 && rate.fract() != 0.0 { format!("{rate:.1}") } else { terminal::count(rate) }
+}
+
+/// Whether the run kept a number of operations in flight instead of offering a rate.
+pub fn is_closed(summary: &Summary) -> bool {
+    summary.levels.iter().all(|level| level.offered.is_none())
+}
+
+/// `generator bound` and its like.
+pub fn validity(validity: Validity) -> String {
+    validity.name().replace('_', " ")
+}
+
+/// Why the level is not met; empty where it is.
+pub fn why(level: &LevelSummary) -> String {
+    let reasons = level.reasons.join("; ");
+    match level.verdict {
+        LevelVerdict::Met => String::new(),
+        LevelVerdict::Invalid => format!("{}: {reasons}", validity(level.validity)),
+        _ => reasons,
+    }
+}
+
+/// The colour of a verdict, out of the Okabe-Ito palette, which readers with any colour vision can tell apart.
+pub fn colour(verdict: LevelVerdict) -> &'static str {
+    match verdict {
+        LevelVerdict::Met => "#009e73",
+        LevelVerdict::Missed => "#d55e00",
+        LevelVerdict::Undecided => "#e69f00",
+        LevelVerdict::Invalid => "#8791a0",
+        LevelVerdict::Unfinished => "#cc79a7",
+    }
+}
+
+/// The marker of a verdict, so that colour is never the only sign.
+pub fn symbol(verdict: LevelVerdict) -> MarkerSymbol {
+    match verdict {
+        LevelVerdict::Met => MarkerSymbol::Circle,
+        LevelVerdict::Missed => MarkerSymbol::X,
+        LevelVerdict::Undecided => MarkerSymbol::Diamond,
+        LevelVerdict::Invalid => MarkerSymbol::SquareOpen,
+        LevelVerdict::Unfinished => MarkerSymbol::TriangleUp,
+    }
+}

@@ -1,0 +1,244 @@
+//! The page as a whole, on a synthetic run and on what may go wrong with one.
+
+use super::*;
+use plimsoll_analysis::level::LevelVerdict;
+use plimsoll_analysis::summarize;
+use plimsoll_model::record::RunEnd;
+use plimsoll_model::{Metric, Verdict};
+
+/// The page without Plotly's own code.
+fn bare(record: &RunRecord) -> String {
+    page(record, &summarize(record), "").into_string()
+}
+
+/// The JSON of every chart, by its id.
+fn charts(page: &str) -> Vec<(String, serde_json::Value)> {
+    let chart = |part: &str| {
+        let (id, rest) = part.split_once("\",").unwrap();
+        let (json, _) = rest.split_once(");</script>").unwrap();
+        (id.to_owned(), serde_json::from_str(json).unwrap())
+    };
+    page.split("Plotly.newPlot(\"").skip(1).map(chart).collect()
+}
+
+fn chart_ids(page: &str) -> Vec<String> {
+    charts(page).into_iter().map(|(id, _)| id).collect()
+}
+
+/// Keeps the file for looking at it where the environment asks for one.
+fn keep(name: &str, record: &RunRecord) {
+    if let Some(folder) = std::env::var_os("PLIMSOLL_REPORT_SAMPLE") {
+        let path = std::path::Path::new(&folder).join(format!("{name}.html"));
+        std::fs::write(path, render(record, &summarize(record))).unwrap();
+    }
+}
+
+#[test]
+fn everything_stands_in_its_order() {
+    let record = synthetic::record();
+    keep("open", &record);
+    let page = bare(&record);
+    let wanted = [
+        "<h1>Bears 4,000 msg/s</h1>",
+        "id=\"objectives\"",
+        "id=\"chart-load-line\"",
+        "id=\"chart-times\"",
+        "id=\"chart-percentiles\"",
+        "section id=\"sizes\"",
+        "section id=\"ledger\"",
+        "section id=\"generator\"",
+        "id=\"chart-components\"",
+        "id=\"chart-timeline\"",
+        "section id=\"environment\"",
+        "section id=\"scenario\"",
+        "arrivals: poisson",
+    ];
+    let mut rest = page.as_str();
+    for part in wanted {
+        let found = rest.find(part).unwrap_or_else(|| panic!("{part} is missing or too early"));
+        rest = &rest[found + part.len()..];
+    }
+}
+
+#[test]
+fn the_synthetic_run_shows_every_kind_of_level() {
+    let summary = summarize(&synthetic::record());
+    let verdicts: Vec<LevelVerdict> = summary.levels.iter().map(|level| level.verdict).collect();
+    use LevelVerdict::{Invalid, Met, Missed};
+    assert_eq!(verdicts, [Met, Met, Met, Met, Missed, Invalid]);
+    assert!(summary.levels[4].overload);
+}
+
+#[test]
+fn losses_and_reasons_are_told() {
+    let page = bare(&synthetic::record());
+    for part in [
+        "What gives way next: at 5,000/s, ",
+        "At 4,000/s losses began 4.31 s into the hold, with message 17 of device 41.",
+        "The duplicates are legal here: QoS 1 delivers at least once.",
+        "the generator was late by",
+        "5.00 ms",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn a_hostile_text_stays_text() {
+    let hostile = "</script></pre><script>alert(1)</script><img src=x onerror=alert(2)>";
+    let mut record = synthetic::record();
+    record.name = hostile.into();
+    record.scenario = hostile.into();
+    record.end = Some(RunEnd::Failed(hostile.into()));
+    record.provenance.command = vec![hostile.into()];
+    record.provenance.platform.insert(hostile.into(), hostile.into());
+    record.components.iter_mut().for_each(|usage| usage.component = hostile.into());
+    record.levels[4].end.as_mut().unwrap().incident = Some(hostile.into());
+    let page = bare(&record);
+    assert!(!page.contains("alert(1)</script>") && !page.contains("<img"));
+    assert_eq!(page.matches("<script>").count(), charts(&page).len() + 1, "one a chart, one for printing");
+    // Plotly itself takes `<` in a name for markup, so it must see an entity there.
+    let (_, components) = charts(&page).into_iter().find(|(id, _)| id == "chart-components").unwrap();
+    assert!(components["data"][0]["name"].as_str().unwrap().starts_with("&lt;/script&gt;"));
+}
+
+#[test]
+fn the_file_loads_nothing_and_holds_plotly_once() {
+    let record = synthetic::record();
+    let page = bare(&record);
+    for outside in ["src=", "href=\"http", "url(", "@import", "//cdn"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    let whole = render(&record, &summarize(&record));
+    assert!(whole.contains("default-src 'none'"));
+    assert_eq!(whole.matches("* plotly.js v").count(), 1);
+    assert!(!whole.contains("MathJax = "), "MathJax came along");
+    assert!(whole.len() < 5_500_000, "{} bytes", whole.len());
+}
+
+#[test]
+fn curves_are_bounded() {
+    for (id, chart) in charts(&bare(&synthetic::record())) {
+        for curve in chart["data"].as_array().unwrap() {
+            let points = curve["x"].as_array().unwrap().len();
+            assert!(points <= figure::MOST_POINTS, "{id}: {points}");
+        }
+    }
+}
+
+#[test]
+fn every_axis_has_a_title() {
+    for (id, chart) in charts(&bare(&synthetic::record())) {
+        for (name, axis) in
+            chart["layout"].as_object().unwrap().iter().filter(|(name, _)| name.contains("axis"))
+        {
+            assert!(!axis["title"]["text"].as_str().unwrap_or_default().is_empty(), "{id} {name}");
+        }
+    }
+}
+
+#[test]
+fn a_run_without_levels_says_what_happened() {
+    let mut record = synthetic::record();
+    record.levels.clear();
+    record.components.clear();
+    record.end = Some(RunEnd::Failed("nobody listens at 127.0.0.1:1883".into()));
+    keep("failed", &record);
+    let page = bare(&record);
+    assert!(page.contains("<h1>The run could not be done</h1>"));
+    assert!(page.contains("Nobody listens at 127.0.0.1:1883."));
+    assert!(page.contains("were not observed"));
+    assert!(page.contains("publish_p99 &lt; 50.0 ms"));
+    assert_eq!(chart_ids(&page), [] as [&str; 0]);
+}
+
+#[test]
+fn a_killed_run_shows_what_there_is() {
+    let mut record = synthetic::record();
+    record.end = None;
+    record.levels.truncate(3);
+    record.levels[2].end = None;
+    record.levels[2].samples.iter_mut().skip(4).for_each(|sample| *sample = None);
+    keep("killed", &record);
+    let summary = summarize(&record);
+    assert_eq!(summary.verdict, Verdict::Interrupted);
+    let page = bare(&record);
+    assert!(page.contains("Bears at least 2,000 msg/s") && page.contains("the run ended within this level"));
+    assert_eq!(chart_ids(&page).len(), 5);
+}
+
+#[test]
+fn a_level_cut_off_before_its_first_sample_is_no_trouble() {
+    let mut record = synthetic::record();
+    record.end = None;
+    record.components.clear();
+    record.levels.truncate(1);
+    record.levels[0].end = None;
+    record.levels[0].samples.clear();
+    record.levels[0].threads.clear();
+    let page = bare(&record);
+    assert!(page.contains("The run ended before a load line was found"));
+    assert!(page.contains("No message was acknowledged or delivered."));
+}
+
+/// What remains where some metrics do not exist.
+fn without(metrics: &[Metric], change: impl Fn(&mut RunRecord)) -> RunRecord {
+    let mut record = synthetic::record();
+    change(&mut record);
+    for sample in record.levels.iter_mut().flat_map(|level| level.samples.iter_mut().flatten()) {
+        sample.histograms.retain(|metric, _| !metrics.contains(metric));
+    }
+    record
+}
+
+#[test]
+fn at_qos_0_there_is_no_publish_time() {
+    let acknowledged = [
+        Metric::PublishTime,
+        Metric::PublishTimeFromSend,
+        Metric::AcknowledgedAfterDelivery,
+        Metric::DeliveredAfterAcknowledgement,
+    ];
+    let record = without(&acknowledged, |record| {
+        record.terms.qos = 0;
+        record.terms.objectives.level.retain(|objective| !objective.subject.needs_acknowledgement());
+    });
+    keep("qos0", &record);
+    let page = bare(&record);
+    assert!(page.contains("At QoS 0 nothing is acknowledged"));
+    assert!(page.contains("No message was both acknowledged and delivered"));
+    let (_, times) = charts(&page).into_iter().find(|(id, _)| id == "chart-times").unwrap();
+    assert_eq!(times["data"].as_array().unwrap().len(), 1);
+    assert_eq!(times["data"][0]["name"], "subscribe time");
+}
+
+#[test]
+fn without_subscribers_there_is_no_subscribe_time() {
+    let received = [
+        Metric::SubscribeTime,
+        Metric::SubscribeTimeFromSend,
+        Metric::AcknowledgedAfterDelivery,
+        Metric::DeliveredAfterAcknowledgement,
+    ];
+    let record = without(&received, |record| {
+        record.terms.subscribers = 0;
+        record.terms.objectives.level.retain(|objective| !objective.subject.needs_subscribers());
+    });
+    let page = bare(&record);
+    assert!(page.contains("The scenario has no subscribers"));
+    let (_, percentiles) = charts(&page).into_iter().find(|(id, _)| id == "chart-percentiles").unwrap();
+    assert!(percentiles["layout"]["xaxis2"].is_null());
+}
+
+#[test]
+fn the_closed_model_is_drawn_over_operations_in_flight() {
+    let record = synthetic::closed();
+    keep("closed", &record);
+    let page = bare(&record);
+    let (_, chart) = charts(&page).into_iter().find(|(id, _)| id == "chart-load-line").unwrap();
+    assert_eq!(chart["layout"]["xaxis"]["title"]["text"], "Operations in flight");
+    let names: Vec<&str> =
+        chart["data"].as_array().unwrap().iter().filter_map(|t| t["name"].as_str()).collect();
+    assert!(!names.contains(&"ideal"), "{names:?}");
+    assert!(page.contains("operations in flight."));
+}
