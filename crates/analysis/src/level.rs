@@ -261,7 +261,8 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         verdict: LevelVerdict::Unfinished,
         reasons: Vec::new(),
         validity,
-        finished: end.is_some(),
+        // A level that the user cut short is closed, but before its hold was over.
+        finished: end.is_some_and(|end| end.at >= record.start.hold_start + record.start.hold),
         hold,
         due: counts.due,
         sent: counts.sent,

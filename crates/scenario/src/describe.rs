@@ -77,7 +77,10 @@ impl Plan {
         let mut label = "objectives";
         for objective in &self.objectives.level {
             let key = objective.subject.key();
-            facts.push((std::mem::take(&mut label), format!("{key} {}", crate::objective::condition(objective))));
+            facts.push((
+                std::mem::take(&mut label),
+                format!("{key} {}", crate::objective::condition(objective)),
+            ));
         }
         if self.objectives.level.is_empty() {
             facts.push((label, "none: every valid level meets".to_owned()));
