@@ -123,7 +123,8 @@ impl Engine {
             .iter()
             .try_for_each(|clients| self.connect_all(clients, wanted, &mut ready, watch));
         self.tell_all_and_await(&Command::Flush, watch, |reply| matches!(reply, Reply::Flushed))?;
-        self.in_set_up = false;
+        // After a failure no level follows: what the goodbyes still bring belongs to the set-up too.
+        self.in_set_up = outcome.is_err();
         outcome
     }
 

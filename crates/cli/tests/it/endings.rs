@@ -1,0 +1,94 @@
+//! Runs that are ended from outside: what was measured is kept, and nothing is left behind.
+
+use crate::harness::{Bench, STORE, Started, assert_end_within, children, count, kill, on_a_calm_host};
+use rustix::process::Signal;
+use std::time::Duration;
+
+/// The second level is the one that is disturbed; it is long, so that there is time to do so.
+const SCENARIO: &str = "name: disturbed
+platform: embedded
+population: { devices: 5, subscribers: 1 }
+load: { arrivals: constant, levels: [100, 200, 300], warm_up: 0s, hold: 3s, samples: 15, drain: 500ms }
+objectives: { publish_p99: null, publish_p50: \"< 10 s\" }
+";
+
+/// A run whose second level goes on, and the processes that it has started.
+fn in_second_level(bench: &Bench) -> (Started, Vec<u32>) {
+    let run = bench.start(&mut bench.run_command(SCENARIO));
+    bench.await_level(1);
+    let started = children(run.id());
+    assert_eq!(started.len(), 1, "the broker is the only child");
+    (run, started)
+}
+
+#[test]
+fn an_interrupt_keeps_the_levels_and_leaves_no_process() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let bench = Bench::new();
+        let (run, started) = in_second_level(&bench);
+        run.signal(signal);
+        let run = run.finish().exits(105);
+        assert_end_within(Duration::ZERO, &started);
+        assert_eq!(run.summary["verdict"], "interrupted");
+        assert_eq!(run.levels().len(), 2);
+        assert_eq!((&run.level(0)["verdict"], count(run.level(0), "delivered")), (&"met".into(), 299));
+        assert_eq!(run.level(1)["verdict"], "unfinished", "a level cut short is not judged");
+        assert!(count(run.level(1), "delivered") > 0);
+        let shown = bench.call(["show", "--store", STORE]).exits(0);
+        shown.says("INTERRUPTED").says("100/s").says("200/s");
+    }
+}
+
+#[test]
+fn two_interrupts_end_the_program_at_once_and_leave_no_process() {
+    let bench = Bench::new();
+    let (run, started) = in_second_level(&bench);
+    // Two signals of one kind could be taken for one (signal(7)).
+    run.signal(Signal::INT);
+    run.signal(Signal::TERM);
+    let run = run.finish().exits(105);
+    assert!(run.stdout.is_empty() && run.summary.is_null(), "there was no time to report: {}", run.stdout);
+    assert_end_within(Duration::from_secs(2), &started);
+}
+
+#[test]
+fn a_kill_loses_the_current_sample_at_most_and_takes_the_broker_along() {
+    let bench = Bench::new();
+    let (run, started) = in_second_level(&bench);
+    run.signal(Signal::KILL);
+    let run = run.finish();
+    assert_eq!(run.code, None, "ended by the signal");
+    assert_end_within(Duration::from_secs(2), &started);
+    let shown = bench.call(["show", "--store", STORE]).exits(0);
+    let shown = shown.says("INTERRUPTED").says("it was killed");
+    let shown = shown.says("100/s").says("200/s unfinished");
+    assert!(!shown.said().contains("300/s"), "the third level was not begun");
+    let json = bench.call(["show", "--store", STORE, "--json"]).exits(0);
+    let summary: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(count(&summary["levels"][0], "delivered"), 299);
+    assert_eq!(
+        (&summary["levels"][0]["finished"], &summary["levels"][1]["finished"]),
+        (&true.into(), &false.into())
+    );
+    bench.call(["runs", "--store", STORE]).exits(0).says("none disturbed");
+}
+
+#[test]
+fn a_component_that_is_killed_in_mid_level_is_named_and_the_level_is_missed() {
+    let run = on_a_calm_host(|| {
+        let bench = Bench::new();
+        let (run, started) = in_second_level(&bench);
+        for broker in started {
+            kill(broker);
+        }
+        run.finish()
+    });
+    // The first level was met, and the answer lies there.
+    let run = run.exits(0).says("component broker of the platform ended by itself");
+    assert_eq!(run.levels().len(), 2, "the third level is not run");
+    let level = run.level(1);
+    assert_eq!(level["verdict"], "missed", "{level:#}");
+    assert_eq!(count(level, "due"), 599);
+    assert_eq!(count(level, "sent") + count(level, "unsent"), 599);
+    assert_eq!(run.summary["load_line"]["rate"], 100.0);
+}

@@ -1,0 +1,50 @@
+//! Every scenario in `examples/` runs as it stands, but for the length of its levels.
+
+use crate::harness::{Bench, RESULTS, count};
+use std::fs;
+use std::path::Path;
+
+/// Too short to judge times by, so what is asserted is what holds at any speed: the ledger.
+const SHORT: [&str; 10] = [
+    "--set",
+    "load.hold=1s",
+    "--set",
+    "load.warm_up=200ms",
+    "--set",
+    "load.samples=5",
+    "--set",
+    "load.drain=3s",
+    "--set",
+    "population.devices=50",
+];
+
+#[test]
+fn every_example_runs_and_its_ledger_adds_up() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut names: Vec<String> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.retain(|name| name.ends_with(".yaml"));
+    names.sort();
+    assert!(names.len() >= 4, "{names:?}");
+    let bench = Bench::new();
+    for name in names {
+        let scenario = folder.join(&name).canonicalize().unwrap();
+        let mut command = bench.plimsoll(["run"]);
+        command.arg(&scenario).args(RESULTS).args(SHORT);
+        if !name.starts_with("closed") {
+            command.args(["--set", "load.levels=[50, 200]"]);
+        }
+        let finished = bench.start(&mut command).finish();
+        let judged = [0, 3, 99].map(Some);
+        assert!(judged.contains(&finished.code), "{name}: {:?}\n{}", finished.code, finished.stderr);
+        for level in finished.levels() {
+            assert_eq!(level["finished"], true, "{name}: {level:#}");
+            assert!(count(level, "sent") > 0, "{name}: {level:#}");
+            assert_eq!(count(level, "due"), count(level, "sent") + count(level, "unsent"), "{name}");
+            assert_eq!(count(level, "lost"), 0, "{name}: {level:#}");
+            assert_eq!(count(level, "foreign"), 0, "{name}: {level:#}");
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Starts the program in a fresh folder, one test at a time, and gives what it said, wrote and returned.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Held by the test that may load the machine.
+static MACHINE: Mutex<()> = Mutex::new(());
+
+/// A run that takes longer than this hangs: the longest here plans for about 25 s.
+const LONGEST_RUN: Duration = Duration::from_secs(60);
+/// How often a measurement that a busy machine spoilt is tried.
+const ATTEMPTS: usize = 4;
+/// Pause between two looks at something that is awaited.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A fresh folder, and the machine to oneself while it lives.
+pub struct Bench {
+    folder: TempDir,
+    _machine: MutexGuard<'static, ()>,
+}
+
+impl Bench {
+    /// Waits until the machine is free.
+    pub fn new() -> Bench {
+        // A test that failed has left nothing behind that others would see.
+        let machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+        Bench { folder: TempDir::with_prefix("plimsoll-test-").unwrap(), _machine: machine }
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file of the folder.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The names of the folder's files, sorted; what the harness itself put there is left out.
+    pub fn files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.folder.path()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.retain(|name| !name.starts_with("output."));
+        names.sort();
+        names
+    }
+
+    /// The program with arguments, to be started in the folder.
+    pub fn plimsoll<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = self.in_folder(env!("CARGO_BIN_EXE_plimsoll"));
+        command.args(arguments);
+        command
+    }
+
+    /// Any program, to be started in the folder.
+    pub fn in_folder(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.folder.path());
+        // The tests decide about these.
+        command.env_remove("NO_COLOR").env_remove("PLIMSOLL_STORE").env_remove("PLIMSOLL_PASSWORD");
+        command
+    }
+
+    /// The program behind a line of shell, which sets what children inherit and ends in `exec "$@"`.
+    pub fn behind_shell(&self, line: &str, program: &Command) -> Command {
+        let mut command = self.in_folder("sh");
+        command.args(["-c", line, "sh"]).arg(program.get_program()).args(program.get_args());
+        command
+    }
+
+    /// `plimsoll run` of a scenario, with a store and a summary but without a report.
+    pub fn run_command(&self, scenario: &str) -> Command {
+        self.write("scenario.yaml", scenario);
+        let mut command = self.plimsoll(["run", "scenario.yaml"]);
+        command.args(RESULTS);
+        command
+    }
+
+    /// Runs a scenario to its end.
+    pub fn run(&self, scenario: &str) -> Finished {
+        self.start(&mut self.run_command(scenario)).finish()
+    }
+
+    /// Runs anything of the program to its end.
+    pub fn call<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Finished {
+        self.start(&mut self.plimsoll(arguments)).finish()
+    }
+
+    /// Starts a command that [`Bench::plimsoll`] or its like made.
+    pub fn start(&self, command: &mut Command) -> Started {
+        let (output, errors) = (self.path("output.stdout"), self.path("output.stderr"));
+        let summary = self.path(SUMMARY);
+        if command.get_args().any(|argument| argument == "--summary-json") {
+            // That of an earlier run must not be taken for this one's.
+            let _ = fs::remove_file(&summary);
+        }
+        command.stdin(Stdio::null());
+        command.stdout(File::create(&output).unwrap()).stderr(File::create(&errors).unwrap());
+        let shown = format!("{command:?}");
+        let child = command.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
+        Started { child, shown, output, errors, summary, began: Instant::now(), peak_memory: 0 }
+    }
+
+    /// Waits until the run store has a level with that number that has delivered something: the run is in its middle.
+    pub fn await_level(&self, index: usize) {
+        let begin = Instant::now();
+        loop {
+            let shown = self.call(["show", "--store", STORE, "--json"]);
+            let summary: Value = serde_json::from_str(&shown.stdout).unwrap_or_default();
+            if summary["levels"][index]["delivered"].as_u64().unwrap_or(0) > 0 {
+                return;
+            }
+            assert!(begin.elapsed() < LONGEST_RUN, "level {index} did not begin: {shown:?}");
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// The run store of [`Bench::run`].
+pub const STORE: &str = "runs.db";
+const SUMMARY: &str = "summary.json";
+/// Options that write store and summary where the harness looks for them.
+pub const RESULTS: [&str; 5] = ["--store", STORE, "--no-report", "--summary-json", SUMMARY];
+
+/// A run that goes on. Dropped, it is killed.
+pub struct Started {
+    child: Child,
+    shown: String,
+    output: PathBuf,
+    errors: PathBuf,
+    summary: PathBuf,
+    began: Instant,
+    peak_memory: u64,
+}
+
+impl Started {
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(pid(self.child.id()), signal).unwrap();
+    }
+
+    /// Waits for its end; one that hangs fails the test with what it said.
+    pub fn finish(mut self) -> Finished {
+        let status = loop {
+            self.peak_memory = self.peak_memory.max(peak_memory(self.child.id()));
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            if self.began.elapsed() > LONGEST_RUN {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                panic!("{} hangs\n{}\n{}", self.shown, read(&self.output), read(&self.errors));
+            }
+            std::thread::sleep(PAUSE);
+        };
+        Finished {
+            command: self.shown.clone(),
+            code: status.code(),
+            stdout: read(&self.output),
+            stderr: read(&self.errors),
+            summary: serde_json::from_str(&read(&self.summary)).unwrap_or_default(),
+            took: self.began.elapsed(),
+            peak_memory: self.peak_memory,
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a run left.
+#[derive(Debug)]
+pub struct Finished {
+    /// The command line, for failures.
+    pub command: String,
+    /// Exit code, `None` where a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+    /// The summary, null where none was written.
+    pub summary: Value,
+    /// From start to end.
+    pub took: Duration,
+    /// The most resident memory of the process itself, bytes.
+    pub peak_memory: u64,
+}
+
+impl Finished {
+    /// Fails with everything that the program said unless it ended with that code.
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Finished {
+        assert_eq!(self.code, Some(code), "exit code of {}\n{}\n{}", self.command, self.stdout, self.stderr);
+        self
+    }
+
+    /// Everything that it said, with runs of white space as one space each, so that wrapped lines can be searched.
+    pub fn said(&self) -> String {
+        let words: Vec<&str> = self.stdout.split_whitespace().chain(self.stderr.split_whitespace()).collect();
+        words.join(" ")
+    }
+
+    /// Fails unless it said that.
+    #[track_caller]
+    pub fn says(self, text: &str) -> Finished {
+        let said = self.said();
+        assert!(
+            said.contains(text),
+            "{} does not say {text:?} but:\n{}\n{}",
+            self.command,
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+
+    /// A level of the summary.
+    #[track_caller]
+    pub fn level(&self, index: usize) -> &Value {
+        let level = &self.summary["levels"][index];
+        assert!(level.is_object(), "no level {index}\n{}\n{}", self.stdout, self.stderr);
+        level
+    }
+
+    /// All levels of the summary.
+    #[track_caller]
+    pub fn levels(&self) -> &[Value] {
+        let levels = self.summary["levels"].as_array();
+        levels.unwrap_or_else(|| panic!("no levels\n{}\n{}", self.stdout, self.stderr))
+    }
+}
+
+/// A count of a level.
+#[track_caller]
+pub fn count(level: &Value, name: &str) -> u64 {
+    level[name].as_u64().unwrap_or_else(|| panic!("no count {name} in {level:#}"))
+}
+
+/// A number of a level, by the path of its keys.
+#[track_caller]
+pub fn number(level: &Value, path: &[&str]) -> f64 {
+    let value = path.iter().fold(level, |value, key| &value[*key]);
+    value.as_f64().unwrap_or_else(|| panic!("no number {} in {level:#}", path.join(".")))
+}
+
+/// Measures again while the host took the processor from our threads: then nothing was measured, and the program says
+/// so itself. A host that stays busy fails the test.
+#[track_caller]
+pub fn on_a_calm_host(measure: impl FnMut() -> Finished) -> Finished {
+    until(measure, |level| level["validity"] != "host_bound")
+}
+
+/// Measures again until every level is valid, for tests that compare times: a shared machine also makes the generator
+/// late, which the program says itself.
+#[track_caller]
+pub fn until_valid(measure: impl FnMut() -> Finished) -> Finished {
+    until(measure, |level| level["validity"] == "valid")
+}
+
+#[track_caller]
+fn until(mut measure: impl FnMut() -> Finished, fit: impl Fn(&Value) -> bool) -> Finished {
+    for _ in 0..ATTEMPTS {
+        let finished = measure();
+        if finished.levels().iter().all(&fit) {
+            return finished;
+        }
+        println!("this machine was busy, once more:\n{}", finished.stdout);
+    }
+    panic!("this machine was too busy to measure anything in {ATTEMPTS} attempts");
+}
+
+/// The processes that a process has started and that still run.
+pub fn children(parent: u32) -> Vec<u32> {
+    let numbers = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let name = entry.ok()?.file_name();
+        name.to_str()?.parse::<u32>().ok()
+    });
+    numbers.filter(|&number| state(number).is_some_and(|(state, of)| of == parent && state != "Z")).collect()
+}
+
+/// Fails unless those processes end within a time. One that its new parent has not waited for yet has ended.
+#[track_caller]
+pub fn assert_end_within(limit: Duration, processes: &[u32]) {
+    let begin = Instant::now();
+    let runs = |number: &&u32| state(**number).is_some_and(|(state, _)| state != "Z" && state != "X");
+    while let Some(left) = processes.iter().find(runs) {
+        assert!(begin.elapsed() < limit, "process {left} still runs after {limit:?}");
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Kills a process from outside.
+pub fn kill(process: u32) {
+    kill_process(pid(process), Signal::KILL).unwrap();
+}
+
+/// State and parent of a process (proc(5), `/proc/PID/stat`), `None` where there is none.
+fn state(process: u32) -> Option<(String, u32)> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
+}
+
+fn peak_memory(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
+}
+
+fn pid(number: u32) -> Pid {
+    Pid::from_raw(number as i32).unwrap()
+}
+
+fn read(path: &Path) -> String {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,23 @@
+//! The program as its users meet it: whole runs against real, scripted and hostile brokers, and every command.
+//!
+//! Runs load the machine, so they never overlap ([`harness`]). A broker that is missing on this machine fails its
+//! tests.
+
+// Helpers of tests may fail as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bad_days;
+mod bad_input;
+mod commands;
+mod coordinated_omission;
+mod endings;
+mod examples;
+mod harness;
+mod models;
+mod mosquitto;
+mod planted_faults;
+mod real_brokers;
+mod scripted_broker;
+mod summary_schema;
+mod threads;
+mod whose_limit;

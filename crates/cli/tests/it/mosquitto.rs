@@ -1,0 +1,58 @@
+//! A Mosquitto of the tests' own, with a user and a password.
+
+use crate::harness::Bench;
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The user that the broker knows.
+pub const USER: &str = "captain";
+/// The user's password.
+pub const PASSWORD: &str = "correct-horse-7261";
+
+/// A running Mosquitto; it ends when it is dropped.
+pub struct Mosquitto {
+    child: Child,
+    port: u16,
+}
+
+impl Mosquitto {
+    /// Starts one that takes only [`USER`] with [`PASSWORD`], its files in the bench's folder.
+    pub fn with_password(bench: &Bench) -> Mosquitto {
+        let file = bench.path("passwords");
+        let status =
+            Command::new("mosquitto_passwd").args(["-b", "-c"]).arg(&file).args([USER, PASSWORD]).status();
+        assert!(status.expect("mosquitto is not installed: apt-get install mosquitto").success());
+        let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+        let configuration = bench.write(
+            "mosquitto.conf",
+            // Mosquitto leaves root for a user who cannot read the bench's folder.
+            &format!(
+                "listener {port} 127.0.0.1\nallow_anonymous false\npassword_file {}\nuser root\n",
+                file.display()
+            ),
+        );
+        let mut command = Command::new("mosquitto");
+        command.arg("-c").arg(configuration).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().expect("mosquitto is not installed: apt-get install mosquitto");
+        let mosquitto = Mosquitto { child, port };
+        let begin = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(begin.elapsed() < Duration::from_secs(10), "mosquitto does not listen on port {port}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        mosquitto
+    }
+
+    /// Its address with the user in it.
+    pub fn url(&self) -> String {
+        format!("mqtt://{USER}@127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Mosquitto {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
