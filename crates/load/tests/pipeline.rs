@@ -1,6 +1,9 @@
 //! The whole way from arrivals to sample parts in simulated time: the null driver has no network and no real clock, so
 //! every number is known in advance.
 
+// Helpers of tests may fail as tests do.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use plimsoll_load::arrivals::{Arrivals, Process, Share};
 use plimsoll_load::driver::Client;
 use plimsoll_load::drivers::null::NullDriver;

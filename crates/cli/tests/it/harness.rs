@@ -2,6 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -23,6 +24,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// A fresh folder, and the machine to oneself while it lives.
 pub struct Bench {
     folder: TempDir,
+    /// Commands started so far.
+    started: Cell<usize>,
     _machine: MutexGuard<'static, ()>,
 }
 
@@ -31,7 +34,11 @@ impl Bench {
     pub fn new() -> Bench {
         // A test that failed has left nothing behind that others would see.
         let machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
-        Bench { folder: TempDir::with_prefix("plimsoll-test-").unwrap(), _machine: machine }
+        Bench {
+            folder: TempDir::with_prefix("plimsoll-test-").unwrap(),
+            started: Cell::new(0),
+            _machine: machine,
+        }
     }
 
     /// A path in the folder.
@@ -99,7 +106,11 @@ impl Bench {
 
     /// Starts a command that [`Bench::plimsoll`] or its like made.
     pub fn start(&self, command: &mut Command) -> Started {
-        let (output, errors) = (self.path("output.stdout"), self.path("output.stderr"));
+        // A command may be started while another one goes on.
+        let number = self.started.get();
+        self.started.set(number + 1);
+        let output = self.path(&format!("output.{number}.stdout"));
+        let errors = self.path(&format!("output.{number}.stderr"));
         let summary = self.path(SUMMARY);
         if command.get_args().any(|argument| argument == "--summary-json") {
             // That of an earlier run must not be taken for this one's.
