@@ -14,6 +14,14 @@ pub fn run_tag(message: &MessagePlan, run: RunId) -> u16 {
     }
 }
 
+/// A size that no content of the plan exceeds, in bytes.
+pub fn largest(message: &MessagePlan) -> u32 {
+    match &message.content {
+        Content::Sized(sizes) => sizes.largest(),
+        Content::Template(template) => template.longest(message.marker.length()) as u32,
+    }
+}
+
 /// Makes contents and reads their markers.
 pub struct Contents {
     message: MessagePlan,
@@ -40,12 +48,9 @@ impl Contents {
         }
     }
 
-    /// A size that no content exceeds by much: what a platform's limits are compared with at connecting.
+    /// A size that no content exceeds, in bytes.
     pub fn largest(&self) -> u32 {
-        match &self.message.content {
-            Content::Sized(sizes) => sizes.largest(),
-            Content::Template(template) => template.longest(self.message.marker.length()) as u32,
-        }
+        largest(&self.message)
     }
 
     /// Appends the topic of a message.

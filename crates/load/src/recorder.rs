@@ -75,7 +75,7 @@ impl Recorder {
         self.cell(place).histograms[metric as usize].get_or_insert_with(Histogram::new).record(span);
     }
 
-    /// Takes everything recorded since the last flush.
+    /// Takes everything recorded since the last flush, and an empty part for a place that was looked at.
     pub fn flush(&mut self) -> Vec<SamplePart> {
         let parts = self.cells.drain(..).map(|cell| SamplePart {
             level: cell.place.level,
@@ -87,7 +87,7 @@ impl Recorder {
                 .filter_map(|(m, h)| Some((m, h?)))
                 .collect(),
         });
-        parts.filter(|part| !part.counts.is_zero() || !part.histograms.is_empty()).collect()
+        parts.collect()
     }
 
     /// The few places of a flush interval are searched from the newest.

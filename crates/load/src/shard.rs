@@ -2,7 +2,7 @@
 
 use crate::arrivals::{Arrival, Arrivals, Process, Share};
 use crate::closed_loop::ClosedLoop;
-use crate::driver::{Client, Driver, Event};
+use crate::driver::{Client, Driver, Event, Traffic};
 use crate::ledger::{Ledger, Receipt};
 use crate::recorder::{Place, Recorder, Timeline};
 use crate::topology::Topology;
@@ -14,8 +14,12 @@ use std::iter::Peekable;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-/// Operations taken up before the driver sends them: few, so that `ready` stays close to the moment of sending.
+/// Operations taken up before the driver sends them, by number and by content: few, so that `ready` stays close to the
+/// moment of sending.
 const BATCH: usize = 32;
+const BATCH_BYTES: usize = 256 * 1024;
+/// Arrivals that came to nothing counted in one turn, so that the turns stay short.
+const SWEEP: usize = 100_000;
 /// Longest wait of a shard, so that commands and other shards' receipts are looked at in time.
 const PATIENCE: Nanos = Nanos::from_millis(20);
 /// How long after the hold an arrival is still taken up: what is due in the hold's last moment is as late as any
@@ -95,6 +99,10 @@ pub struct Shard<D: Driver> {
     level: Option<Level>,
     /// Where to book what belongs to no level: before the first, between two.
     last_place: Place,
+    /// Where to book the traffic since the last flush.
+    traffic_place: Place,
+    /// Operations taken up before the driver sends them.
+    batch: usize,
     incidents: BTreeMap<String, u64>,
     events: Vec<Event>,
 }
@@ -111,7 +119,8 @@ struct Level {
     timeline: Timeline,
     source: Source,
     drain_end: Nanos,
-    next_flush: u16,
+    /// The sample whose end is the next one to flush at, `None` while the end of the warm-up is.
+    next_flush: Option<u16>,
     drained: bool,
 }
 
@@ -141,6 +150,8 @@ impl<D: Driver> Shard<D> {
         driver: D,
         wiring: Wiring,
     ) -> Shard<D> {
+        let content = crate::content::largest(&plan.message).max(1) as usize;
+        let batch = (BATCH_BYTES / content).clamp(1, BATCH);
         let acknowledges = plan.mqtt.qos != plimsoll_codec::mqtt::QoS::AtMostOnce;
         Shard {
             ledger: Ledger::new(topology, acknowledges, share),
@@ -156,6 +167,8 @@ impl<D: Driver> Shard<D> {
             connecting: Connecting::default(),
             level: None,
             last_place: Place { level: 0, sample: None },
+            traffic_place: Place { level: 0, sample: None },
+            batch,
             incidents: BTreeMap::new(),
             events: Vec::new(),
         }
@@ -179,7 +192,9 @@ impl<D: Driver> Shard<D> {
             Command::Run { timeline, level, drain_end } => {
                 self.last_place = Place { level: timeline.level, sample: None };
                 let source = self.source(&timeline, level);
-                self.level = Some(Level { timeline, source, drain_end, next_flush: 0, drained: false });
+                self.flush();
+                self.traffic_place = self.last_place;
+                self.level = Some(Level { timeline, source, drain_end, next_flush: None, drained: false });
             }
             Command::Flush => {
                 self.flush();
@@ -266,14 +281,17 @@ impl<D: Driver> Shard<D> {
         };
         if now >= timeline.hold_end && (nothing_left || now >= timeline.hold_end + GRACE) {
             if let Source::Open(arrivals) = &mut level.source {
-                for Arrival { due, .. } in arrivals {
+                for Arrival { due, .. } in arrivals.take(SWEEP) {
                     self.ledger.never_ready(&mut self.recorder, &timeline, timeline.start + due);
+                }
+                if arrivals.peek().is_some() {
+                    return true;
                 }
             }
             level.source = Source::Exhausted;
             return false;
         }
-        for _ in 0..BATCH {
+        for _ in 0..self.batch {
             match &mut level.source {
                 Source::Open(arrivals) => {
                     let Some(arrival) = arrivals.next_if(|arrival| timeline.start + arrival.due <= now)
@@ -458,9 +476,16 @@ impl<D: Driver> Shard<D> {
         let now = self.driver.now();
         let Some(level) = &mut self.level else { return };
         let mut flush = false;
-        while level.next_flush < level.timeline.samples && now >= level.timeline.sample_end(level.next_flush)
-        {
-            level.next_flush += 1;
+        if level.next_flush.is_none() && now >= level.timeline.hold_start {
+            level.next_flush = Some(0);
+            flush = true;
+        }
+        let timeline = level.timeline;
+        let ended = |sample: u16| sample < timeline.samples && now >= timeline.sample_end(sample);
+        while let Some(sample) = level.next_flush.filter(|&sample| ended(sample)) {
+            // A sample in which nothing happened was taken all the same.
+            let _ = self.recorder.counts(Place { level: level.timeline.level, sample: Some(sample) });
+            level.next_flush = Some(sample + 1);
             flush = true;
         }
         let exhausted = matches!(level.source, Source::Exhausted);
@@ -476,11 +501,14 @@ impl<D: Driver> Shard<D> {
     }
 
     fn flush(&mut self) {
-        let here = self.here();
         let traffic = self.driver.take_traffic();
-        let counts = self.recorder.counts(here);
-        counts.bytes_sent += traffic.sent;
-        counts.bytes_received += traffic.received;
+        let here = self.here();
+        let ended = std::mem::replace(&mut self.traffic_place, here);
+        if traffic != Traffic::default() {
+            let counts = self.recorder.counts(ended);
+            counts.bytes_sent += traffic.sent;
+            counts.bytes_received += traffic.received;
+        }
         for part in self.recorder.flush() {
             self.reply(Reply::Part(part));
         }

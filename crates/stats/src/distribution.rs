@@ -83,6 +83,36 @@ impl InterArrival {
     }
 }
 
+impl InterArrival {
+    /// Draws the time from an arbitrary moment to the next arrival of a process that has been going on for long, as a
+    /// multiple of the mean gap: a fraction of a gap drawn with a probability proportional to its length (Cox, Renewal
+    /// Theory, 5.4). Beginning with it, a process has its nominal rate from the first moment on.
+    pub fn sample_first(&self, random: &mut Random) -> f64 {
+        match *self {
+            // An exponential gap has no memory of its beginning.
+            InterArrival::Exponential => self.sample(random),
+            InterArrival::Constant => random.fraction(),
+            InterArrival::Gamma { shape } => {
+                let longer = Gamma::new(shape + 1.0, 1.0 / shape).map(|gamma| gamma.sample(&mut random.0));
+                longer.unwrap_or(1.0) * random.fraction()
+            }
+            InterArrival::Uniform { spread } => self.by_length(1.0 + spread, random) * random.fraction(),
+            // Ten standard deviations beyond the mean there is nothing left to be drawn.
+            InterArrival::Normal { cv } => self.by_length(1.0 + 10.0 * cv, random) * random.fraction(),
+        }
+    }
+
+    /// A gap drawn with a probability proportional to its length, which never exceeds `longest`.
+    fn by_length(&self, longest: f64, random: &mut Random) -> f64 {
+        loop {
+            let gap = self.sample(random);
+            if random.fraction() * longest < gap {
+                return gap;
+            }
+        }
+    }
+}
+
 /// Mean of a normal distribution with mean 1 and standard deviation `cv`, truncated to positive values:
 /// `1 + cv * phi(1/cv) / Phi(1/cv)` (Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 1, 13.10).
 fn truncated_normal_mean(cv: f64) -> f64 {

@@ -31,6 +31,8 @@ pub struct Session {
     largest_packet: usize,
     keep_alive: Nanos,
     in_flight: VecDeque<InFlight>,
+    /// The packet ids of `in_flight`.
+    taken: HashSet<u16>,
     next_id: u16,
     phase: Phase,
     /// QoS 2 messages received whose PUBREL is still to come.
@@ -104,6 +106,7 @@ impl Session {
             largest_packet: usize::MAX,
             keep_alive: mqtt.keep_alive,
             in_flight: VecDeque::new(),
+            taken: HashSet::new(),
             next_id: 0,
             phase: Phase::Connecting,
             incoming: HashSet::new(),
@@ -160,6 +163,7 @@ impl Session {
             ));
         }
         if packet_id != 0 {
+            self.taken.insert(packet_id);
             self.in_flight.push_back(InFlight { id: packet_id, sequence, released: false });
         }
         Ok(())
@@ -167,7 +171,12 @@ impl Session {
 
     /// Takes back a message that was encoded but never begun to be sent.
     pub fn withdraw(&mut self, sequence: u32) {
-        self.in_flight.retain(|message| message.sequence != sequence);
+        // What was encoded last stands at the back.
+        if let Some(position) = self.in_flight.iter().rposition(|message| message.sequence == sequence) {
+            if let Some(message) = self.in_flight.remove(position) {
+                self.taken.remove(&message.id);
+            }
+        }
     }
 
     /// Writes PINGREQ.
@@ -189,12 +198,14 @@ impl Session {
 
     /// The messages in flight, given up because the connection is lost.
     pub fn abandon(&mut self) -> impl Iterator<Item = u32> + '_ {
+        self.taken.clear();
         self.in_flight.drain(..).map(|message| message.sequence)
     }
 
     /// Back to the state before CONNECT.
     pub fn reset(&mut self) {
         self.in_flight.clear();
+        self.taken.clear();
         self.incoming.clear();
         self.window = self.own_window;
         self.keep_alive = self.asked_keep_alive;
@@ -261,8 +272,7 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> Result<Happened<'static>, String> {
         if !connack.accepted() {
-            let told =
-                connack.properties.reason_string().map(|text| format!(" ({text})")).unwrap_or_default();
+            let told = told(connack.properties.reason_string());
             let text = connack_text(self.version, connack.code);
             return Err(format!("the platform refused the connection: code {} {text}{told}", connack.code));
         }
@@ -350,6 +360,7 @@ impl Session {
         if !ends {
             return Happened::Nothing;
         }
+        self.taken.remove(&id);
         match self.in_flight.remove(position) {
             Some(message) if refused => Happened::Refused(message.sequence, self.reason(reason, text)),
             Some(message) => Happened::Acknowledged(message.sequence),
@@ -362,18 +373,14 @@ impl Session {
         format!("code 0x{code:02x} {}{told}", reason_text(self.version, code))
     }
 
-    /// The next packet id that is not in flight; the window never lets all of them be taken. Ids in flight stand in
-    /// the order of their allocation, so only those at the front can be in the way.
+    /// The next packet id that is not in flight; the window never lets all of them be taken.
     fn free_id(&mut self) -> u16 {
-        let mut id = following(self.next_id);
-        for message in &self.in_flight {
-            if message.id != id {
-                break;
+        loop {
+            self.next_id = following(self.next_id);
+            if !self.taken.contains(&self.next_id) {
+                return self.next_id;
             }
-            id = following(id);
         }
-        self.next_id = id;
-        id
     }
 }
 
@@ -480,13 +487,18 @@ mod tests {
     #[test]
     fn packet_ids_skip_those_in_flight_when_they_begin_anew() {
         let mut session = device(Version::V311, QoS::AtLeastOnce);
-        session.next_id = u16::MAX - 1;
-        for sequence in 0..3 {
-            session.publish(sequence, b"t", b"x", &mut Vec::new()).unwrap();
+        for (next_id, expected) in [(u16::MAX - 1, u16::MAX), (u16::MAX, 1), (9, 10)] {
+            session.next_id = next_id;
+            session.publish(0, b"t", b"x", &mut Vec::new()).unwrap();
+            assert_eq!(session.in_flight.back().unwrap().id, expected);
         }
-        assert_eq!(session.in_flight.iter().map(|m| m.id).collect::<Vec<_>>(), [65535, 1, 2]);
-        session.next_id = u16::MAX - 1;
-        assert_eq!(session.free_id(), 3);
+        for (next_id, expected) in [(u16::MAX - 1, 2), (9, 11)] {
+            session.next_id = next_id;
+            assert_eq!(session.free_id(), expected);
+        }
+        receive(&mut session, Version::V311, &ack(AckKind::Puback, 10, 0)).0.unwrap();
+        session.next_id = 9;
+        assert_eq!(session.free_id(), 10, "an acknowledged id is free again");
     }
 
     #[test]
