@@ -246,9 +246,10 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
     };
     let (generator, wait_per_turn) =
         generator(record, &counts, time(Metric::Lateness), time(Metric::ReceiverLag));
-    let p99 = |metric| merged(metric).quantile(0.99).map(Nanos::as_secs_f64);
-    let (lateness, receiver_lag) = (p99(Metric::Lateness), p99(Metric::ReceiverLag));
-    let evidence = Evidence { lateness, receiver_lag, wait_per_turn };
+    let q = terms.objectives.highest_quantile().max(0.99);
+    let tail = |metric| merged(metric).quantile(q).map(Nanos::as_secs_f64);
+    let (lateness, receiver_lag) = (tail(Metric::Lateness), tail(Metric::ReceiverLag));
+    let evidence = Evidence { q, lateness, receiver_lag, wait_per_turn };
     let (validity, why_invalid) = validity::judge(&counts, &generator, &evidence, terms);
     let end = record.end.as_ref();
     let mean_size = |bytes: u64| (counts.sent > 0).then(|| bytes as f64 / counts.sent as f64);
@@ -282,7 +283,8 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         retained: counts.retained,
         disconnected: counts.disconnected,
         reconnects: counts.reconnects,
-        first_loss: end.and_then(|end| end.first_loss),
+        // What was lost when the level closed may have come late.
+        first_loss: end.and_then(|end| end.first_loss).filter(|_| counts.lost() > 0),
         incident: end.and_then(|end| end.incident.clone()),
         publish_time: time(Metric::PublishTime),
         publish_time_from_send: time(Metric::PublishTimeFromSend),
@@ -315,7 +317,10 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         if why_invalid.is_none() && excuse.is_some() {
             summary.validity = Validity::HostBound;
         }
+        let gone = end.is_some_and(|end| end.platform_gone);
         (summary.verdict, summary.reasons) = match (why_invalid.or(excuse), standing) {
+            // A platform that died within the level does not bear it, however few messages that cost.
+            (None, _) if gone => (LevelVerdict::Missed, reasons),
             (Some(why), _) => (LevelVerdict::Invalid, vec![why]),
             (None, Standing::Met) => (LevelVerdict::Met, reasons),
             (None, Standing::Missed(_)) => (LevelVerdict::Missed, reasons),

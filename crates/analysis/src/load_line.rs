@@ -32,7 +32,7 @@ pub fn judge(levels: &[LevelSummary], line: Option<&LoadLine>, demanded: Option<
     let bears = if line.at_least { "bears at least" } else { "bears" };
     let shown = format!("the platform {bears} {:.0}/s", line.rate);
     match demanded {
-        Some(demanded) if line.rate < demanded && line.at_least && line.limited_by.is_some() => (
+        Some(demanded) if line.rate < demanded && line.at_least => (
             Verdict::Invalid,
             format!("{shown}; whether it bears the {demanded:.0}/s asked for was not decided"),
         ),
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(verdict(&[Met, Missed], Some(150.0)), Verdict::Missed);
         assert_eq!(verdict(&[Met, Invalid], Some(150.0)), Verdict::Invalid);
         assert_eq!(verdict(&[Met, Met], Some(150.0)), Verdict::Met);
-        assert_eq!(verdict(&[Met, Met], Some(300.0)), Verdict::Missed);
+        assert_eq!(verdict(&[Met, Met], Some(300.0)), Verdict::Invalid, "nothing asked for that much");
         assert_eq!(verdict(&[], None), Verdict::Failed);
     }
 }

@@ -31,6 +31,14 @@ pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
                     "{objective} needs {needs} observations, there are {has}: hold longer or offer more"
                 ));
             }
+            let missing = missing_share(level, metric);
+            if missing > 1.0 - q {
+                return Standing::Missed(format!(
+                    "{:.2} % of what was due never came to its end, more than lies beyond the quantile \
+                     (objective {objective})",
+                    missing * 100.0
+                ));
+            }
             judge_sampled(objective, value, interval)
         }
         Subject::Mean(metric) => {
@@ -73,7 +81,9 @@ fn judge_sampled(objective: &Objective, value: Option<f64>, interval: Option<[f6
         return Standing::Undecided(format!("{objective}: too few observations to tell"));
     };
     let holds = |value: f64| objective.comparison.holds(value, objective.bound);
-    let [lo, hi] = interval.unwrap_or([value, value]);
+    let Some([lo, hi]) = interval else {
+        return Standing::Undecided(format!("{objective}: fewer than two samples, so no interval"));
+    };
     match (holds(lo), holds(hi)) {
         (true, true) => Standing::Met,
         (false, false) => Standing::Missed(format!("{} (objective {objective})", shown(objective, value))),
@@ -82,6 +92,18 @@ fn judge_sampled(objective: &Objective, value: Option<f64>, interval: Option<[f6
             let value = shown(objective, value);
             Standing::Undecided(format!("{value}, interval {lo} to {hi} spans the objective {objective}"))
         }
+    }
+}
+
+/// Share of what was due that has no time from due at all, because it was never acknowledged or never delivered: such a
+/// time is longer than any that was seen.
+fn missing_share(level: &LevelSummary, metric: Metric) -> f64 {
+    match metric {
+        Metric::PublishTime if level.due > 0 => {
+            (1.0 - level.publish_time.n as f64 / level.due as f64).max(0.0)
+        }
+        Metric::SubscribeTime => level.delivered_ratio().map_or(0.0, |ratio| (1.0 - ratio).max(0.0)),
+        _ => 0.0,
     }
 }
 
@@ -124,6 +146,15 @@ mod tests {
         assert!(matches!(judged(Some(0.04), [0.03, 0.055]), Standing::Undecided(_)));
         assert!(matches!(judged(Some(0.06), [0.055, 0.07]), Standing::Missed(_)));
         assert!(matches!(judged(None, [0.0, 0.0]), Standing::Undecided(_)));
+    }
+
+    #[test]
+    fn what_was_never_acknowledged_is_slower_than_any_bound() {
+        let mut level = level(Some(0.04), [0.03, 0.045]);
+        (level.due, level.publish_time.n) = (1000, 989);
+        assert!(matches!(judge(&p99_below_50_ms(), &level), Standing::Missed(_)));
+        level.publish_time.n = 991;
+        assert_eq!(judge(&p99_below_50_ms(), &level), Standing::Met);
     }
 
     #[test]

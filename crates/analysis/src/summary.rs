@@ -87,9 +87,17 @@ impl Generator {
             cpu: (0..threads).map(of_thread).collect(),
             run_delay: average(levels.iter().filter_map(|level| level.generator.run_delay).collect()),
             steal: average(levels.iter().filter_map(|level| level.generator.steal).collect()),
-            cpu_per_million: average(levels.iter().filter_map(|l| l.generator.cpu_per_million).collect()),
+            cpu_per_million: cpu_per_million(levels),
         }
     }
+}
+
+/// Processor time over all levels / messages sent in them.
+fn cpu_per_million(levels: &[LevelSummary]) -> Option<f64> {
+    let measured =
+        levels.iter().filter_map(|level| Some((level.generator.cpu_per_million?, level.sent as f64)));
+    let (cpu, sent) = measured.fold((0.0, 0.0), |(cpu, sum), (cost, sent)| (cpu + cost * sent, sum + sent));
+    (sent > 0.0).then(|| cpu / sent)
 }
 
 /// One time, summarised.

@@ -13,7 +13,7 @@ const NEVER_READY: f64 = 0.001;
 /// Share of a level's time that the host may keep from our threads before it is the host's fault.
 const KEPT_BY_HOST: f64 = 0.1;
 
-/// The p99 in seconds that lateness and receiver lag of a valid level stay within.
+/// The bound in seconds that lateness and receiver lag of a valid level stay within.
 pub fn bound(terms: &Terms) -> f64 {
     let of_objective = terms.objectives.tightest_latency().unwrap_or(0.0) * SHARE_OF_OBJECTIVE;
     of_objective.max(SMALLEST_BOUND)
@@ -22,9 +22,11 @@ pub fn bound(terms: &Terms) -> f64 {
 /// What validity is judged by, beside the counts. Times in seconds; `None` where nothing was observed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence {
-    /// The p99 of lateness, told here from however few observations there are.
+    /// The quantile that is looked at: the highest that an objective uses, 0.99 at least.
+    pub q: f64,
+    /// That quantile of lateness, told here from however few observations there are.
     pub lateness: Option<f64>,
-    /// The p99 of the receiver lag, likewise.
+    /// That quantile of the receiver lag, likewise.
     pub receiver_lag: Option<f64>,
     /// Mean time that a load thread waited for a processor each time it had become runnable.
     pub wait_per_turn: Option<f64>,
@@ -78,7 +80,8 @@ fn generator_fault(counts: &Counts, evidence: &Evidence, bound: f64) -> Option<S
     let lateness = evidence.lateness?;
     (lateness > bound).then(|| {
         let (lateness, bound) = (Nanos::from_secs_f64(lateness), Nanos::from_secs_f64(bound));
-        format!("the generator was late by {lateness} at p99 (bound {bound})")
+        let at = percentile(evidence.q);
+        format!("the generator was late by {lateness} at {at} (bound {bound})")
     })
 }
 
@@ -86,8 +89,14 @@ fn receiver_fault(evidence: &Evidence, bound: f64) -> Option<String> {
     let lag = evidence.receiver_lag?;
     (lag > bound).then(|| {
         let (lag, bound) = (Nanos::from_secs_f64(lag), Nanos::from_secs_f64(bound));
-        format!("our subscribers read {lag} after the kernel had received, at p99 (bound {bound})")
+        let at = percentile(evidence.q);
+        format!("our subscribers read {lag} after the kernel had received, at {at} (bound {bound})")
     })
+}
+
+/// 0.99 as `p99`, 0.999 as `p99.9`.
+fn percentile(q: f64) -> String {
+    format!("p{}", (q * 1e5).round() / 1e3)
 }
 
 #[cfg(test)]
@@ -95,7 +104,7 @@ mod tests {
     use super::*;
 
     fn late(p99: f64) -> Evidence {
-        Evidence { lateness: Some(p99), ..Evidence::default() }
+        Evidence { q: 0.99, lateness: Some(p99), ..Evidence::default() }
     }
 
     fn validity(counts: Counts, generator: &Generator, evidence: &Evidence) -> Validity {

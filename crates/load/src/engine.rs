@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Time between the order to begin a level and its beginning, so that every shard is ready for it.
 const LEAD: Nanos = Nanos::from_millis(30);
-/// Scheduling priority ("nice" value) of a load thread that has a processor to itself; root alone may ask for it.
+/// Scheduling priority ("nice" value) of a load thread with precedence; root alone may ask for it.
 const PRECEDENCE: i32 = -15;
 /// A shard that is silent for so long has died.
 const SHARD_SILENCE: Duration = Duration::from_secs(10);
@@ -78,7 +78,8 @@ pub trait Watch {
 }
 
 impl Engine {
-    /// Starts one load thread for each entry of `processors`, bound to that processor where one is given.
+    /// Starts one load thread for each entry of `processors`, bound to that processor where one is given. `precedence`
+    /// lets them go before whatever else runs there; it is not for processors that the platform may use.
     ///
     /// # Errors
     /// [`EngineError::Start`].
@@ -87,6 +88,7 @@ impl Engine {
         run: RunId,
         address: SocketAddr,
         processors: &[Option<usize>],
+        precedence: bool,
         clock: Clock,
     ) -> Result<Engine, EngineError> {
         let topology = Arc::new(Topology::of(plan, run));
@@ -99,7 +101,7 @@ impl Engine {
             let driver = MqttDriver::new(plan, run, address, share, clock)?;
             let wiring = Wiring { replies: replies_in.clone(), peers: peers.clone(), inbox };
             let shard = Shard::new(Arc::clone(plan), run, Arc::clone(&topology), share, driver, wiring);
-            shards.push(spawn(shard, index, processor)?);
+            shards.push(spawn(shard, index, processor, precedence)?);
         }
         Ok(Engine { plan: Arc::clone(plan), clock, shards, replies, in_set_up: false })
     }
@@ -288,11 +290,12 @@ fn spawn<D: Driver + Send + 'static>(
     shard: Shard<D>,
     index: u32,
     processor: Option<usize>,
+    precedence: bool,
 ) -> Result<ShardThread, EngineError> {
     let (commands, orders) = channel();
     let (id_in, id_out) = channel();
     let thread = std::thread::Builder::new().name(format!("load-{index}")).spawn(move || {
-        prepare_thread(processor);
+        prepare_thread(processor, precedence);
         let _ = id_in.send(Pid::as_raw(Some(gettid())));
         serve(shard, &orders);
     })?;
@@ -301,13 +304,14 @@ fn spawn<D: Driver + Send + 'static>(
 }
 
 /// Binds the thread, asks for precedence over whatever else runs on its processor, and for timers without slack. Where
-/// the kernel refuses, lateness shows what it costs. A thread that shares processors with the platform asks for no
-/// precedence, which would be at the platform's cost.
-fn prepare_thread(processor: Option<usize>) {
+/// the kernel refuses, lateness shows what it costs.
+fn prepare_thread(processor: Option<usize>, precedence: bool) {
     if let Some(processor) = processor {
         let mut set = CpuSet::new();
         set.set(processor);
         let _ = sched_setaffinity(None, &set);
+    }
+    if precedence {
         let _ = setpriority_process(None, PRECEDENCE);
     }
     let _ = set_current_timer_slack(NonZeroU64::new(1));
@@ -339,5 +343,6 @@ fn merge_ends(left: LevelEnd, right: LevelEnd) -> LevelEnd {
         last_done: left.last_done.max(right.last_done),
         first_loss: left.first_loss.into_iter().chain(right.first_loss).min_by_key(|loss| loss.due_in_hold),
         incident: (!texts.is_empty()).then(|| texts.join("; ")),
+        platform_gone: left.platform_gone || right.platform_gone,
     }
 }

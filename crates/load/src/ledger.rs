@@ -239,9 +239,12 @@ impl Ledger {
             return;
         }
         message.settled = true;
-        let place = message.place;
-        if refused {
-            recorder.counts(place).refused += 1;
+        let counts = recorder.counts(message.place);
+        counts.refused += u64::from(refused);
+        if message.sent == NOT_YET {
+            // It will never be sent, so nobody waits for it.
+            counts.unsent += 1;
+            message.undelivered = Bits::Few(0);
         }
         self.retire(device);
     }
@@ -318,7 +321,8 @@ impl Ledger {
             state.hold_begin = None;
             for (sequence, message) in (base..).zip(state.messages.drain(..)) {
                 if message.sent == NOT_YET {
-                    recorder.counts(message.place).unsent += 1;
+                    // One that was given up has been counted then.
+                    recorder.counts(message.place).unsent += u64::from(!message.settled);
                     continue;
                 }
                 if message.undelivered.is_empty() {
@@ -477,6 +481,19 @@ mod tests {
         let counts = bench.counts();
         assert_eq!((counts.due, counts.sent, counts.unsent, counts.never_ready), (2, 0, 2, 1));
         assert_eq!(counts.expected_deliveries, 0);
+    }
+
+    #[test]
+    fn a_message_refused_before_it_was_sent_is_unsent_once() {
+        for receivers in [0, 2] {
+            let mut bench = Bench::new(receivers);
+            let sequence = bench.ledger.ready(&mut bench.recorder, &TIMELINE, 0, Nanos(1), Nanos(1)).unwrap();
+            bench.ledger.given_up(&mut bench.recorder, (0, sequence), true);
+            assert_eq!(bench.ledger.outstanding(), 0);
+            bench.close();
+            let counts = bench.counts();
+            assert_eq!((counts.due, counts.sent, counts.unsent, counts.refused), (1, 0, 1, 1));
+        }
     }
 
     #[test]

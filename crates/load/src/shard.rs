@@ -540,6 +540,7 @@ impl<D: Driver> Shard<D> {
             last_done,
             first_loss,
             incident: (!told.is_empty()).then(|| told.join("; ")),
+            platform_gone: false,
         }));
     }
 

@@ -14,6 +14,15 @@ pub struct Objectives {
 }
 
 impl Objectives {
+    /// The highest quantile that any objective looks at, zero where none does.
+    pub fn highest_quantile(&self) -> f64 {
+        let quantile = |objective: &Objective| match objective.subject {
+            Subject::Quantile(_, q) => q,
+            _ => 0.0,
+        };
+        self.level.iter().map(quantile).fold(0.0, f64::max)
+    }
+
     /// The smallest time that any objective bounds from above, in seconds.
     pub fn tightest_latency(&self) -> Option<f64> {
         let upper = |objective: &&Objective| {

@@ -53,6 +53,9 @@ pub struct LevelEnd {
     pub first_loss: Option<FirstLoss>,
     /// What befell the platform in this level, for the reader: a component that died, clients it refused.
     pub incident: Option<String>,
+    /// Whether the platform was gone at the end: a component died, or nothing came to its end any more.
+    #[serde(default)]
+    pub platform_gone: bool,
 }
 
 /// Where losses began.
@@ -138,6 +141,9 @@ pub struct Provenance {
     pub host: BTreeMap<String, String>,
     /// Facts about the platform by name: profile, address, version where it tells.
     pub platform: BTreeMap<String, String>,
+    /// The platform profile as written.
+    #[serde(default)]
+    pub profile: String,
     /// Which processors load threads and platform were bound to, by name.
     pub placement: BTreeMap<String, String>,
 }

@@ -64,6 +64,9 @@ pub enum PlatformError {
         /// The end of its output.
         log: String,
     },
+    /// The user stopped the run.
+    #[error("interrupted")]
+    Interrupted,
     /// A profile's placeholder or port makes no sense.
     #[error("platform profile {profile}: {what}")]
     Profile {

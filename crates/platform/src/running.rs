@@ -11,6 +11,8 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -18,6 +20,8 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a component may take to end by itself before it is killed.
 const GRACE: Duration = Duration::from_secs(3);
+/// How long one of several addresses may take to accept a connection.
+const LOOK: Duration = Duration::from_secs(2);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
 /// How much of a component's output an error shows.
@@ -32,6 +36,8 @@ pub struct Options {
     pub processors: Vec<usize>,
     /// Whether devices speak MQTT 5, for which a platform may have a port of its own.
     pub mqtt5: bool,
+    /// Set to give up while components are awaited.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// A platform that is up: started by us, or running already. Dropping it takes down what we started.
@@ -89,7 +95,7 @@ impl Platform {
             let running = start(component, dir.path(), &mut placeholders, options)?;
             platform.components.push(running);
             let port = placeholders.port(&component.ready_port).map_err(|error| wrong(error.to_string()))?;
-            platform.await_ready(port)?;
+            platform.await_ready(port, &options.stop)?;
             let version_5 = component.mqtt5_port.as_ref().filter(|_| options.mqtt5);
             if let Some(name) = version_5.or(component.mqtt_port.as_ref()) {
                 mqtt_port = Some(placeholders.port(name).map_err(|error| wrong(error.to_string()))?);
@@ -136,7 +142,7 @@ impl Platform {
         }
     }
 
-    fn await_ready(&mut self, port: u16) -> Result<(), PlatformError> {
+    fn await_ready(&mut self, port: u16, stop: &AtomicBool) -> Result<(), PlatformError> {
         let Some(running) = self.components.last_mut() else { return Ok(()) };
         let begin = Instant::now();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
@@ -147,6 +153,9 @@ impl Platform {
             }
             if TcpStream::connect_timeout(&address, PAUSE.max(Duration::from_millis(100))).is_ok() {
                 return Ok(());
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err(PlatformError::Interrupted);
             }
             if begin.elapsed() > PATIENCE {
                 let (component, log) = (running.name.clone(), last_words(&running.log));
@@ -166,10 +175,12 @@ impl Drop for Platform {
 fn resolve(endpoint: &Endpoint) -> Result<SocketAddr, PlatformError> {
     let address = format!("{}:{}", endpoint.host, endpoint.port);
     let failed = |cause: String| PlatformError::Resolve { address: address.clone(), cause };
-    let mut found = (endpoint.host.as_str(), endpoint.port)
-        .to_socket_addrs()
-        .map_err(|error| failed(error.to_string()))?;
-    found.next().ok_or_else(|| failed("no address".into()))
+    let found = (endpoint.host.as_str(), endpoint.port).to_socket_addrs();
+    let found: Vec<SocketAddr> = found.map_err(|error| failed(error.to_string()))?.collect();
+    // A name such as localhost often has an IPv6 address first, at which nobody listens.
+    let listens = |address: &&SocketAddr| TcpStream::connect_timeout(address, LOOK).is_ok();
+    let chosen = if found.len() > 1 { found.iter().find(listens) } else { None };
+    chosen.or(found.first()).copied().ok_or_else(|| failed("no address".into()))
 }
 
 fn start(

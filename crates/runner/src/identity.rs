@@ -27,6 +27,7 @@ pub fn new_run(plan: &Plan, id: RunId, command: &[String], placement: &Placement
             command: command.to_vec(),
             host: plimsoll_observe::host::facts(),
             platform: platform_facts(plan),
+            profile: plan.platform.profile.source.clone(),
             placement: placement.facts(),
         },
     }

@@ -81,25 +81,26 @@ pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> 
     let id = identity::new_run_id();
     let new_run = identity::new_run(plan, id, &options.command, &placement);
     let mut writer = RunWriter::begin(&options.store, &new_run)?;
-    let end = match perform(plan, id, &placement, options, &mut writer, progress) {
-        Ok(end) => end,
-        Err(Failure::Store(error)) => {
-            // The store takes no more, but what it took can be read; where that fails too, its error stands.
-            let Ok(mut record) =
-                RunReader::open(&options.store).and_then(|reader| reader.run(&id.to_string()))
-            else {
-                return Err(error.into());
-            };
-            record.end = Some(RunEnd::Failed(error.to_string()));
-            let summary = plimsoll_analysis::summarize(&record);
-            return Ok(Outcome { record, summary });
+    let performed = perform(plan, id, &placement, options, &mut writer, progress);
+    let ended = match performed {
+        Ok(end) => writer.end(&end),
+        Err(Failure::Store(error)) => Err(error),
+        Err(Failure::Platform(PlatformError::Interrupted) | Failure::Engine(EngineError::Interrupted)) => {
+            writer.end(&RunEnd::Interrupted)
         }
-        Err(Failure::Platform(error)) => RunEnd::Failed(error.to_string()),
-        Err(Failure::Engine(EngineError::Interrupted)) => RunEnd::Interrupted,
-        Err(Failure::Engine(error)) => RunEnd::Failed(error.to_string()),
+        Err(Failure::Platform(error)) => writer.end(&RunEnd::Failed(error.to_string())),
+        Err(Failure::Engine(error)) => writer.end(&RunEnd::Failed(error.to_string())),
     };
-    writer.end(&end)?;
-    let record = RunReader::open(&options.store)?.run(&id.to_string())?;
+    let read = || RunReader::open(&options.store).and_then(|reader| reader.run(&id.to_string()));
+    let record = match ended {
+        Ok(()) => read()?,
+        Err(error) => {
+            // The store takes no more, but what it took can be read; where that fails too, its error stands.
+            let Ok(mut record) = read() else { return Err(error.into()) };
+            record.end = Some(RunEnd::Failed(error.to_string()));
+            record
+        }
+    };
     let summary = plimsoll_analysis::summarize(&record);
     Ok(Outcome { record, summary })
 }
@@ -127,11 +128,13 @@ fn perform(
         program: options.program.clone(),
         processors: placement.platform.clone(),
         mqtt5: plan.mqtt.version == plimsoll_codec::mqtt::Version::V5,
+        stop: Arc::clone(&options.stop),
     };
     let mut platform = Platform::bring_up(&plan.platform, &platform_options)?;
     writer.add_platform_facts(platform.facts())?;
     let clock = Clock::start();
-    let mut engine = Engine::start(plan, id, platform.address(), &placement.load, clock)?;
+    let mut engine =
+        Engine::start(plan, id, platform.address(), &placement.load, placement.precedence, clock)?;
     placement::step_back();
     let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, progress);
     let outcome = connect_and_run_levels(plan, &options.store, id, &mut engine, &mut watch);
@@ -156,16 +159,16 @@ fn connect_and_run_levels(
         let Some((start, level)) = engine.plan_level(index) else { break };
         watch.begin_level(&start);
         let (mut end, stopped) = engine.run_level(&start, level, watch)?;
-        let gone = watch.end_level(&mut end);
+        watch.end_level(&mut end, stopped);
+        let gone = end.platform_gone;
         watch.measured_now(Measurement::LevelEnded(end));
         if stopped {
             // A store that failed also stops the level; `finish` tells.
             return Ok(RunEnd::Interrupted);
         }
         let record = RunReader::open(store)?.run(&id.to_string())?;
-        let summary = plimsoll_analysis::summarize(&record);
-        if let Some(level) = summary.levels.last() {
-            watch.level_ended(level);
+        if let Some(level) = record.levels.last() {
+            watch.level_ended(&plimsoll_analysis::level::summarize(level, &record.terms));
         }
         if gone {
             break;

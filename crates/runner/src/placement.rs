@@ -4,7 +4,7 @@ use plimsoll_scenario::plan::{Endpoint, Plan};
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::collections::BTreeMap;
-use std::net::ToSocketAddrs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 
 /// Lowest scheduling priority.
 const LOWEST_PRIORITY: i32 = 19;
@@ -16,6 +16,8 @@ pub struct Placement {
     pub load: Vec<Option<usize>>,
     /// The platform's processors; empty for any.
     pub platform: Vec<usize>,
+    /// Whether load threads go before whatever else runs on their processors: only where that is not the platform.
+    pub precedence: bool,
     /// What the reader must know.
     pub remark: String,
 }
@@ -52,7 +54,13 @@ impl Placement {
             } else {
                 "load threads may run on any processor"
             };
-            return Placement { load: vec![None; threads], platform: Vec::new(), remark: remark.into() };
+            let load = vec![None; threads];
+            return Placement {
+                load,
+                platform: Vec::new(),
+                precedence: !platform_is_here,
+                remark: remark.into(),
+            };
         }
         let (load, rest) = processors.split_at(threads);
         let (platform, remark) = match (platform_is_here, platform_is_ours) {
@@ -63,7 +71,9 @@ impl Placement {
             ),
             (false, _) => (Vec::new(), "the platform runs elsewhere"),
         };
-        Placement { load: load.iter().copied().map(Some).collect(), platform, remark: remark.into() }
+        let load = load.iter().copied().map(Some).collect();
+        let precedence = platform_is_ours || !platform_is_here;
+        Placement { load, platform, precedence, remark: remark.into() }
     }
 
     /// Facts for the provenance of a run.
@@ -94,9 +104,21 @@ fn processors() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect()
 }
 
+/// Whether an endpoint is one of this host's own addresses: packets to it would leave from the address itself. A
+/// container behind a bridge of this host is not recognised.
 fn is_this_host(endpoint: &Endpoint) -> bool {
+    let leaves_from = |address: SocketAddr| {
+        let any: IpAddr =
+            if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((any, 0))?;
+        // Connecting a datagram socket sends nothing.
+        socket.connect(address)?;
+        Ok::<IpAddr, std::io::Error>(socket.local_addr()?.ip())
+    };
     let found = (endpoint.host.as_str(), endpoint.port).to_socket_addrs();
-    found.is_ok_and(|mut addresses| addresses.any(|address| address.ip().is_loopback()))
+    found.is_ok_and(|mut addresses| {
+        addresses.any(|address| leaves_from(address).is_ok_and(|local| local == address.ip()))
+    })
 }
 
 #[cfg(test)]
@@ -106,7 +128,10 @@ mod tests {
     #[test]
     fn two_processors_are_divided_between_load_and_our_platform() {
         let placement = Placement::divide(&[0, 1], true, true, None, 100);
-        assert_eq!((placement.load, placement.platform), (vec![Some(0)], vec![1]));
+        assert_eq!(
+            (placement.load, placement.platform, placement.precedence),
+            (vec![Some(0)], vec![1], true)
+        );
     }
 
     #[test]
@@ -114,6 +139,19 @@ mod tests {
         let placement = Placement::divide(&[0], true, true, None, 100);
         assert_eq!((placement.load, placement.platform), (vec![None], vec![]));
         assert!(placement.remark.contains("share"));
+    }
+
+    #[test]
+    fn load_threads_take_no_precedence_over_a_platform_that_may_share_their_processors() {
+        let placement = Placement::divide(&[0, 1], true, false, None, 100);
+        assert!(!placement.precedence && placement.platform.is_empty());
+    }
+
+    #[test]
+    fn this_host_is_known_by_its_addresses() {
+        let endpoint = |host: &str| Endpoint { host: host.into(), port: 1883 };
+        assert!(is_this_host(&endpoint("127.0.0.1")));
+        assert!(!is_this_host(&endpoint("192.0.2.1")), "an address for documentation");
     }
 
     #[test]

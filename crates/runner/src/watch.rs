@@ -88,20 +88,19 @@ impl<'a> RunWatch<'a> {
         self.level = Some(start.clone());
     }
 
-    /// Adds to a level's end what the engine cannot know; whether the platform is gone, so that higher levels
-    /// would tell nothing.
-    pub fn end_level(&mut self, end: &mut LevelEnd) -> bool {
+    /// Adds to a level's end what the engine cannot know, also whether the platform is gone, so that higher levels
+    /// would tell nothing. A level that the user cut short tells nothing of that by its silence.
+    pub fn end_level(&mut self, end: &mut LevelEnd, stopped: bool) {
         self.level = None;
         let last_third = self.completed.len() - self.completed.len() / 3 - 1;
         let silent = self.completed.iter().skip(last_third).all(|&completed| completed == 0) && self.due > 0;
         let mut told: Vec<String> = self.death.clone().into_iter().collect();
-        if silent && self.death.is_none() {
+        if silent && self.death.is_none() && !stopped {
             told.push("nothing was completed in the last third of the level".into());
         }
-        let gone = !told.is_empty();
+        end.platform_gone = !told.is_empty();
         told.extend(end.incident.take());
         end.incident = (!told.is_empty()).then(|| told.join("; "));
-        gone
     }
 
     /// Tells that a level is closed.

@@ -14,6 +14,7 @@ fn new_run(id: &str) -> NewRun {
         command: vec!["plimsoll".into()],
         host: Default::default(),
         platform: Default::default(),
+        profile: String::new(),
         placement: Default::default(),
     };
     let (name, scenario) = ("n".into(), "name: n".into());

@@ -3,9 +3,12 @@
 
 use crate::harness::{Bench, Finished, count, number, until_valid};
 use crate::scripted_broker::{Script, ScriptedBroker};
+use std::ops::Range;
 use std::time::Duration;
 
 const STALL: Duration = Duration::from_millis(1500);
+/// What the broker takes to answer otherwise: much more than a shared machine adds, so that times can be compared.
+const ANSWER: Duration = Duration::from_millis(2);
 
 /// One device sends 200 messages a second, evenly spaced. One observation in a hundred of a 10 s level is 20.
 fn scenario(broker: &ScriptedBroker, levels: &str) -> String {
@@ -21,15 +24,16 @@ objectives: {{ delivered: null, achieved: null }}
     )
 }
 
-/// What the stall implies for p99 from due. A message due x into the stall waits 1.5 s - x for its end, then for
-/// those before it. Of 2,000 messages the 20 with the longest times are those due in the first 20 x 5 ms = 0.1 s,
-/// so that p99 is 1.5 s - 0.1 s = 1.4 s, longer by what 20 messages take, one after the other through a window of
-/// one: a few milliseconds. The band allows 30 ms below for the grid of 5 ms, the place in the grid where the stall
-/// begins and the histogram's resolution, and 150 ms above for a stall that the scheduler makes longer.
+/// Fails unless a level's p99 of a time lies in a band, in seconds.
+///
+/// What the stall implies: a message due x into it waits 1.5 s - x for its end. Of 2,000 messages the 20 with the
+/// longest times are those due in the first 20 x 5 ms = 0.1 s, so that p99 is 1.4 s, and longer by whatever they wait
+/// after the stall. Each band allows 20 ms below for the grid of 5 ms, the place in it where the stall begins, and the
+/// histogram's resolution, and 100 ms above for a stall that the scheduler makes longer.
 #[track_caller]
-fn assert_p99_from_due_tells_the_stall(run: &Finished, level: usize) {
-    let p99 = number(run.level(level), &["publish_time", "p99"]);
-    assert!((1.37..1.55).contains(&p99), "p99 from due is {p99} s");
+fn assert_p99(run: &Finished, level: usize, time: &str, band: Range<f64>) {
+    let p99 = number(run.level(level), &[time, "p99"]);
+    assert!(band.contains(&p99), "p99 of {time} is {p99} s, not within {band:?}");
 }
 
 /// With a receive maximum of one, a single message is in flight when the broker stands still, and only one of 2,000
@@ -39,34 +43,37 @@ fn assert_p99_from_due_tells_the_stall(run: &Finished, level: usize) {
 fn behind_a_window_of_one_only_the_time_from_due_tells_a_stall() {
     // The first level has 1,999 messages, since one that is due at its very end belongs to no level; the stall
     // comes 2 s into the second.
+    let stall = Some((1999 + 400, STALL));
+    let script = Script { receive_maximum: Some(1), delay: Some(ANSWER), stall, ..Script::default() };
     let run = until_valid(|| {
-        let stall = Some((1999 + 400, STALL));
-        let broker = ScriptedBroker::start(Script { receive_maximum: Some(1), stall, ..Script::default() });
-        let bench = Bench::new();
-        // The first level is met, the second is not.
-        bench.run(&scenario(&broker, "[200, 200]"))
+        let broker = ScriptedBroker::start(script.clone());
+        Bench::new().run(&scenario(&broker, "[200, 200]"))
     });
     assert_eq!((count(run.level(0), "acknowledged"), count(run.level(1), "acknowledged")), (1999, 1999));
-    assert_p99_from_due_tells_the_stall(&run, 1);
+    // After the stall the 20 are answered one after the other, each 2 ms to 4 ms: 1.44 s to 1.48 s.
+    assert_p99(&run, 1, "publish_time", 1.42..1.58);
     let from_send = |level| number(run.level(level), &["publish_time_from_send", "p99"]);
     let (calm, stalled) = (from_send(0), from_send(1));
     assert!(stalled < 2.0 * calm, "p99 from sent: {calm} s without, {stalled} s with the stall");
-    // The one message that was in flight is seen, and seen once.
+    // The one message that was in flight is seen.
     let longest = number(run.level(1), &["publish_time_from_send", "max"]);
-    assert!(longest > 1.45, "the longest time from sent is {longest} s");
-    assert_ne!(run.level(1)["verdict"], "met", "p99 from due is what the objective is about");
+    assert!(longest > 1.5, "the longest time from sent is {longest} s");
+    // The first sample of the hold alone would not know of the stall: whether the interval of p99 lies wholly above
+    // the objective depends on the samples that saw it, but never does it lie below.
+    assert_ne!(run.level(1)["verdict"], "met");
 }
 
 /// Without the window all 300 messages that are due in the stall are handed to the kernel at once and wait there:
-/// each counts from due and from sent alike.
+/// each counts from due and from sent alike. All are answered 2 ms after the stall: 1.4 s.
 #[test]
 fn without_a_window_both_times_tell_a_stall() {
+    let script = Script { delay: Some(ANSWER), stall: Some((400, STALL)), ..Script::default() };
     let run = until_valid(|| {
-        let broker = ScriptedBroker::start(Script { stall: Some((400, STALL)), ..Script::default() });
-        let bench = Bench::new();
-        bench.run(&scenario(&broker, "[200]"))
+        let broker = ScriptedBroker::start(script.clone());
+        Bench::new().run(&scenario(&broker, "[200]"))
     });
-    assert_p99_from_due_tells_the_stall(&run, 0);
-    let from_send = number(run.level(0), &["publish_time_from_send", "p99"]);
-    assert!((1.37..1.55).contains(&from_send), "p99 from sent is {from_send} s");
+    for time in ["publish_time", "publish_time_from_send"] {
+        assert_p99(&run, 0, time, 1.38..1.50);
+    }
+    assert_ne!(run.level(0)["verdict"], "met");
 }

@@ -112,6 +112,7 @@ fn provenance() -> Provenance {
             ("limit: max_inflight_messages", "0, that is no limit"),
             ("limit: max_queued_messages", "0, that is no limit"),
         ]),
+        profile: String::new(),
         placement: facts(&[
             ("load threads", "0"),
             ("platform", "1"),

@@ -20,6 +20,9 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+const NO_EVENT: epoll::Event =
+    epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
+
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 256 * 1024;
 
@@ -82,9 +85,13 @@ impl MqttDriver {
             let filters = filters_of(plan, run, subscriber);
             Connection::new(Client::Subscriber(subscriber), filters, subscribe_qos, &plan.mqtt)
         }));
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        // Waiting with nanoseconds came with Linux 5.11; without it every wait would fail at once, unseen.
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        epoll::wait(&epoll, &mut [NO_EVENT; 1][..], Some(&now))?;
         let io = Io {
             clock,
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            epoll,
             address,
             mqtt: plan.mqtt.clone(),
             run,
@@ -135,8 +142,7 @@ impl MqttDriver {
         let next_timer = self.io.timers.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
         let wait = (until.min(next_timer) - self.io.clock.now()).0.max(0);
         let timeout = Timespec { tv_sec: wait / 1_000_000_000, tv_nsec: wait % 1_000_000_000 };
-        let empty = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
-        let mut ready = [empty; 256];
+        let mut ready = [NO_EVENT; 256];
         // The only error of a sound epoll instance is an interrupting signal, after which we look again anyway.
         let count = epoll::wait(&self.io.epoll, &mut ready[..], Some(&timeout)).unwrap_or(0);
         for event in &ready[..count] {
