@@ -8,7 +8,7 @@ use plimsoll_model::{Counts, Histogram, Metric, Nanos, Validity};
 use plimsoll_stats::boxplot::boxplot;
 use plimsoll_stats::trend::slope;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// Below this share of what was due, an open level is in overload: its times grow with the length of the hold.
 const STEADY: f64 = 0.99;
@@ -76,13 +76,21 @@ pub struct LevelSummary {
     pub first_loss: Option<FirstLoss>,
     /// What befell the platform, for people.
     pub incident: Option<String>,
-    /// Due to acknowledged.
+    /// Due to acknowledged; null where nothing was, as at QoS 0.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
     pub publish_time: TimeSummary,
     /// Sent to acknowledged.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
     pub publish_time_from_send: TimeSummary,
-    /// Due to received.
+    /// Due to received; null where nothing was, as without subscribers.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
     pub subscribe_time: TimeSummary,
     /// Sent to received.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
     pub subscribe_time_from_send: TimeSummary,
     /// Publish time minus subscribe time of the message's first delivery.
     pub publish_minus_subscribe: DifferenceSummary,
@@ -114,6 +122,11 @@ pub struct LevelSummary {
     pub subscribe_boxplot: Option<BoxplotSummary>,
     /// Completed operations per second of each sample; null for a sample that was not taken.
     pub achieved_samples: Vec<Option<f64>>,
+}
+
+/// A time that was never observed does not exist: null.
+fn observed<S: Serializer>(time: &TimeSummary, serializer: S) -> Result<S::Ok, S::Error> {
+    (time.n > 0).then_some(time).serialize(serializer)
 }
 
 /// A boxplot in seconds.

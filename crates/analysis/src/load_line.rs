@@ -30,17 +30,22 @@ pub fn judge(levels: &[LevelSummary], line: Option<&LoadLine>, demanded: Option<
         return (verdict, why);
     };
     let bears = if line.at_least { "bears at least" } else { "bears" };
-    let shown = format!("the platform {bears} {:.0}/s", line.rate);
+    let shown = format!("the platform {bears} {}/s", rate(line.rate));
     match demanded {
         Some(demanded) if line.rate < demanded && line.at_least => (
             Verdict::Invalid,
-            format!("{shown}; whether it bears the {demanded:.0}/s asked for was not decided"),
+            format!("{shown}; whether it bears the {}/s asked for was not decided", rate(demanded)),
         ),
         Some(demanded) if line.rate < demanded => {
-            (Verdict::Missed, format!("{shown}, less than the {demanded:.0}/s asked for"))
+            (Verdict::Missed, format!("{shown}, less than the {}/s asked for", rate(demanded)))
         }
         _ => (Verdict::Met, shown),
     }
+}
+
+/// A whole number where the rate is large enough for one.
+fn rate(rate: f64) -> String {
+    if rate >= 100.0 || rate.fract() == 0.0 { format!("{rate:.0}") } else { format!("{rate:.2}") }
 }
 
 /// By offered load, or by operations in flight.

@@ -1,4 +1,4 @@
-//! Identifiers of runs, devices, subscribers and messages.
+//! Identifiers of runs and devices.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -7,16 +7,6 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct DeviceId(pub u32);
-
-/// A receiver of deliveries, numbered from 0 within the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct SubscriberId(pub u32);
-
-/// The number of a message within its device, from 0, rising by one a message over the whole run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Sequence(pub u32);
 
 const RUN_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 

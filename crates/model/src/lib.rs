@@ -12,7 +12,7 @@ pub mod verdict;
 
 pub use counts::Counts;
 pub use histogram::Histogram;
-pub use ids::{DeviceId, RunId, Sequence, SubscriberId};
+pub use ids::{DeviceId, RunId};
 pub use metric::Metric;
 pub use time::Nanos;
 pub use verdict::{Validity, Verdict};

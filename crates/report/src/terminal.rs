@@ -73,7 +73,7 @@ fn headline(summary: &Summary, colour: Colour) -> String {
             let at_least = if line.at_least { "at least " } else { "" };
             format!(
                 "load line: {at_least}{} msg/s (level {} of {})",
-                count(line.rate),
+                rate(line.rate),
                 line.level + 1,
                 summary.levels.len()
             )
@@ -85,11 +85,11 @@ fn headline(summary: &Summary, colour: Colour) -> String {
 
 fn table_row(level: &LevelSummary, colour: Colour) -> String {
     let offered = match (level.offered, level.in_flight) {
-        (Some(rate), _) => format!("{}/s", count(rate)),
+        (Some(rate), _) => format!("{}/s", self::rate(rate)),
         (None, Some(in_flight)) => format!("{in_flight} open"),
         (None, None) => String::new(),
     };
-    let achieved = level.achieved.map(|rate| format!("{}/s", count(rate))).unwrap_or_default();
+    let achieved = level.achieved.map(|rate| format!("{}/s", self::rate(rate))).unwrap_or_default();
     let delivered = match level.expected_deliveries {
         0 => "-".to_owned(),
         _ => level.delivered_ratio().map_or("-".into(), |share| format!("{} %", floor_percent(share))),
@@ -146,6 +146,8 @@ fn ledger(summary: &Summary) -> String {
                 loss.due_in_hold, loss.message_number, loss.device
             ));
         }
+        // Where the level is not met, its reasons tell the incident.
+        told.extend(level.incident.clone().filter(|_| level.verdict == LevelVerdict::Met));
         if !told.is_empty() {
             let text = format!("{}: {}", level.label(), told.join(", "));
             out += &wrapped(&text, "  ").join("\n");
@@ -207,6 +209,11 @@ fn paint(text: &str, tint: Tint, colour: Colour) -> String {
 /// A time in seconds, for people; `-` where it does not exist.
 pub fn time(seconds: Option<f64>) -> String {
     seconds.map_or("-".to_owned(), |seconds| Nanos::from_secs_f64(seconds).to_string())
+}
+
+/// A rate: with thousands set apart, and with decimals where it is small.
+pub fn rate(number: f64) -> String {
+    if number >= 100.0 || number.fract() == 0.0 { count(number) } else { format!("{number:.2}") }
 }
 
 /// A whole number with thousands set apart.

@@ -100,13 +100,6 @@ impl Template {
         }
     }
 
-    /// Whether every message of a device renders to the same text, so that it may be rendered once.
-    pub fn is_static_per_device(&self) -> bool {
-        self.pieces
-            .iter()
-            .all(|piece| matches!(piece, Piece::Text(_) | Piece::Run | Piece::Device | Piece::Subscriber))
-    }
-
     /// The most bytes that the template can render to, with a marker of that length.
     pub fn longest(&self, marker: usize) -> usize {
         let length = |piece: &Piece| match *piece {
@@ -347,15 +340,6 @@ mod tests {
         ] {
             let compiled = Template::compile(topic, ALL).unwrap();
             assert_eq!(compiled.as_filter().text(), filter, "{topic}");
-        }
-    }
-
-    #[test]
-    fn static_templates_are_known() {
-        for (text, expected) in
-            [("a/{run}/{device}", true), ("a/{sequence}", false), ("{random:1..2}", false)]
-        {
-            assert_eq!(Template::compile(text, ALL).unwrap().is_static_per_device(), expected, "{text}");
         }
     }
 

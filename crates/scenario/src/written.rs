@@ -453,8 +453,8 @@ pub(crate) struct NormalGaps {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GammaGaps {
-    /// Shape, above 0: 1 is a Poisson process, larger is more regular, smaller burstier.
-    #[schemars(range(max = 1_000_000), extend("exclusiveMinimum" = 0))]
+    /// Shape, 0.01 at least: 1 is a Poisson process, larger is more regular, smaller burstier.
+    #[schemars(range(min = 0.01, max = 1_000_000))]
     pub shape: f64,
 }
 

@@ -58,8 +58,7 @@ fn behind_a_window_of_one_only_the_time_from_due_tells_a_stall() {
     // The one message that was in flight is seen.
     let longest = number(run.level(1), &["publish_time_from_send", "max"]);
     assert!(longest > 1.5, "the longest time from sent is {longest} s");
-    // The first sample of the hold alone would not know of the stall: whether the interval of p99 lies wholly above
-    // the objective depends on the samples that saw it, but never does it lie below.
+    // Two of ten samples saw the stall, so that the interval of p99 may span the objective: undecided or missed.
     assert_ne!(run.level(1)["verdict"], "met");
 }
 

@@ -109,7 +109,7 @@ fn facts(record: &RunRecord, summary: &Summary) -> Vec<(&'static str, String)> {
 
 /// Profile and version, the name not twice.
 fn platform(facts: &BTreeMap<String, String>) -> String {
-    match (facts.get("profile"), facts.get("version")) {
+    match (facts.get("profile"), version(facts)) {
         (Some(profile), Some(version)) if !version.contains(profile.as_str()) => {
             format!("{profile}, {version}")
         }
@@ -117,6 +117,11 @@ fn platform(facts: &BTreeMap<String, String>) -> String {
         (Some(profile), None) => profile.clone(),
         (None, None) => "unknown".into(),
     }
+}
+
+/// The version of the platform's first component that told one.
+fn version(facts: &BTreeMap<String, String>) -> Option<&String> {
+    facts.iter().find_map(|(name, value)| name.ends_with(" version").then_some(value))
 }
 
 /// `2026-01-02T03:04:05Z` with a space and the zone in words.
@@ -204,10 +209,10 @@ mod tests {
     fn the_platform_is_named_once() {
         let facts = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
         assert_eq!(
-            platform(&facts(&[("profile", "embedded"), ("version", "rumqttd 1")])),
+            platform(&facts(&[("profile", "embedded"), ("broker version", "rumqttd 1")])),
             "embedded, rumqttd 1"
         );
-        assert_eq!(platform(&facts(&[("profile", "nanomq"), ("version", "nanomq 2")])), "nanomq 2");
+        assert_eq!(platform(&facts(&[("profile", "nanomq"), ("broker version", "nanomq 2")])), "nanomq 2");
         assert_eq!(platform(&facts(&[("profile", "existing")])), "existing");
         assert_eq!(platform(&facts(&[])), "unknown");
     }

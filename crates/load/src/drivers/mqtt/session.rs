@@ -172,10 +172,9 @@ impl Session {
     /// Takes back a message that was encoded but never begun to be sent.
     pub fn withdraw(&mut self, sequence: u32) {
         // What was encoded last stands at the back.
-        if let Some(position) = self.in_flight.iter().rposition(|message| message.sequence == sequence) {
-            if let Some(message) = self.in_flight.remove(position) {
-                self.taken.remove(&message.id);
-            }
+        let position = self.in_flight.iter().rposition(|message| message.sequence == sequence);
+        if let Some(message) = position.and_then(|position| self.in_flight.remove(position)) {
+            self.taken.remove(&message.id);
         }
     }
 
