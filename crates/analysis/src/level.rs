@@ -327,9 +327,12 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
     if summary.finished {
         let (standing, reasons) = judge_all(&terms.objectives.level, &summary);
         let excuse = validity::excuse(&summary.generator).filter(|_| standing != Standing::Met);
-        if why_invalid.is_none() && excuse.is_some() {
-            summary.validity = Validity::HostBound;
-        }
+        let excuse = excuse.map(|(validity, reason)| {
+            if why_invalid.is_none() {
+                summary.validity = validity;
+            }
+            reason
+        });
         let gone = end.is_some_and(|end| end.platform_gone);
         (summary.verdict, summary.reasons) = match (why_invalid.or(excuse), standing) {
             // A platform that died within the level does not bear it, however few messages that cost.

@@ -13,6 +13,9 @@ const NEVER_READY: f64 = 0.001;
 /// Share of a level's time that the host may keep from our threads before it is the host's fault.
 const KEPT_BY_HOST: f64 = 0.1;
 
+/// Share of its processor beyond which a load thread may have been the limit.
+const BUSY: f64 = 0.9;
+
 /// The bound in seconds that lateness and receiver lag of a valid level stay within.
 pub fn bound(terms: &Terms) -> f64 {
     let of_objective = terms.objectives.tightest_latency().unwrap_or(0.0) * SHARE_OF_OBJECTIVE;
@@ -61,13 +64,23 @@ pub fn judge(
     }
 }
 
-/// The reason why a level that does not meet its objectives must not be blamed on the platform although lateness and
-/// lag were within bounds: the host kept much of the time from our threads, which makes every measured time longer.
-/// A level that meets in spite of it has met.
-pub fn excuse(generator: &Generator) -> Option<String> {
+/// Why a level that does not meet its objectives must not be blamed on the platform although lateness and lag were within
+/// bounds: the host kept much of the time from our threads, or one of them was busy nearly all of the time, so that
+/// acknowledgements of ours, for which the platform waits, were slow too. A level that meets in spite of it has met.
+pub fn excuse(generator: &Generator) -> Option<(Validity, String)> {
     let kept = generator.run_delay.unwrap_or(0.0) + generator.steal.unwrap_or(0.0);
-    (kept > KEPT_BY_HOST).then(|| {
-        format!("the host kept {:.0} % of the time from the load threads (bound 10 %)", kept * 100.0)
+    if kept > KEPT_BY_HOST {
+        let share = kept * 100.0;
+        let reason = format!("the host kept {share:.0} % of the time from the load threads (bound 10 %)");
+        return Some((Validity::HostBound, reason));
+    }
+    let busiest = generator.cpu.iter().flatten().copied().fold(0.0, f64::max);
+    (busiest > BUSY).then(|| {
+        let share = busiest * 100.0;
+        let reason = format!(
+            "a load thread used {share:.0} % of its processor (bound 90 %), so it may have been the limit"
+        );
+        (Validity::GeneratorBound, reason)
     })
 }
 
@@ -125,9 +138,11 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_misses_while_the_host_kept_the_processor_is_excused() {
+    fn a_level_that_misses_while_our_threads_had_no_processor_left_is_excused() {
         let robbed = Generator { steal: Some(0.2), ..Generator::default() };
-        assert!(excuse(&robbed).is_some());
+        assert_eq!(excuse(&robbed).map(|(validity, _)| validity), Some(Validity::HostBound));
+        let busy = Generator { cpu: vec![Some(0.5), Some(0.95)], ..Generator::default() };
+        assert_eq!(excuse(&busy).map(|(validity, _)| validity), Some(Validity::GeneratorBound));
         assert_eq!(excuse(&Generator::default()), None);
     }
 
