@@ -1,0 +1,180 @@
+//! The session against single packets: no socket, no clock.
+
+use super::*;
+use plimsoll_codec::mqtt::{Ack, Publish, Subscribe};
+use plimsoll_scenario::plan::Template;
+
+const LIMITS: Limits = Limits { content: 64 };
+
+fn plan(version: Version, qos: QoS) -> MqttPlan {
+    MqttPlan {
+        version,
+        qos,
+        keep_alive: Nanos::from_secs(60),
+        username: None,
+        password: None,
+        retain: false,
+        topic: Template { pieces: Vec::new() },
+        receive_maximum: None,
+        in_flight: 10,
+        connect_timeout: Nanos::from_secs(1),
+        reconnect: (Nanos(1), Nanos(2)),
+    }
+}
+
+/// A device whose CONNACK is still awaited.
+fn connecting(version: Version, qos: QoS) -> Session {
+    Session::new(Client::Device(3), Vec::new(), qos, &plan(version, qos))
+}
+
+fn device(version: Version, qos: QoS) -> Session {
+    let mut session = connecting(version, qos);
+    receive(&mut session, version, &connack(0, &[])).0.unwrap();
+    session
+}
+
+fn bytes(version: Version, packet: &Packet) -> Vec<u8> {
+    let mut out = Vec::new();
+    packet.encode(version, &mut out).unwrap();
+    out
+}
+
+fn ack(kind: AckKind, packet_id: u16, reason: u8) -> Packet<'static> {
+    Packet::Ack(Ack { kind, packet_id, reason, properties: Properties::default() })
+}
+
+fn connack<'a>(code: u8, properties: &'a [Property<'a>]) -> Packet<'a> {
+    Packet::Connack(Connack { session_present: false, code, properties: Properties::List(properties) })
+}
+
+/// What one packet from the platform means, and what is answered.
+fn receive(session: &mut Session, version: Version, packet: &Packet) -> (Result<String, String>, Vec<u8>) {
+    let mut out = Vec::new();
+    let bytes = bytes(version, packet);
+    let happened = session.receive(&bytes, &LIMITS, &mut out).map(|happened| format!("{happened:?}"));
+    (happened, out)
+}
+
+#[test]
+fn a_message_at_qos_2_is_acknowledged_by_pubcomp_only() {
+    let mut session = device(Version::V311, QoS::ExactlyOnce);
+    session.publish(7, b"t", b"x", &mut Vec::new()).unwrap();
+    let (early, _) = receive(&mut session, Version::V311, &ack(AckKind::Pubcomp, 1, 0));
+    assert_eq!(early.unwrap(), "Nothing", "PUBCOMP without PUBREC acknowledges nothing");
+    let (happened, answer) = receive(&mut session, Version::V311, &ack(AckKind::Pubrec, 1, 0));
+    assert_eq!((happened.unwrap(), answer), ("Nothing".into(), vec![0x62, 2, 0, 1]));
+    let (happened, _) = receive(&mut session, Version::V311, &ack(AckKind::Pubcomp, 1, 0));
+    assert_eq!(happened.unwrap(), "Acknowledged(7)");
+}
+
+#[test]
+fn the_window_is_the_smaller_of_ours_and_the_platforms() {
+    let mut session = connecting(Version::V5, QoS::AtLeastOnce);
+    let (happened, _) = receive(&mut session, Version::V5, &connack(0, &[Property::ReceiveMaximum(2)]));
+    assert_eq!(happened.unwrap(), "Ready");
+    for sequence in 0..2 {
+        assert!(session.may_publish());
+        session.publish(sequence, b"t", b"x", &mut Vec::new()).unwrap();
+    }
+    assert!(!session.may_publish());
+    receive(&mut session, Version::V5, &ack(AckKind::Puback, 2, 0)).0.unwrap();
+    assert!(session.may_publish());
+}
+
+#[test]
+fn packet_ids_skip_those_in_flight_when_they_begin_anew() {
+    let mut session = device(Version::V311, QoS::AtLeastOnce);
+    for (next_id, expected) in [(u16::MAX - 1, u16::MAX), (u16::MAX, 1), (9, 10)] {
+        session.next_id = next_id;
+        session.publish(0, b"t", b"x", &mut Vec::new()).unwrap();
+        assert_eq!(session.in_flight.back().unwrap().id, expected);
+    }
+    for (next_id, expected) in [(u16::MAX - 1, 2), (9, 11)] {
+        session.next_id = next_id;
+        assert_eq!(session.free_id(), expected);
+    }
+    receive(&mut session, Version::V311, &ack(AckKind::Puback, 10, 0)).0.unwrap();
+    session.next_id = 9;
+    assert_eq!(session.free_id(), 10, "an acknowledged id is free again");
+}
+
+#[test]
+fn a_refusal_tells_the_platforms_reason() {
+    let mut session = device(Version::V5, QoS::AtLeastOnce);
+    session.publish(7, b"t", b"x", &mut Vec::new()).unwrap();
+    let (happened, _) = receive(&mut session, Version::V5, &ack(AckKind::Puback, 1, 0x97));
+    assert!(
+        happened.as_ref().is_ok_and(|text| text.contains("Refused(7") && text.contains("0x97")),
+        "{happened:?}"
+    );
+    let (refused, _) =
+        receive(&mut connecting(Version::V311, QoS::AtMostOnce), Version::V311, &connack(4, &[]));
+    assert!(refused.as_ref().is_err_and(|text| text.contains("code 4")), "{refused:?}");
+}
+
+#[test]
+fn what_the_plan_needs_and_the_platform_lacks_is_said_at_connecting() {
+    for (property, word) in
+        [(Property::MaximumQoS(0), "QoS 0"), (Property::MaximumPacketSize(32), "32 bytes")]
+    {
+        let mut session = connecting(Version::V5, QoS::AtLeastOnce);
+        let (happened, _) = receive(&mut session, Version::V5, &connack(0, &[property]));
+        assert!(happened.as_ref().is_err_and(|text| text.contains(word)), "{happened:?}");
+    }
+}
+
+#[test]
+fn a_subscriber_is_ready_when_its_subscription_is_granted() {
+    let mqtt = plan(Version::V311, QoS::AtLeastOnce);
+    let mut session = Session::new(Client::Subscriber(0), vec!["a/+".into()], QoS::AtLeastOnce, &mqtt);
+    let (happened, subscribe) = receive(&mut session, Version::V311, &connack(0, &[]));
+    assert_eq!(happened.unwrap(), "Subscribing");
+    let asked = Packet::decode(Version::V311, &subscribe).unwrap();
+    assert!(matches!(asked, Packet::Subscribe(Subscribe { packet_id: 1, .. })));
+    let suback = |codes| Packet::Suback(Suback { packet_id: 1, codes, properties: Properties::default() });
+    assert!(receive(&mut session, Version::V311, &suback(&[0x80])).0.is_err());
+    assert!(receive(&mut session, Version::V311, &suback(&[0])).0.is_err(), "less than asked for");
+    assert_eq!(receive(&mut session, Version::V311, &suback(&[1])).0.unwrap(), "Ready");
+}
+
+#[test]
+fn a_repeated_qos_2_message_is_delivered_once_until_it_is_released() {
+    let mut session = device(Version::V311, QoS::ExactlyOnce);
+    let publish = Packet::Publish(Publish {
+        dup: false,
+        qos: QoS::ExactlyOnce,
+        retain: false,
+        topic: "t",
+        packet_id: Some(9),
+        properties: Properties::default(),
+        payload: b"x",
+    });
+    let delivered = |session: &mut Session| receive(session, Version::V311, &publish).0.unwrap();
+    assert!(delivered(&mut session).starts_with("Delivered"));
+    assert_eq!(delivered(&mut session), "Nothing");
+    receive(&mut session, Version::V311, &ack(AckKind::Pubrel, 9, 0)).0.unwrap();
+    assert!(delivered(&mut session).starts_with("Delivered"));
+}
+
+#[test]
+fn a_packet_that_only_clients_send_ends_the_connection() {
+    let mut session = device(Version::V311, QoS::AtMostOnce);
+    assert!(receive(&mut session, Version::V311, &Packet::Pingreq).0.is_err());
+    assert!(session.receive(&[0x30, 0], &LIMITS, &mut Vec::new()).is_err());
+}
+
+#[test]
+fn a_platform_that_answers_out_of_turn_is_a_liar() {
+    let mut session = device(Version::V311, QoS::AtMostOnce);
+    assert!(receive(&mut session, Version::V311, &connack(0, &[])).0.is_err(), "a second CONNACK");
+    let suback = Packet::Suback(Suback { packet_id: 1, codes: &[0], properties: Properties::default() });
+    assert!(receive(&mut session, Version::V311, &suback).0.is_err(), "SUBACK without SUBSCRIBE");
+    let mut session = connecting(Version::V311, QoS::AtMostOnce);
+    assert!(receive(&mut session, Version::V311, &Packet::Pingresp).0.is_err(), "before CONNACK");
+}
+
+#[test]
+fn a_platforms_words_cannot_command_the_terminal() {
+    assert_eq!(told(Some("no\u{1b}[2Jway")), " (no[2Jway)");
+    assert_eq!(told(Some(&"x".repeat(1000))).len(), LONGEST_REASON + 3);
+}

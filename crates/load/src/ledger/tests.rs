@@ -1,0 +1,148 @@
+//! The ledger against hand-made events.
+
+use super::*;
+use plimsoll_model::Counts;
+
+const TIMELINE: Timeline =
+    Timeline { level: 0, start: Nanos(0), hold_start: Nanos(0), hold_end: Nanos(1000), samples: 1 };
+
+/// One device, two subscribers, and what the recorder says.
+struct Bench {
+    ledger: Ledger,
+    recorder: Recorder,
+    total: Counts,
+}
+
+impl Bench {
+    fn new(receivers: u32) -> Bench {
+        let topology = Arc::new(Topology::uniform(1, receivers));
+        let ledger = Ledger::new(topology, true, Share::WHOLE);
+        Bench { ledger, recorder: Recorder::default(), total: Counts::default() }
+    }
+
+    /// A message that is due, ready and sent at once.
+    fn send(&mut self, at: i64) -> u32 {
+        let sequence = self.ledger.ready(&mut self.recorder, &TIMELINE, 0, Nanos(at), Nanos(at)).unwrap();
+        self.ledger.sent(&mut self.recorder, &TIMELINE, (0, sequence), Nanos(at), (10, 20));
+        sequence
+    }
+
+    fn acknowledge(&mut self, sequence: u32) {
+        self.ledger.acknowledged(&mut self.recorder, &TIMELINE, (0, sequence), Nanos(500));
+    }
+
+    fn receive(&mut self, sequence: u32, subscriber: u32) {
+        let receipt = Receipt { device: 0, sequence, subscriber, at: Nanos(600), content: 10 };
+        self.ledger.received(&mut self.recorder, TIMELINE.place(Nanos(600)), receipt);
+    }
+
+    fn close(&mut self) -> Option<FirstLoss> {
+        self.ledger.close(&mut self.recorder, &TIMELINE).2
+    }
+
+    fn counts(&mut self) -> Counts {
+        for part in self.recorder.flush() {
+            self.total += part.counts;
+        }
+        self.total
+    }
+}
+
+#[test]
+fn what_everybody_has_is_forgotten_and_comes_again_as_a_duplicate() {
+    let mut bench = Bench::new(2);
+    let sequence = bench.send(0);
+    bench.receive(sequence, 0);
+    bench.receive(sequence, 1);
+    assert_eq!(bench.ledger.outstanding(), 1, "the acknowledgement is still awaited");
+    bench.acknowledge(sequence);
+    assert_eq!(bench.ledger.outstanding(), 0);
+    bench.receive(sequence, 1);
+    let counts = bench.counts();
+    assert_eq!((counts.delivered, counts.duplicated, counts.acknowledged), (2, 1, 1));
+}
+
+#[test]
+fn a_swapped_pair_is_one_reordering_and_a_duplicate_is_none() {
+    let mut bench = Bench::new(1);
+    let (first, second) = (bench.send(0), bench.send(1));
+    bench.receive(second, 0);
+    bench.receive(first, 0);
+    bench.receive(first, 0);
+    let counts = bench.counts();
+    assert_eq!((counts.delivered, counts.reordered, counts.duplicated), (2, 1, 1));
+}
+
+#[test]
+fn the_first_loss_is_named_and_a_late_delivery_takes_it_back() {
+    let mut bench = Bench::new(1);
+    let sent: Vec<u32> = (0..3).map(|at| bench.send(at * 10)).collect();
+    bench.receive(sent[0], 0);
+    bench.receive(sent[2], 0);
+    let loss = bench.close().unwrap();
+    assert_eq!((loss.sequence, loss.message_number, loss.due_in_hold), (1, 2, Nanos(10)));
+    assert_eq!(bench.counts().lost(), 1);
+    bench.receive(sent[1], 0);
+    bench.receive(sent[1], 0);
+    let counts = bench.counts();
+    assert_eq!((counts.late, counts.lost(), counts.duplicated), (1, 0, 1));
+}
+
+#[test]
+fn what_was_never_sent_is_unsent_and_expects_nobody() {
+    let mut bench = Bench::new(2);
+    bench.ledger.ready(&mut bench.recorder, &TIMELINE, 0, Nanos(1), Nanos(2)).unwrap();
+    bench.ledger.never_ready(&mut bench.recorder, &TIMELINE, Nanos(3));
+    assert_eq!(bench.close(), None);
+    let counts = bench.counts();
+    assert_eq!((counts.due, counts.sent, counts.unsent, counts.never_ready), (2, 0, 2, 1));
+    assert_eq!(counts.expected_deliveries, 0);
+}
+
+#[test]
+fn a_message_refused_before_it_was_sent_is_unsent_once() {
+    for receivers in [0, 2] {
+        let mut bench = Bench::new(receivers);
+        let sequence = bench.ledger.ready(&mut bench.recorder, &TIMELINE, 0, Nanos(1), Nanos(1)).unwrap();
+        bench.ledger.given_up(&mut bench.recorder, (0, sequence), true);
+        assert_eq!(bench.ledger.outstanding(), 0);
+        bench.close();
+        let counts = bench.counts();
+        assert_eq!((counts.due, counts.sent, counts.unsent, counts.refused), (1, 0, 1, 1));
+    }
+}
+
+#[test]
+fn an_invented_message_or_subscriber_is_foreign() {
+    let mut bench = Bench::new(1);
+    let sequence = bench.send(0);
+    bench.receive(sequence + 1, 0);
+    bench.receive(sequence, 7);
+    let counts = bench.counts();
+    assert_eq!((counts.foreign, counts.delivered), (2, 0));
+}
+
+#[test]
+fn more_than_sixty_four_subscribers_are_told_apart() {
+    for receivers in [64, 65, 130] {
+        let mut bench = Bench::new(receivers);
+        let sequence = bench.send(0);
+        bench.acknowledge(sequence);
+        for subscriber in 0..receivers {
+            assert_eq!(bench.ledger.outstanding(), 1);
+            bench.receive(sequence, subscriber);
+        }
+        assert_eq!(bench.ledger.outstanding(), 0);
+        assert_eq!(bench.counts().delivered, u64::from(receivers));
+    }
+}
+
+#[test]
+fn a_second_acknowledgement_and_one_of_nothing_change_nothing() {
+    let mut bench = Bench::new(1);
+    let sequence = bench.send(0);
+    bench.acknowledge(sequence);
+    bench.acknowledge(sequence);
+    bench.acknowledge(sequence + 5);
+    assert_eq!(bench.counts().acknowledged, 1);
+}
