@@ -5,10 +5,49 @@ use std::io::Write;
 /// Writes to standard output.
 pub fn say(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let _ = out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush());
 }
 
 /// Writes a line to standard error.
 pub fn complain(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", harmless(text));
+}
+
+/// Names, reasons and logs come from files and peers: what could command a terminal or turn its text around is replaced.
+/// Our own colours (`ESC [ digits ; m`) stay.
+fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(character) = rest.chars().next() {
+        let colour = colour_length(rest);
+        let taken = colour.unwrap_or(character.len_utf8());
+        let dangerous = colour.is_none() && character.is_control() && !matches!(character, '\n' | '\t');
+        let turning = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if dangerous || turning {
+            out.push(char::REPLACEMENT_CHARACTER);
+        } else {
+            out.push_str(rest.get(..taken).unwrap_or_default());
+        }
+        rest = rest.get(taken..).unwrap_or_default();
+    }
+    out
+}
+
+/// The length of a colour sequence at the beginning of the text.
+fn colour_length(text: &str) -> Option<usize> {
+    let parameters = text.strip_prefix("\x1b[")?;
+    let end = parameters.find(|character: char| !character.is_ascii_digit() && character != ';')?;
+    parameters.get(end..)?.starts_with('m').then_some(2 + end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_colours_reach_the_terminal() {
+        assert_eq!(harmless("\x1b[1;32mMET\x1b[0m\n"), "\x1b[1;32mMET\x1b[0m\n");
+        assert_eq!(harmless("a\x1b]0;title\x07b\x1b[2Jc"), "a\u{fffd}]0;title\u{fffd}b\u{fffd}[2Jc");
+        assert_eq!(harmless("gnp.\u{202e}exe \u{b5}s"), "gnp.\u{fffd}exe \u{b5}s");
+    }
 }

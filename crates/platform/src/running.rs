@@ -7,6 +7,7 @@ use plimsoll_scenario::profile::Component;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -24,8 +25,10 @@ const GRACE: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_secs(2);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How much of a component's output an error shows.
+/// How much of a component's output is looked at, in bytes, and how much of that an error shows.
+const EXCERPT: u64 = 8 * 1024;
 const LAST_LINES: usize = 12;
+const LONGEST_LINE: usize = 200;
 
 /// How to bring a platform up.
 #[derive(Clone, Debug)]
@@ -100,7 +103,8 @@ impl Platform {
             if let Some(name) = version_5.or(component.mqtt_port.as_ref()) {
                 mqtt_port = Some(placeholders.port(name).map_err(|error| wrong(error.to_string()))?);
             }
-            if let Some(version) = component.version.as_ref().and_then(|command| version(command)) {
+            if let Some(version) = component.version.as_ref().and_then(|command| version(command, dir.path()))
+            {
                 platform.facts.insert(format!("{} version", component.name), version);
             }
         }
@@ -236,12 +240,27 @@ fn is_installed(executable: &str) -> bool {
     path.split(':').any(|folder| Path::new(folder).join(executable).is_file())
 }
 
-/// The first line that the version command prints, whatever its exit status.
-fn version(command: &[String]) -> Option<String> {
+/// The first line that the version command prints, whatever its exit status; nothing where it takes too long.
+fn version(command: &[String], dir: &Path) -> Option<String> {
     let (program, arguments) = command.split_first()?;
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
-    let text = if output.stdout.is_empty() { output.stderr } else { output.stdout };
-    String::from_utf8_lossy(&text).lines().next().map(str::to_owned)
+    let path = dir.join("version.txt");
+    let output = File::create(&path).ok()?;
+    let errors = output.try_clone().ok()?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(errors)
+        .process_group(0)
+        .spawn()
+        .ok()?;
+    let begin = Instant::now();
+    while begin.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
+        std::thread::sleep(PAUSE);
+    }
+    end(&mut child);
+    let line = excerpt(&path, false).lines().next()?.chars().take(LONGEST_LINE).collect::<String>();
+    (!line.is_empty()).then_some(line)
 }
 
 fn end(child: &mut Child) {
@@ -260,9 +279,26 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
+/// The end of a component's output, however long that is.
 fn last_words(log: &Path) -> String {
-    let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let text = excerpt(log, true);
     let lines: Vec<&str> = text.lines().collect();
     let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
-    if last.is_empty() { "  (it said nothing)".into() } else { format!("  {}", last.join("\n  ")) }
+    let short: Vec<String> = last.iter().map(|line| line.chars().take(LONGEST_LINE).collect()).collect();
+    if short.is_empty() { "  (it said nothing)".into() } else { format!("  {}", short.join("\n  ")) }
+}
+
+/// At most some thousand bytes from one end of a file.
+fn excerpt(path: &Path, from_end: bool) -> String {
+    let read = || {
+        let mut file = File::open(path)?;
+        if from_end {
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(EXCERPT)))?;
+        }
+        let mut bytes = Vec::new();
+        file.take(EXCERPT).read_to_end(&mut bytes)?;
+        Ok::<_, std::io::Error>(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }

@@ -35,6 +35,12 @@ pub enum StoreError {
         /// Ours.
         known: i64,
     },
+    /// The file belongs to another program.
+    #[error("{path} is a database of another program, not a run store; name another place with --store FILE")]
+    Foreign {
+        /// Where.
+        path: PathBuf,
+    },
     /// A row could not be written.
     #[error(
         "cannot write to the run store {path}: {cause}; free some space or name another place with --store FILE"

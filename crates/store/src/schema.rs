@@ -8,6 +8,9 @@ use std::time::Duration;
 /// The format that this version writes, kept in SQLite's `user_version`.
 pub const FORMAT: i64 = 1;
 
+/// Marks a SQLite file as a run store (`application_id`): "plim" in ASCII.
+const APPLICATION: i64 = 0x706c_696d;
+
 /// Another run may be writing to the same file; its transactions are short.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -64,6 +67,7 @@ pub fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
     connection
         .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;")
         .and_then(|()| connection.execute_batch(TABLES))
+        .and_then(|()| connection.pragma_update(None, "application_id", APPLICATION))
         .and_then(|()| connection.pragma_update(None, "user_version", FORMAT))
         .map_err(failed)?;
     Ok(connection)
@@ -80,7 +84,17 @@ pub fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
+/// Refuses a database of another program before anything in it is touched, and a format of a later version.
 fn check_format(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let number = |sql: &str| {
+        connection
+            .query_row(sql, [], |row| row.get::<_, i64>(0))
+            .map_err(|cause| StoreError::Open { path: path.to_owned(), cause })
+    };
+    let tables = number("SELECT count(*) FROM sqlite_schema")?;
+    if tables > 0 && number("PRAGMA application_id")? != APPLICATION {
+        return Err(StoreError::Foreign { path: path.to_owned() });
+    }
     let found: i64 = connection
         .pragma_query_value(None, "user_version", |row| row.get(0))
         .map_err(|cause| StoreError::Open { path: path.to_owned(), cause })?;

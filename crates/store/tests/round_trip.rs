@@ -94,6 +94,17 @@ fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
 }
 
 #[test]
+fn a_database_of_another_program_is_refused_untouched() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("contacts.db");
+    rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE contacts (name TEXT)").unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let refused = RunWriter::begin(&path, &new_run("aaaa1111")).map(drop).unwrap_err();
+    assert!(matches!(refused, StoreError::Foreign { .. }), "{refused}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
 fn errors_name_the_file_and_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");

@@ -4,7 +4,8 @@ use crate::failure::Failure;
 use clap::Args;
 use plimsoll_scenario::plan::Plan;
 use plimsoll_scenario::{Environment, Override, QuickOptions, Source, load, quick};
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A scenario file, or the address of a platform with the load as options.
@@ -57,6 +58,8 @@ pub struct LoadOptions {
     objective: Vec<String>,
 }
 
+/// Bytes that a scenario file may have.
+const LARGEST_FILE: u64 = 8 * 1024 * 1024;
 const WITHOUT_FILE: &str = "Without a scenario file";
 
 impl LoadOptions {
@@ -75,7 +78,11 @@ impl LoadOptions {
                 "{option} goes with an address, not with a scenario file; use --set to change a key of the file"
             )));
         }
-        let bytes = fs::read(path).map_err(|error| Failure::unreadable(path, &error))?;
+        let mut bytes = Vec::new();
+        // One byte more than a scenario may have, so that its check can say so; a device may have no end.
+        File::open(path)
+            .and_then(|file| file.take(LARGEST_FILE + 1).read_to_end(&mut bytes))
+            .map_err(|error| Failure::unreadable(path, &error))?;
         let text = String::from_utf8(bytes)
             .map_err(|error| Failure::Usage(format!("{} is not UTF-8: {error}", path.display())))?;
         Ok(load(&Source { name: self.what.clone(), text }, &overrides, &environment)?)

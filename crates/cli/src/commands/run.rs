@@ -43,6 +43,7 @@ pub struct Run {
 impl Run {
     pub fn perform(self) -> Result<u8, Failure> {
         let plan = Arc::new(self.load.plan()?);
+        self.check_outputs()?;
         let undoable = |what: &str, error: std::io::Error| Failure::Undoable(format!("{what}: {error}"));
         let options = Options {
             program: std::env::current_exe().map_err(|error| undoable("cannot find this program", error))?,
@@ -55,15 +56,39 @@ impl Run {
         progress.finish();
         let outcome = outcome?;
         say(&terminal::render(&outcome.summary, colour()));
-        if let Some(path) = &self.summary_json {
-            write(path, &json::render(&outcome.summary))?;
-        }
+        let summary = self.summary_json.as_ref().map(|path| write(path, &json::render(&outcome.summary)));
         if !self.no_report {
             let path = self.report.clone().unwrap_or_else(|| self.load.default_report());
             write(&path, &html::render(&outcome.record, &outcome.summary))?;
             say(&format!("report: {}\n", path.display()));
         }
+        summary.unwrap_or(Ok(()))?;
         Ok(exit_code::of(outcome.summary.verdict))
+    }
+}
+
+impl Run {
+    /// Outputs that would overwrite each other or the scenario, or have no folder, are refused before the run.
+    fn check_outputs(&self) -> Result<(), Failure> {
+        let outputs = [
+            ("--store", Some(self.store.store.as_path())),
+            ("--summary-json", self.summary_json.as_deref()),
+            ("--report", self.report.as_deref()),
+        ];
+        let mut known: Vec<(&str, PathBuf)> = Vec::new();
+        known.extend(self.load.file().and_then(|file| Some(("the scenario", file.canonicalize().ok()?))));
+        for (name, path) in outputs.into_iter().filter_map(|(name, path)| Some((name, path?))) {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(std::path::Path::new(".")).canonicalize();
+            let folder = folder.map_err(|error| Failure::unwritable(path, &error))?;
+            let whole = folder.join(path.file_name().unwrap_or_default());
+            if let Some((other, _)) = known.iter().find(|(_, known)| *known == whole) {
+                let path = path.display();
+                return Err(Failure::Usage(format!("{name} and {other} are the same file: {path}")));
+            }
+            known.push((name, whole));
+        }
+        Ok(())
     }
 }
 

@@ -198,6 +198,6 @@ fn a_broker_that_never_acknowledges_has_missed_and_the_ledger_is_right() {
     let level = run.level(0);
     let found = ["due", "sent", "acknowledged", "expected_deliveries", "delivered", "lost"];
     assert_eq!(found.map(|name| count(level, name)), [99, 99, 0, 99, 98, 1]);
-    assert_eq!(count(&level["publish_time"], "n"), 0);
+    assert!(level["publish_time"].is_null(), "a time that was never observed does not exist");
     assert_eq!(level["achieved"], 0.0);
 }
