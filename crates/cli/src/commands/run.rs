@@ -80,7 +80,12 @@ impl Run {
         for (name, path) in outputs.into_iter().filter_map(|(name, path)| Some((name, path?))) {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             let folder = folder.unwrap_or(std::path::Path::new(".")).canonicalize();
-            let folder = folder.map_err(|error| Failure::unwritable(path, &error))?;
+            let folder = match folder {
+                Ok(folder) => folder,
+                // The store tells by itself what is wrong, and what to do.
+                Err(_) if name == "--store" => continue,
+                Err(error) => return Err(Failure::unwritable(path, &error)),
+            };
             let whole = folder.join(path.file_name().unwrap_or_default());
             if let Some((other, _)) = known.iter().find(|(_, known)| *known == whole) {
                 let path = path.display();

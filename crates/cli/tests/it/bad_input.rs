@@ -109,11 +109,34 @@ fn a_store_that_is_full_in_mid_run_ends_the_run_and_keeps_what_it_had() {
 }
 
 #[test]
-fn results_that_cannot_be_written_are_told_by_name() {
+fn results_that_cannot_be_written_are_told_by_name_before_the_run() {
     let bench = Bench::new();
     bench.write("scenario.yaml", SCENARIO);
     let missing = "no-such-folder/summary.json";
     let arguments = ["run", "scenario.yaml", "--no-report", "--store", STORE, "--summary-json", missing];
     bench.call(arguments).exits(1).says(missing);
+    assert_eq!(bench.files(), ["scenario.yaml"], "nothing was begun");
+}
+
+#[test]
+fn results_that_fail_only_when_they_are_written_leave_the_run_in_the_store() {
+    let bench = Bench::new();
+    bench.write("scenario.yaml", SCENARIO);
+    let arguments = ["run", "scenario.yaml", "--no-report", "--store", STORE, "--summary-json", "/dev/full"];
+    bench.call(arguments).exits(1).says("/dev/full");
     bench.call(["show", "--store", STORE]).exits(0).says("100/s");
+}
+
+#[test]
+fn outputs_that_would_overwrite_each_other_or_the_scenario_are_refused() {
+    let bench = Bench::new();
+    bench.write("scenario.yaml", SCENARIO);
+    let run = |outputs: &[&str]| {
+        let arguments = ["run", "scenario.yaml"].iter().chain(outputs);
+        bench.call(arguments).exits(104).says("are the same file");
+    };
+    run(&["--report", "scenario.yaml"]);
+    run(&["--store", "x", "--summary-json", "./x", "--no-report"]);
+    run(&["--summary-json", "y", "--report", "y"]);
+    assert_eq!(bench.files(), ["scenario.yaml"]);
 }
