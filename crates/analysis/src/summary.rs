@@ -151,7 +151,7 @@ impl TimeSummary {
             n: merged.count(),
             samples: samples.iter().filter(|sample| !sample.is_empty()).count(),
             mean: steady.then_some(seconds(mean.value)),
-            ci95: mean.interval.filter(|_| steady).map(|i| [seconds(i.lo), seconds(i.hi)]),
+            ci95: mean.interval.filter(|_| steady).map(|i| [seconds(i.lo.max(0.0)), seconds(i.hi)]),
             p25,
             p50,
             p75,

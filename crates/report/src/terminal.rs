@@ -157,11 +157,11 @@ fn ledger(summary: &Summary) -> String {
     if out.is_empty() {
         let sent: u64 = summary.levels.iter().map(|level| level.sent).sum();
         let expected: u64 = summary.levels.iter().map(|level| level.expected_deliveries).sum();
-        return format!(
-            "\nledger: {} sent, {} deliveries expected, none lost, duplicated or out of order\n",
-            count(sent as f64),
-            count(expected as f64)
+        let (sent, expected) = (count(sent as f64), count(expected as f64));
+        let text = format!(
+            "ledger: {sent} sent, {expected} deliveries expected, none lost, duplicated or out of order"
         );
+        return format!("\n{}\n", wrapped(&text, "").join("\n"));
     }
     format!("\nledger\n{out}")
 }

@@ -2,7 +2,7 @@
 
 use rumqttd::{Broker, Config, ConnectionSettings, RouterConfig, ServerSettings};
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 
 /// Room for messages that a slow subscriber has not taken yet, per topic filter: segments of this many bytes.
 const SEGMENT_SIZE: usize = 64 * 1024 * 1024;
@@ -38,6 +38,13 @@ pub struct BrokerError(String);
 /// # Errors
 /// A port is taken, or a thread could not start.
 pub fn run(settings: &Settings) -> Result<(), BrokerError> {
+    // rumqttd ends without a word where a port is taken.
+    for port in [Some(settings.port), settings.port_v5].into_iter().flatten() {
+        let address = SocketAddr::new(settings.host, port);
+        TcpListener::bind(address).map_err(|error| {
+            BrokerError(format!("cannot listen on {address}: {error}; choose another port"))
+        })?;
+    }
     let router = RouterConfig {
         max_connections: settings.max_connections,
         max_outgoing_packet_count: settings.max_outgoing,

@@ -1,6 +1,7 @@
 //! `plimsoll target`: servers to be loaded.
 
 use crate::failure::Failure;
+use crate::output::say;
 use clap::{Args, Subcommand};
 use plimsoll_target::broker;
 use std::net::IpAddr;
@@ -53,6 +54,7 @@ impl Target {
             max_payload: broker.max_payload,
             max_outgoing: broker.max_outgoing,
         };
+        say(&format!("listening on mqtt://{}:{} (MQTT 3.1.1)\n", settings.host, settings.port));
         let ended = broker::run(&settings);
         Err(Failure::Undoable(ended.map_or_else(|error| error.to_string(), |()| "the broker ended".into())))
     }
