@@ -48,11 +48,6 @@ impl Contents {
         }
     }
 
-    /// A size that no content exceeds, in bytes.
-    pub fn largest(&self) -> u32 {
-        largest(&self.message)
-    }
-
     /// Appends the topic of a message.
     pub fn render_topic(&self, device: u32, sequence: u32, out: &mut Vec<u8>) {
         let variables =

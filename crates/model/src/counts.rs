@@ -60,11 +60,6 @@ impl Counts {
     pub fn lost(&self) -> u64 {
         self.expected_deliveries.saturating_sub(self.delivered + self.late + self.superseded)
     }
-
-    /// Whether every count is zero.
-    pub fn is_zero(&self) -> bool {
-        *self == Counts::default()
-    }
 }
 
 impl AddAssign for Counts {

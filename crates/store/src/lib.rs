@@ -1,5 +1,5 @@
-//! The run store: one SQLite file that keeps every run. Rows are only ever appended, in one transaction for each
-//! sample end, with a write-ahead log: a killed process or a full disk loses the current sample at most.
+//! The run store: one SQLite file that keeps every run. Rows are only ever appended, in short transactions as
+//! parts of samples come, with a write-ahead log: a killed process or a full disk loses the current sample at most.
 //!
 //! `docs/run-store.md` describes the tables for people who read them with other tools.
 

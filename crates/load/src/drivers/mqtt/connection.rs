@@ -1,6 +1,6 @@
 //! One client's connection: a socket, a session, what waits to be sent.
 
-use super::session::{Happened, Limits, Session};
+use super::session::{Happened, Session};
 use super::socket::{Interest, Socket};
 use super::{Io, Timer};
 use crate::driver::{Client, Event};
@@ -68,6 +68,13 @@ struct Mark {
     reported: bool,
 }
 
+impl Mark {
+    fn sent(&self, device: u32, at: Nanos) -> Event {
+        let packet = (self.end - self.begin) as u32;
+        Event::Sent { device, sequence: self.sequence, at, content: self.content, packet }
+    }
+}
+
 impl Connection {
     /// A client that was never connected; `filters` are what it subscribes to.
     pub fn new(client: Client, filters: Vec<String>, subscribe_qos: QoS, mqtt: &MqttPlan) -> Connection {
@@ -125,9 +132,7 @@ impl Connection {
         }
         for mark in self.marks.iter_mut().filter(|mark| !mark.reported) {
             mark.reported = true;
-            let packet = (mark.end - mark.begin) as u32;
-            let (sequence, content) = (mark.sequence, mark.content);
-            events.push(Event::Sent { device, sequence, at: now, content, packet });
+            events.push(mark.sent(device, now));
         }
     }
 
@@ -299,9 +304,7 @@ impl Connection {
         while self.marks.front().is_some_and(|mark| mark.end <= self.written) {
             let Some(mark) = self.marks.pop_front() else { return };
             if !mark.reported {
-                let packet = (mark.end - mark.begin) as u32;
-                let (sequence, content, at) = (mark.sequence, mark.content, self.last_write);
-                events.push(Event::Sent { device, sequence, at, content, packet });
+                events.push(mark.sent(device, self.last_write));
             }
         }
     }
@@ -389,12 +392,11 @@ impl Connection {
         io: &mut Io,
         events: &mut Vec<Event>,
     ) -> Result<(), String> {
-        let limits = Limits { content: io.contents.largest() };
         let device = match self.client {
             Client::Device(device) => device,
             Client::Subscriber(_) => u32::MAX,
         };
-        match self.session.receive(packet, &limits, &mut self.out)? {
+        match self.session.receive(packet, &io.limits, &mut self.out)? {
             Happened::Nothing => {}
             Happened::Subscribing => self.accepted = Some(at),
             Happened::Ready => self.became_ready(slot, at, io, events),
@@ -471,9 +473,7 @@ impl Connection {
                 self.session.withdraw(mark.sequence);
                 if mark.begin < written {
                     if !mark.reported {
-                        let packet = (mark.end - mark.begin) as u32;
-                        let (sequence, content) = (mark.sequence, mark.content);
-                        events.push(Event::Sent { device, sequence, at, content, packet });
+                        events.push(mark.sent(device, at));
                     }
                     events.push(Event::Abandoned { device, sequence: mark.sequence, at });
                 } else {

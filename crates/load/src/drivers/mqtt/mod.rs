@@ -14,6 +14,7 @@ use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{MqttPlan, Plan};
 use plimsoll_stats::distribution::{Random, random};
 use rustix::event::{Timespec, epoll};
+use session::Limits;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
@@ -42,6 +43,7 @@ struct Io {
     mqtt: MqttPlan,
     run: RunId,
     contents: Contents,
+    limits: Limits,
     work: Nanos,
     timers: BinaryHeap<Reverse<(Nanos, u32, Timer)>>,
     /// Connections with something to send.
@@ -96,6 +98,7 @@ impl MqttDriver {
             mqtt: plan.mqtt.clone(),
             run,
             contents: Contents::new(plan, run),
+            limits: Limits { content: crate::content::largest(&plan.message) },
             work: plan.subscribers.work,
             timers: BinaryHeap::new(),
             dirty: Vec::new(),
