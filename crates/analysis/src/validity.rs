@@ -4,10 +4,12 @@ use crate::summary::Generator;
 use plimsoll_model::record::Terms;
 use plimsoll_model::{Counts, Nanos, Validity};
 
-/// Lateness and lag that are always allowed.
+/// Lateness and lag that are always allowed, in seconds.
 const SMALLEST_BOUND: f64 = 0.001;
 /// Share of the tightest latency objective that lateness and lag may take.
 const SHARE_OF_OBJECTIVE: f64 = 0.1;
+/// Lateness and lag are by design up to the precision; the bound leaves half of it for wake-ups.
+const OF_PRECISION: f64 = 1.5;
 /// Share of what was due that the generator may fail to take up.
 const NEVER_READY: f64 = 0.001;
 /// Share of a level's time that the host may keep from our threads before it is the host's fault.
@@ -19,7 +21,7 @@ const BUSY: f64 = 0.9;
 /// The bound in seconds that lateness and receiver lag of a valid level stay within.
 pub fn bound(terms: &Terms) -> f64 {
     let of_objective = terms.objectives.tightest_latency().unwrap_or(0.0) * SHARE_OF_OBJECTIVE;
-    of_objective.max(SMALLEST_BOUND)
+    of_objective.max(SMALLEST_BOUND).max(terms.precision.as_secs_f64() * OF_PRECISION)
 }
 
 /// What validity is judged by, beside the counts. Times in seconds; `None` where nothing was observed.

@@ -4,6 +4,7 @@ use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::driver::{Client, Driver};
 use crate::drivers::mqtt::MqttDriver;
+use crate::mailbox::Mailbox;
 use crate::recorder::Timeline;
 use crate::shard::{Command, Reply, Shard, Wiring};
 use crate::topology::Topology;
@@ -94,12 +95,12 @@ impl Engine {
         let topology = Arc::new(Topology::of(plan, run));
         let of = processors.len().max(1) as u32;
         let (replies_in, replies) = channel();
-        let (peers, inboxes): (Vec<_>, Vec<_>) = (0..of).map(|_| channel()).unzip();
+        let mailboxes: Vec<_> = (0..of).map(|_| Arc::new(Mailbox::default())).collect();
         let mut shards = Vec::new();
-        for ((index, inbox), &processor) in (0..).zip(inboxes).zip(processors) {
+        for (index, &processor) in (0..).zip(processors) {
             let share = Share { index, of };
             let driver = MqttDriver::new(plan, run, address, share, clock)?;
-            let wiring = Wiring { replies: replies_in.clone(), peers: peers.clone(), inbox };
+            let wiring = Wiring { replies: replies_in.clone(), mailboxes: mailboxes.clone() };
             let shard = Shard::new(Arc::clone(plan), run, Arc::clone(&topology), share, driver, wiring);
             shards.push(spawn(shard, index, processor, precedence)?);
         }

@@ -2,7 +2,8 @@
 //!
 //! Main flow: [`engine::Engine`] starts one [`shard::Shard`] a load thread. A shard takes up what the
 //! [`arrivals`] say is due, hands it to its [`driver::Driver`], and books the driver's events in its
-//! [`ledger::Ledger`], whose [`recorder::Recorder`] emits sample parts. Shards share nothing but channels.
+//! [`ledger::Ledger`], whose [`recorder::Recorder`] emits sample parts. Shards share nothing but channels and
+//! [`mailbox`]es.
 //!
 //! Deliberately absent: knowledge of files, stores, reports and platforms.
 
@@ -14,6 +15,7 @@ pub mod driver;
 pub mod drivers;
 pub mod engine;
 pub mod ledger;
+pub mod mailbox;
 pub mod recorder;
 pub mod shard;
 pub mod topology;

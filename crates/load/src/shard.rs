@@ -4,6 +4,7 @@ use crate::arrivals::{Arrival, Arrivals, Process, Share};
 use crate::closed_loop::ClosedLoop;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::ledger::{Ledger, Receipt};
+use crate::mailbox::Mailbox;
 use crate::recorder::{Place, Recorder, Timeline};
 use crate::topology::Topology;
 use plimsoll_model::record::{LevelEnd, SamplePart};
@@ -12,7 +13,7 @@ use plimsoll_scenario::plan::{LevelPlan, Model, Plan};
 use std::collections::{BTreeMap, VecDeque};
 use std::iter::Peekable;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Sender;
 
 /// Operations taken up before the driver sends them, by number and by content: few, so that `ready` stays close to the
 /// moment of sending.
@@ -91,10 +92,12 @@ pub struct Shard<D: Driver> {
     ledger: Ledger,
     recorder: Recorder,
     replies: Sender<Reply>,
-    /// To every shard, this one included but never used.
-    peers: Vec<Sender<Vec<Receipt>>>,
-    inbox: Receiver<Vec<Receipt>>,
-    outbox: Vec<Vec<Receipt>>,
+    /// Of every shard, in order.
+    mailboxes: Vec<Arc<Mailbox>>,
+    /// What belongs to the other shards and has not been left with them yet.
+    outboxes: Vec<Vec<Receipt>>,
+    /// Receipts taken out of this shard's mailbox.
+    received: Vec<Receipt>,
     connecting: Connecting,
     level: Option<Level>,
     /// Where to book what belongs to no level: before the first, between two.
@@ -103,6 +106,8 @@ pub struct Shard<D: Driver> {
     traffic_place: Place,
     /// Operations taken up before the driver sends them.
     batch: usize,
+    /// How long what is due may wait for more.
+    coalescing: Nanos,
     incidents: BTreeMap<String, u64>,
     events: Vec<Event>,
 }
@@ -134,10 +139,8 @@ enum Source {
 pub struct Wiring {
     /// To the engine.
     pub replies: Sender<Reply>,
-    /// To every shard, in order.
-    pub peers: Vec<Sender<Vec<Receipt>>>,
-    /// From the other shards.
-    pub inbox: Receiver<Vec<Receipt>>,
+    /// Of every shard, in order.
+    pub mailboxes: Vec<Arc<Mailbox>>,
 }
 
 impl<D: Driver> Shard<D> {
@@ -155,15 +158,16 @@ impl<D: Driver> Shard<D> {
         let acknowledges = plan.mqtt.qos != plimsoll_codec::mqtt::QoS::AtMostOnce;
         Shard {
             ledger: Ledger::new(topology, acknowledges, share),
+            coalescing: plan.load.coalescing(),
             plan,
             run,
             share,
             driver,
             recorder: Recorder::default(),
             replies: wiring.replies,
-            outbox: vec![Vec::new(); wiring.peers.len()],
-            peers: wiring.peers,
-            inbox: wiring.inbox,
+            outboxes: vec![Vec::new(); wiring.mailboxes.len()],
+            mailboxes: wiring.mailboxes,
+            received: Vec::new(),
             connecting: Connecting::default(),
             level: None,
             last_place: Place { level: 0, sample: None },
@@ -201,7 +205,7 @@ impl<D: Driver> Shard<D> {
                 self.reply(Reply::Flushed);
             }
             Command::PassOn => {
-                self.pass_on();
+                self.pass_on(true);
                 self.reply(Reply::PassedOn);
             }
             Command::Close => self.close(),
@@ -226,7 +230,7 @@ impl<D: Driver> Shard<D> {
         }
         self.events = events;
         self.read_inbox();
-        self.pass_on();
+        self.pass_on(false);
         self.after_turn();
     }
 
@@ -326,7 +330,9 @@ impl<D: Driver> Shard<D> {
         }
         if let Some(level) = &mut self.level {
             let next = match &mut level.source {
-                Source::Open(arrivals) => arrivals.peek().map(|arrival| level.timeline.start + arrival.due),
+                Source::Open(arrivals) => {
+                    arrivals.peek().map(|arrival| level.timeline.start + arrival.due + self.coalescing)
+                }
                 Source::Closed(slots) => slots.next_wake(),
                 Source::Exhausted => None,
             };
@@ -430,7 +436,7 @@ impl<D: Driver> Shard<D> {
     fn deliver(&mut self, receipt: Receipt, now: Place) {
         if self.share.owns(receipt.device) {
             self.ledger.received(&mut self.recorder, now, receipt);
-        } else if let Some(outbox) = self.outbox.get_mut((receipt.device % self.share.of) as usize) {
+        } else if let Some(outbox) = self.outboxes.get_mut((receipt.device % self.share.of) as usize) {
             outbox.push(receipt);
         }
     }
@@ -447,19 +453,24 @@ impl<D: Driver> Shard<D> {
     }
 
     fn read_inbox(&mut self) {
-        while let Ok(receipts) = self.inbox.try_recv() {
-            let now = self.here();
-            for receipt in receipts {
-                self.ledger.received(&mut self.recorder, now, receipt);
-            }
+        let Some(mailbox) = self.mailboxes.get(self.share.index as usize) else { return };
+        mailbox.take(&mut self.received);
+        if self.received.is_empty() {
+            return;
+        }
+        let now = self.here();
+        for receipt in self.received.drain(..) {
+            self.ledger.received(&mut self.recorder, now, receipt);
         }
     }
 
-    fn pass_on(&mut self) {
-        for (outbox, peer) in self.outbox.iter_mut().zip(&self.peers) {
-            if !outbox.is_empty() {
-                // A shard that has ended has no use for receipts.
-                let _ = peer.send(std::mem::take(outbox));
+    /// Leaves receipts with the shards that own them; `surely` waits where one is at its mailbox.
+    fn pass_on(&mut self, surely: bool) {
+        for (outbox, mailbox) in self.outboxes.iter_mut().zip(&self.mailboxes) {
+            match (outbox.is_empty(), surely) {
+                (true, _) => {}
+                (false, true) => mailbox.leave(outbox),
+                (false, false) => mailbox.try_leave(outbox),
             }
         }
     }

@@ -41,8 +41,7 @@ fn run(plan: &Arc<Plan>, service: Nanos, seconds: i64) -> Level {
     let run = RunId::from_bits(7);
     let topology = Arc::new(Topology::of(plan, run));
     let (replies_in, replies) = channel();
-    let (peer, inbox) = channel();
-    let wiring = Wiring { replies: replies_in, peers: vec![peer], inbox };
+    let wiring = Wiring { replies: replies_in, mailboxes: vec![Arc::default()] };
     let driver = NullDriver::new(run.tag(), service, SUBSCRIBERS);
     let mut shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);
     let clients = (0..10).map(Client::Device).collect();
@@ -92,7 +91,7 @@ fn step_until(shard: &mut Shard<NullDriver>, until: Nanos) {
 
 #[test]
 fn every_arrival_is_booked_once_and_nothing_is_late_in_simulated_time() {
-    let plan = plan("levels: [1000], hold: 5s, samples: 10, warm_up: 0s");
+    let plan = plan("levels: [1000], hold: 5s, samples: 10, warm_up: 0s, precision: 0s");
     let level = run(&plan, Nanos::from_millis(0), 5);
     let process = Process {
         gaps: InterArrival::Exponential,
@@ -117,7 +116,7 @@ fn every_arrival_is_booked_once_and_nothing_is_late_in_simulated_time() {
 /// Constant arrivals every 10 ms at a server of 4 ms never wait: every time is the service time.
 #[test]
 fn an_idle_server_answers_in_its_service_time() {
-    let plan = plan("levels: [100], arrivals: constant, hold: 5s, samples: 10, warm_up: 0s");
+    let plan = plan("levels: [100], arrivals: constant, hold: 5s, samples: 10, warm_up: 0s, precision: 0s");
     let level = run(&plan, Nanos::from_millis(4), 5);
     for metric in [Metric::PublishTime, Metric::PublishTimeFromSend, Metric::SubscribeTime] {
         let times = (level.histogram)(metric);
@@ -131,7 +130,7 @@ fn an_idle_server_answers_in_its_service_time() {
 /// about half the hold, and after a drain of 1 s a further 100 are done.
 #[test]
 fn overload_shows_in_the_achieved_load_and_in_times_from_due() {
-    let plan = plan("levels: [200], arrivals: constant, hold: 10s, samples: 10, warm_up: 0s");
+    let plan = plan("levels: [200], arrivals: constant, hold: 10s, samples: 10, warm_up: 0s, precision: 0s");
     let level = run(&plan, Nanos::from_millis(10), 10);
     assert!(level.counts.due.abs_diff(2000) <= 1, "{:?}", level.counts);
     assert!(level.counts.completed.abs_diff(1000) <= 1, "{:?}", level.counts);

@@ -163,6 +163,9 @@ pub struct Terms {
     pub several_filters: bool,
     /// Levels planned.
     pub levels: u16,
+    /// How far sending may lag behind due by design; zero in the closed model.
+    #[serde(default)]
+    pub precision: Nanos,
     /// What the user demands.
     pub objectives: crate::objective::Objectives,
 }

@@ -18,6 +18,11 @@ impl Nanos {
     /// Later than any time of a run (292 years).
     pub const MAX: Nanos = Nanos(i64::MAX);
 
+    /// Whole microseconds.
+    pub const fn from_micros(micros: i64) -> Nanos {
+        Nanos(micros * 1_000)
+    }
+
     /// Whole milliseconds.
     pub const fn from_millis(millis: i64) -> Nanos {
         Nanos(millis * 1_000_000)

@@ -202,6 +202,22 @@ pub struct LoadPlan {
     pub connect_rate: f64,
     /// Load threads; `None` leaves it to the runner.
     pub threads: Option<u16>,
+    /// How far sending may lag behind due by design; zero in the closed model, where nothing waits.
+    pub precision: Nanos,
+    /// How long before a due time a load thread watches its clock instead of sleeping.
+    pub spin: Nanos,
+}
+
+/// What a wake-up takes from its planned time until the thread runs, nearly always: the 99th percentile of a bare timer
+/// loop with a timer slack of 1 ns on the kind of virtual machine that this was made on.
+const WAKE_UP: Nanos = Nanos::from_micros(70);
+
+impl LoadPlan {
+    /// How long what is due or has arrived may wait so that more of it is handled by one wake-up: the precision, less
+    /// what the wake-up itself takes.
+    pub fn coalescing(&self) -> Nanos {
+        (self.precision - WAKE_UP).max(Nanos::ZERO)
+    }
 }
 
 /// The workload model.

@@ -384,6 +384,14 @@ pub(crate) struct Load {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1024))]
     pub threads: Option<u16>,
+    /// Open model: how far sending may lag behind due by design. What falls due within it is sent by one wake-up, and
+    /// what has arrived is read by it too: coarse is cheap, fine is dear. At most a second. Default: 100us.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Duration>,
+    /// Open model: how long before a due time a load thread watches its clock instead of sleeping. It buys lateness
+    /// of a few microseconds with processor time. At most 10 ms. Default: 0s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spin: Option<Duration>,
 }
 
 fn warm_up() -> Duration {

@@ -13,6 +13,12 @@ const MOST_LEVELS: usize = 1000;
 const HIGHEST_RATE: f64 = 1e7;
 /// Shortest sample.
 const SHORTEST_SAMPLE: Nanos = Nanos::from_millis(10);
+/// Fine enough to be small beside the times of a platform on a local network (0.2 ms and more), coarse enough for a
+/// machine that takes 70 µs to wake a thread.
+const DEFAULT_PRECISION: Nanos = Nanos::from_micros(100);
+/// Coarsest `precision` and longest `spin`.
+const COARSEST_PRECISION: Nanos = Nanos::from_secs(1);
+const LONGEST_SPIN: Nanos = Nanos::from_millis(10);
 /// Most devices and messages of a device that an integer marker can number.
 const INTEGER_DEVICES: u32 = 1 << 17;
 const INTEGER_SEQUENCES: f64 = (1 << 24) as f64;
@@ -25,6 +31,10 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Opt
         context.error_with_help(at, message, "lengthen `hold` or lower `samples`");
     }
     check_rate(load.connect_rate.0, "load.connect_rate", context);
+    let (precision, spin) = match load.model {
+        WorkloadModel::Open => precision(load, context),
+        WorkloadModel::Closed => (Nanos::ZERO, Nanos::ZERO),
+    };
     let (model, levels) = match load.model {
         WorkloadModel::Open => open(load, context),
         WorkloadModel::Closed => closed(load, context),
@@ -40,7 +50,28 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Opt
         drain: load.drain.0,
         connect_rate: load.connect_rate.0.0,
         threads: load.threads,
+        precision,
+        spin,
     })
+}
+
+/// Precision and spinning time of the open model.
+fn precision(load: &mut Load, context: &mut Context<'_>) -> (Nanos, Nanos) {
+    let precision = load.precision.get_or_insert(Written(DEFAULT_PRECISION)).0;
+    let spin = load.spin.get_or_insert(Written(Nanos::ZERO)).0;
+    if precision > COARSEST_PRECISION {
+        let message = "sending can lag behind due by a second at most";
+        context.error_with_help(
+            "load.precision",
+            message,
+            "write `1ms` for cheap load, `100us` for fine times",
+        );
+    }
+    if spin > LONGEST_SPIN {
+        let message = "a load thread can watch its clock for 10 ms at most before each due time";
+        context.error_with_help("load.spin", message, "30us to 80us bring lateness down to the clock's own");
+    }
+    (precision, spin)
 }
 
 fn open(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
@@ -133,7 +164,7 @@ fn check_rate(Rate(rate): Rate, path: &str, context: &mut Context<'_>) -> bool {
 }
 
 fn closed(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
-    for key in ["levels", "arrivals", "per"] {
+    for key in ["levels", "arrivals", "per", "precision", "spin"] {
         let path = format!("load.{key}");
         if context.written(&path) {
             let help = if key == "levels" {

@@ -1,18 +1,20 @@
 //! One client's connection: a socket, a session, what waits to be sent.
 
-use super::session::{Happened, Session};
+use super::session::{Happened, Session, Settings};
 use super::socket::{Interest, Socket};
 use super::{Io, Timer};
 use crate::driver::{Client, Event};
-use plimsoll_codec::mqtt::{QoS, packet_length};
+use plimsoll_codec::mqtt::packet_length;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::MqttPlan;
 use rustix::event::epoll::EventFlags;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Encoded bytes beyond which further messages wait unencoded, so that they can still be withdrawn.
 const OUT_LIMIT: usize = 64 * 1024;
+/// Room for encoded bytes that a connection keeps when it has nothing to send.
+const OUT_KEPT: usize = 16 * 1024;
 /// Readings of one socket before others get their turn.
 const READINGS: usize = 4;
 /// Largest packet that a platform may send us, twice the largest content of a scenario; a longer one is a lie or an
@@ -47,6 +49,8 @@ pub struct Connection {
     was_ready: bool,
     busy_until: Nanos,
     dirty: bool,
+    /// Counted among those whose next step waits for the platform.
+    urgent: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,15 +80,21 @@ impl Mark {
 }
 
 impl Connection {
-    /// A client that was never connected; `filters` are what it subscribes to.
-    pub fn new(client: Client, filters: Vec<String>, subscribe_qos: QoS, mqtt: &MqttPlan) -> Connection {
+    /// A client that was never connected; `filters` are what it subscribes to, `first_pause` is that before
+    /// connecting again.
+    pub fn new(
+        client: Client,
+        filters: Vec<String>,
+        settings: &Arc<Settings>,
+        first_pause: Nanos,
+    ) -> Connection {
         Connection {
             client,
             state: State::Idle,
             socket: None,
             generation: 0,
             interest: Interest { read: true, write: true },
-            session: Session::new(client, filters, subscribe_qos, mqtt),
+            session: Session::new(client, filters, settings),
             queue: VecDeque::new(),
             out: Vec::new(),
             written: 0,
@@ -97,10 +107,11 @@ impl Connection {
             last_write: Nanos::ZERO,
             ping_sent: None,
             keep_alive_at: Nanos::ZERO,
-            pause: mqtt.reconnect.0,
+            pause: first_pause,
             was_ready: false,
             busy_until: Nanos::ZERO,
             dirty: false,
+            urgent: false,
         }
     }
 
@@ -200,12 +211,14 @@ impl Connection {
             if self.written == self.out.len() {
                 break;
             }
+            // Before, not after: a platform on this host may have answered by the time that the call returns.
+            let at = io.clock.now();
             match socket.write(&self.out[self.written..]) {
                 Ok(0) => break,
                 Ok(count) => {
                     self.written += count;
                     io.traffic.sent += count as u64;
-                    self.last_write = io.clock.now();
+                    self.last_write = at;
                     self.report_sent(events);
                 }
                 Err(error) => return self.failed(slot, format!("cannot send: {error}"), io, events),
@@ -214,12 +227,22 @@ impl Connection {
         let waiting = self.out.len() - self.written;
         let write = waiting > 0 || self.state == State::Connecting;
         // A platform that does not take our acknowledgements gets none of its packets read.
-        let read = self.busy_until <= io.clock.now() && waiting <= 2 * OUT_LIMIT;
+        let busy = self.busy_until > Nanos::ZERO && self.busy_until > io.clock.now();
+        let read = !busy && waiting <= 2 * OUT_LIMIT;
         if self.marks.is_empty() && self.written > OUT_LIMIT {
             self.out.drain(..self.written);
             self.written = 0;
         }
         self.want(slot, Interest { read, write }, io);
+        self.tell_urgency(io);
+    }
+
+    fn tell_urgency(&mut self, io: &mut Io) {
+        let waits = !self.queue.is_empty() || self.written < self.out.len() || self.state != State::Ready;
+        let urgent = waits && self.socket.is_some();
+        if urgent != std::mem::replace(&mut self.urgent, urgent) {
+            io.urgent = if urgent { io.urgent + 1 } else { io.urgent.saturating_sub(1) };
+        }
     }
 
     /// Says goodbye as well as the socket lets it, and closes.
@@ -249,6 +272,7 @@ impl Connection {
         match opened {
             Ok(socket) => {
                 self.socket = Some(socket);
+                self.tell_urgency(io);
                 let timeout = self.began + io.mqtt.connect_timeout;
                 io.timers.push(Reverse((timeout, slot, Timer::ConnectTimeout)));
             }
@@ -274,6 +298,9 @@ impl Connection {
         if self.written == self.out.len() {
             self.out.clear();
             self.written = 0;
+            if self.out.capacity() > OUT_KEPT {
+                self.out = Vec::new();
+            }
         }
         let Client::Device(device) = self.client else { return };
         while self.state == State::Ready && self.out.len() < OUT_LIMIT && self.session.may_publish() {
@@ -320,10 +347,13 @@ impl Connection {
                     Err("the platform closed the connection".to_owned())
                 }
                 Ok(Some(reading)) => {
-                    let at = io.clock.now();
+                    let read_at = io.clock.now();
+                    // Bytes count from when the kernel had them; a subscriber that works has them when it reads them.
+                    let lag =
+                        if io.work > Nanos::ZERO { Nanos::ZERO } else { reading.lag.unwrap_or_default() };
                     io.traffic.received += reading.length as u64;
                     let bytes = scratch.get(..reading.length).unwrap_or_default();
-                    self.parse(slot, bytes, at, reading.lag, io, events);
+                    self.parse(slot, bytes, read_at - lag, reading.lag, io, events);
                     Ok(reading.length == scratch.len())
                 }
                 Err(error) => Err(format!("connection lost: {error}")),
@@ -347,15 +377,15 @@ impl Connection {
         io: &mut Io,
         events: &mut Vec<Event>,
     ) {
-        let joined;
-        let mut rest = if self.partial.is_empty() {
-            bytes
+        let joined = if self.partial.is_empty() {
+            Vec::new()
         } else {
-            let mut whole = std::mem::take(&mut self.partial);
-            whole.extend_from_slice(bytes);
-            joined = whole;
-            &joined
+            let mut joined = std::mem::take(&mut self.partial);
+            joined.extend_from_slice(bytes);
+            joined
         };
+        let whole = if joined.is_empty() { bytes } else { &joined };
+        let mut rest = whole;
         while self.busy_until <= at {
             let packet = match packet_length(rest) {
                 Ok(Some(length)) if length > LARGEST_PACKET => {
@@ -377,7 +407,9 @@ impl Connection {
             }
         }
         if !rest.is_empty() {
-            self.partial = rest.to_vec();
+            // A packet that comes in many pieces is not copied at each.
+            let nothing_done = rest.len() == joined.len();
+            self.partial = if nothing_done { joined } else { rest.to_vec() };
             self.partial_at = at;
             self.partial_lag = lag;
         }
@@ -396,7 +428,7 @@ impl Connection {
             Client::Device(device) => device,
             Client::Subscriber(_) => u32::MAX,
         };
-        match self.session.receive(packet, &io.limits, &mut self.out)? {
+        match self.session.receive(packet, &mut self.out)? {
             Happened::Nothing => {}
             Happened::Subscribing => self.accepted = Some(at),
             Happened::Ready => self.became_ready(slot, at, io, events),
@@ -483,6 +515,7 @@ impl Connection {
             events.extend(self.session.abandon().map(|sequence| Event::Abandoned { device, sequence, at }));
         }
         self.session.reset();
+        self.tell_urgency(io);
         let client = self.client;
         if was_ready {
             events.push(Event::Disconnected { client, at, reason });

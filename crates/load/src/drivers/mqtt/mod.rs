@@ -1,6 +1,7 @@
 //! The MQTT driver: sessions of [`session`] over non-blocking TCP [`connection`]s, one epoll a shard.
 
 mod connection;
+mod flight;
 mod session;
 mod socket;
 
@@ -14,16 +15,18 @@ use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{MqttPlan, Plan};
 use plimsoll_stats::distribution::{Random, random};
 use rustix::event::{Timespec, epoll};
-use session::Limits;
+use rustix::thread::clock_nanosleep_relative;
+use rustix::time::ClockId;
+use session::Settings;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-const NO_EVENT: epoll::Event =
-    epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
-
+/// Sockets told of by one look.
+const READY: usize = 256;
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 256 * 1024;
 
@@ -33,6 +36,11 @@ pub struct MqttDriver {
     devices: usize,
     connections: Vec<Connection>,
     io: Io,
+    /// How long what has arrived may lie unread, so that a wake-up reads more of it.
+    coalescing: Nanos,
+    spin: Nanos,
+    /// Whether the last look found something.
+    lively: bool,
 }
 
 /// What all connections of a shard use in turn.
@@ -43,7 +51,6 @@ struct Io {
     mqtt: MqttPlan,
     run: RunId,
     contents: Contents,
-    limits: Limits,
     work: Nanos,
     timers: BinaryHeap<Reverse<(Nanos, u32, Timer)>>,
     /// Connections with something to send.
@@ -53,6 +60,8 @@ struct Io {
     topic_name: Vec<u8>,
     jitter: Random,
     traffic: Traffic,
+    /// Connections whose next step waits for the platform: their bytes are read at once.
+    urgent: u32,
 }
 
 /// What a connection wants to be woken for.
@@ -76,21 +85,22 @@ impl MqttDriver {
         share: Share,
         clock: Clock,
     ) -> std::io::Result<MqttDriver> {
-        let subscribe_qos = plan.subscribers.qos;
+        let content = crate::content::largest(&plan.message);
+        let settings = Arc::new(Settings::new(&plan.mqtt, plan.subscribers.qos, content));
         let devices: Vec<u32> = (0..plan.devices).filter(|&device| share.owns(device)).collect();
         let subscribers = (0..plan.subscribers.count).filter(|&subscriber| share.owns(subscriber));
+        let first_pause = plan.mqtt.reconnect.0;
         let mut connections: Vec<Connection> = devices
             .iter()
-            .map(|&device| Connection::new(Client::Device(device), Vec::new(), subscribe_qos, &plan.mqtt))
+            .map(|&device| Connection::new(Client::Device(device), Vec::new(), &settings, first_pause))
             .collect();
         connections.extend(subscribers.map(|subscriber| {
             let filters = filters_of(plan, run, subscriber);
-            Connection::new(Client::Subscriber(subscriber), filters, subscribe_qos, &plan.mqtt)
+            Connection::new(Client::Subscriber(subscriber), filters, &settings, first_pause)
         }));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         // Waiting with nanoseconds came with Linux 5.11; without it every wait would fail at once, unseen.
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        epoll::wait(&epoll, &mut [NO_EVENT; 1][..], Some(&now))?;
+        epoll::wait(&epoll, &mut [MaybeUninit::uninit(); 1][..], Some(&timespec(Nanos::ZERO)))?;
         let io = Io {
             clock,
             epoll,
@@ -98,7 +108,6 @@ impl MqttDriver {
             mqtt: plan.mqtt.clone(),
             run,
             contents: Contents::new(plan, run),
-            limits: Limits { content: crate::content::largest(&plan.message) },
             work: plan.subscribers.work,
             timers: BinaryHeap::new(),
             dirty: Vec::new(),
@@ -107,8 +116,17 @@ impl MqttDriver {
             topic_name: Vec::new(),
             jitter: random(plan.seed, &[u64::from(share.index), 0x6a69_7474_6572]),
             traffic: Traffic::default(),
+            urgent: 0,
         };
-        Ok(MqttDriver { share, devices: devices.len(), connections, io })
+        Ok(MqttDriver {
+            share,
+            devices: devices.len(),
+            connections,
+            io,
+            coalescing: plan.load.coalescing(),
+            spin: plan.load.spin,
+            lively: false,
+        })
     }
 
     fn slot(&self, client: Client) -> usize {
@@ -141,14 +159,31 @@ impl MqttDriver {
         self.io.dirty = dirty;
     }
 
+    /// Waits for the network until then at most. Where much arrives, it is left to gather for a while, for a wake-up
+    /// costs more than a reading; when it came is known from the kernel's stamps.
     fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
         let next_timer = self.io.timers.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
-        let wait = (until.min(next_timer) - self.io.clock.now()).0.max(0);
-        let timeout = Timespec { tv_sec: wait / 1_000_000_000, tv_nsec: wait % 1_000_000_000 };
-        let mut ready = [NO_EVENT; 256];
+        let until = until.min(next_timer);
+        let now = self.io.clock.now();
+        if self.lively && self.coalescing > Nanos::ZERO && self.io.urgent == 0 && until > now {
+            // Cut short by a signal, it only gathers less.
+            let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(self.coalescing.min(until - now)));
+            return self.look(Nanos::ZERO, events);
+        }
+        self.look(until - now - self.spin, events);
+        while !self.lively && self.spin > Nanos::ZERO && self.io.clock.now() < until {
+            self.look(Nanos::ZERO, events);
+        }
+    }
+
+    /// Waits so long at most for sockets to be ready and serves them.
+    fn look(&mut self, wait: Nanos, events: &mut Vec<Event>) {
+        let timeout = timespec(wait.max(Nanos::ZERO));
+        let mut room = [const { MaybeUninit::uninit() }; READY];
         // The only error of a sound epoll instance is an interrupting signal, after which we look again anyway.
-        let count = epoll::wait(&self.io.epoll, &mut ready[..], Some(&timeout)).unwrap_or(0);
-        for event in &ready[..count] {
+        let Ok((ready, _)) = epoll::wait(&self.io.epoll, &mut room[..], Some(&timeout)) else { return };
+        self.lively = !ready.is_empty();
+        for event in ready {
             let data = event.data.u64();
             let (slot, generation) = ((data >> 32) as u32, data as u32);
             if let Some(connection) = self.connections.get_mut(slot as usize) {
@@ -156,6 +191,10 @@ impl MqttDriver {
             }
         }
     }
+}
+
+fn timespec(span: Nanos) -> Timespec {
+    Timespec { tv_sec: span.0 / 1_000_000_000, tv_nsec: span.0 % 1_000_000_000 }
 }
 
 impl Driver for MqttDriver {

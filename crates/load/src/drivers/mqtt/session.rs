@@ -1,6 +1,7 @@
 //! The client side of an MQTT session, without I/O: bytes in, bytes and meanings out. Sessions are clean: a lost
 //! connection ends them, and what was in flight is neither repeated nor asked for again.
 
+use super::flight::Flight;
 use crate::driver::Client;
 use plimsoll_codec::mqtt::{
     AckKind, Connack, Connect, Disconnect, Packet, Properties, Property, PublishHeader, QoS, Suback, Version,
@@ -8,35 +9,61 @@ use plimsoll_codec::mqtt::{
 };
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{MqttPlan, Secret};
-use std::collections::{HashSet, VecDeque};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Characters of a platform's reason that are shown.
 const LONGEST_REASON: usize = 200;
 
-/// One client's session.
-pub struct Session {
+/// What all sessions of a run have in common.
+pub struct Settings {
     version: Version,
-    client: Client,
-    filters: Vec<String>,
-    subscribe_qos: QoS,
     qos: QoS,
+    subscribe_qos: QoS,
     retain: bool,
     username: Option<String>,
     password: Option<Secret>,
     receive_maximum: Option<u16>,
-    asked_keep_alive: Nanos,
-    own_window: u16,
+    keep_alive: Nanos,
+    /// Most messages of a client in flight.
+    window: u16,
+    /// The largest content that will be sent, bytes.
+    content: u32,
+}
+
+impl Settings {
+    /// Of a plan. `content` is the largest content that will be sent, in bytes.
+    pub fn new(mqtt: &MqttPlan, subscribe_qos: QoS, content: u32) -> Settings {
+        Settings {
+            version: mqtt.version,
+            qos: mqtt.qos,
+            subscribe_qos,
+            retain: mqtt.retain,
+            username: mqtt.username.clone(),
+            password: mqtt.password.clone(),
+            receive_maximum: mqtt.receive_maximum,
+            keep_alive: mqtt.keep_alive,
+            // A packet id must be left for the next message.
+            window: mqtt.in_flight.min(u16::MAX - 1),
+            content,
+        }
+    }
+}
+
+/// One client's session.
+pub struct Session {
+    settings: Arc<Settings>,
+    client: Client,
+    filters: Box<[String]>,
     /// The window in force: the smaller of ours and the platform's receive maximum.
     window: u16,
-    largest_packet: usize,
+    /// The largest packet that the platform takes, bytes.
+    largest_packet: u32,
     keep_alive: Nanos,
-    in_flight: VecDeque<InFlight>,
-    /// The packet ids of `in_flight`.
-    taken: HashSet<u16>,
-    next_id: u16,
+    flight: Flight,
     phase: Phase,
     /// QoS 2 messages received whose PUBREL is still to come.
-    incoming: HashSet<u16>,
+    incoming: BTreeSet<u16>,
 }
 
 /// What the platform owes us first.
@@ -48,19 +75,6 @@ enum Phase {
     Subscribing,
     /// Nothing.
     Ready,
-}
-
-struct InFlight {
-    id: u16,
-    sequence: u32,
-    /// Whether PUBREC came and PUBREL went (QoS 2).
-    released: bool,
-}
-
-/// What the plan needs of a platform.
-pub struct Limits {
-    /// The largest content that will be sent.
-    pub content: u32,
 }
 
 /// What a packet meant.
@@ -89,27 +103,17 @@ pub enum Happened<'a> {
 
 impl Session {
     /// A session that was never connected. `filters` are what the client subscribes to.
-    pub fn new(client: Client, filters: Vec<String>, subscribe_qos: QoS, mqtt: &MqttPlan) -> Session {
+    pub fn new(client: Client, filters: Vec<String>, settings: &Arc<Settings>) -> Session {
         Session {
-            version: mqtt.version,
+            settings: Arc::clone(settings),
             client,
-            filters,
-            subscribe_qos,
-            qos: mqtt.qos,
-            retain: mqtt.retain,
-            username: mqtt.username.clone(),
-            password: mqtt.password.clone(),
-            receive_maximum: mqtt.receive_maximum,
-            asked_keep_alive: mqtt.keep_alive,
-            own_window: mqtt.in_flight,
-            window: mqtt.in_flight,
-            largest_packet: usize::MAX,
-            keep_alive: mqtt.keep_alive,
-            in_flight: VecDeque::new(),
-            taken: HashSet::new(),
-            next_id: 0,
+            filters: filters.into_boxed_slice(),
+            window: settings.window,
+            largest_packet: u32::MAX,
+            keep_alive: settings.keep_alive,
+            flight: Flight::default(),
             phase: Phase::Connecting,
-            incoming: HashSet::new(),
+            incoming: BTreeSet::new(),
         }
     }
 
@@ -120,14 +124,15 @@ impl Session {
             Client::Subscriber(subscriber) => format!("plm-{run}-s{subscriber}"),
         };
         let properties: Vec<Property> =
-            self.receive_maximum.map(Property::ReceiveMaximum).into_iter().collect();
+            self.settings.receive_maximum.map(Property::ReceiveMaximum).into_iter().collect();
         let connect = Connect {
-            version: self.version,
+            version: self.settings.version,
             client_id: &client_id,
             clean_start: true,
-            keep_alive: (self.asked_keep_alive.as_secs_f64().ceil() as u64).min(u64::from(u16::MAX)) as u16,
-            username: self.username.as_deref(),
-            password: self.password.as_ref().map(|secret| secret.0.as_bytes()),
+            keep_alive: (self.settings.keep_alive.as_secs_f64().ceil() as u64).min(u64::from(u16::MAX))
+                as u16,
+            username: self.settings.username.as_deref(),
+            password: self.settings.password.as_ref().map(|secret| secret.0.as_bytes()),
             will: None,
             properties: Properties::List(&properties),
         };
@@ -136,7 +141,7 @@ impl Session {
 
     /// Whether the window has room for another message.
     pub fn may_publish(&self) -> bool {
-        self.qos == QoS::AtMostOnce || self.in_flight.len() < usize::from(self.window)
+        self.settings.qos == QoS::AtMostOnce || self.flight.len() < usize::from(self.window)
     }
 
     /// Writes a PUBLISH.
@@ -150,32 +155,29 @@ impl Session {
         payload: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        let packet_id = if self.qos == QoS::AtMostOnce { 0 } else { self.free_id() };
-        let header = PublishHeader { dup: false, qos: self.qos, retain: self.retain, topic, packet_id };
+        let Settings { version, qos, retain, .. } = *self.settings;
+        let packet_id = if qos == QoS::AtMostOnce { 0 } else { self.flight.begin(sequence) };
+        let header = PublishHeader { dup: false, qos, retain, topic, packet_id };
         let begin = out.len();
-        encode_publish(self.version, &header, payload, out).map_err(|error| error.to_string())?;
+        let encoded = encode_publish(version, &header, payload, out).map_err(|error| error.to_string());
         let length = out.len() - begin;
-        if length > self.largest_packet {
-            out.truncate(begin);
-            let largest = self.largest_packet;
-            return Err(format!(
+        let largest = self.largest_packet;
+        let fits = encoded.and_then(|()| match length > largest as usize {
+            true => Err(format!(
                 "a PUBLISH of {length} bytes exceeds the platform's maximum packet size {largest}"
-            ));
+            )),
+            false => Ok(()),
+        });
+        if fits.is_err() {
+            out.truncate(begin);
+            self.flight.end(packet_id);
         }
-        if packet_id != 0 {
-            self.taken.insert(packet_id);
-            self.in_flight.push_back(InFlight { id: packet_id, sequence, released: false });
-        }
-        Ok(())
+        fits
     }
 
     /// Takes back a message that was encoded but never begun to be sent.
     pub fn withdraw(&mut self, sequence: u32) {
-        // What was encoded last stands at the back.
-        let position = self.in_flight.iter().rposition(|message| message.sequence == sequence);
-        if let Some(message) = position.and_then(|position| self.in_flight.remove(position)) {
-            self.taken.remove(&message.id);
-        }
+        self.flight.withdraw(sequence);
     }
 
     /// Writes PINGREQ.
@@ -187,7 +189,7 @@ impl Session {
     pub fn disconnect(&mut self, out: &mut Vec<u8>) {
         // A DISCONNECT without properties always fits.
         let goodbye = Packet::Disconnect(Disconnect { reason: 0, properties: Properties::default() });
-        let _ = goodbye.encode(self.version, out);
+        let _ = goodbye.encode(self.settings.version, out);
     }
 
     /// Longest silence before PINGREQ; zero for never.
@@ -197,18 +199,16 @@ impl Session {
 
     /// The messages in flight, given up because the connection is lost.
     pub fn abandon(&mut self) -> impl Iterator<Item = u32> + '_ {
-        self.taken.clear();
-        self.in_flight.drain(..).map(|message| message.sequence)
+        self.flight.drain()
     }
 
     /// Back to the state before CONNECT.
     pub fn reset(&mut self) {
-        self.in_flight.clear();
-        self.taken.clear();
+        self.flight.drain().for_each(drop);
         self.incoming.clear();
-        self.window = self.own_window;
-        self.keep_alive = self.asked_keep_alive;
-        self.largest_packet = usize::MAX;
+        self.window = self.settings.window;
+        self.keep_alive = self.settings.keep_alive;
+        self.largest_packet = u32::MAX;
         self.phase = Phase::Connecting;
     }
 
@@ -217,18 +217,11 @@ impl Session {
     /// # Errors
     /// A malformed or forbidden packet, a refusal to connect or to subscribe, a goodbye: the reason, after which
     /// the connection is to be closed.
-    pub fn receive<'a>(
-        &mut self,
-        packet: &'a [u8],
-        limits: &Limits,
-        out: &mut Vec<u8>,
-    ) -> Result<Happened<'a>, String> {
-        let packet =
-            Packet::decode(self.version, packet).map_err(|error| format!("malformed packet: {error}"))?;
+    pub fn receive<'a>(&mut self, packet: &'a [u8], out: &mut Vec<u8>) -> Result<Happened<'a>, String> {
+        let packet = Packet::decode(self.settings.version, packet)
+            .map_err(|error| format!("malformed packet: {error}"))?;
         match packet {
-            Packet::Connack(connack) if self.phase == Phase::Connecting => {
-                self.connack(&connack, limits, out)
-            }
+            Packet::Connack(connack) if self.phase == Phase::Connecting => self.connack(&connack, out),
             Packet::Disconnect(goodbye) => {
                 let reason = self.reason(goodbye.reason, goodbye.properties.reason_string());
                 Err(format!("the platform said goodbye: {reason}"))
@@ -241,11 +234,11 @@ impl Session {
                 match publish.qos {
                     QoS::AtMostOnce => Ok(delivered),
                     QoS::AtLeastOnce => {
-                        encode_ack(self.version, AckKind::Puback, id, out);
+                        encode_ack(self.settings.version, AckKind::Puback, id, out);
                         Ok(delivered)
                     }
                     QoS::ExactlyOnce => {
-                        encode_ack(self.version, AckKind::Pubrec, id, out);
+                        encode_ack(self.settings.version, AckKind::Pubrec, id, out);
                         // MQTT 5 section 4.3.3: until PUBREL the same id means the same message.
                         Ok(if self.incoming.insert(id) { delivered } else { Happened::Nothing })
                     }
@@ -264,37 +257,32 @@ impl Session {
         }
     }
 
-    fn connack(
-        &mut self,
-        connack: &Connack,
-        limits: &Limits,
-        out: &mut Vec<u8>,
-    ) -> Result<Happened<'static>, String> {
+    fn connack(&mut self, connack: &Connack, out: &mut Vec<u8>) -> Result<Happened<'static>, String> {
         if !connack.accepted() {
             let told = told(connack.properties.reason_string());
-            let text = connack_text(self.version, connack.code);
+            let text = connack_text(self.settings.version, connack.code);
             return Err(format!("the platform refused the connection: code {} {text}{told}", connack.code));
         }
         let offered = &connack.properties;
-        if let Some(highest) = offered.maximum_qos().filter(|&highest| highest < self.qos.level()) {
+        if let Some(highest) = offered.maximum_qos().filter(|&highest| highest < self.settings.qos.level()) {
             return Err(format!(
                 "the platform takes QoS {highest} at most, the scenario publishes at {}",
-                self.qos.level()
+                self.settings.qos.level()
             ));
         }
-        if self.retain && offered.retain_available() == Some(false) {
+        if self.settings.retain && offered.retain_available() == Some(false) {
             return Err("the platform does not retain messages, the scenario asks for retain".into());
         }
         if let Some(largest) = offered.maximum_packet_size() {
-            self.largest_packet = largest as usize;
-            if limits.content > largest {
-                let content = limits.content;
+            self.largest_packet = largest;
+            if self.settings.content > largest {
+                let content = self.settings.content;
                 return Err(format!(
                     "the platform takes packets of {largest} bytes at most, the scenario's messages have up to {content}"
                 ));
             }
         }
-        self.window = self.own_window.min(offered.receive_maximum().unwrap_or(u16::MAX));
+        self.window = self.settings.window.min(offered.receive_maximum().unwrap_or(u16::MAX));
         if let Some(seconds) = offered.server_keep_alive() {
             self.keep_alive = Nanos::from_secs(i64::from(seconds));
         }
@@ -304,8 +292,8 @@ impl Session {
         }
         self.phase = Phase::Subscribing;
         let filters: Vec<(&str, QoS)> =
-            self.filters.iter().map(|filter| (filter.as_str(), self.subscribe_qos)).collect();
-        encode_subscribe(self.version, 1, &filters, out).map_err(|error| error.to_string())?;
+            self.filters.iter().map(|filter| (filter.as_str(), self.settings.subscribe_qos)).collect();
+        encode_subscribe(self.settings.version, 1, &filters, out).map_err(|error| error.to_string())?;
         Ok(Happened::Subscribing)
     }
 
@@ -315,8 +303,8 @@ impl Session {
                 let reason = self.reason(code, suback.properties.reason_string());
                 return Err(format!("the platform refused the subscription to {filter}: {reason}"));
             }
-            if code < self.subscribe_qos.level() {
-                let asked = self.subscribe_qos.level();
+            if code < self.settings.subscribe_qos.level() {
+                let asked = self.settings.subscribe_qos.level();
                 return Err(format!(
                     "the platform granted QoS {code} for {filter}, the scenario asks for {asked}"
                 ));
@@ -336,50 +324,39 @@ impl Session {
     ) -> Happened<'static> {
         if kind == AckKind::Pubrel {
             self.incoming.remove(&id);
-            encode_ack(self.version, AckKind::Pubcomp, id, out);
+            encode_ack(self.settings.version, AckKind::Pubcomp, id, out);
             return Happened::Nothing;
         }
-        // Acknowledgements come in order from all but the strangest platforms, so the front is looked at first.
-        let Some(position) = self.in_flight.iter().position(|message| message.id == id) else {
+        let qos = self.settings.qos;
+        let Some(message) = self.flight.get_mut(id) else {
             return Happened::Nothing;
         };
         let refused = reason >= 0x80;
         if kind == AckKind::Pubrec && !refused {
-            if let Some(message) = self.in_flight.get_mut(position) {
-                message.released = true;
-            }
-            encode_ack(self.version, AckKind::Pubrel, id, out);
+            message.released = true;
+            encode_ack(self.settings.version, AckKind::Pubrel, id, out);
             return Happened::Nothing;
         }
-        let ends = match (kind, self.qos) {
+        let ends = match (kind, qos) {
             (AckKind::Puback, QoS::AtLeastOnce) | (AckKind::Pubrec, QoS::ExactlyOnce) => true,
-            (AckKind::Pubcomp, QoS::ExactlyOnce) => self.in_flight.get(position).is_some_and(|m| m.released),
+            (AckKind::Pubcomp, QoS::ExactlyOnce) => message.released,
             _ => false,
         };
+        let sequence = message.sequence;
         if !ends {
             return Happened::Nothing;
         }
-        self.taken.remove(&id);
-        match self.in_flight.remove(position) {
-            Some(message) if refused => Happened::Refused(message.sequence, self.reason(reason, text)),
-            Some(message) => Happened::Acknowledged(message.sequence),
-            None => Happened::Nothing,
+        self.flight.end(id);
+        if refused {
+            Happened::Refused(sequence, self.reason(reason, text))
+        } else {
+            Happened::Acknowledged(sequence)
         }
     }
 
     fn reason(&self, code: u8, text: Option<&str>) -> String {
         let told = told(text);
-        format!("code 0x{code:02x} {}{told}", reason_text(self.version, code))
-    }
-
-    /// The next packet id that is not in flight; the window never lets all of them be taken.
-    fn free_id(&mut self) -> u16 {
-        loop {
-            self.next_id = following(self.next_id);
-            if !self.taken.contains(&self.next_id) {
-                return self.next_id;
-            }
-        }
+        format!("code 0x{code:02x} {}{told}", reason_text(self.settings.version, code))
     }
 }
 
@@ -389,11 +366,6 @@ fn told(text: Option<&str>) -> String {
     let clean: String =
         text.chars().filter(|character| !character.is_control()).take(LONGEST_REASON).collect();
     format!(" ({clean})")
-}
-
-/// Packet ids run from 1 to 65,535 and begin anew (MQTT 5 section 2.2.1).
-fn following(id: u16) -> u16 {
-    id.checked_add(1).unwrap_or(1)
 }
 
 #[cfg(test)]

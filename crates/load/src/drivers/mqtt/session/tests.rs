@@ -4,7 +4,7 @@ use super::*;
 use plimsoll_codec::mqtt::{Ack, Publish, Subscribe};
 use plimsoll_scenario::plan::Template;
 
-const LIMITS: Limits = Limits { content: 64 };
+const CONTENT: u32 = 64;
 
 fn plan(version: Version, qos: QoS) -> MqttPlan {
     MqttPlan {
@@ -22,9 +22,13 @@ fn plan(version: Version, qos: QoS) -> MqttPlan {
     }
 }
 
+fn settings(version: Version, qos: QoS) -> Arc<Settings> {
+    Arc::new(Settings::new(&plan(version, qos), qos, CONTENT))
+}
+
 /// A device whose CONNACK is still awaited.
 fn connecting(version: Version, qos: QoS) -> Session {
-    Session::new(Client::Device(3), Vec::new(), qos, &plan(version, qos))
+    Session::new(Client::Device(3), Vec::new(), &settings(version, qos))
 }
 
 fn device(version: Version, qos: QoS) -> Session {
@@ -51,7 +55,7 @@ fn connack<'a>(code: u8, properties: &'a [Property<'a>]) -> Packet<'a> {
 fn receive(session: &mut Session, version: Version, packet: &Packet) -> (Result<String, String>, Vec<u8>) {
     let mut out = Vec::new();
     let bytes = bytes(version, packet);
-    let happened = session.receive(&bytes, &LIMITS, &mut out).map(|happened| format!("{happened:?}"));
+    let happened = session.receive(&bytes, &mut out).map(|happened| format!("{happened:?}"));
     (happened, out)
 }
 
@@ -82,23 +86,6 @@ fn the_window_is_the_smaller_of_ours_and_the_platforms() {
 }
 
 #[test]
-fn packet_ids_skip_those_in_flight_when_they_begin_anew() {
-    let mut session = device(Version::V311, QoS::AtLeastOnce);
-    for (next_id, expected) in [(u16::MAX - 1, u16::MAX), (u16::MAX, 1), (9, 10)] {
-        session.next_id = next_id;
-        session.publish(0, b"t", b"x", &mut Vec::new()).unwrap();
-        assert_eq!(session.in_flight.back().unwrap().id, expected);
-    }
-    for (next_id, expected) in [(u16::MAX - 1, 2), (9, 11)] {
-        session.next_id = next_id;
-        assert_eq!(session.free_id(), expected);
-    }
-    receive(&mut session, Version::V311, &ack(AckKind::Puback, 10, 0)).0.unwrap();
-    session.next_id = 9;
-    assert_eq!(session.free_id(), 10, "an acknowledged id is free again");
-}
-
-#[test]
 fn a_refusal_tells_the_platforms_reason() {
     let mut session = device(Version::V5, QoS::AtLeastOnce);
     session.publish(7, b"t", b"x", &mut Vec::new()).unwrap();
@@ -125,8 +112,8 @@ fn what_the_plan_needs_and_the_platform_lacks_is_said_at_connecting() {
 
 #[test]
 fn a_subscriber_is_ready_when_its_subscription_is_granted() {
-    let mqtt = plan(Version::V311, QoS::AtLeastOnce);
-    let mut session = Session::new(Client::Subscriber(0), vec!["a/+".into()], QoS::AtLeastOnce, &mqtt);
+    let settings = settings(Version::V311, QoS::AtLeastOnce);
+    let mut session = Session::new(Client::Subscriber(0), vec!["a/+".into()], &settings);
     let (happened, subscribe) = receive(&mut session, Version::V311, &connack(0, &[]));
     assert_eq!(happened.unwrap(), "Subscribing");
     let asked = Packet::decode(Version::V311, &subscribe).unwrap();
@@ -160,7 +147,7 @@ fn a_repeated_qos_2_message_is_delivered_once_until_it_is_released() {
 fn a_packet_that_only_clients_send_ends_the_connection() {
     let mut session = device(Version::V311, QoS::AtMostOnce);
     assert!(receive(&mut session, Version::V311, &Packet::Pingreq).0.is_err());
-    assert!(session.receive(&[0x30, 0], &LIMITS, &mut Vec::new()).is_err());
+    assert!(session.receive(&[0x30, 0], &mut Vec::new()).is_err());
 }
 
 #[test]
