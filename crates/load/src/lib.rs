@@ -18,4 +18,5 @@ pub mod ledger;
 pub mod mailbox;
 pub mod recorder;
 pub mod shard;
+pub mod sources;
 pub mod topology;

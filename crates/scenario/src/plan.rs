@@ -7,6 +7,7 @@ use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::Nanos;
 pub use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
+use std::net::IpAddr;
 
 /// A run, resolved.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub struct Plan {
     pub platform: PlatformPlan,
     /// Simulated publishers.
     pub devices: u32,
+    /// Source addresses that connections take turns in; empty leaves the choice to the engine.
+    pub source_addresses: Vec<IpAddr>,
     /// Receivers of deliveries.
     pub subscribers: SubscriberPlan,
     /// How devices and subscribers speak MQTT.

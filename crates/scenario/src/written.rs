@@ -75,6 +75,11 @@ pub(crate) struct Population {
     /// Receivers of deliveries: a count, or a count with settings. Default 0.
     #[serde(default)]
     pub subscribers: Subscribers,
+    /// Addresses of this host that connections take turns in as their source: each has about 28,000 ports towards one
+    /// platform. Default: spread over the loopback network for a platform there, else the kernel's choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub source_addresses: Option<Vec<String>>,
 }
 
 /// Receivers of deliveries: a count, or a count with settings.

@@ -64,6 +64,8 @@ fn wrong_files_are_told_with_place_and_remedy() {
             "filter",
             GOOD.replace("subscribers: 2", "subscribers: { count: 2, filters: [\"a/#/b\", \"{device}\"] }"),
         ),
+        ("coarse precision", with("  precision: 2s\n  spin: 20ms\n")),
+        ("source addresses", GOOD.replace("subscribers: 2", "source_addresses: [127.0.0.2, localhost]")),
         ("profile file", GOOD.replace("embedded", "./broken.yaml")),
     ] {
         insta::assert_snapshot!(name.replace(' ', "_"), told(&text));

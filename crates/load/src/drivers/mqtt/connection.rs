@@ -265,7 +265,11 @@ impl Connection {
         self.generation = self.generation.wrapping_add(1);
         self.state = State::Connecting;
         self.interest = Interest { read: true, write: true };
-        let opened = Socket::connect(io.address).and_then(|socket| {
+        let number = match self.client {
+            Client::Device(device) => device,
+            Client::Subscriber(subscriber) => io.population.saturating_add(subscriber),
+        };
+        let opened = Socket::connect(io.address, io.sources.of(number)).and_then(|socket| {
             socket.register(&io.epoll, self.data(slot), self.interest)?;
             Ok(socket)
         });

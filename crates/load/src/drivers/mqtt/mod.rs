@@ -9,6 +9,7 @@ use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
+use crate::sources::Sources;
 use crate::topology::filters_of;
 use connection::Connection;
 use plimsoll_model::{Nanos, RunId};
@@ -48,6 +49,9 @@ struct Io {
     clock: Clock,
     epoll: OwnedFd,
     address: SocketAddr,
+    sources: Sources,
+    /// Devices of the whole population: subscribers are numbered after them.
+    population: u32,
     mqtt: MqttPlan,
     run: RunId,
     contents: Contents,
@@ -105,6 +109,8 @@ impl MqttDriver {
             clock,
             epoll,
             address,
+            sources: Sources::new(plan.source_addresses.clone(), address),
+            population: plan.devices,
             mqtt: plan.mqtt.clone(),
             run,
             contents: Contents::new(plan, run),

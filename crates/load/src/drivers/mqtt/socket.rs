@@ -9,7 +9,7 @@ use rustix::net::{
     self, AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sockopt as rustix_sockopt,
 };
 use std::io::IoSliceMut;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Room for one time stamp and its header.
@@ -29,14 +29,19 @@ pub struct Reading {
 }
 
 impl Socket {
-    /// Begins to connect; readiness to write tells the end.
-    pub fn connect(address: SocketAddr) -> Result<Socket, Errno> {
+    /// Begins to connect, from that source address where one is given; readiness to write tells the end.
+    pub fn connect(address: SocketAddr, source: Option<IpAddr>) -> Result<Socket, Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let descriptor = net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
         rustix_sockopt::set_tcp_nodelay(&descriptor, true)?;
         // Without time stamps the receiver lag is unknown, which the report says; it is no reason to fail.
         let _ = setsockopt(&descriptor, sockopt::ReceiveTimestampns, &true);
+        if let Some(source) = source {
+            // The port is chosen at connecting, when the kernel knows which ones are free towards this platform.
+            let _ = setsockopt(&descriptor, sockopt::IpBindAddressNoPort, &true);
+            net::bind(&descriptor, &SocketAddr::new(source, 0))?;
+        }
         match net::connect(&descriptor, &address) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(Socket { descriptor }),
             Err(error) => Err(error),
