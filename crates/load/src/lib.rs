@@ -16,6 +16,7 @@ pub mod drivers;
 pub mod engine;
 pub mod ledger;
 pub mod mailbox;
+pub mod partly_open;
 pub mod recorder;
 pub mod shard;
 pub mod sources;

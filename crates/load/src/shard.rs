@@ -5,12 +5,13 @@ use crate::closed_loop::ClosedLoop;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::ledger::{Ledger, Receipt};
 use crate::mailbox::Mailbox;
+use crate::partly_open::{Behaviour, PartlyOpen};
 use crate::recorder::{Place, Recorder, Timeline};
 use crate::topology::Topology;
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{LevelEnd, SamplePart};
 use plimsoll_model::{Metric, Nanos, RunId};
-use plimsoll_scenario::plan::{LevelPlan, Model, Plan};
+use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan, Model, Plan};
 use std::collections::{BTreeMap, VecDeque};
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -137,6 +138,7 @@ struct Level {
 enum Source {
     Open(Box<Peekable<Arrivals>>),
     Closed(ClosedLoop),
+    PartlyOpen(Box<PartlyOpen>),
     Exhausted,
 }
 
@@ -265,6 +267,19 @@ impl<D: Driver> Shard<D> {
                     timeline.start,
                 ))
             }
+            (LevelPlan::Rate(rate), Model::PartlyOpen { arrivals, messages, think_time, timeout }) => {
+                let process = Process {
+                    gaps: *arrivals,
+                    per: ArrivalsPer::Population,
+                    rate: rate / f64::from(*messages),
+                    devices: self.plan.devices,
+                    seed: self.plan.seed,
+                    level: timeline.level,
+                };
+                let starts = Arrivals::new(process, self.share, timeline.hold_end - timeline.start);
+                let behaviour = Behaviour { messages: *messages, think_time: *think_time, timeout: *timeout };
+                Source::PartlyOpen(Box::new(PartlyOpen::new(starts, timeline.start, behaviour)))
+            }
             // The plan never mixes the models.
             _ => Source::Exhausted,
         }
@@ -288,6 +303,7 @@ impl<D: Driver> Shard<D> {
         let nothing_left = match &mut level.source {
             Source::Open(arrivals) => arrivals.peek().is_none(),
             Source::Closed(_) => true,
+            Source::PartlyOpen(sessions) => sessions.all_begun(),
             Source::Exhausted => return false,
         };
         if now >= timeline.hold_end && (nothing_left || now >= timeline.hold_end + GRACE) {
@@ -296,6 +312,14 @@ impl<D: Driver> Shard<D> {
                     self.ledger.never_ready(&mut self.recorder, &timeline, timeline.start + due);
                 }
                 if arrivals.peek().is_some() {
+                    return true;
+                }
+            }
+            if let Source::PartlyOpen(sessions) = &mut level.source {
+                for due in sessions.never_begun(SWEEP) {
+                    self.ledger.never_ready(&mut self.recorder, &timeline, due);
+                }
+                if !sessions.all_begun() {
                     return true;
                 }
             }
@@ -324,6 +348,15 @@ impl<D: Driver> Shard<D> {
                         self.driver.submit(begin.device, sequence);
                     }
                 }
+                Source::PartlyOpen(sessions) => {
+                    let Some(begin) = sessions.take_up(now) else { return false };
+                    let booked =
+                        self.ledger.ready(&mut self.recorder, &timeline, begin.device, begin.due, now);
+                    if let Some(sequence) = booked {
+                        sessions.begun(begin, sequence);
+                        self.driver.submit(begin.device, sequence);
+                    }
+                }
                 Source::Exhausted => return false,
             }
         }
@@ -341,6 +374,7 @@ impl<D: Driver> Shard<D> {
                     arrivals.peek().map(|arrival| level.timeline.start + arrival.due + self.coalescing)
                 }
                 Source::Closed(slots) => slots.next_wake(),
+                Source::PartlyOpen(sessions) => sessions.next_wake(),
                 Source::Exhausted => None,
             };
             // Without an arrival in sight the end of the hold is what comes next.
@@ -449,8 +483,10 @@ impl<D: Driver> Shard<D> {
     }
 
     fn operation_ended(&mut self, operation: (u32, u32), at: Nanos) {
-        if let Some(Level { source: Source::Closed(slots), .. }) = &mut self.level {
-            slots.finished(operation, at);
+        match self.level.as_mut().map(|level| &mut level.source) {
+            Some(Source::Closed(slots)) => slots.finished(operation, at),
+            Some(Source::PartlyOpen(sessions)) => sessions.finished(operation, at),
+            _ => {}
         }
     }
 

@@ -152,3 +152,18 @@ fn a_closed_loop_keeps_its_operations_in_flight() {
     let median = (level.histogram)(Metric::PublishTime).quantile(0.5).unwrap();
     assert!((median.as_secs_f64() - 0.05).abs() < 0.0002, "{median}");
 }
+
+/// 20 sessions a second of 5 messages each, at a server of 1 ms with 10 ms of thinking: 100 messages a second, and most
+/// wait for nobody.
+#[test]
+fn partly_open_sessions_offer_their_messages_one_after_the_other() {
+    let plan = plan(
+        "model: partly_open, session_messages: 5, think_time: 10ms, levels: [100], hold: 10s, samples: 10, warm_up: 0s",
+    );
+    let level = run(&plan, Nanos::from_millis(1), 10);
+    // Of about 200 sessions of a Poisson process; four deviations of their number are allowed.
+    assert!(level.counts.due.abs_diff(1000) < 5 * 57, "{:?}", level.counts);
+    assert_eq!((level.counts.sent, level.counts.unsent), (level.counts.due, 0));
+    let median = (level.histogram)(Metric::PublishTime).quantile(0.5).unwrap();
+    assert!((median.as_secs_f64() - 0.001).abs() < 0.0001, "{median}");
+}

@@ -150,6 +150,12 @@ impl Plan {
                 };
                 format!("open, {} arrivals of {per}, seed {}", arrivals_in_words(arrivals), self.seed)
             }
+            Model::PartlyOpen { arrivals, messages, think_time, .. } => format!(
+                "partly open, {} arrivals of sessions of {messages} messages, think time {}, seed {}",
+                arrivals_in_words(arrivals),
+                think_time.show(),
+                self.seed
+            ),
             Model::Closed { think_time, timeout } => {
                 let (think_time, timeout) = (think_time.show(), timeout.show());
                 format!("closed, think time {think_time}, operations given up after {timeout}")
@@ -168,7 +174,7 @@ impl Plan {
             })
             .collect();
         let unit = match self.load.model {
-            Model::Open { .. } => "per second",
+            Model::Open { .. } | Model::PartlyOpen { .. } => "per second",
             Model::Closed { .. } => "in flight",
         };
         match shown.as_slice() {

@@ -242,6 +242,17 @@ pub enum Model {
         /// One process for the population, or one for each device.
         per: ArrivalsPer,
     },
+    /// Sessions arrive whatever becomes of earlier ones, and each sends some messages.
+    PartlyOpen {
+        /// Distribution of the gaps between sessions.
+        arrivals: InterArrival,
+        /// Messages of a session.
+        messages: u32,
+        /// Pause between the end of a message and the next of its session.
+        think_time: Nanos,
+        /// After this long without an end, a message is given up and its session goes on.
+        timeout: Nanos,
+    },
     /// A fixed number of operations in flight, each followed by the next after a think time.
     Closed {
         /// Pause between the end of an operation and the next.
@@ -263,7 +274,7 @@ pub enum ArrivalsPer {
 /// One level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LevelPlan {
-    /// Open model: operations per second of the whole population.
+    /// Open and partly open model: operations per second of the whole population.
     Rate(f64),
     /// Closed model: operations in flight over the whole population.
     InFlight(u32),

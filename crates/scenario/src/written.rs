@@ -352,29 +352,34 @@ pub(crate) enum Marker {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Load {
-    /// The workload model: `open` (operations arrive whatever becomes of earlier ones) or `closed` (a fixed number of
-    /// operations in flight, each followed by the next).
+    /// The workload model: `open` (operations arrive whatever becomes of earlier ones), `closed` (a fixed number of
+    /// operations in flight, each followed by the next) or `partly_open` (sessions arrive whatever becomes of earlier
+    /// ones, and each sends some messages, one after the other).
     #[serde(default)]
     pub model: WorkloadModel,
-    /// Open model: distribution of the gaps between operations. Default: poisson.
+    /// Open and partly open model: distribution of the gaps between operations, or between sessions. Default: poisson.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,
     /// Open model: one arrival process for the whole population, or one for each device. Default: population.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per: Option<Per>,
-    /// Open model: the offered loads in operations per second of the whole population, in the order of running.
+    /// Open and partly open model: the offered loads in operations per second of the whole population, in the order of running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<Levels>,
     /// Closed model: operations kept in flight over the whole population, one level each. Default: [1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), inner(range(min = 1)))]
     pub in_flight: Option<Vec<u32>>,
-    /// Closed model: pause between the end of an operation and the next. Default: 0s.
+    /// Closed and partly open model: pause between the end of an operation and the next. Default: 0s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think_time: Option<Duration>,
-    /// Closed model: after this long an operation is given up and the next begins. Default: 10s.
+    /// Closed and partly open model: after this long an operation is given up and the next begins. Default: 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_timeout: Option<Duration>,
+    /// Partly open model: messages of a session. A level of R operations per second has R / messages sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub session_messages: Option<u32>,
     /// Load before each hold that is not counted.
     #[serde(default = "warm_up")]
     pub warm_up: Duration,
@@ -432,6 +437,18 @@ pub(crate) enum WorkloadModel {
     #[default]
     Open,
     Closed,
+    PartlyOpen,
+}
+
+impl WorkloadModel {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            WorkloadModel::Open => "open",
+            WorkloadModel::Closed => "closed",
+            WorkloadModel::PartlyOpen => "partly open",
+        }
+    }
 }
 
 /// Distribution of the gaps between operations; the mean gap follows from the level.

@@ -33,11 +33,12 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Opt
     check_rate(load.connect_rate.0, "load.connect_rate", context);
     let (precision, spin) = match load.model {
         WorkloadModel::Open => precision(load, context),
-        WorkloadModel::Closed => (Nanos::ZERO, Nanos::ZERO),
+        WorkloadModel::Closed | WorkloadModel::PartlyOpen => (Nanos::ZERO, Nanos::ZERO),
     };
     let (model, levels) = match load.model {
         WorkloadModel::Open => open(load, context),
         WorkloadModel::Closed => closed(load, context),
+        WorkloadModel::PartlyOpen => partly_open(load, context),
     }?;
     check_numbers(scenario, &levels, context);
     let load = &scenario.load;
@@ -74,25 +75,63 @@ fn precision(load: &mut Load, context: &mut Context<'_>) -> (Nanos, Nanos) {
     (precision, spin)
 }
 
-fn open(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
-    for key in ["in_flight", "think_time", "operation_timeout"] {
+/// Reports keys that belong to other models.
+fn refuse(keys: &[&str], belongs: &str, remedy: &str, load: &Load, context: &mut Context<'_>) {
+    for key in keys {
         let path = format!("load.{key}");
         if context.written(&path) {
-            let message = format!("`{key}` belongs to the closed model, but the model is open");
-            context.error_with_help(&path, message, "remove it, or write `model: closed`");
+            let model = load.model.name();
+            let message = format!("`{key}` belongs to the {belongs}, but the model is {model}");
+            context.error_with_help(&path, message, format!("remove it, or write `model: {remedy}`"));
         }
     }
-    let arrivals = match load.arrivals.get_or_insert(Arrivals::Poisson) {
+}
+
+fn open(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
+    refuse(&["in_flight", "think_time", "operation_timeout"], "closed model", "closed", load, context);
+    refuse(&["session_messages"], "partly open model", "partly_open", load, context);
+    let arrivals = inter_arrival(load);
+    let per = match load.per.get_or_insert(Per::Population) {
+        Per::Population => ArrivalsPer::Population,
+        Per::Device => ArrivalsPer::Device,
+    };
+    Some((Model::Open { arrivals, per }, rates(load, context)?))
+}
+
+fn partly_open(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
+    refuse(&["in_flight"], "closed model", "closed", load, context);
+    refuse(&["per", "precision", "spin"], "open model", "open", load, context);
+    let arrivals = inter_arrival(load);
+    let (think_time, timeout) = pace(load, context);
+    let Some(messages) = load.session_messages else {
+        let help = "write how many messages a session sends: `session_messages: 10`";
+        context.error_with_help("load", "missing key `session_messages` in `load`", help);
+        return None;
+    };
+    Some((Model::PartlyOpen { arrivals, messages, think_time, timeout }, rates(load, context)?))
+}
+
+fn inter_arrival(load: &mut Load) -> InterArrival {
+    match load.arrivals.get_or_insert(Arrivals::Poisson) {
         Arrivals::Poisson => InterArrival::Exponential,
         Arrivals::Constant => InterArrival::Constant,
         Arrivals::Uniform(gaps) => InterArrival::Uniform { spread: gaps.spread },
         Arrivals::Normal(gaps) => InterArrival::Normal { cv: gaps.cv },
         Arrivals::Gamma(gaps) => InterArrival::Gamma { shape: gaps.shape },
-    };
-    let per = match load.per.get_or_insert(Per::Population) {
-        Per::Population => ArrivalsPer::Population,
-        Per::Device => ArrivalsPer::Device,
-    };
+    }
+}
+
+/// Think time and patience.
+fn pace(load: &mut Load, context: &mut Context<'_>) -> (Nanos, Nanos) {
+    let think_time = load.think_time.get_or_insert(Written(Nanos::ZERO)).0;
+    let timeout = load.operation_timeout.get_or_insert(Written(Nanos::from_secs(10))).0;
+    if timeout == Nanos::ZERO {
+        context.error("load.operation_timeout", "no operation can end within zero time");
+    }
+    (think_time, timeout)
+}
+
+fn rates(load: &Load, context: &mut Context<'_>) -> Option<Vec<LevelPlan>> {
     let rates = match &load.levels {
         Some(Levels::List(list)) => listed(list, context)?,
         Some(Levels::Range(range)) => stepped(range, context)?,
@@ -102,7 +141,7 @@ fn open(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelP
             return None;
         }
     };
-    Some((Model::Open { arrivals, per }, rates.into_iter().map(LevelPlan::Rate).collect()))
+    Some(rates.into_iter().map(LevelPlan::Rate).collect())
 }
 
 fn listed(list: &[Written<Rate>], context: &mut Context<'_>) -> Option<Vec<f64>> {
@@ -164,23 +203,14 @@ fn check_rate(Rate(rate): Rate, path: &str, context: &mut Context<'_>) -> bool {
 }
 
 fn closed(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
-    for key in ["levels", "arrivals", "per", "precision", "spin"] {
-        let path = format!("load.{key}");
-        if context.written(&path) {
-            let help = if key == "levels" {
-                "give the operations in flight with `in_flight: [1, 5, 50]`, or write `model: open`"
-            } else {
-                "remove it, or write `model: open`"
-            };
-            let message = format!("`{key}` belongs to the open model, but the model is closed");
-            context.error_with_help(&path, message, help);
-        }
+    if context.written("load.levels") {
+        let help = "give the operations in flight with `in_flight: [1, 5, 50]`, or write `model: open`";
+        let message = "`levels` belongs to the open model, but the model is closed";
+        context.error_with_help("load.levels", message, help);
     }
-    let think_time = load.think_time.get_or_insert(Written(Nanos::ZERO)).0;
-    let timeout = load.operation_timeout.get_or_insert(Written(Nanos::from_secs(10))).0;
-    if timeout == Nanos::ZERO {
-        context.error("load.operation_timeout", "no operation can end within zero time");
-    }
+    refuse(&["arrivals", "per", "precision", "spin"], "open model", "open", load, context);
+    refuse(&["session_messages"], "partly open model", "partly_open", load, context);
+    let (think_time, timeout) = pace(load, context);
     let in_flight = load.in_flight.get_or_insert_with(|| vec![1]);
     if in_flight.len() > MOST_LEVELS {
         too_many(in_flight.len() as f64, "load.in_flight", context);

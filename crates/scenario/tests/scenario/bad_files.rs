@@ -40,6 +40,10 @@ fn wrong_files_are_told_with_place_and_remedy() {
             GOOD.replace("load:", "load:\n  model: closed") + "  arrivals: poisson\n",
         ),
         (
+            "keys of the partly open model",
+            GOOD.replace("load:", "load:\n  model: partly_open") + "  in_flight: [1]\n  spin: 30us\n",
+        ),
+        (
             "conflicts",
             GOOD.replace("from: 100", "from: 900").replace("10s", "100ms")
                 + "mqtt: { receive_maximum: 5, password: { env: NOT_SET }, keep_alive: 1500ms }\n",
