@@ -7,6 +7,7 @@ pub mod ids;
 pub mod metric;
 pub mod objective;
 pub mod record;
+pub mod search;
 pub mod time;
 pub mod verdict;
 

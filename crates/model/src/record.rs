@@ -161,8 +161,11 @@ pub struct Terms {
     pub subscribe_qos: u8,
     /// Whether some subscriber has several filters, which lets a broker deliver a message once for each.
     pub several_filters: bool,
-    /// Levels planned.
+    /// Levels planned; zero where a search chooses them.
     pub levels: u16,
+    /// The search that chose the levels.
+    #[serde(default)]
+    pub search: Option<crate::search::SearchTerms>,
     /// What the user demands.
     pub objectives: crate::objective::Objectives,
 }

@@ -41,6 +41,7 @@ fn terms(plan: &Plan) -> Terms {
         subscribe_qos: plan.subscribers.qos.level(),
         several_filters: plan.subscribers.filters.len() > 1,
         levels: plan.load.levels.len() as u16,
+        search: plan.load.search,
         objectives: plan.objectives.clone(),
     }
 }

@@ -5,6 +5,7 @@ use crate::profile::Profile;
 use plimsoll_codec::marker;
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::Nanos;
+pub use plimsoll_model::search::SearchTerms;
 pub use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 
@@ -188,8 +189,10 @@ pub enum Piece {
 pub struct LoadPlan {
     /// The workload model.
     pub model: Model,
-    /// The levels, in the order of running.
+    /// The levels, in the order of running; empty where a search chooses them.
     pub levels: Vec<LevelPlan>,
+    /// The search that chooses the levels.
+    pub search: Option<SearchTerms>,
     /// Load before each hold that is not counted.
     pub warm_up: Nanos,
     /// Measured time of each level.

@@ -1,7 +1,7 @@
 //! A scenario file as written. The types give the published schema; their comments are its descriptions.
 
 use crate::plan::Endpoint;
-use crate::quantity::{Rate, Size, Written};
+use crate::quantity::{Rate, Share, Size, Written};
 use plimsoll_codec::mqtt::QoS;
 use plimsoll_model::Nanos;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -354,6 +354,10 @@ pub(crate) struct Load {
     /// Open model: the offered loads in operations per second of the whole population, in the order of running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<Levels>,
+    /// Open model: a search for the load line, in place of `levels`: the load doubles while the objectives are met, then
+    /// the bracket is halved, and the answer is confirmed by a fresh hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
     /// Closed model: operations kept in flight over the whole population, one level each. Default: [1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), inner(range(min = 1)))]
@@ -487,6 +491,31 @@ pub(crate) struct LevelRange {
     pub to: Written<Rate>,
     /// Difference between levels.
     pub step: Written<Rate>,
+}
+
+/// A search for the load line.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Search {
+    /// First level; the platform should bear it.
+    pub from: Written<Rate>,
+    /// No level is above this.
+    pub to: Written<Rate>,
+    /// How far the lowest missed level may lie above the load line, from 1 % to 100 %.
+    #[serde(default = "tolerance")]
+    pub tolerance: Written<Share>,
+    /// No level is begun that could end later than this after the first one began; what was found by then is
+    /// reported.
+    #[serde(default = "search_time")]
+    pub time: Duration,
+}
+
+fn tolerance() -> Written<Share> {
+    Written(Share(0.05))
+}
+
+fn search_time() -> Duration {
+    Written(Nanos::from_secs(600))
 }
 
 /// Objectives by name, as conditions. `null` switches a default off.

@@ -73,6 +73,7 @@ fn terms() -> Terms {
         subscribe_qos: 1,
         several_filters: false,
         levels: 6,
+        search: None,
         objectives: Objectives {
             level: vec![
                 objective(Subject::Delivered, Comparison::AtLeast, 0.999),
