@@ -1,6 +1,7 @@
 //! From what a run recorded to what it means: levels with their intervals, whose limit it was, the load line, the
 //! verdict. Pure: the same record gives the same summary.
 
+pub mod early_stop;
 pub mod level;
 pub mod load_line;
 pub mod objective;
@@ -49,7 +50,11 @@ pub fn summarize(record: &RunRecord) -> Summary {
         verdict,
         reason,
         load_line,
-        notes: finding.iter().map(|finding| finding.story(levels.len())).collect(),
+        notes: finding
+            .iter()
+            .map(|finding| finding.story(levels.len()))
+            .chain(early_stop::story(record, &levels))
+            .collect(),
         search: finding,
         objectives: record.terms.objectives.level.iter().map(ToString::to_string).collect(),
         generator: Generator::over(&levels, TimeSummary::of(&[&lateness], true)),

@@ -73,9 +73,8 @@ fn rate(rate: f64) -> String {
 
 /// By offered load, or by operations in flight.
 fn rising(levels: &[LevelSummary]) -> Vec<&LevelSummary> {
-    let key = |level: &LevelSummary| level.offered.or(level.in_flight.map(f64::from)).unwrap_or(0.0);
     let mut rising: Vec<&LevelSummary> = levels.iter().collect();
-    rising.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    rising.sort_by(|a, b| a.load().total_cmp(&b.load()));
     rising
 }
 

@@ -311,11 +311,11 @@ impl Search {
         if matches!(self.phase, Phase::Over(_)) {
             return;
         }
-        // A platform that was asked for more than it bears first gets time to settle, as long as a hold at most.
-        let settle = |needed: bool| if needed { self.terms.hold } else { Nanos::ZERO };
-        let begin = self.used + settle(last != Outcome::Met);
+        // A platform that was asked for more than it bears first gets time to settle, as long as a level at most.
+        let settling = self.terms.longest(self.terms.hold);
+        let begin = if last == Outcome::Met { self.used } else { self.used + settling };
         let level = self.terms.longest(self.hold);
-        let confirmation = settle(true) + self.terms.longest(self.terms.hold);
+        let confirmation = settling + self.terms.longest(self.terms.hold);
         let confirming = matches!(self.phase, Phase::Confirming(_));
         if let (Some(met), false) = (self.met.last(), confirming)
             && begin + level + confirmation > self.terms.time

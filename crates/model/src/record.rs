@@ -166,6 +166,9 @@ pub struct Terms {
     /// The search that chose the levels.
     #[serde(default)]
     pub search: Option<crate::search::SearchTerms>,
+    /// After so many missed levels in a row no level that is not lower is run; `None` runs all.
+    #[serde(default)]
+    pub stop_after_missed: Option<u16>,
     /// What the user demands.
     pub objectives: crate::objective::Objectives,
 }

@@ -42,6 +42,7 @@ fn terms(plan: &Plan) -> Terms {
         several_filters: plan.subscribers.filters.len() > 1,
         levels: plan.load.levels.len() as u16,
         search: plan.load.search,
+        stop_after_missed: plan.load.stop_after_missed,
         objectives: plan.objectives.clone(),
     }
 }

@@ -186,11 +186,16 @@ impl Plan {
             Model::Open { .. } => "per second",
             Model::Closed { .. } => "in flight",
         };
-        match shown.as_slice() {
+        let levels = match shown.as_slice() {
             [first, second, .., last] if shown.len() > 12 => {
                 format!("{}: {first}, {second}, ... {last} {unit}", shown.len())
             }
             all => format!("{}: {} {unit}", all.len(), all.join(", ")),
+        };
+        match self.load.stop_after_missed {
+            None => levels,
+            Some(1) => format!("{levels}, up to the first that misses"),
+            Some(after) => format!("{levels}, up to {after} in a row that miss"),
         }
     }
 

@@ -215,13 +215,10 @@ impl Tree<'_> {
         let loads = ["load.levels", "load.search", "load.in_flight"];
         if !loads.iter().any(|path| self.root.has(path)) {
             let diagnostic = Diagnostic::new(&address.span(), "the option `--rate` is missing");
-            self.found.push(
-                diagnostic
-                    .help(
-                        "write the load in operations per second: `--rate 500`, `--rate 100..1500/100` or `--search \
+            self.found.push(diagnostic.help(
+                "write the load in operations per second: `--rate 500`, `--rate 100..1500/100` or `--search \
                          100..200k`",
-                    ),
-            );
+            ));
             self.set("load.levels", address, placeholder_levels(address));
         }
     }

@@ -358,6 +358,11 @@ pub(crate) struct Load {
     /// the bracket is halved, and the answer is confirmed by a fresh hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,
+    /// After so many levels in a row that missed an objective, no level that is not lower is run any more. Default: all
+    /// are run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub stop_after_missed: Option<u16>,
     /// Closed model: operations kept in flight over the whole population, one level each. Default: [1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), inner(range(min = 1)))]

@@ -77,8 +77,11 @@ fn a_level_that_decides_nothing_is_repeated_and_an_undecided_one_for_longer() {
             _ => Outcome::Met,
         }
     });
-    let holds: Vec<(Nanos, bool)> =
-        levels.iter().filter(|(next, _)| next.rate == 800.0).map(|(next, _)| (next.hold, next.again)).collect();
+    let holds: Vec<(Nanos, bool)> = levels
+        .iter()
+        .filter(|(next, _)| next.rate == 800.0)
+        .map(|(next, _)| (next.hold, next.again))
+        .collect();
     assert_eq!(holds, [(TERMS.hold, false), (TERMS.hold * 2, true), (TERMS.hold * 2, true)]);
     assert_eq!((finding.ended, finding.met), (Ending::Confirmed, Some(993.2)));
     assert!(levels.iter().filter(|(next, _)| next.rate != 800.0).all(|(next, _)| next.hold == TERMS.hold));
@@ -87,8 +90,7 @@ fn a_level_that_decides_nothing_is_repeated_and_an_undecided_one_for_longer() {
 #[test]
 fn the_limit_of_the_generator_is_no_miss() {
     let ours = Outcome::Invalid(Validity::GeneratorBound);
-    let (finding, levels) =
-        search(TERMS, |next| if next.rate > 1000.0 { ours } else { exact(1e9)(next) });
+    let (finding, levels) = search(TERMS, |next| if next.rate > 1000.0 { ours } else { exact(1e9)(next) });
     assert_eq!((finding.ended, finding.met, finding.missed), (Ending::Confirmed, Some(993.2), None));
     assert!(finding.at_least(), "nothing has shown that the platform bears no more");
     assert_eq!(levels.iter().filter(|(next, _)| next.rate == 1600.0).count(), TRIES_OF_OURS as usize);
@@ -133,9 +135,12 @@ fn a_confirmation_that_decides_nothing_leaves_the_answer_open() {
 fn when_the_time_runs_out_what_was_met_is_confirmed_first() {
     let level = TERMS.longest(TERMS.hold);
     // Room for five levels, for settling after the fifth and for one level more.
-    let time = level * 6 + TERMS.hold;
+    let time = level * 7;
     let (finding, levels) = search(SearchTerms { time, ..TERMS }, exact(1000.0));
-    assert_eq!(levels.last().map(|(next, _)| (next.rate, next.purpose)), Some((800.0, Purpose::Confirmation)));
+    assert_eq!(
+        levels.last().map(|(next, _)| (next.rate, next.purpose)),
+        Some((800.0, Purpose::Confirmation))
+    );
     assert_eq!((finding.ended, finding.met, finding.missed), (Ending::Confirmed, Some(800.0), Some(1600.0)));
     assert!(finding.at_least());
     let (finding, levels) = search(SearchTerms { time: level, ..TERMS }, exact(1000.0));
@@ -152,7 +157,12 @@ fn a_search_that_was_cut_off_says_so() {
 }
 
 /// A platform with a capacity, a band around it in which levels go one way or the other, and levels that are spoilt.
-fn noisy(capacity: f64, band: f64, spoilt: f64, mut dice: impl FnMut() -> f64) -> impl FnMut(&Next) -> Outcome {
+fn noisy(
+    capacity: f64,
+    band: f64,
+    spoilt: f64,
+    mut dice: impl FnMut() -> f64,
+) -> impl FnMut(&Next) -> Outcome {
     move |next| {
         if dice() < spoilt {
             return Outcome::Invalid(Validity::HostBound);

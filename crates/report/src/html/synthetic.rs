@@ -74,6 +74,7 @@ fn terms() -> Terms {
         several_filters: false,
         levels: 6,
         search: None,
+        stop_after_missed: None,
         objectives: Objectives {
             level: vec![
                 objective(Subject::Delivered, Comparison::AtLeast, 0.999),

@@ -40,6 +40,7 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Opt
         model,
         levels,
         search,
+        stop_after_missed: load.stop_after_missed,
         warm_up: load.warm_up.0,
         hold: load.hold.0,
         samples: load.samples,

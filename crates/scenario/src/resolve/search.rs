@@ -32,6 +32,11 @@ pub(super) fn resolve(load: &Load, context: &mut Context<'_>) -> Option<SearchTe
         context.error_with_help("load.search", "`search` and `levels` exclude each other", help);
         fine = false;
     }
+    if context.written("load.stop_after_missed") {
+        let help = "remove it: a search stops by itself";
+        context.error_with_help("load.stop_after_missed", "`stop_after_missed` belongs to `levels`", help);
+        fine = false;
+    }
     if terms.from > terms.to {
         let message = format!("`from` ({}) is above `to` ({})", terms.from, terms.to);
         context.error_with_help("load.search.from", message, "the search begins low; swap the two");
