@@ -21,7 +21,7 @@ fn search(terms: SearchTerms, mut platform: impl FnMut(&Next) -> Outcome) -> (Fi
     while let Some(next) = search.next() {
         assert!(levels.len() < 200, "the search does not end: {levels:?}");
         let outcome = platform(&next);
-        over = over + terms.longest(next.hold);
+        over += terms.longest(next.hold);
         search.learn(Tried { index: levels.len() as u16, rate: next.rate, outcome, over });
         levels.push((next, outcome));
     }
