@@ -200,6 +200,16 @@ impl LevelSummary {
         }
     }
 
+    /// What was asked for: operations per second, in the closed model operations in flight.
+    pub fn load(&self) -> f64 {
+        self.offered.or(self.in_flight.map(f64::from)).unwrap_or(0.0)
+    }
+
+    /// Whether every objective is met.
+    pub fn is_met(&self) -> bool {
+        self.verdict == LevelVerdict::Met
+    }
+
     /// Why the level is not met, in one line.
     pub fn why(&self) -> String {
         let reasons =

@@ -1,9 +1,11 @@
 //! From what a run recorded to what it means: levels with their intervals, whose limit it was, the load line, the
 //! verdict. Pure: the same record gives the same summary.
 
+pub mod early_stop;
 pub mod level;
 pub mod load_line;
 pub mod objective;
+pub mod search;
 pub mod summary;
 pub mod validity;
 
@@ -17,7 +19,12 @@ pub const SCHEMA: u32 = 0;
 /// The summary of a run, as far as it was recorded.
 pub fn summarize(record: &RunRecord) -> Summary {
     let levels: Vec<_> = record.levels.iter().map(|level| level::summarize(level, &record.terms)).collect();
-    let load_line = load_line::find(&levels);
+    let search = record.terms.search.map(|terms| search::Search::over(terms, &record.levels, &levels));
+    let finding = search.map(|search| search.finding());
+    let load_line = match &finding {
+        Some(finding) => load_line::of_search(&levels, finding),
+        None => load_line::find(&levels),
+    };
     let (verdict, reason) = match &record.end {
         Some(RunEnd::Failed(reason)) => (Verdict::Failed, reason.clone()),
         Some(RunEnd::Interrupted) => (Verdict::Interrupted, "stopped by the user".to_owned()),
@@ -25,7 +32,8 @@ pub fn summarize(record: &RunRecord) -> Summary {
             (Verdict::Interrupted, "the run has no end: it was killed, or it is still going on".to_owned())
         }
         Some(RunEnd::Complete) => {
-            load_line::judge(&levels, load_line.as_ref(), record.terms.objectives.load_line)
+            let demanded = record.terms.objectives.load_line;
+            load_line::judge(&levels, load_line.as_ref(), finding.as_ref(), demanded)
         }
     };
     let mut lateness = Histogram::new();
@@ -42,6 +50,12 @@ pub fn summarize(record: &RunRecord) -> Summary {
         verdict,
         reason,
         load_line,
+        notes: finding
+            .iter()
+            .map(|finding| finding.story(levels.len()))
+            .chain(early_stop::story(record, &levels))
+            .collect(),
+        search: finding,
         objectives: record.terms.objectives.level.iter().map(ToString::to_string).collect(),
         generator: Generator::over(&levels, TimeSummary::of(&[&lateness], true)),
         connect_time: TimeSummary::of(&connect_time.into_iter().collect::<Vec<_>>(), true),

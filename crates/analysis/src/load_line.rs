@@ -1,6 +1,7 @@
 //! The load line (rule 6) and the verdict.
 
 use crate::level::{LevelSummary, LevelVerdict};
+use crate::search::{Ending, Finding};
 use crate::summary::LoadLine;
 use plimsoll_model::Verdict;
 
@@ -15,12 +16,34 @@ pub fn find(levels: &[LevelSummary]) -> Option<LoadLine> {
         level: top.index,
         at_least: next.is_none_or(|level| level.verdict != LevelVerdict::Missed),
         limited_by: next.map(|level| level.why()),
+        next_level: next.map(|level| level.index),
+    })
+}
+
+/// The load line that a search found.
+pub fn of_search(levels: &[LevelSummary], finding: &Finding) -> Option<LoadLine> {
+    let level = |index: Option<u16>| levels.iter().find(|level| Some(level.index) == index);
+    let (line, above) = (level(finding.level)?, level(finding.above));
+    Some(LoadLine {
+        rate: line.offered?,
+        level: line.index,
+        at_least: finding.at_least(),
+        limited_by: above.map(LevelSummary::why),
+        next_level: above.map(|level| level.index),
     })
 }
 
 /// The verdict on a run that came to its end, and why.
-pub fn judge(levels: &[LevelSummary], line: Option<&LoadLine>, demanded: Option<f64>) -> (Verdict, String) {
+pub fn judge(
+    levels: &[LevelSummary],
+    line: Option<&LoadLine>,
+    finding: Option<&Finding>,
+    demanded: Option<f64>,
+) -> (Verdict, String) {
     let Some(line) = line else {
+        if let Some(Finding { ended: Ending::NotRepeatable, .. }) = finding {
+            return (Verdict::Invalid, "levels that were met missed when they were run again".into());
+        }
         let rising = rising(levels);
         let Some(lowest) = rising.first() else {
             return (Verdict::Failed, "no level was run".into());
@@ -50,9 +73,8 @@ fn rate(rate: f64) -> String {
 
 /// By offered load, or by operations in flight.
 fn rising(levels: &[LevelSummary]) -> Vec<&LevelSummary> {
-    let key = |level: &LevelSummary| level.offered.or(level.in_flight.map(f64::from)).unwrap_or(0.0);
     let mut rising: Vec<&LevelSummary> = levels.iter().collect();
-    rising.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    rising.sort_by(|a, b| a.load().total_cmp(&b.load()));
     rising
 }
 
@@ -96,7 +118,7 @@ mod tests {
     fn the_verdict_follows_the_lowest_level_and_the_demand() {
         let verdict = |verdicts: &[LevelVerdict], demanded| {
             let levels = levels(verdicts);
-            judge(&levels, find(&levels).as_ref(), demanded).0
+            judge(&levels, find(&levels).as_ref(), None, demanded).0
         };
         assert_eq!(verdict(&[Met, Missed], None), Verdict::Met);
         assert_eq!(verdict(&[Missed, Met], None), Verdict::Missed);

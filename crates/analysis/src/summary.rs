@@ -2,6 +2,7 @@
 //! not exist. Its JSON Schema is `docs/schema/summary.schema.json`.
 
 use crate::level::LevelSummary;
+use crate::search::Finding;
 use plimsoll_model::record::RunRecord;
 use plimsoll_model::{Histogram, Nanos, Verdict};
 use plimsoll_stats::{mean, quantile};
@@ -26,8 +27,13 @@ pub struct Summary {
     pub verdict: Verdict,
     /// Why, for people.
     pub reason: String,
-    /// The highest level of the unbroken run of met levels from the lowest; null where the lowest is not met.
+    /// The highest level of the unbroken run of met levels from the lowest; null where the lowest is not met. After a
+    /// search: the level that confirmed it.
     pub load_line: Option<LoadLine>,
+    /// What the search found; null where the levels were listed.
+    pub search: Option<Finding>,
+    /// How the levels were chosen and why some were not run, for people; empty where all that were listed were run.
+    pub notes: Vec<String>,
     /// The objectives of each level, as text.
     pub objectives: Vec<String>,
     /// The levels, in the order of running.
@@ -53,6 +59,8 @@ pub struct LoadLine {
     pub at_least: bool,
     /// Why the next level does not meet; null where there is none.
     pub limited_by: Option<String>,
+    /// Index of that next level; null where there is none.
+    pub next_level: Option<u16>,
 }
 
 /// The load generator's own health.

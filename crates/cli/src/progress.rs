@@ -53,8 +53,9 @@ impl Progress for TerminalProgress {
         self.bar.set_prefix(format!("{ready}/{wanted}"));
     }
 
-    fn level_begun(&mut self, number: usize, of: usize, label: &str) {
-        self.label = format!("level {number} of {of}: {label}");
+    fn level_begun(&mut self, number: usize, of: Option<usize>, label: &str) {
+        let of = of.map(|of| format!(" of {of}")).unwrap_or_default();
+        self.label = format!("level {number}{of}: {label}");
         self.bar.set_position(0);
         self.bar.set_prefix("");
         self.bar.set_message(self.label.clone());

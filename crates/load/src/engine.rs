@@ -27,6 +27,13 @@ const PRECEDENCE: i32 = -15;
 /// A shard that is silent for so long has died.
 const SHARD_SILENCE: Duration = Duration::from_secs(10);
 
+/// Pause between two looks at what the platform still sends after a level.
+const LOOK: Nanos = Nanos::from_millis(200);
+/// So many looks in a row that find nothing make the platform quiet.
+const QUIET_LOOKS: u32 = 2;
+/// Bytes of an answer to a ping (MQTT 5 section 3.13).
+const PINGRESP: u64 = 2;
+
 /// The running engine.
 pub struct Engine {
     plan: Arc<Plan>,
@@ -166,17 +173,37 @@ impl Engine {
         Ok(())
     }
 
-    /// What the next level will be; give it to `run_level`.
-    pub fn plan_level(&self, index: u16) -> Option<(LevelStart, LevelPlan)> {
+    /// How a level will begin that is begun now; give it to `run_level`.
+    pub fn plan_level(&self, index: u16, level: LevelPlan, hold: Nanos) -> LevelStart {
         let load = &self.plan.load;
-        let level = *load.levels.get(usize::from(index))?;
         let (offered, in_flight) = match level {
             LevelPlan::Rate(rate) => (Some(rate), None),
             LevelPlan::InFlight(count) => (None, Some(count)),
         };
         let hold_start = self.clock.now() + LEAD + load.warm_up;
-        let (hold, samples) = (load.hold, load.samples);
-        Some((LevelStart { index, offered, in_flight, hold_start, hold, samples }, level))
+        LevelStart { index, offered, in_flight, hold_start, hold, samples: load.samples }
+    }
+
+    /// Waits until nothing that belongs to earlier levels comes from the platform any more, so that a lower level is
+    /// not charged with what a higher one has left behind; not longer than `longest`.
+    ///
+    /// # Errors
+    /// [`EngineError::ShardDied`], [`EngineError::Interrupted`].
+    pub fn settle(&mut self, longest: Nanos, watch: &mut dyn Watch) -> Result<(), EngineError> {
+        // What the network still brings while nobody publishes: an answer to a ping of each client at most.
+        let clients = u64::from(self.plan.devices) + u64::from(self.plan.subscribers.count);
+        let end = self.clock.now() + longest;
+        let mut quiet = 0;
+        while quiet < QUIET_LOOKS && self.clock.now() < end {
+            let look = self.clock.now() + LOOK;
+            while self.clock.now() < look {
+                self.next(watch)?;
+            }
+            let mut ear = Ear { watch, received: 0 };
+            self.tell_all_and_await(&Command::Flush, &mut ear, |reply| matches!(reply, Reply::Flushed))?;
+            quiet = if ear.received <= clients * PINGRESP { quiet + 1 } else { 0 };
+        }
+        Ok(())
     }
 
     /// Runs a level through warm-up, hold and drain, and closes its ledger. When the watch asks to stop, the level
@@ -287,6 +314,29 @@ impl Engine {
         }
         let died = self.shards.iter().any(|shard| shard.thread.as_ref().is_some_and(JoinHandle::is_finished));
         if died { Err(EngineError::ShardDied) } else { Ok(reply) }
+    }
+}
+
+/// Hears how much comes from the platform.
+struct Ear<'a> {
+    watch: &'a mut dyn Watch,
+    received: u64,
+}
+
+impl Watch for Ear<'_> {
+    fn measured(&mut self, measurement: Measurement) -> bool {
+        if let Measurement::Sample(part) = &measurement {
+            self.received += part.counts.bytes_received;
+        }
+        self.watch.measured(measurement)
+    }
+
+    fn connected(&mut self, ready: u64, wanted: u64) -> bool {
+        self.watch.connected(ready, wanted)
+    }
+
+    fn tick(&mut self, now: Nanos) -> bool {
+        self.watch.tick(now)
     }
 }
 

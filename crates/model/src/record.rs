@@ -168,11 +168,17 @@ pub struct Terms {
     pub subscribe_qos: u8,
     /// Whether some subscriber has several filters, which lets a broker deliver a message once for each.
     pub several_filters: bool,
-    /// Levels planned.
+    /// Levels planned; zero where a search chooses them.
     pub levels: u16,
     /// How far sending may lag behind due by design; zero in the closed model.
     #[serde(default)]
     pub precision: Nanos,
+    /// The search that chose the levels.
+    #[serde(default)]
+    pub search: Option<crate::search::SearchTerms>,
+    /// After so many missed levels in a row no level that is not lower is run; `None` runs all.
+    #[serde(default)]
+    pub stop_after_missed: Option<u16>,
     /// What the user demands.
     pub objectives: crate::objective::Objectives,
 }

@@ -21,6 +21,9 @@ pub fn render(summary: &Summary, colour: Colour) -> String {
     for line in wrapped(&summary.reason, "  ") {
         out += &format!("{line}\n");
     }
+    for line in summary.notes.iter().flat_map(|note| wrapped(note, "  ")) {
+        out += &format!("{line}\n");
+    }
     if let Some(limited_by) = summary.load_line.as_ref().and_then(|line| line.limited_by.as_ref()) {
         for line in wrapped(&format!("next level: {limited_by}"), "  ") {
             out += &format!("{line}\n");

@@ -43,6 +43,8 @@ fn terms(plan: &Plan) -> Terms {
         several_filters: plan.subscribers.filters.len() > 1,
         levels: plan.load.levels.len() as u16,
         precision: plan.load.precision,
+        search: plan.load.search,
+        stop_after_missed: plan.load.stop_after_missed,
         objectives: plan.objectives.clone(),
     }
 }

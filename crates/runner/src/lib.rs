@@ -4,6 +4,7 @@
 //! Main flow: [`run`] checks the host, enters the run into the store, brings the platform up, connects, runs level
 //! after level with a [`watch`] that stores what is measured as it comes, and takes everything down whatever happens.
 
+mod course;
 mod identity;
 mod placement;
 mod preflight;
@@ -11,6 +12,7 @@ mod watch;
 
 pub use placement::Placement;
 
+use course::Course;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_load::clock::Clock;
@@ -43,8 +45,8 @@ pub trait Progress {
     fn step(&mut self, what: &str);
     /// Clients connected so far.
     fn connected(&mut self, ready: u64, wanted: u64);
-    /// A level has begun.
-    fn level_begun(&mut self, number: usize, of: usize, label: &str);
+    /// A level has begun; `of` is `None` where nobody knows how many there will be.
+    fn level_begun(&mut self, number: usize, of: Option<usize>, label: &str);
     /// A level goes on: seconds since its warm-up began, and the seconds that it takes without its drain.
     fn level_goes_on(&mut self, elapsed: f64, planned: f64);
     /// A level is closed.
@@ -156,10 +158,17 @@ fn connect_and_run_levels(
 ) -> Result<RunEnd, Failure> {
     watch.step("connecting");
     engine.connect(watch)?;
-    for index in 0..plan.load.levels.len() as u16 {
-        let Some((start, level)) = engine.plan_level(index) else { break };
-        watch.begin_level(&start);
-        let (mut end, stopped) = engine.run_level(&start, level, watch)?;
+    let mut course = Course::of(plan);
+    watch.expect_levels(course.levels());
+    let (mut records, mut levels) = (Vec::new(), Vec::new());
+    while let Some(next) = course.next(&records, &levels) {
+        if next.settle {
+            watch.step("letting the platform settle");
+            engine.settle(plan.load.warm_up + plan.load.hold + plan.load.drain, watch)?;
+        }
+        let start = engine.plan_level(levels.len() as u16, next.level, next.hold);
+        watch.begin_level(&start, next.purpose);
+        let (mut end, stopped) = engine.run_level(&start, next.level, watch)?;
         watch.end_level(&mut end, stopped);
         let gone = end.platform_gone;
         watch.measured_now(Measurement::LevelEnded(end));
@@ -169,8 +178,11 @@ fn connect_and_run_levels(
         }
         let record = RunReader::open(store)?.run(&id.to_string())?;
         if let Some(level) = record.levels.last() {
-            watch.level_ended(&plimsoll_analysis::level::summarize(level, &record.terms));
+            let level = plimsoll_analysis::level::summarize(level, &record.terms);
+            watch.level_ended(&level);
+            levels.push(level);
         }
+        records = record.levels;
         if gone {
             break;
         }

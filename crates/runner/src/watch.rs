@@ -23,7 +23,7 @@ pub struct RunWatch<'a> {
     platform: &'a mut Platform,
     progress: &'a mut dyn Progress,
     stop: Arc<AtomicBool>,
-    levels: usize,
+    levels: Option<usize>,
     warm_up: Nanos,
     pending: Vec<Measurement>,
     components: Vec<ProcessSampler>,
@@ -55,7 +55,7 @@ impl<'a> RunWatch<'a> {
             platform,
             progress,
             stop: Arc::clone(&options.stop),
-            levels: plan.load.levels.len(),
+            levels: None,
             warm_up: plan.load.warm_up,
             pending: Vec::new(),
             next_component_reading: Nanos::ZERO,
@@ -74,13 +74,19 @@ impl<'a> RunWatch<'a> {
         self.progress.step(what);
     }
 
-    /// Stores that a level begins.
-    pub fn begin_level(&mut self, start: &LevelStart) {
+    /// Takes in how many levels there will be, where that is known.
+    pub fn expect_levels(&mut self, levels: Option<usize>) {
+        self.levels = levels;
+    }
+
+    /// Stores that a level begins; `purpose` says what it is for, where it is not one of a list.
+    pub fn begin_level(&mut self, start: &LevelStart, purpose: &str) {
         self.measured_now(Measurement::LevelStarted(start.clone()));
         let label = match (start.offered, start.in_flight) {
             (Some(rate), _) => format!("{rate}/s"),
             (None, count) => format!("{} in flight", count.unwrap_or_default()),
         };
+        let label = if purpose.is_empty() { label } else { format!("{label} ({purpose})") };
         self.progress.level_begun(usize::from(start.index) + 1, self.levels, &label);
         self.completed = vec![0; usize::from(start.samples)];
         self.due = 0;

@@ -22,15 +22,22 @@ impl Plan {
     }
 
     /// How long the run takes if every drain takes its whole time: connecting, and each level's warm-up, hold and
-    /// drain. Starting a platform comes on top.
+    /// drain, or the time of the search. Starting a platform comes on top.
     pub fn longest_duration(&self) -> Nanos {
+        if let Some(search) = &self.load.search {
+            return self.connecting() + search.time;
+        }
         let level = self.load.warm_up + self.load.hold + self.load.drain;
         let levels = i64::try_from(self.load.levels.len()).unwrap_or(i64::MAX);
         self.connecting() + level * levels
     }
 
-    /// Messages due in the holds of all levels together; `None` in the closed model, where the platform decides.
+    /// Messages due in the holds of all levels together; `None` in the closed model and in a search, where the platform
+    /// decides.
     pub fn messages_due(&self) -> Option<f64> {
+        if self.load.search.is_some() {
+            return None;
+        }
         let rates = self.load.levels.iter().map(|level| match level {
             LevelPlan::Rate(rate) => Some(*rate),
             LevelPlan::InFlight(_) => None,
@@ -164,6 +171,14 @@ impl Plan {
     }
 
     fn levels_in_words(&self) -> String {
+        if let Some(search) = &self.load.search {
+            return format!(
+                "searched from {} to {} per second to within {} %",
+                grouped(search.from),
+                grouped(search.to),
+                (search.tolerance * 1e4).round() / 1e2
+            );
+        }
         let shown: Vec<String> = self
             .load
             .levels
@@ -177,11 +192,16 @@ impl Plan {
             Model::Open { .. } | Model::PartlyOpen { .. } => "per second",
             Model::Closed { .. } => "in flight",
         };
-        match shown.as_slice() {
+        let levels = match shown.as_slice() {
             [first, second, .., last] if shown.len() > 12 => {
                 format!("{}: {first}, {second}, ... {last} {unit}", shown.len())
             }
             all => format!("{}: {} {unit}", all.len(), all.join(", ")),
+        };
+        match self.load.stop_after_missed {
+            None => levels,
+            Some(1) => format!("{levels}, up to the first that misses"),
+            Some(after) => format!("{levels}, up to {after} in a row that miss"),
         }
     }
 

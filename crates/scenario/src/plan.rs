@@ -6,6 +6,7 @@ use plimsoll_codec::marker;
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::Nanos;
 pub use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
+pub use plimsoll_model::search::SearchTerms;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use std::net::IpAddr;
 
@@ -200,8 +201,12 @@ pub enum Piece {
 pub struct LoadPlan {
     /// The workload model.
     pub model: Model,
-    /// The levels, in the order of running.
+    /// The levels, in the order of running; empty where a search chooses them.
     pub levels: Vec<LevelPlan>,
+    /// The search that chooses the levels.
+    pub search: Option<SearchTerms>,
+    /// After so many missed levels in a row no level that is not lower is run; `None` runs all.
+    pub stop_after_missed: Option<u16>,
     /// Load before each hold that is not counted.
     pub warm_up: Nanos,
     /// Measured time of each level.
@@ -278,4 +283,14 @@ pub enum LevelPlan {
     Rate(f64),
     /// Closed model: operations in flight over the whole population.
     InFlight(u32),
+}
+
+impl LevelPlan {
+    /// What levels are ordered by: operations per second, or operations in flight.
+    pub fn load(self) -> f64 {
+        match self {
+            LevelPlan::Rate(rate) => rate,
+            LevelPlan::InFlight(count) => f64::from(count),
+        }
+    }
 }

@@ -33,9 +33,10 @@ pub(crate) struct Form {
 }
 
 /// The forms, in no particular order.
-static FORMS: [Form; 7] = [
+static FORMS: [Form; 8] = [
     Nanos::FORM,
     Rate::FORM,
+    Share::FORM,
     Size::FORM,
     Endpoint::FORM,
     Form {
@@ -106,6 +107,10 @@ impl<T: Quantity> JsonSchema for Written<T> {
 /// Operations or connections per second; finite and not negative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rate(pub f64);
+
+/// A part of a whole; 1 is all of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Share(pub f64);
 
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,6 +225,33 @@ impl Quantity for Rate {
     }
 }
 
+impl Quantity for Share {
+    const FORM: Form = Form {
+        format: "share",
+        name: "a share",
+        how: "written like `5 %` or `0.05`",
+        bare_number: true,
+        check: |text| Share::parse(text).map(drop),
+    };
+
+    fn parse(text: &str) -> Result<Share, String> {
+        let (number, unit) = split_number(text)?;
+        let share = match unit {
+            "" => scaled(number, 0)?,
+            "%" => scaled(number, -2)?,
+            _ => return Err(format!("`{unit}` is not %")),
+        };
+        if share > 1.0 {
+            return Err("it is more than 100 %".to_owned());
+        }
+        Ok(Share(share))
+    }
+
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
+}
+
 impl Quantity for Size {
     const FORM: Form = Form {
         format: "size",
@@ -322,16 +354,7 @@ pub(crate) fn ratio_condition(text: &str) -> Result<Condition, String> {
     if !matches!(comparison, Comparison::Above | Comparison::AtLeast) {
         return Err("more is better here: use > or >=".to_owned());
     }
-    let (number, unit) = split_number(ratio)?;
-    let bound = match unit {
-        "" => scaled(number, 0)?,
-        "%" => scaled(number, -2)?,
-        _ => return Err(format!("`{unit}` is not %")),
-    };
-    if bound > 1.0 {
-        return Err("it is more than 100 %".to_owned());
-    }
-    Ok(Condition { comparison, bound })
+    Ok(Condition { comparison, bound: Share::parse(ratio)?.0 })
 }
 
 /// Reads `< 50 ms`. Less is better, so only `<` and `<=` make sense.
@@ -461,6 +484,7 @@ mod tests {
             prop_assert_eq!(Nanos::parse(&Nanos(nanos).show()), Ok(Nanos(nanos)));
             prop_assert_eq!(Rate::parse(&Rate(rate).show()), Ok(Rate(rate)));
             prop_assert_eq!(Size::parse(&Size(size).show()), Ok(Size(size)));
+            prop_assert_eq!(Share::parse(&Share(rate / 1e7).show()), Ok(Share(rate / 1e7)));
         }
     }
 }

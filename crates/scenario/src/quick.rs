@@ -19,6 +19,8 @@ pub struct QuickOptions {
     pub devices: Option<String>,
     /// `--rate`: one rate (`500`, `500/s`), or `FROM..TO/STEP`, in operations per second.
     pub rate: Option<String>,
+    /// `--search`: `FROM..TO`, the range in which to search for the load line instead.
+    pub search: Option<String>,
     /// `--hold`: measured time of each level.
     pub hold: Option<String>,
     /// `--warm-up`: load before each hold that is not counted.
@@ -56,6 +58,9 @@ pub fn quick(
     tree.address(&address);
     if let Some(rate) = &options.rate {
         tree.rate(&Words::new("--rate", rate));
+    }
+    if let Some(range) = &options.search {
+        tree.search(&Words::new("--search", range));
     }
     for (option, path, value) in [
         ("--devices", "population.devices", &options.devices),
@@ -151,6 +156,25 @@ impl Tree<'_> {
         }
     }
 
+    fn search(&mut self, words: &Words) {
+        let value = words.value();
+        let Some((from, to)) = value.split_once("..") else {
+            self.found.push(
+                Diagnostic::new(&words.span(), "this is no range")
+                    .help("write `--search 100..200k`: from and to in operations per second"),
+            );
+            self.set("load.levels", words, placeholder_levels(words));
+            return;
+        };
+        let end = from.chars().count();
+        let (from, to) = (
+            Node::plain(from.trim(), &words.part(0, end)),
+            Node::plain(to.trim(), &words.part(end + 2, value.chars().count())),
+        );
+        self.set("load.search.from", words, from);
+        self.set("load.search.to", words, to);
+    }
+
     fn objective(&mut self, words: &Words) {
         let value = words.value();
         let bound = value.find(['<', '>']).unwrap_or(value.len());
@@ -188,12 +212,13 @@ impl Tree<'_> {
             self.found.push(diagnostic.help("write how many devices to simulate, such as `--devices 1000`"));
             self.set("population.devices", address, Node::plain("1", &address.span()));
         }
-        if !self.root.has("load.levels") && !self.root.has("load.in_flight") {
+        let loads = ["load.levels", "load.search", "load.in_flight"];
+        if !loads.iter().any(|path| self.root.has(path)) {
             let diagnostic = Diagnostic::new(&address.span(), "the option `--rate` is missing");
-            self.found.push(
-                diagnostic
-                    .help("write the load in operations per second: `--rate 500` or `--rate 100..1500/100`"),
-            );
+            self.found.push(diagnostic.help(
+                "write the load in operations per second: `--rate 500`, `--rate 100..1500/100` or `--search \
+                         100..200k`",
+            ));
             self.set("load.levels", address, placeholder_levels(address));
         }
     }

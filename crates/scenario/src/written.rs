@@ -3,7 +3,7 @@
 mod record;
 
 use crate::plan::Endpoint;
-use crate::quantity::{Rate, Size, Written};
+use crate::quantity::{Rate, Share, Size, Written};
 use plimsoll_codec::mqtt::QoS;
 use plimsoll_model::Nanos;
 use record::Record;
@@ -366,6 +366,15 @@ pub(crate) struct Load {
     /// Open and partly open model: the offered loads in operations per second of the whole population, in the order of running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<Levels>,
+    /// Open model: a search for the load line, in place of `levels`: the load doubles while the objectives are met, then
+    /// the bracket is halved, and the answer is confirmed by a fresh hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
+    /// After so many levels in a row that missed an objective, no level that is not lower is run any more. Default: all
+    /// are run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub stop_after_missed: Option<u16>,
     /// Closed model: operations kept in flight over the whole population, one level each. Default: [1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), inner(range(min = 1)))]
@@ -523,6 +532,31 @@ pub(crate) struct LevelRange {
     pub to: Written<Rate>,
     /// Difference between levels.
     pub step: Written<Rate>,
+}
+
+/// A search for the load line.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Search {
+    /// First level; the platform should bear it.
+    pub from: Written<Rate>,
+    /// No level is above this.
+    pub to: Written<Rate>,
+    /// How far the lowest missed level may lie above the load line, from 1 % to 100 %.
+    #[serde(default = "tolerance")]
+    pub tolerance: Written<Share>,
+    /// No level is begun that could end later than this after the first one began; what was found by then is
+    /// reported.
+    #[serde(default = "search_time")]
+    pub time: Duration,
+}
+
+fn tolerance() -> Written<Share> {
+    Written(Share(0.05))
+}
+
+fn search_time() -> Duration {
+    Written(Nanos::from_secs(600))
 }
 
 /// Objectives by name, as conditions. `null` switches a default off.

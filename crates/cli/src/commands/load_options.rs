@@ -23,6 +23,9 @@ pub struct LoadOptions {
     /// Operations per second: one rate, or FROM..TO/STEP
     #[arg(long, value_name = "RATE", help_heading = WITHOUT_FILE)]
     rate: Option<String>,
+    /// Search for the load line instead: FROM..TO
+    #[arg(long, value_name = "RANGE", conflicts_with = "rate", help_heading = WITHOUT_FILE)]
+    search: Option<String>,
     /// Measured time of each level, as 30s
     #[arg(long, value_name = "TIME", help_heading = WITHOUT_FILE)]
     hold: Option<String>,
@@ -106,6 +109,7 @@ impl LoadOptions {
             address: self.what.clone(),
             devices: self.devices.clone(),
             rate: self.rate.clone(),
+            search: self.search.clone(),
             hold: self.hold.clone(),
             warm_up: self.warm_up.clone(),
             samples: self.samples.clone(),
@@ -124,6 +128,7 @@ impl LoadOptions {
         let given = [
             ("--devices", self.devices.is_some()),
             ("--rate", self.rate.is_some()),
+            ("--search", self.search.is_some()),
             ("--hold", self.hold.is_some()),
             ("--warm-up", self.warm_up.is_some()),
             ("--samples", self.samples.is_some()),

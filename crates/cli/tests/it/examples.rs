@@ -33,7 +33,9 @@ fn every_example_runs_and_its_ledger_adds_up() {
         let scenario = folder.join(&name).canonicalize().unwrap();
         let mut command = bench.plimsoll(["run"]);
         command.arg(&scenario).args(RESULTS).args(SHORT);
-        if !name.starts_with("closed") {
+        if name.starts_with("search") {
+            command.args(["--set", "load.search={from: 50, to: 200, time: 12s}"]);
+        } else if !name.starts_with("closed") {
             command.args(["--set", "load.levels=[50, 200]"]);
         }
         let finished = bench.start(&mut command).finish();

@@ -18,6 +18,7 @@ mod mosquitto;
 mod planted_faults;
 mod real_brokers;
 mod scripted_broker;
+mod search;
 mod summary_schema;
 mod threads;
 mod whose_limit;

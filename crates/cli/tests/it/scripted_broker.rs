@@ -29,6 +29,8 @@ pub struct Script {
     pub faults: BTreeMap<(u32, u32), Fault>,
     /// Every acknowledgement and delivery leaves so long after its message came, whatever else is under way.
     pub delay: Option<Duration>,
+    /// One message after the other is served for so long and then answered: the capacity is one message in that time.
+    pub service: Option<Duration>,
     /// Before the message with this number, counted from 1 over all devices, the whole broker stands still.
     pub stall: Option<(u64, Duration)>,
     /// With the message of this number everything ends: connections, listening.
@@ -85,6 +87,8 @@ struct State {
     clients: HashMap<usize, Client>,
     /// PUBLISH packets so far.
     messages: u64,
+    /// When the last message taken will have been served.
+    served: Option<Instant>,
     /// Messages held back to be swapped with the next one of their device.
     held: HashMap<u32, Vec<u8>>,
     post: BinaryHeap<Reverse<Letter>>,
@@ -242,6 +246,11 @@ impl Broker {
     ) -> Option<()> {
         state.messages += 1;
         let count = state.messages;
+        if let Some(service) = self.script.service {
+            // By the clock of the script, so that a scheduler that is late costs the broker no capacity.
+            let begin = state.served.map_or_else(Instant::now, |served| served.max(Instant::now()));
+            state.served = Some(begin + service);
+        }
         if let Some((_, pause)) = self.script.stall.filter(|(at, _)| *at == count) {
             // With the lock held, so that nobody is served.
             std::thread::sleep(pause);
@@ -311,13 +320,14 @@ impl Broker {
         }
     }
 
-    /// Sends now or, where the script delays, later.
+    /// Sends now or, where the script delays or serves one after the other, later.
     fn post(&self, state: &mut State, client: usize, packet: Vec<u8>) {
-        match self.script.delay {
+        let delayed = self.script.delay.map(|delay| Instant::now() + delay);
+        match delayed.max(state.served.filter(|served| *served > Instant::now())) {
             None => state.write(client, &packet),
-            Some(delay) => {
+            Some(at) => {
                 state.letters += 1;
-                let letter = Letter { at: Instant::now() + delay, number: state.letters, client, packet };
+                let letter = Letter { at, number: state.letters, client, packet };
                 state.post.push(Reverse(letter));
                 self.posted.notify_one();
             }

@@ -18,18 +18,13 @@ pub const VERDICTS: [LevelVerdict; 5] = [
 /// The levels by rising load.
 pub fn rising(summary: &Summary) -> Vec<&LevelSummary> {
     let mut levels: Vec<&LevelSummary> = summary.levels.iter().collect();
-    levels.sort_by(|a, b| load(a).total_cmp(&load(b)));
+    levels.sort_by(|a, b| a.load().total_cmp(&b.load()));
     levels
 }
 
 /// The level of the load line.
 pub fn of_load_line<'a>(summary: &'a Summary, line: &LoadLine) -> Option<&'a LevelSummary> {
     summary.levels.iter().find(|level| level.index == line.level)
-}
-
-/// What was asked for: operations per second, in the closed model operations in flight.
-pub fn load(level: &LevelSummary) -> f64 {
-    level.offered.or(level.in_flight.map(f64::from)).unwrap_or(0.0)
 }
 
 /// `5,000/s` or `50 in flight`.

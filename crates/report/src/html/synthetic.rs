@@ -74,6 +74,8 @@ fn terms() -> Terms {
         several_filters: false,
         levels: 6,
         precision: Nanos::from_micros(100),
+        search: None,
+        stop_after_missed: None,
         objectives: Objectives {
             level: vec![
                 objective(Subject::Delivered, Comparison::AtLeast, 0.999),

@@ -10,7 +10,7 @@ use plimsoll_analysis::objective::{Standing, judge};
 use plimsoll_analysis::summary::{LoadLine, Summary};
 use plimsoll_model::Verdict;
 use plimsoll_model::objective::{Objective, Subject};
-use plimsoll_model::record::RunRecord;
+use plimsoll_model::record::{RunRecord, Terms};
 use std::collections::BTreeMap;
 
 /// The head of the page.
@@ -53,6 +53,7 @@ fn sentences(summary: &Summary) -> Vec<String> {
     if summary.verdict != Verdict::Met {
         sentences.push(sentence(&summary.reason));
     }
+    sentences.extend(summary.notes.iter().map(|note| sentence(note)));
     let Some(line) = &summary.load_line else { return sentences };
     let top = level::of_load_line(summary, line);
     if let Some(in_flight) = top.and_then(|level| level.in_flight) {
@@ -83,9 +84,7 @@ fn sentence(text: &str) -> String {
 
 /// The level above the load line.
 fn next_level<'a>(summary: &'a Summary, line: &LoadLine) -> Option<&'a LevelSummary> {
-    let rising = level::rising(summary);
-    let top = rising.iter().position(|level| level.index == line.level)?;
-    rising.get(top + 1).copied()
+    summary.levels.iter().find(|level| Some(level.index) == line.next_level)
 }
 
 fn facts(record: &RunRecord, summary: &Summary) -> Vec<(&'static str, String)> {
@@ -101,10 +100,16 @@ fn facts(record: &RunRecord, summary: &Summary) -> Vec<(&'static str, String)> {
             format!("{}, {}", people(terms.devices, "device"), people(terms.subscribers, "subscriber")),
         ),
         ("QoS", format!("publish {}, subscribe {}", terms.qos, terms.subscribe_qos)),
-        ("Levels", format!("{} of {}", summary.levels.len(), terms.levels)),
+        ("Levels", levels_run(summary, terms)),
         ("Started", started(&provenance.started)),
         ("Run", record.id.clone()),
     ]
+}
+
+/// How many levels were run, and of how many.
+fn levels_run(summary: &Summary, terms: &Terms) -> String {
+    let run = summary.levels.len();
+    if terms.search.is_some() { format!("{run}, searched") } else { format!("{run} of {}", terms.levels) }
 }
 
 /// Profile and version, the name not twice.

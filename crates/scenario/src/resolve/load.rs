@@ -1,7 +1,8 @@
 //! How much, when and for how long.
 
 use super::Context;
-use crate::plan::{ArrivalsPer, LevelPlan, LoadPlan, Model};
+use super::search;
+use crate::plan::{ArrivalsPer, LevelPlan, LoadPlan, Model, SearchTerms};
 use crate::quantity::{Rate, Written};
 use crate::written::{Arrivals, LevelRange, Levels, Load, Marker, Per, Scenario, WorkloadModel};
 use plimsoll_model::Nanos;
@@ -40,11 +41,17 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Opt
         WorkloadModel::Closed => closed(load, context),
         WorkloadModel::PartlyOpen => partly_open(load, context),
     }?;
-    check_numbers(scenario, &levels, context);
+    let search = search::resolve(&scenario.load, context);
+    if scenario.load.search.is_some() && search.is_none() {
+        return None;
+    }
+    check_numbers(scenario, &levels, search.as_ref(), context);
     let load = &scenario.load;
     Some(LoadPlan {
         model,
         levels,
+        search,
+        stop_after_missed: load.stop_after_missed,
         warm_up: load.warm_up.0,
         hold: load.hold.0,
         samples: load.samples,
@@ -135,8 +142,10 @@ fn rates(load: &Load, context: &mut Context<'_>) -> Option<Vec<LevelPlan>> {
     let rates = match &load.levels {
         Some(Levels::List(list)) => listed(list, context)?,
         Some(Levels::Range(range)) => stepped(range, context)?,
+        None if load.search.is_some() => Vec::new(),
         None => {
-            let help = "write `levels: { from: 100, to: 1500, step: 100 }` or `levels: [100, 200, 500]`";
+            let help = "write `levels: { from: 100, to: 1500, step: 100 }`, `levels: [100, 200, 500]` or `search: { \
+                        from: 100, to: 200k }`";
             context.error_with_help("load", "missing key `levels` in `load`", help);
             return None;
         }
@@ -192,7 +201,7 @@ fn too_many(count: f64, path: &str, context: &mut Context<'_>) {
 }
 
 /// Whether a rate is usable; reports it where not.
-fn check_rate(Rate(rate): Rate, path: &str, context: &mut Context<'_>) -> bool {
+pub(super) fn check_rate(Rate(rate): Rate, path: &str, context: &mut Context<'_>) -> bool {
     let fine = rate > 0.0 && rate <= HIGHEST_RATE;
     if rate <= 0.0 {
         context.error(path, "a rate must be above zero");
@@ -203,10 +212,13 @@ fn check_rate(Rate(rate): Rate, path: &str, context: &mut Context<'_>) -> bool {
 }
 
 fn closed(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
-    if context.written("load.levels") {
-        let help = "give the operations in flight with `in_flight: [1, 5, 50]`, or write `model: open`";
-        let message = "`levels` belongs to the open model, but the model is closed";
-        context.error_with_help("load.levels", message, help);
+    for key in ["levels", "search"] {
+        let path = format!("load.{key}");
+        if context.written(&path) {
+            let help = "give the operations in flight with `in_flight: [1, 5, 50]`, or write `model: open`";
+            let message = format!("`{key}` belongs to the open model, but the model is closed");
+            context.error_with_help(&path, message, help);
+        }
     }
     refuse(&["arrivals", "per", "precision", "spin"], "open model", "open", load, context);
     refuse(&["session_messages"], "partly open model", "partly_open", load, context);
@@ -221,7 +233,12 @@ fn closed(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<Leve
 }
 
 /// What devices, windows and markers can number.
-fn check_numbers(scenario: &Scenario, levels: &[LevelPlan], context: &mut Context<'_>) {
+fn check_numbers(
+    scenario: &Scenario,
+    levels: &[LevelPlan],
+    search: Option<&SearchTerms>,
+    context: &mut Context<'_>,
+) {
     let devices = scenario.population.devices;
     if super::mqtt::is_acknowledged(scenario) {
         let most = u64::from(devices) * u64::from(scenario.mqtt.in_flight);
@@ -249,7 +266,9 @@ fn check_numbers(scenario: &Scenario, levels: &[LevelPlan], context: &mut Contex
         LevelPlan::Rate(rate) => *rate,
         LevelPlan::InFlight(_) => 0.0,
     });
-    let of_one = rates.sum::<f64>() * per_level / f64::from(devices);
+    // A search that spends all of its time at the top has the most messages.
+    let searched = search.map_or(0.0, |search| search.to * search.time.as_secs_f64());
+    let of_one = (rates.sum::<f64>() * per_level + searched) / f64::from(devices);
     if of_one >= INTEGER_SEQUENCES {
         context.error_with_help(
             "message.marker",

@@ -4,6 +4,7 @@ mod load;
 mod message;
 mod mqtt;
 mod objectives;
+mod search;
 
 use crate::Environment;
 use crate::diagnostic::{Diagnostic, Diagnostics};

@@ -125,6 +125,20 @@ fn a_list_of_three_levels_is_no_range() {
 }
 
 #[test]
+fn a_search_takes_the_place_of_levels() {
+    let text = LEAST.replace("levels: [100]", "search: { from: 100, to: 200k, tolerance: 10 % }, hold: 10s");
+    let plan = load(&text).unwrap();
+    let search = plan.load.search.unwrap();
+    assert_eq!((search.from, search.to, search.tolerance), (100.0, 200_000.0, 0.1));
+    assert_eq!((search.time, search.hold), (Nanos::from_secs(600), Nanos::from_secs(10)));
+    assert_eq!((levels(&plan).len(), plan.messages_due()), (0, None));
+    assert_eq!(plan.longest_duration(), Nanos::from_secs_f64(600.0 + 10.0 / 500.0));
+    assert_eq!(load(&plan.resolved).unwrap().load.search, Some(search));
+    let plan = load(&LEAST.replace("[100]", "[100, 200], stop_after_missed: 2")).unwrap();
+    assert_eq!((plan.load.stop_after_missed, plan.load.search), (Some(2), None));
+}
+
+#[test]
 fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
     let closed = LEAST.replace("levels: [100]", "model: closed, in_flight: [1, 5], think_time: 1ms");
     let sized = format!(
@@ -197,6 +211,7 @@ fn defaults_of_objectives_follow_qos_subscribers_and_model() {
 #[test]
 fn impossible_combinations_are_refused() {
     let at_0 = format!("{LEAST}mqtt: {{ qos: 0 }}\n");
+    let searched = LEAST.replace("levels: [100]", "search: { from: 1, to: 10M }");
     let closed = LEAST.replace("levels: [100]", "model: closed");
     for (text, set, expected) in [
         (LEAST, "load.levels=[]", "the list is empty"),
@@ -243,6 +258,16 @@ fn impossible_combinations_are_refused() {
         (LEAST, "objectives.subscribe_mean='< 5ms'", "without subscribers"),
         (LEAST, "platform=./none.yaml", "there is no such file"),
         (&at_0, "objectives.publish_from_send_p50='< 5ms'", "no publish time"),
+        (LEAST, "load.search={from: 1, to: 2}", "`search` and `levels` exclude each other"),
+        (&searched, "load.search.to=0.5", "`from` (1) is above `to` (0.5)"),
+        (&searched, "load.search.from=0", "above zero"),
+        (&searched, "load.search.tolerance=0.1 %", "1 % at least"),
+        (&searched, "load.search.tolerance=200 %", "more than 100 %"),
+        (&searched, "load.search.time=10s", "no room for one level and its confirmation"),
+        (&searched, "load.stop_after_missed=1", "belongs to `levels`"),
+        (&searched, "message.marker=integer", "16,777,216 messages"),
+        (LEAST, "load.stop_after_missed=0", "out of range"),
+        (&closed, "load.search={from: 1, to: 2}", "belongs to the open model"),
         (&closed, "load.levels=[1]", "belongs to the open model"),
         (&closed, "load.in_flight=[0]", "out of range"),
         (&closed, "load.in_flight=[655351]", "cannot be in flight"),

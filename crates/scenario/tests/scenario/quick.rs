@@ -53,6 +53,19 @@ fn a_rate_is_one_level_or_a_range() {
 }
 
 #[test]
+fn a_search_needs_no_rate() {
+    let options = |range: &str| QuickOptions { rate: None, search: Some(range.into()), ..least() };
+    let plan = quick(&options("100 .. 200k/s"), &[], &ENVIRONMENT).unwrap();
+    assert_eq!(plan.load.search.map(|search| (search.from, search.to)), Some((100.0, 200_000.0)));
+    for (range, expected) in
+        [("100", "this is no range"), ("5..1", "is above `to`"), ("1..x", "is not a rate")]
+    {
+        let told = quick(&options(range), &[], &ENVIRONMENT).unwrap_err().to_string();
+        assert!(told.contains(expected) && told.contains("--search"), "{told}");
+    }
+}
+
+#[test]
 fn user_and_password_come_from_the_address_and_the_environment() {
     let options = QuickOptions { address: "mqtt://alice@broker".into(), ..least() };
     let plan = quick(&options, &[], &ENVIRONMENT).unwrap();

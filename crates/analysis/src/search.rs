@@ -1,0 +1,370 @@
+//! Capacity search: which level comes next, and what the levels so far say. Pure: it is fed the levels in the order of
+//! running, by the runner while they are run and by the summary when they are read back, and says the same both times.
+//!
+//! Three phases. *Bracketing* doubles the load while the objectives are met. *Bisection* halves the bracket between a
+//! met level and one that is not, on the logarithm. *Confirmation* holds the highest met level anew (rule 6) and steps
+//! down where that misses. A level that is undecided or invalid is repeated before it counts, and is never a miss.
+//! `docs/decisions/0006-capacity-search.md` gives the reasons.
+
+use crate::level::{LevelSummary, LevelVerdict};
+use plimsoll_model::record::LevelRecord;
+use plimsoll_model::search::SearchTerms;
+use plimsoll_model::{Nanos, Validity};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Load of the next level / load of a met one while nothing has given way: no level is offered more than twice what is
+/// known to be borne.
+const GROWTH: f64 = 2.0;
+/// How often an undecided level is run at most, each time with twice the hold, and one in which the host was busy.
+const TRIES: u32 = 3;
+/// How often a level is run at most in which generator or receiver was the limit: these rarely get better.
+const TRIES_OF_OURS: u32 = 2;
+/// How many levels may miss that ought to confirm, before the platform counts as one whose results do not repeat.
+const CONFIRMATIONS: u32 = 4;
+/// Significant digits of a level's load, far below any tolerance.
+const DIGITS: i32 = 4;
+
+/// A level as the search sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tried {
+    /// Its index within the run.
+    pub index: u16,
+    /// Its offered load, in operations per second.
+    pub rate: f64,
+    /// What it was judged to be.
+    pub outcome: Outcome,
+    /// When it was over, counted from the beginning of the first level's warm-up.
+    pub over: Nanos,
+}
+
+/// What a level told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The platform bears it.
+    Met,
+    /// It does not.
+    Missed,
+    /// The measurement was too short to tell.
+    Undecided,
+    /// We, or the host, were the limit.
+    Invalid(Validity),
+}
+
+/// Why a level is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To find a level that is not met.
+    Bracketing,
+    /// To narrow the bracket.
+    Bisection,
+    /// To hold the answer anew.
+    Confirmation,
+}
+
+/// The next level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Next {
+    /// Operations per second.
+    pub rate: f64,
+    /// Measured time.
+    pub hold: Nanos,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Whether the level before decided nothing and is run again.
+    pub again: bool,
+}
+
+/// How a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// The load line was met again by a fresh hold.
+    Confirmed,
+    /// The lowest level was not met.
+    LowestNotMet,
+    /// The fresh hold decided nothing, however often it was repeated.
+    NotConfirmed,
+    /// Level after level missed when it was run again.
+    NotRepeatable,
+    /// The time was up.
+    TimeUp,
+    /// The run ended before the search did.
+    CutShort,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Finding {
+    /// How it ended.
+    pub ended: Ending,
+    /// The highest load that was met and never missed, in operations per second; null where there is none.
+    pub met: Option<f64>,
+    /// The lowest load that missed; null where none did.
+    pub missed: Option<f64>,
+    /// The tolerance that was asked for: the largest wanted gap between the two, as a fraction.
+    pub tolerance: f64,
+    /// Index of the level that is the load line.
+    #[serde(skip)]
+    pub level: Option<u16>,
+    /// Index of the lowest level above it that is not met.
+    #[serde(skip)]
+    pub above: Option<u16>,
+}
+
+impl Finding {
+    /// How the load line was found, for people.
+    pub fn story(&self, levels: usize) -> String {
+        let number = |rate: Option<f64>| rate.map_or("nothing".to_owned(), |rate| format!("{rate}/s"));
+        let ending = match self.ended {
+            Ending::Confirmed => format!("{} was met again by a fresh hold", number(self.met)),
+            Ending::LowestNotMet => "the lowest level is not met".to_owned(),
+            Ending::NotConfirmed => {
+                format!("{} was met, but the fresh hold decided nothing", number(self.met))
+            }
+            Ending::NotRepeatable => "levels that were met missed when they were run again".to_owned(),
+            Ending::TimeUp => format!("the time was up when {} had been met", number(self.met)),
+            Ending::CutShort => format!("the run ended when {} had been met", number(self.met)),
+        };
+        let missed = match self.missed {
+            Some(missed) => format!("the lowest level that missed is {missed}/s"),
+            None => "no level missed".to_owned(),
+        };
+        let tolerance = (self.tolerance * 1e4).round() / 1e2;
+        format!("searched in {levels} levels to within {tolerance} %: {ending}; {missed}")
+    }
+
+    /// Whether the platform may bear more than was found: not confirmed, or nothing missed near the load line.
+    pub fn at_least(&self) -> bool {
+        // One tolerance more than asked for: an undecided level may lie between the two.
+        let near = (1.0 + self.tolerance).powi(2) * (1.0 + f64::EPSILON);
+        let closed = matches!((self.met, self.missed), (Some(met), Some(missed)) if missed <= met * near);
+        self.ended != Ending::Confirmed || !closed
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Point {
+    rate: f64,
+    index: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    Bracketing,
+    Bisecting,
+    Confirming(f64),
+    Over(Ending),
+}
+
+/// A search under way.
+#[derive(Clone, Debug)]
+pub struct Search {
+    terms: SearchTerms,
+    phase: Phase,
+    /// Met levels that no later level has contradicted, rising.
+    met: Vec<Point>,
+    /// The lowest level that is not met: missed, or undecided or invalid to the last try.
+    not_met: Option<Point>,
+    missed: Option<f64>,
+    confirmed: Option<Point>,
+    /// Levels that missed although they ought to confirm.
+    contradicted: u32,
+    /// Earlier tries of the present level, all of which decided nothing.
+    tries: u32,
+    hold: Nanos,
+    used: Nanos,
+}
+
+impl Search {
+    /// A search that has seen nothing yet.
+    pub fn new(terms: SearchTerms) -> Search {
+        Search {
+            phase: Phase::Bracketing,
+            met: Vec::new(),
+            not_met: None,
+            missed: None,
+            confirmed: None,
+            contradicted: 0,
+            tries: 0,
+            hold: terms.hold,
+            used: Nanos::ZERO,
+            terms,
+        }
+    }
+
+    /// A search that has seen the levels of a run, as recorded and as judged.
+    pub fn over(terms: SearchTerms, records: &[LevelRecord], levels: &[LevelSummary]) -> Search {
+        let mut search = Search::new(terms);
+        let begin = records.first().map_or(Nanos::ZERO, |first| first.start.hold_start - terms.warm_up);
+        for (record, level) in records.iter().zip(levels) {
+            // One that was cut off tells nothing.
+            if let Some(tried) = tried(record, level, begin) {
+                search.learn(tried);
+            }
+        }
+        search
+    }
+
+    /// The next level, `None` where the search is over.
+    pub fn next(&self) -> Option<Next> {
+        let (rate, purpose) = self.target()?;
+        Some(Next { rate, hold: self.hold, purpose, again: self.tries > 0 })
+    }
+
+    fn target(&self) -> Option<(f64, Purpose)> {
+        let (from, to) = (self.terms.from, self.terms.to);
+        match (self.phase, self.met.last(), self.not_met) {
+            (Phase::Bracketing, None, _) => Some((from, Purpose::Bracketing)),
+            (Phase::Bracketing, Some(met), _) => {
+                Some((rounded(met.rate * GROWTH).min(to), Purpose::Bracketing))
+            }
+            (Phase::Bisecting, Some(met), Some(above)) => {
+                Some((rounded((met.rate * above.rate).sqrt()), Purpose::Bisection))
+            }
+            (Phase::Confirming(rate), ..) => Some((rate, Purpose::Confirmation)),
+            _ => None,
+        }
+    }
+
+    /// Takes in the level that [`Search::next`] asked for.
+    pub fn learn(&mut self, tried: Tried) {
+        self.used = tried.over;
+        let again = match tried.outcome {
+            Outcome::Undecided | Outcome::Invalid(Validity::HostBound) => self.tries + 1 < TRIES,
+            Outcome::Invalid(_) => self.tries + 1 < TRIES_OF_OURS,
+            Outcome::Met | Outcome::Missed => false,
+        };
+        if again {
+            self.tries += 1;
+            if tried.outcome == Outcome::Undecided {
+                self.hold = self.hold * 2;
+            }
+        } else {
+            self.tries = 0;
+            self.hold = self.terms.hold;
+            let point = Point { rate: tried.rate, index: tried.index };
+            match self.phase {
+                Phase::Confirming(_) => self.confirm(point, tried.outcome),
+                Phase::Bracketing | Phase::Bisecting => self.narrow(point, tried.outcome),
+                Phase::Over(_) => {}
+            }
+        }
+        self.mind_the_time(tried.outcome);
+    }
+
+    fn narrow(&mut self, point: Point, outcome: Outcome) {
+        if outcome == Outcome::Met {
+            self.met.push(point);
+        } else {
+            self.not_met = Some(point);
+            if outcome == Outcome::Missed {
+                self.missed = Some(point.rate);
+            }
+        }
+        self.phase = match (self.met.last(), self.not_met) {
+            (None, _) => Phase::Over(Ending::LowestNotMet),
+            (Some(met), None) if met.rate >= self.terms.to => Phase::Confirming(met.rate),
+            (Some(_), None) => Phase::Bracketing,
+            (Some(met), Some(above)) if self.is_narrow(met.rate, above.rate) => Phase::Confirming(met.rate),
+            (Some(_), Some(_)) => Phase::Bisecting,
+        };
+    }
+
+    /// Within the tolerance, or so near that no load lies between.
+    fn is_narrow(&self, met: f64, above: f64) -> bool {
+        let middle = rounded((met * above).sqrt());
+        above <= met * (1.0 + self.terms.tolerance) || middle <= met || middle >= above
+    }
+
+    fn confirm(&mut self, point: Point, outcome: Outcome) {
+        match outcome {
+            Outcome::Met => {
+                self.confirmed = Some(point);
+                self.phase = Phase::Over(Ending::Confirmed);
+            }
+            Outcome::Missed => {
+                self.not_met = Some(point);
+                self.missed = Some(point.rate);
+                self.met.retain(|met| met.rate < point.rate);
+                self.contradicted += 1;
+                self.phase = if self.contradicted >= CONFIRMATIONS || point.rate <= self.terms.from {
+                    Phase::Over(Ending::NotRepeatable)
+                } else {
+                    Phase::Confirming(self.step_down(point.rate))
+                };
+            }
+            Outcome::Undecided | Outcome::Invalid(_) => self.phase = Phase::Over(Ending::NotConfirmed),
+        }
+    }
+
+    /// Down by one tolerance, then by two, by four: not further than to a level that was met.
+    fn step_down(&self, rate: f64) -> f64 {
+        let steps = 1 << (self.contradicted - 1).min(8);
+        let lowest = self.met.last().map_or(self.terms.from, |met| met.rate);
+        rounded(rate / (1.0 + self.terms.tolerance).powi(steps)).max(lowest)
+    }
+
+    /// Ends the search where the next level does not fit into the time any more. Before that, where time is left for
+    /// one level only, that one confirms.
+    fn mind_the_time(&mut self, last: Outcome) {
+        if matches!(self.phase, Phase::Over(_)) {
+            return;
+        }
+        // A platform that was asked for more than it bears first gets time to settle, as long as a level at most.
+        let settling = self.terms.longest(self.terms.hold);
+        let begin = if last == Outcome::Met { self.used } else { self.used + settling };
+        let level = self.terms.longest(self.hold);
+        let confirmation = settling + self.terms.longest(self.terms.hold);
+        let confirming = matches!(self.phase, Phase::Confirming(_));
+        if let (Some(met), false) = (self.met.last(), confirming)
+            && begin + level + confirmation > self.terms.time
+        {
+            self.phase = Phase::Confirming(met.rate);
+            (self.tries, self.hold) = (0, self.terms.hold);
+        }
+        if begin + self.terms.longest(self.hold) > self.terms.time {
+            self.phase = Phase::Over(Ending::TimeUp);
+        }
+    }
+
+    /// What the levels so far say.
+    pub fn finding(&self) -> Finding {
+        let line = self.confirmed.or(self.met.last().copied());
+        let ended = match self.phase {
+            Phase::Over(ending) => ending,
+            _ => Ending::CutShort,
+        };
+        let line = line.filter(|_| ended != Ending::NotRepeatable);
+        Finding {
+            ended,
+            met: line.map(|point| point.rate),
+            missed: self.missed,
+            tolerance: self.terms.tolerance,
+            level: line.map(|point| point.index),
+            above: self.not_met.map(|point| point.index),
+        }
+    }
+}
+
+/// What the search learns from a level; `None` where it was cut off.
+fn tried(record: &LevelRecord, level: &LevelSummary, begin: Nanos) -> Option<Tried> {
+    let outcome = match level.verdict {
+        LevelVerdict::Met => Outcome::Met,
+        LevelVerdict::Missed => Outcome::Missed,
+        LevelVerdict::Undecided => Outcome::Undecided,
+        LevelVerdict::Invalid => Outcome::Invalid(level.validity),
+        LevelVerdict::Unfinished => return None,
+    };
+    let over = record.end.as_ref()?.at - begin;
+    Some(Tried { index: level.index, rate: level.offered?, outcome, over })
+}
+
+/// To so many significant digits as people care to read.
+fn rounded(rate: f64) -> f64 {
+    let scale = 10f64.powi(DIGITS - 1 - rate.log10().floor() as i32);
+    (rate * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests;
