@@ -1,6 +1,6 @@
 //! A plan in words: what would happen, for `plimsoll check`.
 
-use crate::plan::{ArrivalsPer, Content, LevelPlan, Model, Plan};
+use crate::plan::{ArrivalsPer, Content, LevelPlan, LinkPlan, Model, Plan};
 use crate::quantity::Quantity;
 use crate::wrap::wrapped;
 use plimsoll_codec::mqtt::{QoS, Version};
@@ -113,10 +113,11 @@ impl Plan {
         };
         let retained = if self.mqtt.retain { ", retained" } else { "" };
         format!(
-            "{} over MQTT {version}, QoS {}{retained}, topic {}",
+            "{} over MQTT {version}, QoS {}{retained}, topic {}{}",
             grouped(f64::from(self.devices)),
             level_of(self.mqtt.qos),
-            self.mqtt.topic.text()
+            self.mqtt.topic.text(),
+            link_in_words(self.link)
         )
     }
 
@@ -131,10 +132,11 @@ impl Plan {
             work => format!(", {} of work on each message", work.show()),
         };
         format!(
-            "{} with QoS {}, filter {}{work}",
+            "{} with QoS {}, filter {}{work}{}",
             grouped(f64::from(subscribers.count)),
             level_of(subscribers.qos),
-            filters.join(" and ")
+            filters.join(" and "),
+            link_in_words(subscribers.link)
         )
     }
 
@@ -214,6 +216,16 @@ impl Plan {
             load.samples,
             load.drain.show()
         )
+    }
+}
+
+fn link_in_words(link: LinkPlan) -> String {
+    match link {
+        link if !link.delays() => String::new(),
+        LinkPlan { delay, jitter: Nanos::ZERO } => format!(", {} away from the platform", delay.show()),
+        LinkPlan { delay, jitter } => {
+            format!(", {} \u{b1} {} away from the platform", delay.show(), jitter.show())
+        }
     }
 }
 

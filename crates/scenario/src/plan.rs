@@ -23,6 +23,8 @@ pub struct Plan {
     pub devices: u32,
     /// Source addresses that connections take turns in; empty leaves the choice to the engine.
     pub source_addresses: Vec<IpAddr>,
+    /// The emulated network between each device and the platform.
+    pub link: LinkPlan,
     /// Receivers of deliveries.
     pub subscribers: SubscriberPlan,
     /// How devices and subscribers speak MQTT.
@@ -64,6 +66,22 @@ pub struct Endpoint {
     pub port: u16,
 }
 
+/// An emulated network between a client and the platform; without delay and jitter there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkPlan {
+    /// Mean delay of one way.
+    pub delay: Nanos,
+    /// Half width of its even spread.
+    pub jitter: Nanos,
+}
+
+impl LinkPlan {
+    /// Whether anything is delayed.
+    pub fn delays(self) -> bool {
+        self.delay > Nanos::ZERO || self.jitter > Nanos::ZERO
+    }
+}
+
 /// The subscribers.
 #[derive(Clone, Debug)]
 pub struct SubscriberPlan {
@@ -75,6 +93,8 @@ pub struct SubscriberPlan {
     pub filters: Vec<Template>,
     /// Time that a subscriber spends on a message before it reads the next; zero for a fast one.
     pub work: Nanos,
+    /// The emulated network between each subscriber and the platform.
+    pub link: LinkPlan,
 }
 
 /// MQTT settings common to devices and subscribers.

@@ -81,6 +81,9 @@ pub(crate) struct Population {
     /// Receivers of deliveries: a count, or a count with settings. Default 0.
     #[serde(default)]
     pub subscribers: Subscribers,
+    /// An emulated network between each device and the platform.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
     /// Addresses of this host that connections take turns in as their source: each has about 28,000 ports towards one
     /// platform. Default: spread over the loopback network for a platform there, else the kernel's choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,6 +125,21 @@ pub(crate) struct SubscriberGroup {
     /// Time that a subscriber spends on a message before it reads the next.
     #[serde(default = "no_time")]
     pub work: Duration,
+    /// An emulated network between each subscriber and the platform.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
+}
+
+/// An emulated network between a client and the platform: what either side sends arrives later. Loss, bandwidth and TCP's
+/// own behaviour over a long way are not emulated.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Link {
+    /// Mean delay of one way, at most a minute; a round trip takes two.
+    pub delay: Duration,
+    /// Half width of the even spread of each delay, at most the delay.
+    #[serde(default = "no_time")]
+    pub jitter: Duration,
 }
 
 fn no_time() -> Duration {

@@ -41,3 +41,29 @@ fn closed_and_open_model_agree_on_a_broker_of_fixed_response_time() {
         assert!((achieved / expected - 1.0).abs() < 0.05, "{achieved}/s instead of {expected}/s");
     }
 }
+
+/// A blocking client waits for the way there and back: one that is 20 ms away sends at most once in 40 ms, one that is
+/// near as often as the broker answers.
+#[test]
+fn a_blocking_client_far_away_sends_as_seldom_as_its_round_trip_takes() {
+    let broker = ScriptedBroker::start(Script { delay: Some(ANSWER), ..Script::default() });
+    let text = scenario(&broker, "model: closed, in_flight: [1]");
+    let near = until_valid(|| Bench::new().run(&text)).exits(0);
+    let far = text.replace("devices: 5", "devices: 5, link: { delay: 20ms, jitter: 0s }");
+    let far = until_valid(|| Bench::new().run(&far)).exits(0);
+    let fastest = |run: &crate::harness::Finished| number(run.level(0), &["publish_time_from_send", "p25"]);
+    let (near_time, far_time) = (fastest(&near), fastest(&far));
+    // A bucket of the histogram at 45 ms is 33 us wide.
+    assert!(far_time >= 0.04496, "two ways and the broker take 45 ms: {far_time}");
+    assert!((far_time - near_time - 0.04).abs() < 0.005, "{near_time} near, {far_time} far");
+    let rate = |run: &crate::harness::Finished| number(run.level(0), &["achieved"]);
+    assert!(
+        rate(&far) <= 1.0 / 0.045 && rate(&near) > 3.0 * rate(&far),
+        "{} and {}",
+        rate(&near),
+        rate(&far)
+    );
+    // TCP's handshake and MQTT's take a round trip each.
+    let connect = number(&far.summary, &["connect_time", "mean"]);
+    assert!(connect >= 0.0799, "{connect}");
+}

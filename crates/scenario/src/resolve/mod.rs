@@ -4,6 +4,7 @@ mod load;
 mod message;
 mod mqtt;
 mod objectives;
+mod population;
 mod search;
 
 use crate::Environment;
@@ -13,9 +14,8 @@ use crate::profile::Profile;
 use crate::profiles;
 use crate::span::Source;
 use crate::tree::Node;
-use crate::written::{AttachedPlatform, Platform, Population, Scenario};
+use crate::written::{AttachedPlatform, Platform, Scenario};
 use crate::yaml;
-use std::net::IpAddr;
 
 /// What resolving needs to know and where it puts what it finds.
 struct Context<'a> {
@@ -50,7 +50,8 @@ pub(crate) fn resolve(
 ) -> Option<Plan> {
     let mut context = Context { root, environment, found };
     let platform = platform(&scenario.platform, &mut context);
-    let source_addresses = source_addresses(&scenario.population, &mut context);
+    let source_addresses = population::source_addresses(&scenario.population, &mut context);
+    let link = population::link(scenario.population.link, "population.link", &mut context);
     let mqtt = mqtt::resolve(&mut scenario.mqtt, &mut context);
     let subscribers = mqtt::subscribers(&mut scenario, &mut context);
     let message = message::resolve(&mut scenario.message, &mut context);
@@ -62,6 +63,7 @@ pub(crate) fn resolve(
         platform: platform?,
         devices: scenario.population.devices,
         source_addresses,
+        link,
         subscribers: subscribers?,
         mqtt: mqtt?,
         message: message?,
@@ -105,20 +107,6 @@ fn platform(written: &Platform, context: &mut Context<'_>) -> Option<PlatformPla
         _ => {}
     }
     Some(PlatformPlan { profile, address })
-}
-
-fn source_addresses(population: &Population, context: &mut Context<'_>) -> Vec<IpAddr> {
-    let written = population.source_addresses.iter().flatten().enumerate();
-    let addresses = written.filter_map(|(position, written)| match written.parse() {
-        Ok(address) => Some(address),
-        Err(_) => {
-            let message = format!("`{written}` is no IP address");
-            let path = format!("population.source_addresses.{position}");
-            context.error_with_help(&path, message, "give addresses of this host, as 192.0.2.17");
-            None
-        }
-    });
-    addresses.collect()
 }
 
 /// The profile of that name, or in the file of that path.

@@ -117,8 +117,13 @@ fn topic_template(mqtt: &Mqtt, context: &mut Context<'_>) -> Option<Template> {
 pub(super) fn subscribers(scenario: &mut Scenario, context: &mut Context<'_>) -> Option<SubscriberPlan> {
     let (group, path) = match &scenario.population.subscribers {
         Subscribers::Count(count) => {
-            let group =
-                SubscriberGroup { count: *count, qos: None, filters: None, work: Written(Nanos::ZERO) };
+            let group = SubscriberGroup {
+                count: *count,
+                qos: None,
+                filters: None,
+                work: Written(Nanos::ZERO),
+                link: None,
+            };
             (group, "population.subscribers")
         }
         Subscribers::Group(group) => (group.clone(), "population.subscribers.filters"),
@@ -152,11 +157,17 @@ pub(super) fn subscribers(scenario: &mut Scenario, context: &mut Context<'_>) ->
     }
     let whole = filters.len() == texts.len();
     let work = group.work.0;
-    let written =
-        SubscriberGroup { count: group.count, qos: Some(qos), filters: Some(texts), work: group.work };
+    let link = super::population::link(group.link, "population.subscribers.link", context);
+    let written = SubscriberGroup {
+        count: group.count,
+        qos: Some(qos),
+        filters: Some(texts),
+        work: group.work,
+        link: group.link,
+    };
     scenario.population.subscribers = Subscribers::Group(written);
     let QosLevel(qos) = qos;
-    whole.then_some(SubscriberPlan { count: group.count, qos, filters, work })
+    whole.then_some(SubscriberPlan { count: group.count, qos, filters, work, link })
 }
 
 /// Reports a text that is no template, where it can be on the variable itself.

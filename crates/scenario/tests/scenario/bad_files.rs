@@ -69,6 +69,10 @@ fn wrong_files_are_told_with_place_and_remedy() {
             GOOD.replace("subscribers: 2", "subscribers: { count: 2, filters: [\"a/#/b\", \"{device}\"] }"),
         ),
         ("coarse precision", with("  precision: 2s\n  spin: 20ms\n")),
+        ("links", {
+            let links = "link: { delay: 2m }, subscribers: { count: 2, link: { delay: 1ms, jitter: 2ms } }";
+            GOOD.replace("subscribers: 2", links)
+        }),
         ("source addresses", GOOD.replace("subscribers: 2", "source_addresses: [127.0.0.2, localhost]")),
         ("profile file", GOOD.replace("embedded", "./broken.yaml")),
     ] {

@@ -1,12 +1,15 @@
 //! One client's connection: a socket, a session, what waits to be sent.
 
+use super::link::Link;
 use super::session::{Happened, Session, Settings};
 use super::socket::{Interest, Socket};
 use super::{Io, Timer};
 use crate::driver::{Client, Event};
 use plimsoll_codec::mqtt::packet_length;
 use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::LinkPlan;
 use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,6 +29,8 @@ pub struct Connection {
     client: Client,
     state: State,
     socket: Option<Socket>,
+    /// The emulated network between client and socket.
+    link: Option<Box<Link>>,
     /// Tells events of this socket from those of the one before.
     generation: u32,
     interest: Interest,
@@ -87,11 +92,13 @@ impl Connection {
         filters: Vec<String>,
         settings: &Arc<Settings>,
         first_pause: Nanos,
+        link: LinkPlan,
     ) -> Connection {
         Connection {
             client,
             state: State::Idle,
             socket: None,
+            link: Link::new(link),
             generation: 0,
             interest: Interest { read: true, write: true },
             session: Session::new(client, filters, settings),
@@ -173,7 +180,35 @@ impl Connection {
                 self.parse(slot, &bytes, now, lag, io, events);
                 self.send(slot, io, events);
             }
+            Timer::Link => self.arrivals(slot, io, events),
             _ => {}
+        }
+    }
+
+    /// Handles what has come over the emulated network by now.
+    fn arrivals(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
+        let now = io.clock.now();
+        let Some(link) = &mut self.link else { return };
+        if link.connected_at.is_some_and(|at| at <= now) {
+            link.connected_at = None;
+            self.handshake(slot, io, events);
+        }
+        self.deliver(slot, now, io, events);
+        self.send(slot, io, events);
+    }
+
+    /// Hands over what has come from the platform by then.
+    fn deliver(&mut self, slot: u32, by: Nanos, io: &mut Io, events: &mut Vec<Event>) {
+        while let Some(chunk) = self.link.as_mut().and_then(|link| link.down.arrived(by)) {
+            self.parse(slot, &chunk.bytes, chunk.arrives, chunk.lag, io, events);
+        }
+    }
+
+    /// TCP is connected: MQTT begins.
+    fn handshake(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
+        self.state = State::Handshaking;
+        if let Err(reason) = self.session.connect(io.run, &mut self.out) {
+            self.failed(slot, reason, io, events);
         }
     }
 
@@ -192,9 +227,16 @@ impl Connection {
             if let Some(Err(error)) = self.socket.as_ref().map(Socket::take_error) {
                 return self.failed(slot, format!("cannot connect: {error}"), io, events);
             }
-            self.state = State::Handshaking;
-            if let Err(reason) = self.session.connect(io.run, &mut self.out) {
-                return self.failed(slot, reason, io, events);
+            let now = io.clock.now();
+            match &mut self.link {
+                // Its SYN and the answer to it have been delayed too.
+                Some(link) if link.connected_at.is_none() => {
+                    let at = now + link.draw(&mut io.jitter) + link.draw(&mut io.jitter);
+                    link.connected_at = Some(at);
+                    io.timers.push(Reverse((at, slot, Timer::Link)));
+                }
+                Some(_) => {}
+                None => self.handshake(slot, io, events),
             }
         } else if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
             self.read(slot, io, events);
@@ -213,7 +255,17 @@ impl Connection {
             }
             // Before, not after: a platform on this host may have answered by the time that the call returns.
             let at = io.clock.now();
-            match socket.write(&self.out[self.written..]) {
+            let taken = match &mut self.link {
+                Some(link) if link.up.is_full() => Ok(0),
+                Some(link) => {
+                    let arrives = at + link.draw(&mut io.jitter);
+                    link.up.send(&self.out[self.written..], arrives, None);
+                    io.timers.push(Reverse((arrives, slot, Timer::Link)));
+                    Ok(self.out.len() - self.written)
+                }
+                None => socket.write(&self.out[self.written..]),
+            };
+            match taken {
                 Ok(0) => break,
                 Ok(count) => {
                     self.written += count;
@@ -224,17 +276,39 @@ impl Connection {
                 Err(error) => return self.failed(slot, format!("cannot send: {error}"), io, events),
             }
         }
+        let blocked = match self.pass_on(io) {
+            Ok(blocked) => blocked,
+            Err(error) => return self.failed(slot, format!("cannot send: {error}"), io, events),
+        };
         let waiting = self.out.len() - self.written;
-        let write = waiting > 0 || self.state == State::Connecting;
+        let connecting = self.state == State::Connecting
+            && self.link.as_ref().is_none_or(|link| link.connected_at.is_none());
+        let write = connecting || if self.link.is_some() { blocked } else { waiting > 0 };
         // A platform that does not take our acknowledgements gets none of its packets read.
         let busy = self.busy_until > Nanos::ZERO && self.busy_until > io.clock.now();
-        let read = !busy && waiting <= 2 * OUT_LIMIT;
+        let full = self.link.as_ref().is_some_and(|link| link.down.is_full());
+        let read = !busy && !full && waiting <= 2 * OUT_LIMIT;
         if self.marks.is_empty() && self.written > OUT_LIMIT {
             self.out.drain(..self.written);
             self.written = 0;
         }
         self.want(slot, Interest { read, write }, io);
         self.tell_urgency(io);
+    }
+
+    /// Hands to the kernel what has come over the emulated network by now; whether the kernel took not all of it.
+    fn pass_on(&mut self, io: &Io) -> Result<bool, Errno> {
+        let (Some(link), Some(socket)) = (&mut self.link, &self.socket) else { return Ok(false) };
+        let now = io.clock.now();
+        while let Some(mut chunk) = link.up.arrived(now) {
+            let count = socket.write(&chunk.bytes)?;
+            if count < chunk.bytes.len() {
+                chunk.bytes.drain(..count);
+                link.up.put_back(chunk);
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn tell_urgency(&mut self, io: &mut Io) {
@@ -348,6 +422,7 @@ impl Connection {
             let outcome = match reading {
                 Ok(None) => Ok(false),
                 Ok(Some(reading)) if reading.length == 0 => {
+                    self.deliver(slot, Nanos::MAX, io, events);
                     Err("the platform closed the connection".to_owned())
                 }
                 Ok(Some(reading)) => {
@@ -357,7 +432,15 @@ impl Connection {
                         if io.work > Nanos::ZERO { Nanos::ZERO } else { reading.lag.unwrap_or_default() };
                     io.traffic.received += reading.length as u64;
                     let bytes = scratch.get(..reading.length).unwrap_or_default();
-                    self.parse(slot, bytes, read_at - lag, reading.lag, io, events);
+                    let at = read_at - lag;
+                    match &mut self.link {
+                        Some(link) => {
+                            let arrives = at + link.draw(&mut io.jitter);
+                            link.down.send(bytes, arrives, reading.lag);
+                            io.timers.push(Reverse((arrives, slot, Timer::Link)));
+                        }
+                        None => self.parse(slot, bytes, at, reading.lag, io, events),
+                    }
                     Ok(reading.length == scratch.len())
                 }
                 Err(error) => Err(format!("connection lost: {error}")),
@@ -498,6 +581,9 @@ impl Connection {
         let was_ready = self.state == State::Ready;
         // Closing the descriptor takes it out of the epoll set.
         self.socket = None;
+        if let Some(link) = &mut self.link {
+            link.clear();
+        }
         let written = std::mem::take(&mut self.written);
         self.out.clear();
         self.partial.clear();

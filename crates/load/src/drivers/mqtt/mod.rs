@@ -2,6 +2,7 @@
 
 mod connection;
 mod flight;
+mod link;
 mod session;
 mod socket;
 
@@ -75,6 +76,7 @@ enum Timer {
     KeepAlive,
     Reconnect,
     WorkDone,
+    Link,
 }
 
 impl MqttDriver {
@@ -96,11 +98,19 @@ impl MqttDriver {
         let first_pause = plan.mqtt.reconnect.0;
         let mut connections: Vec<Connection> = devices
             .iter()
-            .map(|&device| Connection::new(Client::Device(device), Vec::new(), &settings, first_pause))
+            .map(|&device| {
+                Connection::new(Client::Device(device), Vec::new(), &settings, first_pause, plan.link)
+            })
             .collect();
         connections.extend(subscribers.map(|subscriber| {
             let filters = filters_of(plan, run, subscriber);
-            Connection::new(Client::Subscriber(subscriber), filters, &settings, first_pause)
+            Connection::new(
+                Client::Subscriber(subscriber),
+                filters,
+                &settings,
+                first_pause,
+                plan.subscribers.link,
+            )
         }));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         // Waiting with nanoseconds came with Linux 5.11; without it every wait would fail at once, unseen.

@@ -1,0 +1,43 @@
+//! Who takes part: source addresses and emulated networks.
+
+use super::Context;
+use crate::plan::LinkPlan;
+use crate::written::{Link, Population};
+use plimsoll_model::Nanos;
+use std::net::IpAddr;
+
+/// Longest delay of one way.
+const LONGEST_DELAY: Nanos = Nanos::from_secs(60);
+
+/// The addresses that connections leave from.
+pub(super) fn source_addresses(population: &Population, context: &mut Context<'_>) -> Vec<IpAddr> {
+    let written = population.source_addresses.iter().flatten().enumerate();
+    let addresses = written.filter_map(|(position, written)| match written.parse() {
+        Ok(address) => Some(address),
+        Err(_) => {
+            let message = format!("`{written}` is no IP address");
+            let path = format!("population.source_addresses.{position}");
+            context.error_with_help(&path, message, "give addresses of this host, as 192.0.2.17");
+            None
+        }
+    });
+    addresses.collect()
+}
+
+/// An emulated network.
+pub(super) fn link(written: Option<Link>, path: &str, context: &mut Context<'_>) -> LinkPlan {
+    let Some(Link { delay, jitter }) = written else { return LinkPlan::default() };
+    if delay.0 > LONGEST_DELAY {
+        let message = "one way can take a minute at most";
+        context.error_with_help(
+            &format!("{path}.delay"),
+            message,
+            "a satellite link has 300ms, a mobile one 50ms",
+        );
+    }
+    if jitter.0 > delay.0 {
+        let message = "a delay that varies by more than itself would be negative";
+        context.error_with_help(&format!("{path}.jitter"), message, "lower `jitter` or raise `delay`");
+    }
+    LinkPlan { delay: delay.0, jitter: jitter.0 }
+}
