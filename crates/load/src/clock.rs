@@ -15,6 +15,11 @@ impl Clock {
         Clock { epoch: read(ClockId::Monotonic) }
     }
 
+    /// What `CLOCK_MONOTONIC` showed at the run's epoch, in nanoseconds.
+    pub fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
     /// Time since the run's epoch.
     #[inline]
     pub fn now(&self) -> Nanos {

@@ -247,6 +247,9 @@ impl Engine {
                     // The level is being closed already; there is nothing to stop.
                     let _ = watch.measured(self.measurement(part));
                 }
+                Ok(Reply::Messages(messages)) => {
+                    let _ = watch.measured(Measurement::Messages(messages));
+                }
                 Ok(reply) if wanted(&reply) => answers.push(reply),
                 Ok(_) => {}
                 Err(_) => return Err(EngineError::ShardDied),
@@ -264,6 +267,12 @@ impl Engine {
         let reply = match self.replies.recv_timeout(Duration::from_millis(100)) {
             Ok(Reply::Part(part)) => {
                 if !watch.measured(self.measurement(part)) {
+                    return Err(EngineError::Interrupted);
+                }
+                None
+            }
+            Ok(Reply::Messages(messages)) => {
+                if !watch.measured(Measurement::Messages(messages)) {
                     return Err(EngineError::Interrupted);
                 }
                 None

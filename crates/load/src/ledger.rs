@@ -4,6 +4,7 @@
 use crate::arrivals::Share;
 use crate::recorder::{Place, Recorder, Timeline};
 use crate::topology::Topology;
+use plimsoll_model::message::{Fate, MessageRecord};
 use plimsoll_model::record::FirstLoss;
 use plimsoll_model::{Metric, Nanos};
 use std::collections::{HashMap, VecDeque};
@@ -23,6 +24,8 @@ pub struct Ledger {
     missing: HashMap<(u32, u32), Message>,
     outstanding: u64,
     span: Span,
+    /// Messages done with since the log was last taken; `None` where no log is kept.
+    log: Option<Vec<MessageRecord>>,
 }
 
 /// First sending and last end among the hold's messages.
@@ -51,12 +54,50 @@ impl Device {
 struct Message {
     place: Place,
     due: Nanos,
+    ready: Nanos,
     sent: Nanos,
     done: Nanos,
     first_received: Nanos,
+    /// Nobody waits for its acknowledgement any more.
     settled: bool,
+    refused: bool,
     undelivered: Bits,
     number_in_hold: u64,
+}
+
+impl Message {
+    fn record(&self, device: u32, sequence: u32, receivers: u32, acknowledges: bool) -> MessageRecord {
+        let stamp = |at: Nanos| (at != NOT_YET).then_some(at);
+        let missing = if self.sent == NOT_YET { 0 } else { self.undelivered.count() };
+        let acknowledged = !acknowledges || self.done != NOT_YET;
+        let fate = if self.sent == NOT_YET {
+            Fate::Unsent
+        } else if self.refused {
+            Fate::Refused
+        } else if !acknowledged && self.settled {
+            Fate::Abandoned
+        } else if !acknowledged {
+            Fate::Unacknowledged
+        } else if missing > 0 {
+            Fate::Lost
+        } else {
+            Fate::Complete
+        };
+        MessageRecord {
+            level: self.place.level,
+            sample: self.place.sample,
+            device,
+            sequence,
+            due: self.due,
+            ready: self.ready,
+            sent: stamp(self.sent),
+            done: stamp(self.done),
+            first_received: stamp(self.first_received),
+            receivers,
+            missing,
+            fate,
+        }
+    }
 }
 
 /// A set of receivers, by position.
@@ -90,6 +131,13 @@ impl Bits {
             *word &= !mask;
             was_in
         })
+    }
+
+    fn count(&self) -> u32 {
+        match self {
+            Bits::Few(word) => word.count_ones(),
+            Bits::Many(words) => words.iter().map(|word| word.count_ones()).sum(),
+        }
     }
 
     #[inline]
@@ -129,7 +177,24 @@ impl Ledger {
             missing: HashMap::new(),
             outstanding: 0,
             span: Span::default(),
+            log: None,
         }
+    }
+
+    /// The same with a log of every message.
+    pub fn logging(self) -> Ledger {
+        Ledger { log: Some(Vec::new()), ..self }
+    }
+
+    /// Messages in the log that were not taken yet.
+    #[inline]
+    pub fn logged(&self) -> usize {
+        self.log.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Takes the log of the messages done with since the last call.
+    pub fn take_log(&mut self) -> Vec<MessageRecord> {
+        self.log.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Messages taken up of which sending, acknowledgement or a delivery is still awaited.
@@ -159,10 +224,12 @@ impl Ledger {
         state.messages.push_back(Message {
             place,
             due,
+            ready: at,
             sent: NOT_YET,
             done: NOT_YET,
             first_received: NOT_YET,
             settled: false,
+            refused: false,
             undelivered: Bits::full(receivers),
             number_in_hold,
         });
@@ -239,6 +306,7 @@ impl Ledger {
             return;
         }
         message.settled = true;
+        message.refused = refused;
         let counts = recorder.counts(message.place);
         counts.refused += u64::from(refused);
         if message.sent == NOT_YET {
@@ -316,10 +384,14 @@ impl Ledger {
         let mut first_loss: Option<(Nanos, FirstLoss)> = None;
         for (index, state) in (0..).zip(&mut self.devices) {
             let device = self.share.index + index * self.share.of;
+            let receivers = state.highest.len() as u32;
             let base = state.base;
             state.base = base.wrapping_add(state.messages.len() as u32);
             state.hold_begin = None;
             for (sequence, message) in (base..).zip(state.messages.drain(..)) {
+                if let Some(log) = &mut self.log {
+                    log.push(message.record(device, sequence, receivers, self.acknowledges));
+                }
                 if message.sent == NOT_YET {
                     // One that was given up has been counted then.
                     recorder.counts(message.place).unsent += u64::from(!message.settled);
@@ -366,6 +438,10 @@ impl Ledger {
     fn retire(&mut self, device: u32) {
         let Some(state) = self.devices.get_mut((device / self.share.of) as usize) else { return };
         while state.messages.front().is_some_and(|front| front.settled && front.undelivered.is_empty()) {
+            if let (Some(log), Some(message)) = (&mut self.log, state.messages.front()) {
+                let receivers = state.highest.len() as u32;
+                log.push(message.record(device, state.base, receivers, self.acknowledges));
+            }
             state.messages.pop_front();
             state.base = state.base.wrapping_add(1);
             self.outstanding -= 1;

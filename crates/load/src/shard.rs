@@ -6,6 +6,7 @@ use crate::driver::{Client, Driver, Event, Traffic};
 use crate::ledger::{Ledger, Receipt};
 use crate::recorder::{Place, Recorder, Timeline};
 use crate::topology::Topology;
+use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{LevelEnd, SamplePart};
 use plimsoll_model::{Metric, Nanos, RunId};
 use plimsoll_scenario::plan::{LevelPlan, Model, Plan};
@@ -25,6 +26,8 @@ const PATIENCE: Nanos = Nanos::from_millis(20);
 /// How long after the hold an arrival is still taken up: what is due in the hold's last moment is as late as any
 /// other, not lost.
 const GRACE: Nanos = Nanos::from_millis(10);
+/// Messages that the log collects before they are passed on, sample end or not: what bounds its memory.
+const LOGGED: usize = 4096;
 /// Different incidents told to the user by name; further ones are counted together.
 const INCIDENTS: usize = 16;
 
@@ -70,6 +73,8 @@ pub enum Reply {
     ConnectFailed(String),
     /// Part of a sample.
     Part(SamplePart),
+    /// Messages done with, where the scenario asks for a log of them.
+    Messages(Vec<MessageRecord>),
     /// The level needs no more waiting: nothing is outstanding, or the drain is over.
     Drained,
     /// `Flush` is done.
@@ -153,8 +158,10 @@ impl<D: Driver> Shard<D> {
         let content = crate::content::largest(&plan.message).max(1) as usize;
         let batch = (BATCH_BYTES / content).clamp(1, BATCH);
         let acknowledges = plan.mqtt.qos != plimsoll_codec::mqtt::QoS::AtMostOnce;
+        let ledger = Ledger::new(topology, acknowledges, share);
+        let ledger = if plan.record.messages { ledger.logging() } else { ledger };
         Shard {
-            ledger: Ledger::new(topology, acknowledges, share),
+            ledger,
             plan,
             run,
             share,
@@ -494,6 +501,8 @@ impl<D: Driver> Shard<D> {
         level.drained |= drained;
         if flush {
             self.flush();
+        } else if self.ledger.logged() >= LOGGED {
+            self.pass_on_log();
         }
         if drained {
             self.reply(Reply::Drained);
@@ -511,6 +520,14 @@ impl<D: Driver> Shard<D> {
         }
         for part in self.recorder.flush() {
             self.reply(Reply::Part(part));
+        }
+        self.pass_on_log();
+    }
+
+    fn pass_on_log(&mut self) {
+        if self.ledger.logged() > 0 {
+            let messages = self.ledger.take_log();
+            self.reply(Reply::Messages(messages));
         }
     }
 

@@ -4,6 +4,7 @@
 pub mod counts;
 pub mod histogram;
 pub mod ids;
+pub mod message;
 pub mod metric;
 pub mod objective;
 pub mod record;

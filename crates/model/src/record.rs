@@ -1,6 +1,7 @@
 //! What a run records: the rows that the engine and the observers emit while it goes on, and the whole as the
 //! run store gives it back. Everything that analysis and reports know of a run is here.
 
+use crate::message::MessageRecord;
 use crate::{Counts, Histogram, Metric, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -122,6 +123,8 @@ pub enum Measurement {
     Thread(ThreadUsage),
     /// What a component used.
     Component(ComponentUsage),
+    /// Messages that were done with, or whose level was closed (`record.messages` of the scenario).
+    Messages(Vec<MessageRecord>),
     /// A level is closed: its ledger is final.
     LevelEnded(LevelEnd),
 }
@@ -146,6 +149,10 @@ pub struct Provenance {
     pub profile: String,
     /// Which processors load threads and platform were bound to, by name.
     pub placement: BTreeMap<String, String>,
+    /// What the host's monotonic clock (`CLOCK_MONOTONIC`) showed at time zero of the run, in nanoseconds, so that
+    /// stamps of other processes on this host can be compared; `None` before the engine was started.
+    #[serde(default)]
+    pub clock_epoch: Option<i64>,
 }
 
 /// What the analysis must know of the plan.

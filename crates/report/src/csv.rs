@@ -1,8 +1,9 @@
-//! Comma-separated values (RFC 4180): one row a level, or one row a sample. Times in seconds, sizes in bytes.
+//! Comma-separated values (RFC 4180): one row a level, a sample or a message. Times in seconds, sizes in bytes.
 
 use plimsoll_analysis::summary::{Summary, TimeSummary};
-use plimsoll_model::Metric;
+use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::RunRecord;
+use plimsoll_model::{Metric, Nanos};
 
 /// One row a level.
 pub fn levels(summary: &Summary) -> String {
@@ -132,6 +133,48 @@ pub fn samples(record: &RunRecord) -> String {
         }
     }
     out
+}
+
+/// The names of what [`message`] writes.
+pub fn message_header() -> String {
+    let names = [
+        "level",
+        "sample",
+        "device",
+        "sequence",
+        "due",
+        "ready",
+        "sent",
+        "done",
+        "first_received",
+        "receivers",
+        "missing",
+        "fate",
+    ];
+    row(names.map(str::to_owned).into())
+}
+
+/// One message of the log. Stamps are seconds since the run's epoch with nine decimals, so that no nanosecond is lost.
+pub fn message(message: &MessageRecord) -> String {
+    let seconds = |at: Nanos| {
+        let sign = if at.0 < 0 { "-" } else { "" };
+        let nanos = at.0.unsigned_abs();
+        format!("{sign}{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
+    };
+    row(vec![
+        message.level.to_string(),
+        optional(message.sample),
+        message.device.to_string(),
+        message.sequence.to_string(),
+        seconds(message.due),
+        seconds(message.ready),
+        optional(message.sent.map(seconds)),
+        optional(message.done.map(seconds)),
+        optional(message.first_received.map(seconds)),
+        message.receivers.to_string(),
+        message.missing.to_string(),
+        message.fate.name().to_owned(),
+    ])
 }
 
 fn time_cells(time: &TimeSummary) -> [String; 7] {

@@ -29,6 +29,7 @@ pub fn new_run(plan: &Plan, id: RunId, command: &[String], placement: &Placement
             platform: platform_facts(plan),
             profile: plan.platform.profile.source.clone(),
             placement: placement.facts(),
+            clock_epoch: None,
         },
     }
 }

@@ -133,6 +133,7 @@ fn perform(
     let mut platform = Platform::bring_up(&plan.platform, &platform_options)?;
     writer.add_platform_facts(platform.facts())?;
     let clock = Clock::start();
+    writer.set_clock_epoch(clock.epoch())?;
     let mut engine =
         Engine::start(plan, id, platform.address(), &placement.load, placement.precedence, clock)?;
     placement::step_back();

@@ -27,10 +27,19 @@ pub struct Plan {
     pub message: MessagePlan,
     /// How much, when and for how long.
     pub load: LoadPlan,
+    /// What is recorded beside counts and times.
+    pub record: RecordPlan,
     /// What the user demands.
     pub objectives: Objectives,
     /// The resolved scenario as YAML, secrets left out: what the run store keeps.
     pub resolved: String,
+}
+
+/// What is recorded beside counts and times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordPlan {
+    /// One record for each message.
+    pub messages: bool,
 }
 
 /// The platform under test.

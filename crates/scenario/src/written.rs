@@ -1,9 +1,12 @@
 //! A scenario file as written. The types give the published schema; their comments are its descriptions.
 
+mod record;
+
 use crate::plan::Endpoint;
 use crate::quantity::{Rate, Size, Written};
 use plimsoll_codec::mqtt::QoS;
 use plimsoll_model::Nanos;
+use record::Record;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -35,6 +38,9 @@ pub(crate) struct Scenario {
     pub message: Message,
     /// How much, when and for how long.
     pub load: Load,
+    /// What is recorded beside counts and times.
+    #[serde(default)]
+    pub record: Record,
     /// What is demanded of each level, and of the load line.
     #[serde(default)]
     pub objectives: Objectives,

@@ -1,11 +1,12 @@
 //! Reading runs, finished, interrupted or killed.
 
 use crate::{StoreError, schema};
+use plimsoll_model::message::{Fate, MessageRecord};
 use plimsoll_model::record::{
     ComponentUsage, LevelEnd, LevelRecord, LevelStart, Provenance, RunEnd, RunRecord, SampleRecord, Terms,
     ThreadUsage,
 };
-use plimsoll_model::{Counts, Histogram, Metric};
+use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use rusqlite::{Connection, Row, params};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -92,6 +93,40 @@ impl RunReader {
         Ok(record)
     }
 
+    /// Gives the message log of a run, named by its whole id, message by message in the order of storing. Nothing for a
+    /// run without one.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub fn messages(&self, run: &str, mut each: impl FnMut(MessageRecord)) -> Result<(), StoreError> {
+        // A file that was last written before there was a log has no table for it.
+        let known = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'message'";
+        if self.rows(known, params![], |_| Ok(()))?.is_empty() {
+            return Ok(());
+        }
+        let sql = "SELECT level, sample, device, sequence, due, ready, sent, done, first_received, receivers, missing,
+                   fate FROM message WHERE run = ? ORDER BY rowid";
+        self.each_row(sql, params![run], |row| {
+            let stamp = |at| row.get::<_, Option<i64>>(at).map(|at| at.map(Nanos));
+            let fate: String = row.get(11)?;
+            each(MessageRecord {
+                level: row.get(0)?,
+                sample: row.get(1)?,
+                device: row.get(2)?,
+                sequence: row.get(3)?,
+                due: Nanos(row.get(4)?),
+                ready: Nanos(row.get(5)?),
+                sent: stamp(6)?,
+                done: stamp(7)?,
+                first_received: stamp(8)?,
+                receivers: row.get(9)?,
+                missing: row.get(10)?,
+                fate: Fate::from_name(&fate).ok_or_else(|| self.damaged(format!("fate {fate}")))?,
+            });
+            Ok(())
+        })
+    }
+
     fn levels(&self, run: &str) -> Result<Vec<LevelRecord>, StoreError> {
         let sql = "SELECT start, ended FROM level WHERE run = ? ORDER BY idx";
         self.rows(sql, params![run], |row| {
@@ -160,17 +195,30 @@ impl RunReader {
         params: impl rusqlite::Params,
         read: impl Fn(&Row) -> Result<T, RowError>,
     ) -> Result<Vec<T>, StoreError> {
+        let mut all = Vec::new();
+        self.each_row(sql, params, |row| {
+            all.push(read(row)?);
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    fn each_row(
+        &self,
+        sql: &str,
+        params: impl rusqlite::Params,
+        mut read: impl FnMut(&Row) -> Result<(), RowError>,
+    ) -> Result<(), StoreError> {
         let failed = |cause| StoreError::Read { path: self.path.clone(), cause };
         let mut statement = self.connection.prepare(sql).map_err(failed)?;
         let mut rows = statement.query(params).map_err(failed)?;
-        let mut all = Vec::new();
         while let Some(row) = rows.next().map_err(failed)? {
-            all.push(read(row).map_err(|error| match error {
+            read(row).map_err(|error| match error {
                 RowError::Sql(cause) => failed(cause),
                 RowError::Damaged(what) => StoreError::Damaged { path: self.path.clone(), what },
-            })?);
+            })?;
         }
-        Ok(all)
+        Ok(())
     }
 
     fn parse<T: serde::de::DeserializeOwned>(&self, text: &str) -> Result<T, RowError> {

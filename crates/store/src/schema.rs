@@ -56,6 +56,22 @@ CREATE TABLE IF NOT EXISTS component (
     usage TEXT NOT NULL
 ) STRICT;
 CREATE INDEX IF NOT EXISTS component_of_run ON component(run);
+CREATE TABLE IF NOT EXISTS message (
+    run            TEXT NOT NULL REFERENCES run(id),
+    level          INTEGER NOT NULL,
+    sample         INTEGER,
+    device         INTEGER NOT NULL,
+    sequence       INTEGER NOT NULL,
+    due            INTEGER NOT NULL,
+    ready          INTEGER NOT NULL,
+    sent           INTEGER,
+    done           INTEGER,
+    first_received INTEGER,
+    receivers      INTEGER NOT NULL,
+    missing        INTEGER NOT NULL,
+    fate           TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS message_of_run ON message(run);
 ";
 
 /// Opens the file for writing, and makes it and its tables where they are missing.

@@ -1,6 +1,7 @@
 //! Writing a run while it goes on.
 
 use crate::{StoreError, schema};
+use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{Measurement, Provenance, RunEnd, SamplePart, Terms};
 use rusqlite::{Connection, Transaction, params};
 use std::collections::BTreeMap;
@@ -63,6 +64,19 @@ impl RunWriter {
     /// The disk is full or the file is gone.
     pub fn add_platform_facts(&mut self, facts: &BTreeMap<String, String>) -> Result<(), StoreError> {
         self.provenance.platform.extend(facts.iter().map(|(name, value)| (name.clone(), value.clone())));
+        self.update_provenance()
+    }
+
+    /// Enters what the host's monotonic clock showed at time zero of the run, in nanoseconds.
+    ///
+    /// # Errors
+    /// The disk is full or the file is gone.
+    pub fn set_clock_epoch(&mut self, epoch: i64) -> Result<(), StoreError> {
+        self.provenance.clock_epoch = Some(epoch);
+        self.update_provenance()
+    }
+
+    fn update_provenance(&self) -> Result<(), StoreError> {
         let row = params![json(&self.provenance), self.run];
         self.wrap(self.connection.execute("UPDATE run SET provenance = ? WHERE id = ?", row))
     }
@@ -109,6 +123,7 @@ fn append_one(transaction: &Transaction, run: &str, measurement: &Measurement) -
             let sql = "INSERT INTO component (run, usage) VALUES (?, ?)";
             transaction.prepare_cached(sql)?.execute(params![run, json(usage)])?;
         }
+        Measurement::Messages(messages) => append_messages(transaction, run, messages)?,
         Measurement::LevelEnded(end) => {
             let sql = "UPDATE level SET ended = ? WHERE run = ? AND idx = ?";
             transaction.prepare_cached(sql)?.execute(params![json(end), run, end.index])?;
@@ -131,6 +146,31 @@ fn append_part(
         transaction.prepare_cached("INSERT INTO histogram (part, metric, data) VALUES (?, ?, ?)")?;
     for (metric, histogram) in &part.histograms {
         insert.execute(params![id, metric.name(), histogram.encode()])?;
+    }
+    Ok(())
+}
+
+fn append_messages(transaction: &Transaction, run: &str, messages: &[MessageRecord]) -> rusqlite::Result<()> {
+    let sql =
+        "INSERT INTO message (run, level, sample, device, sequence, due, ready, sent, done, first_received,
+               receivers, missing, fate) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+    let mut insert = transaction.prepare_cached(sql)?;
+    for message in messages {
+        insert.execute(params![
+            run,
+            message.level,
+            message.sample,
+            message.device,
+            message.sequence,
+            message.due.0,
+            message.ready.0,
+            message.sent.map(|at| at.0),
+            message.done.map(|at| at.0),
+            message.first_received.map(|at| at.0),
+            message.receivers,
+            message.missing,
+            message.fate.name(),
+        ])?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! What is written is read again, also when the run has no end.
 
+use plimsoll_model::message::{Fate, MessageRecord};
 use plimsoll_model::record::{
     ComponentUsage, LevelEnd, LevelStart, Measurement, Provenance, RunEnd, SamplePart, Terms, ThreadUsage,
 };
@@ -16,6 +17,7 @@ fn new_run(id: &str) -> NewRun {
         platform: Default::default(),
         profile: String::new(),
         placement: Default::default(),
+        clock_epoch: None,
     };
     let (name, scenario) = ("n".into(), "name: n".into());
     NewRun { id: id.into(), name, scenario, terms: Terms::default(), provenance }
@@ -91,6 +93,53 @@ fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
     assert_eq!((&record.levels[0].threads, &record.levels[0].end), (&vec![thread], &Some(end)));
     assert_eq!(record.components, [component]);
     assert_eq!(reader.runs().unwrap().len(), 1);
+}
+
+fn messages(path: &std::path::Path) -> Vec<MessageRecord> {
+    let reader = RunReader::open(path).unwrap();
+    let mut messages = Vec::new();
+    reader.messages("aaaa1111", |message| messages.push(message)).unwrap();
+    messages
+}
+
+#[test]
+fn the_message_log_comes_back_in_order_and_the_clock_epoch_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    let mut writer = RunWriter::begin(&path, &new_run("aaaa1111")).unwrap();
+    writer.set_clock_epoch(77).unwrap();
+    let whole = MessageRecord {
+        level: 0,
+        sample: Some(1),
+        device: 2,
+        sequence: 3,
+        due: Nanos(4),
+        ready: Nanos(5),
+        sent: Some(Nanos(6)),
+        done: Some(Nanos(7)),
+        first_received: Some(Nanos(8)),
+        receivers: 9,
+        missing: 0,
+        fate: Fate::Complete,
+    };
+    let bare = MessageRecord { sample: None, sent: None, done: None, first_received: None, ..whole };
+    let of_each_fate: Vec<MessageRecord> =
+        Fate::ALL.into_iter().map(|fate| MessageRecord { fate, ..bare }).collect();
+    writer
+        .append(&[Measurement::Messages(vec![whole]), Measurement::Messages(of_each_fate.clone())])
+        .unwrap();
+    let read = messages(&path);
+    assert_eq!((read[0], &read[1..]), (whole, &of_each_fate[..]));
+    assert_eq!(RunReader::open(&path).unwrap().run("last").unwrap().provenance.clock_epoch, Some(77));
+}
+
+#[test]
+fn a_store_from_before_the_message_log_has_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    RunWriter::begin(&path, &new_run("aaaa1111")).unwrap();
+    rusqlite::Connection::open(&path).unwrap().execute_batch("DROP TABLE message").unwrap();
+    assert_eq!(messages(&path), []);
 }
 
 #[test]

@@ -27,6 +27,11 @@ pub struct StoredRun {
 impl StoredRun {
     /// Reads it.
     pub fn read(&self) -> Result<RunRecord, Failure> {
-        Ok(RunReader::open(&self.store.store)?.run(&self.run)?)
+        Ok(self.open()?.run(&self.run)?)
+    }
+
+    /// Opens the store that holds it.
+    pub fn open(&self) -> Result<RunReader, Failure> {
+        Ok(RunReader::open(&self.store.store)?)
     }
 }

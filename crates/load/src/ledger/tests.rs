@@ -146,3 +146,47 @@ fn a_second_acknowledgement_and_one_of_nothing_change_nothing() {
     bench.acknowledge(sequence + 5);
     assert_eq!(bench.counts().acknowledged, 1);
 }
+
+#[test]
+fn the_log_has_one_record_a_message_and_its_fate() {
+    let mut bench = Bench::new(2);
+    bench.ledger = bench.ledger.logging();
+    let [complete, lost, unacknowledged, refused, abandoned] = [0, 1, 2, 3, 4].map(|at| bench.send(at));
+    let unsent = bench.ledger.ready(&mut bench.recorder, &TIMELINE, 0, Nanos(5), Nanos(6)).unwrap();
+    for sequence in [complete, unacknowledged, refused, abandoned] {
+        bench.receive(sequence, 0);
+        bench.receive(sequence, 1);
+    }
+    bench.receive(lost, 1);
+    bench.acknowledge(complete);
+    bench.acknowledge(lost);
+    bench.ledger.given_up(&mut bench.recorder, (0, refused), true);
+    bench.ledger.given_up(&mut bench.recorder, (0, abandoned), false);
+    assert_eq!(bench.ledger.logged(), 1, "behind a lost message the others wait for their level to close");
+    bench.close();
+    let log = bench.ledger.take_log();
+    let fates: Vec<(u32, Fate, u32)> = log.iter().map(|m| (m.sequence, m.fate, m.missing)).collect();
+    let expected = [
+        (complete, Fate::Complete, 0),
+        (lost, Fate::Lost, 1),
+        (unacknowledged, Fate::Unacknowledged, 0),
+        (refused, Fate::Refused, 0),
+        (abandoned, Fate::Abandoned, 0),
+        (unsent, Fate::Unsent, 0),
+    ];
+    assert_eq!(fates, expected);
+    let first = log[0];
+    assert_eq!((first.due, first.ready, first.sent), (Nanos(0), Nanos(0), Some(Nanos(0))));
+    assert_eq!((first.done, first.first_received, first.receivers), (Some(Nanos(500)), Some(Nanos(600)), 2));
+    assert_eq!((log[5].ready, log[5].sent, log[5].done), (Nanos(6), None, None));
+    assert_eq!(bench.ledger.take_log(), []);
+}
+
+#[test]
+fn without_a_log_nothing_is_kept() {
+    let mut bench = Bench::new(1);
+    let sequence = bench.send(0);
+    bench.receive(sequence, 0);
+    bench.acknowledge(sequence);
+    assert_eq!((bench.ledger.logged(), bench.ledger.take_log()), (0, vec![]));
+}

@@ -118,6 +118,7 @@ fn provenance() -> Provenance {
             ("platform", "1"),
             ("remark", "load threads and platform have disjoint processors"),
         ]),
+        clock_epoch: Some(86_400_000_000_000),
     }
 }
 

@@ -7,7 +7,7 @@ mod objectives;
 
 use crate::Environment;
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::plan::{Endpoint, Plan, PlatformPlan};
+use crate::plan::{Endpoint, Plan, PlatformPlan, RecordPlan};
 use crate::profile::Profile;
 use crate::profiles;
 use crate::span::Source;
@@ -62,6 +62,7 @@ pub(crate) fn resolve(
         mqtt: mqtt?,
         message: message?,
         load: load?,
+        record: RecordPlan { messages: scenario.record.messages },
         objectives,
         resolved: String::new(),
     };

@@ -293,3 +293,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_message_log_is_kept_on_demand_only() {
+    assert!(!load(LEAST).unwrap().record.messages);
+    assert!(load_with(LEAST, &["record.messages=true"]).unwrap().record.messages);
+    let wrong = load(&format!("{LEAST}record: {{ message: true }}\n")).unwrap_err().to_string();
+    assert!(wrong.contains("did you mean `messages`?"), "{wrong}");
+    let wrong = load_with(LEAST, &["record.messages=perhaps"]).unwrap_err().to_string();
+    assert!(wrong.contains("record.messages=perhaps"), "{wrong}");
+}

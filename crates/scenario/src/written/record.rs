@@ -1,0 +1,13 @@
+//! What is recorded beside counts and times.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is recorded beside counts and times.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Record {
+    /// The message log: one record for each message that was taken up, with its stamps and its fate, about 100 bytes in
+    /// the run store. `export --format messages` gives it.
+    pub messages: bool,
+}
