@@ -40,9 +40,7 @@ impl ServiceTime {
     pub fn sample(&self, random: &mut Random) -> Nanos {
         let seconds = match *self {
             ServiceTime::Deterministic(time) => return time,
-            ServiceTime::Exponential(mean) => {
-                mean.as_secs_f64() * InterArrival::Exponential.sample(random)
-            }
+            ServiceTime::Exponential(mean) => mean.as_secs_f64() * InterArrival::Exponential.sample(random),
             ServiceTime::LogNormal { mean, cv } => {
                 // Of exp(m + s Z): mean exp(m + s^2 / 2), cv^2 = exp(s^2) - 1.
                 let variance = (1.0 + cv * cv).ln();
