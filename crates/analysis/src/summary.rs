@@ -133,7 +133,7 @@ pub struct TimeSummary {
     pub p999: Option<f64>,
     /// The largest observation.
     pub max: Option<f64>,
-    /// 95 % confidence intervals of the quantiles by block bootstrap, in the order p25, p50, p75, p90, p99, p999.
+    /// 95 % confidence intervals of the quantiles by Woodruff's inversion, in the order p25, p50, p75, p90, p99, p999.
     pub quantiles_ci95: Vec<Option<[f64; 2]>>,
     /// Consecutive samples put together so that neighbours are independent.
     pub batch: usize,
@@ -150,7 +150,7 @@ impl TimeSummary {
         let seconds = |nanos: f64| nanos / 1e9;
         let told = QUANTILES.map(|(_, q)| quantile::quantile(&merged, q).map(Nanos::as_secs_f64));
         let fractions = QUANTILES.map(|(_, q)| q);
-        let intervals = quantile::intervals(samples, mean.batching.size, &fractions, merged.count());
+        let intervals = quantile::intervals(samples, &fractions);
         let quantiles_ci95 = intervals.into_iter().zip(told).map(|(interval, told)| {
             told.and(interval).map(|interval| [seconds(interval.lo), seconds(interval.hi)])
         });

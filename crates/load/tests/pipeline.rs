@@ -15,6 +15,7 @@ use plimsoll_model::{Counts, Histogram, Metric, Nanos, RunId};
 use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan, Plan};
 use plimsoll_scenario::{Environment, Source, load};
 use plimsoll_stats::distribution::InterArrival;
+use plimsoll_stats::queue::{Queue, ServiceTime, Settings};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -42,7 +43,9 @@ fn run(plan: &Arc<Plan>, service: Nanos, seconds: i64) -> Level {
     let topology = Arc::new(Topology::of(plan, run));
     let (replies_in, replies) = channel();
     let wiring = Wiring { replies: replies_in, mailboxes: vec![Arc::default()] };
-    let driver = NullDriver::new(run.tag(), service, SUBSCRIBERS);
+    let service = ServiceTime::Deterministic(service);
+    let queue = Queue::new(Settings { workers: 1, service, limit: None, stall: None, seed: 1 });
+    let driver = NullDriver::new(run.tag(), queue, SUBSCRIBERS);
     let mut shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);
     let clients = (0..10).map(Client::Device).collect();
     shard.apply(Command::Connect { clients, start: Nanos::ZERO, gap: Nanos(1) });

@@ -28,6 +28,7 @@ mod yaml;
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use overrides::Override;
 pub use profiles::{profile, profiles, read_profile};
+pub use quantity::duration;
 pub use quick::{PASSWORD_VARIABLE, QuickOptions, quick};
 pub use schema::{platform_schema, scenario_schema};
 pub use span::{Source, Span};

@@ -13,9 +13,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// The profiles embedded in the program, in the order of lists: name and text.
-const EMBEDDED: [(&str, &str); 3] = [
+const EMBEDDED: [(&str, &str); 4] = [
     ("embedded", include_str!("../../../platforms/embedded.yaml")),
     ("mosquitto", include_str!("../../../platforms/mosquitto.yaml")),
+    ("station", include_str!("../../../platforms/station.yaml")),
     ("existing", include_str!("../../../platforms/existing.yaml")),
 ];
 

@@ -151,6 +151,14 @@ const TIME_UNITS: [(&str, f64); 8] = [
 ];
 const LONGEST: f64 = 365.0 * 86_400e9;
 
+/// Reads a span of time with its unit as scenario files write it, such as `2ms`.
+///
+/// # Errors
+/// Says what is wrong with the text.
+pub fn duration(text: &str) -> Result<Nanos, String> {
+    Nanos::parse(text)
+}
+
 impl Quantity for Nanos {
     const FORM: Form = Form {
         // The format `duration` of JSON Schema is that of ISO 8601.

@@ -25,6 +25,11 @@ impl Random {
         self.0.random()
     }
 
+    /// A number from the standard normal distribution.
+    pub fn normal(&mut self) -> f64 {
+        StandardNormal.sample(&mut self.0)
+    }
+
     /// Sixty-four random bits.
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()

@@ -6,6 +6,7 @@ pub mod boxplot;
 pub mod distribution;
 pub mod mean;
 pub mod quantile;
+pub mod queue;
 pub mod student;
 pub mod trend;
 

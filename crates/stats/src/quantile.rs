@@ -1,13 +1,9 @@
 //! Quantiles of a measured time with their confidence intervals.
 
 use crate::Interval;
-use crate::batches::groups;
-use crate::distribution::random;
+use crate::student::half_width;
 use plimsoll_model::{Histogram, Nanos};
 use std::collections::BTreeMap;
-
-/// Resamplings of the bootstrap.
-const RESAMPLINGS: usize = 1000;
 
 /// Fewest observations from which the quantile `q` is told: ten beyond it, on its thinner side.
 pub fn fewest_observations(q: f64) -> u64 {
@@ -23,77 +19,62 @@ pub fn quantile(merged: &Histogram, q: f64) -> Option<Nanos> {
     merged.quantile(q)
 }
 
-/// 95 % intervals of several quantiles by the block bootstrap: blocks of `block` consecutive samples are drawn with
-/// replacement, and the middle 95 % of the resampled quantiles are taken (Efron and Tibshirani, An Introduction to
-/// the Bootstrap, 13.3; Kuensch 1989 for blocks). In nanoseconds; `None` with fewer than two blocks.
-pub fn intervals(
-    samples: &[&Histogram],
-    block: usize,
-    quantiles: &[f64],
-    seed: u64,
-) -> Vec<Option<Interval>> {
-    let mut values: BTreeMap<u64, usize> = BTreeMap::new();
-    for sample in samples {
-        values.extend(sample.buckets().map(|(value, _)| (value, 0)));
+/// 95 % intervals of several quantiles by inversion of the distribution function (Woodruff, Confidence Intervals for
+/// Medians and Other Position Measures, 1952): the share of observations at or below the estimated quantile is a mean
+/// over samples, which has a Student interval over batches that are large enough to be independent; what the merged
+/// observations have at its two ends bounds the quantile. In nanoseconds; `None` with fewer than two batches. An end that
+/// would lie beyond all observations, because a tail was seen in few batches, is the outermost of them.
+pub fn intervals(samples: &[&Histogram], quantiles: &[f64]) -> Vec<Option<Interval>> {
+    let mut all = Merged { buckets: BTreeMap::new(), sizes: Vec::new(), total: 0 };
+    for (sample, histogram) in samples.iter().enumerate() {
+        for (value, count) in histogram.buckets() {
+            all.buckets.entry(value).or_default().push((sample, count));
+        }
+        all.sizes.push(histogram.count());
+        all.total += histogram.count();
     }
-    for (position, index) in values.values_mut().enumerate() {
-        *index = position;
+    quantiles.iter().map(|&q| all.interval(q)).collect()
+}
+
+/// The observations of all samples.
+struct Merged {
+    /// By value, how often which sample saw it.
+    buckets: BTreeMap<u64, Vec<(usize, u64)>>,
+    /// Observations of each sample.
+    sizes: Vec<u64>,
+    total: u64,
+}
+
+impl Merged {
+    fn interval(&self, q: f64) -> Option<Interval> {
+        let estimate = self.value_at(q)?;
+        let mut below = vec![0u64; self.sizes.len()];
+        for &(sample, count) in self.buckets.range(..=estimate).flat_map(|(_, seen)| seen) {
+            *below.get_mut(sample)? += count;
+        }
+        let share = below.iter().sum::<u64>() as f64 / self.total as f64;
+        let expected = self.sizes.iter().map(|&size| share * size as f64);
+        let residuals: Vec<f64> =
+            below.iter().zip(expected).map(|(&below, expected)| below as f64 - expected).collect();
+        let half = half_width(&residuals, self.total as f64).1?;
+        Some(Interval { lo: self.value_at(q - half)? as f64, hi: self.value_at(q + half)? as f64 })
     }
-    let blocks: Vec<Vec<(usize, u64)>> = groups(samples.len(), block)
-        .map(|range| {
-            let mut counts: BTreeMap<usize, u64> = BTreeMap::new();
-            for (value, count) in samples.get(range).unwrap_or_default().iter().flat_map(|s| s.buckets()) {
-                *counts.entry(values.get(&value).copied().unwrap_or_default()).or_default() += count;
-            }
-            counts.into_iter().collect()
+
+    /// The smallest value at or below which that share lies; below 0 the smallest of all, above 1 the largest.
+    fn value_at(&self, share: f64) -> Option<u64> {
+        let wanted = ((share * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));
+        let mut seen = 0;
+        self.buckets.iter().find_map(|(&value, counts)| {
+            seen += counts.iter().map(|(_, count)| count).sum::<u64>();
+            (seen >= wanted).then_some(value)
         })
-        .collect();
-    if blocks.len() < 2 || values.is_empty() {
-        return vec![None; quantiles.len()];
     }
-    let values: Vec<u64> = values.into_keys().collect();
-    let mut random = random(seed, &[0x626f_6f74]);
-    let mut resampled = vec![Vec::with_capacity(RESAMPLINGS); quantiles.len()];
-    let mut counts = vec![0u64; values.len()];
-    for _ in 0..RESAMPLINGS {
-        counts.fill(0);
-        for _ in 0..blocks.len() {
-            let drawn = blocks.get(random.below(blocks.len() as u64) as usize);
-            for &(index, count) in drawn.into_iter().flatten() {
-                if let Some(sum) = counts.get_mut(index) {
-                    *sum += count;
-                }
-            }
-        }
-        for (of_quantile, &q) in resampled.iter_mut().zip(quantiles) {
-            of_quantile.extend(quantile_of(&values, &counts, q));
-        }
-    }
-    resampled.into_iter().map(middle).collect()
-}
-
-/// The smallest value at or below which the fraction `q` lies.
-fn quantile_of(values: &[u64], counts: &[u64], q: f64) -> Option<u64> {
-    let total: u64 = counts.iter().sum();
-    let wanted = ((q * total as f64).ceil() as u64).max(1);
-    let mut seen = 0;
-    values.iter().zip(counts).find_map(|(&value, &count)| {
-        seen += count;
-        (seen >= wanted).then_some(value)
-    })
-}
-
-/// From the 2.5 % point to the 97.5 % point.
-fn middle(mut values: Vec<u64>) -> Option<Interval> {
-    values.sort_unstable();
-    let at = |fraction: f64| values.get(((values.len() as f64 - 1.0) * fraction).round() as usize);
-    Some(Interval { lo: *at(0.025)? as f64, hi: *at(0.975)? as f64 })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::distribution::InterArrival;
+    use crate::distribution::{InterArrival, random};
 
     #[test]
     fn too_few_observations_tell_no_quantile() {
@@ -123,7 +104,7 @@ mod tests {
                     histogram
                 })
                 .collect();
-            let intervals = intervals(&samples.iter().collect::<Vec<_>>(), 1, &[0.5, 0.9], seed);
+            let intervals = intervals(&samples.iter().collect::<Vec<_>>(), &[0.5, 0.9]);
             for ((interval, truth), covered) in intervals.iter().zip(truths).zip(&mut covered) {
                 *covered += i32::from(interval.is_some_and(|i| i.lo <= truth && truth <= i.hi));
             }
@@ -132,10 +113,25 @@ mod tests {
     }
 
     #[test]
-    fn one_block_has_no_interval() {
+    fn one_batch_has_no_interval() {
         let mut histogram = Histogram::new();
         histogram.record(Nanos(1));
-        assert_eq!(intervals(&[&histogram], 1, &[0.5], 1), [None]);
-        assert_eq!(intervals(&[], 1, &[0.5], 1), [None]);
+        assert_eq!(intervals(&[&histogram], &[0.5]), [None]);
+        assert_eq!(intervals(&[], &[0.5]), [None]);
+    }
+
+    /// All long times in one of ten samples: the interval reaches to the longest.
+    #[test]
+    fn a_tail_seen_in_one_batch_only_is_bounded_by_its_largest_observation() {
+        let mut samples = vec![Histogram::new(); 10];
+        for sample in &mut samples {
+            (0..200).for_each(|_| sample.record(Nanos(1_000)));
+        }
+        (1..=30).for_each(|time| samples[4].record(Nanos(time * 100_000)));
+        let samples: Vec<&Histogram> = samples.iter().collect();
+        let of = |q| intervals(&samples, &[q])[0].unwrap();
+        let resolution = 1e-3;
+        assert!((of(0.99).hi / 3e6 - 1.0).abs() < resolution, "{:?}", of(0.99));
+        assert_eq!((of(0.99).lo, of(0.5)), (1_000.0, Interval { lo: 1_000.0, hi: 1_000.0 }));
     }
 }

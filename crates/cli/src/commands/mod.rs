@@ -9,6 +9,7 @@ mod report;
 mod run;
 mod runs;
 mod show;
+mod station;
 mod stored;
 mod target;
 

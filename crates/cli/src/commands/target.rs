@@ -1,5 +1,6 @@
 //! `plimsoll target`: servers to be loaded.
 
+use super::station::Station;
 use crate::failure::Failure;
 use crate::output::say;
 use clap::{Args, Subcommand};
@@ -8,7 +9,9 @@ use std::net::IpAddr;
 
 /// Runs a server to be loaded
 #[derive(Args)]
-#[command(after_help = "Example:\n  plimsoll target broker --port 1883")]
+#[command(after_help = "Examples:
+  plimsoll target broker --port 1883
+  plimsoll target station --service exponential:2ms --truth truth.csv")]
 pub struct Target {
     #[command(subcommand)]
     target: Kind,
@@ -17,6 +20,7 @@ pub struct Target {
 #[derive(Subcommand)]
 enum Kind {
     Broker(Broker),
+    Station(Station),
 }
 
 /// The embedded MQTT broker, rumqttd
@@ -45,7 +49,10 @@ struct Broker {
 
 impl Target {
     pub fn perform(self) -> Result<u8, Failure> {
-        let Kind::Broker(broker) = self.target;
+        let broker = match self.target {
+            Kind::Broker(broker) => broker,
+            Kind::Station(station) => return station.perform(),
+        };
         let settings = broker::Settings {
             host: broker.host,
             port: broker.port,

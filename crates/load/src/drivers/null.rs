@@ -1,34 +1,42 @@
-//! A driver without a network and a clock without time: deliveries and acknowledgements come after a fixed service
-//! time from a single server. It makes the whole pipeline deterministic and shows what the engine itself costs.
+//! A driver without a network and a clock without time: deliveries and acknowledgements come when a queueing model
+//! says so. It makes the whole pipeline deterministic and shows what the engine itself costs.
 
 use crate::driver::{Client, Driver, Event, Traffic};
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::Nanos;
-use std::collections::VecDeque;
+use plimsoll_stats::queue::Queue;
+use std::collections::BTreeMap;
 
-/// A platform of one server with a first-come first-served queue, in simulated time.
+/// A platform in simulated time: a queue, whose departures are acknowledgements and deliveries.
 pub struct NullDriver {
     now: std::cell::Cell<Nanos>,
     run_tag: u16,
-    service: Nanos,
+    queue: Queue,
     subscribers: u32,
-    free_at: Nanos,
-    pending: VecDeque<(Nanos, Event)>,
+    /// By time, then in the order of their causes.
+    pending: BTreeMap<(Nanos, u64), Event>,
+    caused: u64,
     traffic: Traffic,
 }
 
 impl NullDriver {
-    /// A platform that serves each message for `service` and then delivers it to every subscriber.
-    pub fn new(run_tag: u16, service: Nanos, subscribers: u32) -> NullDriver {
+    /// A platform that serves each message as the queue says, then delivers it to every subscriber and acknowledges it.
+    /// What finds the queue full is neither.
+    pub fn new(run_tag: u16, queue: Queue, subscribers: u32) -> NullDriver {
         NullDriver {
             now: std::cell::Cell::new(Nanos::ZERO),
             run_tag,
-            service,
+            queue,
             subscribers,
-            free_at: Nanos::ZERO,
-            pending: VecDeque::new(),
+            pending: BTreeMap::new(),
+            caused: 0,
             traffic: Traffic::default(),
         }
+    }
+
+    fn happens(&mut self, at: Nanos, event: Event) {
+        self.pending.insert((at, self.caused), event);
+        self.caused += 1;
     }
 }
 
@@ -41,33 +49,34 @@ impl Driver for NullDriver {
 
     fn connect(&mut self, client: Client) {
         let ready = Event::Ready { client, took: Nanos::ZERO, again: false };
-        self.pending.push_front((self.now.get(), ready));
+        self.happens(self.now.get(), ready);
     }
 
     fn submit(&mut self, device: u32, sequence: u32) {
         let now = self.now.get();
-        let sent = Event::Sent { device, sequence, at: now, content: CONTENT, packet: CONTENT };
-        let first_later = self.pending.iter().position(|(at, _)| *at > now).unwrap_or(self.pending.len());
-        self.pending.insert(first_later, (now, sent));
-        let at = self.free_at.max(now) + self.service;
-        self.free_at = at;
+        self.happens(now, Event::Sent { device, sequence, at: now, content: CONTENT, packet: CONTENT });
+        self.traffic.sent += u64::from(CONTENT);
+        let Some(service) = self.queue.arrive(now) else { return };
+        let at = service.departure;
         let marker = Some(Marker { run: self.run_tag, device, sequence });
         for subscriber in 0..self.subscribers {
             let lag = Some(Nanos::ZERO);
             let received = Event::Received { subscriber, marker, at, lag, retained: false, content: CONTENT };
-            self.pending.push_back((at, received));
+            self.happens(at, received);
         }
-        self.pending.push_back((at, Event::Acknowledged { device, sequence, at }));
-        self.traffic.sent += u64::from(CONTENT);
+        self.happens(at, Event::Acknowledged { device, sequence, at });
     }
 
     fn withdraw(&mut self, _: &mut Vec<Event>) {}
 
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
-        let next = self.pending.front().map_or(until, |(at, _)| *at).min(until);
+        let next = self.pending.keys().next().map_or(until, |(at, _)| *at).min(until);
         self.now.set(self.now.get().max(next));
-        while self.pending.front().is_some_and(|(at, _)| *at <= self.now.get()) {
-            events.extend(self.pending.pop_front().map(|(_, event)| event));
+        while let Some(first) = self.pending.first_entry() {
+            if first.key().0 > self.now.get() {
+                break;
+            }
+            events.push(first.remove());
         }
     }
 

@@ -1,0 +1,177 @@
+//! `plimsoll target station`: a server whose true service times are known.
+
+use crate::failure::Failure;
+use crate::output::say;
+use crate::{exit_code, interrupt};
+use clap::{Args, ValueEnum};
+use plimsoll_model::Nanos;
+use plimsoll_scenario::duration;
+use plimsoll_stats::queue::{ServiceTime, Settings as QueueSettings, Stall};
+use plimsoll_target::station::{self, Faults, Settings, Work};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// Shortest time from one stall to the next.
+const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
+/// Longest service time.
+const LONGEST_SERVICE: Nanos = Nanos::from_secs(3600);
+
+/// A server whose true service times are known: what arrives waits for a worker,
+/// is served, then acknowledged and delivered; a record tells what really happened
+#[derive(Args)]
+#[command(after_help = "Examples:
+  plimsoll target station --service exponential:2ms --truth truth.csv
+  plimsoll target station --workers 4 --service lognormal:2ms:0.5 --queue 100
+  plimsoll target station --service deterministic:1ms --stall 10s:500ms
+
+SIGTERM or Ctrl-C ends it and completes the record.")]
+pub struct Station {
+    /// What it speaks
+    #[arg(long, value_enum, default_value_t = Protocol::Mqtt)]
+    protocol: Protocol,
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    host: IpAddr,
+    /// Port; 0 for a free one, which is then printed
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Servers of the queue
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    workers: u16,
+    /// Service time: deterministic:MEAN, exponential:MEAN or lognormal:MEAN:CV
+    #[arg(long, value_name = "LAW", default_value = "exponential:1ms", value_parser = service)]
+    service: ServiceTime,
+    /// How a worker is busy: a timer, or a thread that burns processor time
+    #[arg(long, value_enum, default_value_t = Busy::Sleep)]
+    work: Busy,
+    /// Most messages that wait; more are refused (default: any number)
+    #[arg(long, value_name = "LIMIT")]
+    queue: Option<usize>,
+    /// Probability that a message is acknowledged but not delivered
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
+    drop: f64,
+    /// Probability that a message is delivered twice
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
+    duplicate: f64,
+    /// Probability that a message is delivered behind a later one
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
+    reorder: f64,
+    /// Every so often all workers stand still for so long
+    #[arg(long, value_name = "EVERY:FOR", value_parser = stall)]
+    stall: Option<Stall>,
+    /// Seeds service times and faults
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where to write the record, as CSV
+    #[arg(long, value_name = "FILE")]
+    truth: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Protocol {
+    /// MQTT 3.1.1 and 5
+    Mqtt,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Busy {
+    /// Departures are computed and held by a timer
+    Sleep,
+    /// One thread a worker spins for the service time
+    Spin,
+}
+
+impl Station {
+    pub fn perform(self) -> Result<u8, Failure> {
+        let Protocol::Mqtt = self.protocol;
+        let settings = Settings {
+            host: self.host,
+            port: self.port,
+            queue: QueueSettings {
+                workers: usize::from(self.workers),
+                service: self.service,
+                limit: self.queue,
+                stall: self.stall,
+                seed: self.seed,
+            },
+            work: match self.work {
+                Busy::Sleep => Work::Sleep,
+                Busy::Spin => Work::Spin,
+            },
+            faults: Faults { drop: self.drop, duplicate: self.duplicate, reorder: self.reorder },
+            truth: self.truth,
+        };
+        let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
+        let stop = interrupt::stop_flag().map_err(|error| undoable(&error))?;
+        let station = station::Station::bind(&settings).map_err(|error| undoable(&error))?;
+        let address = station.address().map_err(|error| undoable(&error))?;
+        say(&format!("listening on mqtt://{address} (MQTT 3.1.1 and 5)\n"));
+        station.run(&stop).map_err(|error| undoable(&error))?;
+        Ok(exit_code::MET)
+    }
+}
+
+fn service(text: &str) -> Result<ServiceTime, String> {
+    let how = "write deterministic:2ms, exponential:2ms or lognormal:2ms:0.5";
+    let (law, rest) = text.split_once(':').ok_or(how)?;
+    let (mean, cv) = rest.split_once(':').map_or((rest, None), |(mean, cv)| (mean, Some(cv)));
+    let mean = duration(mean)?;
+    if mean > LONGEST_SERVICE {
+        return Err("a service time is one hour at most".into());
+    }
+    match (law, cv) {
+        ("deterministic", None) => Ok(ServiceTime::Deterministic(mean)),
+        ("exponential", None) => Ok(ServiceTime::Exponential(mean)),
+        ("lognormal", Some(cv)) => match cv.parse::<f64>() {
+            Ok(cv) if cv > 0.0 && cv <= 100.0 => Ok(ServiceTime::LogNormal { mean, cv }),
+            _ => Err(format!("`{cv}` is no coefficient of variation above 0 and up to 100")),
+        },
+        ("lognormal", None) => Err("lognormal needs a coefficient of variation: lognormal:2ms:0.5".into()),
+        _ => Err(how.into()),
+    }
+}
+
+fn probability(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(p) if (0.0..=1.0).contains(&p) => Ok(p),
+        _ => Err("a probability is a number from 0 to 1".into()),
+    }
+}
+
+fn stall(text: &str) -> Result<Stall, String> {
+    let (every, length) = text.split_once(':').ok_or("write EVERY:FOR, such as 10s:500ms")?;
+    let (every, length) = (duration(every)?, duration(length)?);
+    if every < SHORTEST_PERIOD {
+        return Err("stalls can come every 1ms at most".into());
+    }
+    if length >= every {
+        return Err("a stall must be shorter than the time from one to the next".into());
+    }
+    Ok(Stall { every, length })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLIS: Nanos = Nanos::from_millis(2);
+
+    #[test]
+    fn laws_are_read_and_wrong_ones_explained() {
+        assert_eq!(service("deterministic:2ms"), Ok(ServiceTime::Deterministic(MILLIS)));
+        assert_eq!(service("exponential:2ms"), Ok(ServiceTime::Exponential(MILLIS)));
+        assert_eq!(service("lognormal:2ms:0.5"), Ok(ServiceTime::LogNormal { mean: MILLIS, cv: 0.5 }));
+        for wrong in
+            ["2ms", "uniform:2ms", "exponential:2", "exponential:2ms:1", "lognormal:2ms", "lognormal:2ms:-1"]
+        {
+            assert!(service(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn stalls_are_shorter_than_their_period() {
+        assert_eq!(stall("10s:2ms"), Ok(Stall { every: Nanos::from_secs(10), length: MILLIS }));
+        assert!(stall("10s").is_err() && stall("1s:1s").is_err() && stall("1ns:0ns").is_err());
+        assert!(probability("1.1").is_err() && probability("nan").is_err() && probability("0.5") == Ok(0.5));
+    }
+}

@@ -1,0 +1,121 @@
+//! A station: a server whose truth is known. What arrives waits for a worker, is served for a drawn time, and is then
+//! acknowledged and delivered; the record of what really happened is what a measurement of it must agree with.
+//!
+//! Main flow: [`Station::run`] turns in one loop over epoll. Bytes become messages (`mqtt`), a message arrives at the
+//! [`Queue`] (or is handed to spinning `workers`), a nanosecond timer holds it until its departure, `faults` say what
+//! befalls its delivery, `truth` writes down what did.
+
+mod connection;
+mod faults;
+mod mqtt;
+mod server;
+mod truth;
+mod workers;
+
+pub use faults::Faults;
+
+use plimsoll_stats::queue::Settings as QueueSettings;
+use rustix::event::epoll;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How a worker is busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Not at all: departures are computed and held by a timer, so that late wake-ups do not accumulate.
+    Sleep,
+    /// By burning processor time in a thread of its own.
+    Spin,
+}
+
+/// What a station is told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it listens.
+    pub host: IpAddr,
+    /// Its port; 0 for a free one.
+    pub port: u16,
+    /// Workers, service times, queue limit, stalls and the seed of everything random.
+    pub queue: QueueSettings,
+    /// How a worker is busy.
+    pub work: Work,
+    /// What befalls deliveries.
+    pub faults: Faults,
+    /// Where to write the record.
+    pub truth: Option<PathBuf>,
+}
+
+/// Why a station could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum StationError {
+    /// The port is taken or the address is not ours.
+    #[error("cannot listen on {address}: {cause}; choose another port or --port 0 for a free one")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The record cannot be written.
+    #[error("cannot write the record {path}: {cause}")]
+    Truth {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The operating system refused something else.
+    #[error("the station cannot go on: {0}")]
+    System(#[from] std::io::Error),
+}
+
+impl From<rustix::io::Errno> for StationError {
+    fn from(error: rustix::io::Errno) -> StationError {
+        StationError::System(error.into())
+    }
+}
+
+/// A station that listens.
+pub struct Station {
+    listener: TcpListener,
+    epoll: OwnedFd,
+    server: server::Server,
+}
+
+impl Station {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// The port is taken, the record cannot be made, or the system refuses an epoll instance or threads.
+    pub fn bind(settings: &Settings) -> Result<Station, StationError> {
+        let address = SocketAddr::new(settings.host, settings.port);
+        let refused = |cause| StationError::Listen { address, cause };
+        let listener = TcpListener::bind(address).map_err(refused)?;
+        listener.set_nonblocking(true)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let server = server::Server::new(settings)?;
+        Ok(Station { listener, epoll, server })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `stop` is set, which is looked at ten times a second, then completes the record.
+    ///
+    /// # Errors
+    /// The record can no longer be written, or the system fails.
+    pub fn run(mut self, stop: &AtomicBool) -> Result<(), StationError> {
+        self.server.begin(&self.epoll, &self.listener)?;
+        while !stop.load(Ordering::Relaxed) {
+            self.server.turn(&self.epoll, &self.listener)?;
+        }
+        self.server.finish()
+    }
+}

@@ -1,0 +1,462 @@
+//! The loop of a station: who is connected, what is being served, what is due.
+
+use super::connection::{Connection, Gone};
+use super::faults::{Draws, Fault};
+use super::mqtt::Message;
+use super::truth::{Fate, Truth};
+use super::workers::Workers;
+use super::{Settings, StationError, Work};
+use plimsoll_codec::marker::Marker;
+use plimsoll_model::Nanos;
+use plimsoll_stats::distribution::{Random, random};
+use plimsoll_stats::queue::{Queue, SERVICE_STREAM, Service, Settings as QueueSettings};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::time::{ClockId, clock_gettime};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+const LISTENER: u64 = u64::MAX;
+const BELL: u64 = u64::MAX - 1;
+/// Longest wait, so that a wish to stop is seen in time.
+const PATIENCE: Nanos = Nanos::from_millis(100);
+/// Longest time that a message is held back for a later one to pass it.
+const LONGEST_HOLD: Nanos = Nanos::from_millis(500);
+/// Bytes of messages being served beyond which the queue counts as full.
+const MOST_HELD: usize = 256 * 1024 * 1024;
+const SCRATCH: usize = 256 * 1024;
+/// Readings of one socket before others get their turn.
+const READINGS: usize = 4;
+
+/// The host's monotonic clock.
+pub fn monotonic() -> Nanos {
+    let time = clock_gettime(ClockId::Monotonic);
+    Nanos(time.tv_sec * 1_000_000_000 + time.tv_nsec)
+}
+
+/// See the module.
+pub struct Server {
+    /// Zero of stalls.
+    epoch: Nanos,
+    service: Servers,
+    connections: Vec<Option<Connection>>,
+    vacant: Vec<usize>,
+    generation: u32,
+    jobs: Jobs,
+    timers: BinaryHeap<Reverse<(Nanos, u64, Timer)>>,
+    set: u64,
+    publishers: HashMap<u64, Publisher>,
+    draws: Draws,
+    truth: Truth,
+    /// Connections with something to send, by slot.
+    dirty: BTreeSet<usize>,
+    scratch: Vec<u8>,
+    /// When accepting is tried again after the system had no room for a connection.
+    accept_again: Option<Nanos>,
+}
+
+enum Servers {
+    Sleeping(Queue),
+    Spinning { workers: Workers, random: Random, settings: QueueSettings, waiting: usize },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Depart(usize),
+    Release(u64),
+}
+
+/// A message on its way through the station.
+struct Job {
+    message: Rc<Message>,
+    connection: u64,
+    /// Its number within its connection.
+    number: u64,
+    marker: Option<Marker>,
+    arrival: Nanos,
+    service: Option<Service>,
+    fault: Fault,
+}
+
+#[derive(Default)]
+struct Jobs {
+    slots: Vec<Option<Job>>,
+    vacant: Vec<usize>,
+    bytes: usize,
+}
+
+/// The order of one connection's messages.
+#[derive(Default)]
+struct Publisher {
+    arrived: u64,
+    /// One more than the highest number delivered.
+    highest: u64,
+    held: Option<(usize, Nanos)>,
+}
+
+impl Jobs {
+    fn put(&mut self, job: Job) -> usize {
+        self.bytes += job.message.payload.len() + job.message.topic.len() + size_of::<Job>();
+        match self.vacant.pop() {
+            Some(slot) => {
+                if let Some(place) = self.slots.get_mut(slot) {
+                    *place = Some(job);
+                }
+                slot
+            }
+            None => {
+                self.slots.push(Some(job));
+                self.slots.len() - 1
+            }
+        }
+    }
+
+    fn take(&mut self, slot: usize) -> Option<Job> {
+        let job = self.slots.get_mut(slot)?.take()?;
+        self.bytes -= job.message.payload.len() + job.message.topic.len() + size_of::<Job>();
+        self.vacant.push(slot);
+        Some(job)
+    }
+
+    fn get(&mut self, slot: usize) -> Option<&mut Job> {
+        self.slots.get_mut(slot)?.as_mut()
+    }
+}
+
+impl Server {
+    pub fn new(settings: &Settings) -> Result<Server, StationError> {
+        let epoch = monotonic();
+        let queue = settings.queue;
+        let service = match settings.work {
+            Work::Sleep => Servers::Sleeping(Queue::new(queue)),
+            Work::Spin => Servers::Spinning {
+                workers: Workers::start(queue.workers, queue.stall, epoch)?,
+                random: random(queue.seed, &[SERVICE_STREAM]),
+                settings: queue,
+                waiting: 0,
+            },
+        };
+        Ok(Server {
+            epoch,
+            service,
+            connections: Vec::new(),
+            vacant: Vec::new(),
+            generation: 0,
+            jobs: Jobs::default(),
+            timers: BinaryHeap::new(),
+            set: 0,
+            publishers: HashMap::new(),
+            draws: Draws::new(settings.faults, queue.seed),
+            truth: Truth::begin(settings.truth.as_deref())?,
+            dirty: BTreeSet::new(),
+            scratch: vec![0; SCRATCH],
+            accept_again: None,
+        })
+    }
+
+    /// Prepares the loop.
+    pub fn begin(&mut self, epoll: &OwnedFd, listener: &TcpListener) -> Result<(), StationError> {
+        // Without it every wake-up is 50 µs late; where it is refused, the record still tells the truth.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        epoll::add(epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        if let Servers::Spinning { workers, .. } = &self.service {
+            epoll::add(epoll, &*workers.bell, EventData::new_u64(BELL), EventFlags::IN)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the network or a departure and does what there is to do.
+    pub fn turn(&mut self, epoll: &OwnedFd, listener: &TcpListener) -> Result<(), StationError> {
+        let next = self.timers.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
+        let wait = (next - monotonic()).0.clamp(0, PATIENCE.0);
+        let timeout = Timespec { tv_sec: 0, tv_nsec: wait };
+        let none = epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
+        let mut ready = [none; 256];
+        // The only error of a sound epoll instance is an interrupting signal, after which we look again anyway.
+        let count = epoll::wait(epoll, &mut ready[..], Some(&timeout)).unwrap_or(0);
+        for event in &ready[..count] {
+            match event.data.u64() {
+                LISTENER => self.accept(epoll, listener),
+                BELL => self.take_done()?,
+                id => self.ready(id, event.flags)?,
+            }
+        }
+        self.fire(epoll, listener)?;
+        self.send_dirty(epoll)?;
+        self.truth.flush()
+    }
+
+    /// Writes down what was not served, and ends.
+    pub fn finish(mut self) -> Result<(), StationError> {
+        for job in self.jobs.slots.into_iter().flatten() {
+            self.truth.write(job.marker, job.arrival, job.service, Fate::Unserved)?;
+        }
+        self.truth.flush()
+    }
+
+    fn accept(&mut self, epoll: &OwnedFd, listener: &TcpListener) {
+        loop {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    let slot = self.vacant.pop().unwrap_or_else(|| {
+                        self.connections.push(None);
+                        self.connections.len() - 1
+                    });
+                    self.generation = self.generation.wrapping_add(1);
+                    let id = (slot as u64) << 32 | u64::from(self.generation);
+                    let connection = Connection::new(stream, id, epoll).ok();
+                    if connection.is_none() {
+                        self.vacant.push(slot);
+                    }
+                    if let Some(place) = self.connections.get_mut(slot) {
+                        *place = connection;
+                    }
+                }
+                Err(error) => {
+                    if error.kind() != std::io::ErrorKind::WouldBlock {
+                        // No descriptors left: asking again at once would burn the processor that we serve with.
+                        let _ =
+                            epoll::modify(epoll, listener, EventData::new_u64(LISTENER), EventFlags::empty());
+                        self.accept_again = Some(monotonic() + PATIENCE);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn ready(&mut self, id: u64, flags: EventFlags) -> Result<(), StationError> {
+        let slot = (id >> 32) as usize;
+        self.dirty.insert(slot);
+        if !flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
+            return Ok(());
+        }
+        let mut messages = Vec::new();
+        for _ in 0..READINGS {
+            let Some(connection) = connection(&mut self.connections, id) else { return Ok(()) };
+            let mut scratch = std::mem::take(&mut self.scratch);
+            let read = connection.read(&mut scratch);
+            let arrival = monotonic();
+            let outcome = match read {
+                Ok(Some(count)) => {
+                    take_in(connection, scratch.get(..count).unwrap_or_default(), &mut messages)
+                }
+                Ok(None) => Ok(()),
+                Err(gone) => Err(gone),
+            };
+            let more = matches!(read, Ok(Some(count)) if count == scratch.len());
+            self.scratch = scratch;
+            for message in messages.drain(..) {
+                self.arrive(id, message, arrival)?;
+            }
+            if outcome.is_err() {
+                return self.close(id);
+            }
+            if !more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, id: u64, message: Message, arrival: Nanos) -> Result<(), StationError> {
+        let marker = Marker::read_binary(&message.payload).or_else(|| Marker::find_ascii(&message.payload));
+        let fault = self.draws.next();
+        let publisher = self.publishers.entry(id).or_default();
+        let number = publisher.arrived;
+        publisher.arrived += 1;
+        let room = self.jobs.bytes + message.payload.len() < MOST_HELD;
+        let job =
+            Job { message: Rc::new(message), connection: id, number, marker, arrival, service: None, fault };
+        let epoch = self.epoch;
+        match &mut self.service {
+            Servers::Sleeping(queue) => {
+                // The draw belongs to the arrival, whether there is room for it or not.
+                let service = queue.arrive(arrival - epoch).filter(|_| room);
+                let Some(service) = service else { return self.refuse(&job) };
+                let service = Service { begin: epoch + service.begin, departure: epoch + service.departure };
+                let slot = self.jobs.put(Job { service: Some(service), ..job });
+                self.set_timer(service.departure, Timer::Depart(slot));
+            }
+            Servers::Spinning { workers, random, settings, waiting } => {
+                let work = settings.service.sample(random);
+                let places = settings.limit.map(|limit| limit + settings.workers);
+                if !room || places.is_some_and(|places| *waiting >= places) {
+                    return self.refuse(&job);
+                }
+                *waiting += 1;
+                workers.order(self.jobs.put(job), work);
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, job: &Job) -> Result<(), StationError> {
+        if let Some(connection) = connection(&mut self.connections, job.connection) {
+            let mut out = std::mem::take(connection.out());
+            connection.session.answer(&job.message, false, &mut out);
+            *connection.out() = out;
+        }
+        self.truth.write(job.marker, job.arrival, None, Fate::Refused)
+    }
+
+    fn set_timer(&mut self, at: Nanos, timer: Timer) {
+        self.timers.push(Reverse((at, self.set, timer)));
+        self.set += 1;
+    }
+
+    fn fire(&mut self, epoll: &OwnedFd, listener: &TcpListener) -> Result<(), StationError> {
+        let now = monotonic();
+        if self.accept_again.is_some_and(|again| again <= now) {
+            self.accept_again = None;
+            epoll::modify(epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        }
+        while let Some(&Reverse((at, _, timer))) = self.timers.peek() {
+            if at > now {
+                return Ok(());
+            }
+            self.timers.pop();
+            match timer {
+                Timer::Depart(slot) => self.depart(slot)?,
+                Timer::Release(id) => {
+                    // The timer of an earlier message must not release a later one.
+                    let due = |publisher: &Publisher| publisher.held.is_some_and(|(_, until)| until <= at);
+                    if self.publishers.get(&id).is_some_and(due) {
+                        self.release(id)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_done(&mut self) -> Result<(), StationError> {
+        let mut done = Vec::new();
+        if let Servers::Spinning { workers, waiting, .. } = &mut self.service {
+            workers.silence();
+            while let Some(job) = workers.take_done() {
+                *waiting -= 1;
+                done.push(job);
+            }
+        }
+        for (slot, service) in done {
+            if let Some(job) = self.jobs.get(slot) {
+                job.service = Some(service);
+            }
+            self.depart(slot)?;
+        }
+        Ok(())
+    }
+
+    /// The service of a message is over: it is acknowledged, and delivered unless a fault befalls it.
+    fn depart(&mut self, slot: usize) -> Result<(), StationError> {
+        let Some(job) = self.jobs.get(slot) else { return Ok(()) };
+        let (id, fault, message) = (job.connection, job.fault, Rc::clone(&job.message));
+        if let Some(connection) = connection(&mut self.connections, id) {
+            let mut out = std::mem::take(connection.out());
+            connection.session.answer(&message, true, &mut out);
+            *connection.out() = out;
+            self.dirty.insert((id >> 32) as usize);
+        }
+        if fault.drop {
+            let Some(job) = self.jobs.take(slot) else { return Ok(()) };
+            return self.truth.write(job.marker, job.arrival, job.service, Fate::Dropped);
+        }
+        if fault.reorder
+            && let Some(publisher) = self.publishers.get_mut(&id)
+            && publisher.held.is_none()
+        {
+            let until = monotonic() + LONGEST_HOLD;
+            publisher.held = Some((slot, until));
+            self.set_timer(until, Timer::Release(id));
+            return Ok(());
+        }
+        self.deliver(slot)?;
+        self.release(id)
+    }
+
+    /// Delivers the message that a connection's later ones were to pass.
+    fn release(&mut self, id: u64) -> Result<(), StationError> {
+        let held = self.publishers.get_mut(&id).and_then(|publisher| publisher.held.take());
+        held.map_or(Ok(()), |(slot, _)| self.deliver(slot))
+    }
+
+    fn deliver(&mut self, slot: usize) -> Result<(), StationError> {
+        let Some(job) = self.jobs.take(slot) else { return Ok(()) };
+        for (position, place) in self.connections.iter_mut().enumerate() {
+            let Some(connection) = place else { continue };
+            let before = connection.out().len();
+            let mut out = std::mem::take(connection.out());
+            for _ in 0..1 + u8::from(job.fault.duplicate) {
+                connection.session.deliver(&job.message, &mut out);
+            }
+            *connection.out() = out;
+            if connection.out().len() > before {
+                self.dirty.insert(position);
+            }
+        }
+        let behind = match self.publishers.get_mut(&job.connection) {
+            Some(publisher) => {
+                let behind = job.number < publisher.highest;
+                publisher.highest = publisher.highest.max(job.number + 1);
+                behind
+            }
+            None => false,
+        };
+        let fate = Fate::Served { twice: job.fault.duplicate, behind };
+        self.truth.write(job.marker, job.arrival, job.service, fate)
+    }
+
+    fn send_dirty(&mut self, epoll: &OwnedFd) -> Result<(), StationError> {
+        while let Some(slot) = self.dirty.pop_first() {
+            let Some(Some(connection)) = self.connections.get_mut(slot) else { continue };
+            if connection.send(epoll).is_err() {
+                let id = connection.id;
+                self.close(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets a client; what it had published is served all the same.
+    fn close(&mut self, id: u64) -> Result<(), StationError> {
+        let slot = (id >> 32) as usize;
+        if connection(&mut self.connections, id).is_some() {
+            if let Some(place) = self.connections.get_mut(slot) {
+                *place = None;
+            }
+            self.vacant.push(slot);
+        }
+        self.release(id)?;
+        self.publishers.remove(&id);
+        Ok(())
+    }
+}
+
+/// The connection of that id, unless it is gone.
+fn connection(connections: &mut [Option<Connection>], id: u64) -> Option<&mut Connection> {
+    connections.get_mut((id >> 32) as usize)?.as_mut().filter(|connection| connection.id == id)
+}
+
+/// Gives what was read to the session, and keeps what is no whole packet.
+fn take_in(connection: &mut Connection, bytes: &[u8], messages: &mut Vec<Message>) -> Result<(), Gone> {
+    let mut out = std::mem::take(connection.out());
+    let outcome = if connection.input.is_empty() {
+        connection.session.input(bytes, &mut out, messages).map(|taken| {
+            connection.input.extend_from_slice(bytes.get(taken..).unwrap_or_default());
+        })
+    } else {
+        connection.input.extend_from_slice(bytes);
+        connection.session.input(&connection.input, &mut out, messages).map(|taken| {
+            connection.input.drain(..taken);
+        })
+    };
+    if connection.input.is_empty() {
+        connection.input = Vec::new();
+    }
+    *connection.out() = out;
+    outcome.map_err(|_| Gone)
+}
