@@ -153,6 +153,8 @@ fn level(index: u16, offered: f64) -> LevelRecord {
             index,
             offered: Some(offered),
             in_flight: None,
+            devices: None,
+            connect_rate: None,
             hold_start,
             hold,
             samples: SAMPLES,

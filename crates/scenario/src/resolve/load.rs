@@ -1,7 +1,7 @@
 //! How much, when and for how long.
 
 use super::Context;
-use super::search;
+use super::{connections, search};
 use crate::plan::{ArrivalsPer, LevelPlan, LoadPlan, Model, SearchTerms};
 use crate::quantity::{Rate, Written};
 use crate::written::{Arrivals, LevelRange, Levels, Load, Marker, Per, Scenario, WorkloadModel};
@@ -27,7 +27,7 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Opt
     }
     check_rate(load.connect_rate.0, "load.connect_rate", context);
     let (model, levels) = match load.model {
-        WorkloadModel::Open => open(load, context),
+        WorkloadModel::Open => open(load, scenario.population.devices, context),
         WorkloadModel::Closed => closed(load, context),
     }?;
     let search = search::resolve(&scenario.load, context);
@@ -50,7 +50,7 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Opt
     })
 }
 
-fn open(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
+fn open(load: &mut Load, devices: u32, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
     for key in ["in_flight", "think_time", "operation_timeout"] {
         let path = format!("load.{key}");
         if context.written(&path) {
@@ -69,10 +69,14 @@ fn open(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelP
         Per::Population => ArrivalsPer::Population,
         Per::Device => ArrivalsPer::Device,
     };
+    connections::check_place(load, context);
     let rates = match &load.levels {
         Some(Levels::List(list)) => listed(list, context)?,
         Some(Levels::Range(range)) => stepped(range, context)?,
         None if load.search.is_some() => Vec::new(),
+        None if load.devices.is_some() || load.connect_rates.is_some() => {
+            return Some((Model::Open { arrivals, per }, connections::resolve(load, devices, context)?));
+        }
         None => {
             let help = "write `levels: { from: 100, to: 1500, step: 100 }`, `levels: [100, 200, 500]` or `search: { \
                         from: 100, to: 200k }`";
@@ -142,10 +146,10 @@ pub(super) fn check_rate(Rate(rate): Rate, path: &str, context: &mut Context<'_>
 }
 
 fn closed(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
-    for key in ["levels", "search", "arrivals", "per"] {
+    for key in ["levels", "search", "devices", "rate_per_device", "connect_rates", "arrivals", "per"] {
         let path = format!("load.{key}");
         if context.written(&path) {
-            let help = if key == "levels" || key == "search" {
+            let help = if !matches!(key, "arrivals" | "per") {
                 "give the operations in flight with `in_flight: [1, 5, 50]`, or write `model: open`"
             } else {
                 "remove it, or write `model: open`"
@@ -199,8 +203,8 @@ fn check_numbers(
     }
     let per_level = (scenario.load.warm_up.0 + scenario.load.hold.0).as_secs_f64();
     let rates = levels.iter().map(|level| match level {
-        LevelPlan::Rate(rate) => *rate,
-        LevelPlan::InFlight(_) => 0.0,
+        LevelPlan::Rate(rate) | LevelPlan::Devices { rate, .. } => *rate,
+        LevelPlan::InFlight(_) | LevelPlan::ConnectRate(_) => 0.0,
     });
     // A search that spends all of its time at the top has the most messages.
     let searched = search.map_or(0.0, |search| search.to * search.time.as_secs_f64());
