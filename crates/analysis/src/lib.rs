@@ -2,9 +2,9 @@
 //! verdict. Pure: the same record gives the same summary.
 
 pub mod early_stop;
-mod memory;
 pub mod level;
 pub mod load_line;
+mod memory;
 pub mod objective;
 pub mod search;
 pub mod summary;
@@ -19,7 +19,8 @@ pub const SCHEMA: u32 = 0;
 
 /// The summary of a run, as far as it was recorded.
 pub fn summarize(record: &RunRecord) -> Summary {
-    let mut levels: Vec<_> = record.levels.iter().map(|level| level::summarize(level, &record.terms)).collect();
+    let mut levels: Vec<_> =
+        record.levels.iter().map(|level| level::summarize(level, &record.terms)).collect();
     for (level, own) in levels.iter_mut().zip(&record.levels) {
         level.platform_memory = memory::at_end_of_hold(record, own);
     }

@@ -98,10 +98,11 @@ pub fn load_line(line: &LoadLine) -> String {
 }
 
 fn table_row(level: &LevelSummary, colour: Colour) -> String {
-    let offered = match (level.offered, level.in_flight) {
-        (Some(rate), _) => format!("{}/s", self::rate(rate)),
-        (None, Some(in_flight)) => format!("{in_flight} open"),
-        (None, None) => "idle".to_owned(),
+    let offered = match (level.offered, level.in_flight, level.connect_rate) {
+        (Some(rate), ..) => format!("{}/s", self::rate(rate)),
+        (None, Some(in_flight), _) => format!("{in_flight} open"),
+        (None, None, Some(connects)) => format!("{} con/s", self::rate(connects)),
+        (None, None, None) => format!("{} dev", count(f64::from(level.devices.unwrap_or(0)))),
     };
     let achieved = level.achieved.map(|rate| format!("{}/s", self::rate(rate))).unwrap_or_default();
     let delivered = match level.expected_deliveries {

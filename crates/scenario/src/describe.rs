@@ -78,15 +78,7 @@ impl Plan {
             ("load", self.load_in_words()),
             ("levels", self.levels_in_words()),
             ("each level", self.level_in_words()),
-            (
-                "connections",
-                format!(
-                    "{} at {} per second, about {}",
-                    grouped(self.connections() as f64),
-                    grouped(self.load.connect_rate),
-                    clock(self.connecting())
-                ),
-            ),
+            ("connections", self.connections_in_words()),
             ("time", format!("at most {}, the platform's start apart", clock(self.longest_duration()))),
         ];
         if let Some(messages) = self.messages_due() {
@@ -161,6 +153,32 @@ impl Plan {
                 format!("a template of at most {} B, {marker} marker", template.longest(marker.length()))
             }
             Content::Sized(sizes) => format!("{}, {marker} marker", sizes_in_words(sizes)),
+        }
+    }
+
+    fn connections_in_words(&self) -> String {
+        let rate = grouped(self.load.connect_rate);
+        let before = format!(
+            "{} at {rate} per second, about {}",
+            grouped(self.connections() as f64),
+            clock(self.connecting())
+        );
+        let subscribers = match self.subscribers.count {
+            0 => String::new(),
+            _ => format!("; before them subscribers, {before}"),
+        };
+        let in_levels = clock(self.connecting_in_levels());
+        match self.load.levels.first() {
+            Some(LevelPlan::Devices { .. }) => {
+                format!(
+                    "those missing in a level at {rate} per second, {in_levels} in all levels{subscribers}"
+                )
+            }
+            Some(LevelPlan::ConnectRate(_)) => {
+                let devices = grouped(f64::from(self.devices));
+                format!("{devices} anew in each level, {in_levels} in all levels{subscribers}")
+            }
+            _ => before,
         }
     }
 
