@@ -22,6 +22,18 @@ pub struct LevelSummary {
     pub offered: Option<f64>,
     /// Operations kept in flight; null in the open model.
     pub in_flight: Option<u32>,
+    /// Devices that the level connects; null where all are connected before the first level.
+    pub devices: Option<u32>,
+    /// Connections begun per second, where levels differ in that; else null.
+    pub connect_rate: Option<f64>,
+    /// Of those devices, the ones connected when the level ended; null where the level connects none.
+    pub connected: Option<u32>,
+    /// Devices that the level began to connect.
+    pub connects: u64,
+    /// Attempts to connect that failed.
+    pub connect_failed: u64,
+    /// Resident memory of the platform's components at the end of the hold, in bytes; null where it is not known.
+    pub platform_memory: Option<u64>,
     /// Operations per second completed within the hold.
     pub achieved: Option<f64>,
     /// The verdict on the level.
@@ -112,7 +124,8 @@ pub struct LevelSummary {
     pub overload: bool,
     /// Growth of the number of operations due but not completed, per second.
     pub backlog_slope: Option<f64>,
-    /// First SYN to CONNACK of clients that connected again.
+    /// First SYN to CONNACK of clients that connected in the hold; where the level connects devices, also of those that
+    /// connected before it. Its intervals are then those of independent observations.
     pub connect_time: TimeSummary,
     /// The load generator's own health.
     pub generator: Generator,
@@ -177,6 +190,8 @@ impl Default for LevelSummary {
                 index: 0,
                 offered: None,
                 in_flight: None,
+                devices: None,
+                connect_rate: None,
                 hold_start: Nanos::ZERO,
                 hold: Nanos::ZERO,
                 samples: 0,
@@ -191,18 +206,21 @@ impl Default for LevelSummary {
 }
 
 impl LevelSummary {
-    /// `1,000/s` or `50 in flight`.
+    /// `1000/s`, `50 in flight`, `2000 devices` or `500 connections/s`.
     pub fn label(&self) -> String {
-        match (self.offered, self.in_flight) {
-            (Some(rate), _) => format!("{}/s", trimmed(rate)),
-            (None, Some(count)) => format!("{count} in flight"),
-            (None, None) => format!("level {}", self.index),
-        }
+        label_of(self.offered, self.in_flight, self.devices, self.connect_rate)
     }
 
-    /// What was asked for: operations per second, in the closed model operations in flight.
+    /// What was asked for: operations per second, in the closed model operations in flight, or else devices or
+    /// connections per second.
     pub fn load(&self) -> f64 {
-        self.offered.or(self.in_flight.map(f64::from)).unwrap_or(0.0)
+        let connecting = self.connect_rate.or(self.devices.map(f64::from));
+        connecting.or(self.offered).or(self.in_flight.map(f64::from)).unwrap_or(0.0)
+    }
+
+    /// Connected when the level ended / devices of the level.
+    pub fn connected_ratio(&self) -> Option<f64> {
+        Some(f64::from(self.connected?) / f64::from(self.devices.filter(|&devices| devices > 0)?))
     }
 
     /// Whether every objective is met.
@@ -236,6 +254,25 @@ impl LevelSummary {
     }
 }
 
+/// A level as it is named before it was run.
+pub fn label(start: &plimsoll_model::record::LevelStart) -> String {
+    label_of(start.offered, start.in_flight, start.devices, start.connect_rate)
+}
+
+fn label_of(
+    offered: Option<f64>,
+    in_flight: Option<u32>,
+    devices: Option<u32>,
+    connect_rate: Option<f64>,
+) -> String {
+    match (connect_rate, devices, offered, in_flight) {
+        (Some(rate), ..) => format!("{} connections/s", trimmed(rate)),
+        (None, Some(devices), ..) => format!("{devices} devices"),
+        (None, None, Some(rate), _) => format!("{}/s", trimmed(rate)),
+        (None, None, None, count) => format!("{} in flight", count.unwrap_or_default()),
+    }
+}
+
 fn trimmed(rate: f64) -> String {
     if rate.fract() == 0.0 { format!("{rate:.0}") } else { format!("{rate}") }
 }
@@ -247,6 +284,9 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         sum += sample.counts;
         sum
     });
+    let connecting = record.start.devices.is_some();
+    // Most devices connect before the hold.
+    let before = if connecting { record.warm_up.counts } else { Counts::default() };
     let hold = measured_hold(record);
     let per_second = |count: u64| (hold > 0.0).then(|| count as f64 / hold);
     let acknowledges = terms.qos > 0;
@@ -281,7 +321,13 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         index: record.start.index,
         offered: record.start.offered,
         in_flight: record.start.in_flight,
-        achieved: per_second(counts.completed),
+        devices: record.start.devices,
+        connect_rate: record.start.connect_rate,
+        connected: end.map(|end| end.connected).filter(|_| connecting),
+        connects: counts.connects + before.connects,
+        connect_failed: counts.connect_failed + before.connect_failed,
+        platform_memory: None,
+        achieved: per_second(counts.completed).filter(|_| !connecting || record.start.offered.is_some()),
         verdict: LevelVerdict::Unfinished,
         reasons: Vec::new(),
         validity,
@@ -328,7 +374,13 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         bytes_received: counts.bytes_received,
         overload,
         backlog_slope: backlog_slope(record),
-        connect_time: time(Metric::ConnectTime),
+        connect_time: if connecting {
+            let mut all = merged(Metric::ConnectTime);
+            record.warm_up.histograms.get(&Metric::ConnectTime).into_iter().for_each(|h| all.merge(h));
+            TimeSummary::of_independent(&all)
+        } else {
+            time(Metric::ConnectTime)
+        },
         generator,
         publish_boxplot: box_of(Metric::PublishTime),
         subscribe_boxplot: box_of(Metric::SubscribeTime),

@@ -4,6 +4,7 @@
 pub mod early_stop;
 pub mod level;
 pub mod load_line;
+mod memory;
 pub mod objective;
 pub mod search;
 pub mod summary;
@@ -18,7 +19,11 @@ pub const SCHEMA: u32 = 0;
 
 /// The summary of a run, as far as it was recorded.
 pub fn summarize(record: &RunRecord) -> Summary {
-    let levels: Vec<_> = record.levels.iter().map(|level| level::summarize(level, &record.terms)).collect();
+    let mut levels: Vec<_> =
+        record.levels.iter().map(|level| level::summarize(level, &record.terms)).collect();
+    for (level, own) in levels.iter_mut().zip(&record.levels) {
+        level.platform_memory = memory::at_end_of_hold(record, own);
+    }
     let search = record.terms.search.map(|terms| search::Search::over(terms, &record.levels, &levels));
     let finding = search.map(|search| search.finding());
     let load_line = match &finding {
@@ -59,6 +64,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
         objectives: record.terms.objectives.level.iter().map(ToString::to_string).collect(),
         generator: Generator::over(&levels, TimeSummary::of(&[&lateness], true)),
         connect_time: TimeSummary::of(&connect_time.into_iter().collect::<Vec<_>>(), true),
+        memory_per_connection: memory::per_connection(&levels),
         components: ComponentSummary::of(record),
         provenance: serde_json::to_value(&record.provenance).unwrap_or_default(),
         levels,

@@ -12,7 +12,9 @@ pub fn find(levels: &[LevelSummary]) -> Option<LoadLine> {
     let top = rising.get(met.checked_sub(1)?)?;
     let next = rising.get(met);
     Some(LoadLine {
-        rate: top.offered.or(top.achieved)?,
+        rate: top.offered.or(top.achieved),
+        devices: top.devices.filter(|_| top.connect_rate.is_none()),
+        connect_rate: top.connect_rate,
         level: top.index,
         at_least: next.is_none_or(|level| level.verdict != LevelVerdict::Missed),
         limited_by: next.map(|level| level.why()),
@@ -25,7 +27,9 @@ pub fn of_search(levels: &[LevelSummary], finding: &Finding) -> Option<LoadLine>
     let level = |index: Option<u16>| levels.iter().find(|level| Some(level.index) == index);
     let (line, above) = (level(finding.level)?, level(finding.above));
     Some(LoadLine {
-        rate: line.offered?,
+        rate: Some(line.offered?),
+        devices: None,
+        connect_rate: None,
         level: line.index,
         at_least: finding.at_least(),
         limited_by: above.map(LevelSummary::why),
@@ -53,13 +57,18 @@ pub fn judge(
         return (verdict, why);
     };
     let bears = if line.at_least { "bears at least" } else { "bears" };
-    let shown = format!("the platform {bears} {}/s", rate(line.rate));
+    let shown = match (line.connect_rate, line.devices, line.rate) {
+        (Some(connects), ..) => format!("the platform {bears} {} connections/s", rate(connects)),
+        (None, Some(devices), _) => format!("the platform {bears} {devices} devices"),
+        (None, None, achieved) => format!("the platform {bears} {}/s", rate(achieved.unwrap_or(0.0))),
+    };
+    let below = |demanded: f64| line.rate.is_some_and(|rate| rate < demanded);
     match demanded {
-        Some(demanded) if line.rate < demanded && line.at_least => (
+        Some(demanded) if below(demanded) && line.at_least => (
             Verdict::Invalid,
             format!("{shown}; whether it bears the {}/s asked for was not decided", rate(demanded)),
         ),
-        Some(demanded) if line.rate < demanded => {
+        Some(demanded) if below(demanded) => {
             (Verdict::Missed, format!("{shown}, less than the {}/s asked for", rate(demanded)))
         }
         _ => (Verdict::Met, shown),
@@ -95,7 +104,7 @@ mod tests {
     }
 
     fn line(verdicts: &[LevelVerdict]) -> Option<(f64, bool)> {
-        find(&levels(verdicts)).map(|line| (line.rate, line.at_least))
+        find(&levels(verdicts)).map(|line| (line.rate.unwrap(), line.at_least))
     }
 
     #[test]
@@ -111,7 +120,7 @@ mod tests {
     fn levels_in_any_order_give_the_same_line() {
         let mut shuffled = levels(&[Met, Met, Missed]);
         shuffled.swap(0, 2);
-        assert_eq!(find(&shuffled).map(|line| line.rate), Some(200.0));
+        assert_eq!(find(&shuffled).and_then(|line| line.rate), Some(200.0));
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
     match objective.subject {
         Subject::Delivered => judge_count(objective, level.delivered_ratio()),
         Subject::Achieved => judge_count(objective, level.achieved_ratio()),
+        Subject::Connected => judge_count(objective, level.connected_ratio()),
         Subject::Quantile(metric, q) => {
             let time = time(level, metric);
             let (value, interval) = time.map(|time| time.quantile(q)).unwrap_or_default();
@@ -103,6 +104,7 @@ fn missing_share(level: &LevelSummary, metric: Metric) -> f64 {
             (1.0 - level.publish_time.n as f64 / level.due as f64).max(0.0)
         }
         Metric::SubscribeTime => level.delivered_ratio().map_or(0.0, |ratio| (1.0 - ratio).max(0.0)),
+        Metric::ConnectTime => level.connected_ratio().map_or(0.0, |ratio| (1.0 - ratio).max(0.0)),
         _ => 0.0,
     }
 }
@@ -118,6 +120,7 @@ pub fn time(level: &LevelSummary, metric: Metric) -> Option<&TimeSummary> {
         Metric::PublishTimeFromSend => Some(&level.publish_time_from_send),
         Metric::SubscribeTime => Some(&level.subscribe_time),
         Metric::SubscribeTimeFromSend => Some(&level.subscribe_time_from_send),
+        Metric::ConnectTime => Some(&level.connect_time),
         _ => None,
     }
 }

@@ -13,6 +13,9 @@ use serde::Serialize;
 pub const QUANTILES: [(&str, f64); 6] =
     [("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
 
+/// The two-sided 95 % quantile of the normal distribution.
+const Z_95: f64 = 1.959_964;
+
 /// A run's result.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Summary {
@@ -42,6 +45,9 @@ pub struct Summary {
     pub generator: Generator,
     /// First SYN to CONNACK of the clients during set-up.
     pub connect_time: TimeSummary,
+    /// Growth of the platform's resident memory with the devices connected, in bytes per connection, least squares over
+    /// the levels; null where levels do not differ in devices or the memory is not known.
+    pub memory_per_connection: Option<f64>,
     /// The platform's components, where their processes are known.
     pub components: Vec<ComponentSummary>,
     /// Where the run comes from: versions, seed, host, platform, placement.
@@ -51,8 +57,12 @@ pub struct Summary {
 /// The load line.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LoadLine {
-    /// Operations per second: offered in the open model, achieved in the closed one.
-    pub rate: f64,
+    /// Operations per second: offered in the open model, achieved in the closed one; null where devices are idle.
+    pub rate: Option<f64>,
+    /// Devices connected; null where the levels do not differ in that.
+    pub devices: Option<u32>,
+    /// Connections per second; null where the levels do not differ in that.
+    pub connect_rate: Option<f64>,
     /// Index of the level.
     pub level: u16,
     /// Whether the platform may bear more: no level was missed, or the next one decides nothing.
@@ -171,6 +181,22 @@ impl TimeSummary {
             batch: mean.batching.size,
             correlated: mean.batching.correlated,
         }
+    }
+
+    /// Summarises observations that belong to no sequence of samples, with the intervals of independent ones: of a
+    /// quantile the order statistics around it, by the normal approximation of the binomial distribution (Hahn and
+    /// Meeker, *Statistical Intervals*, 5.2).
+    pub fn of_independent(all: &Histogram) -> TimeSummary {
+        let mut summary = TimeSummary::of(&[all], true);
+        let n = all.count() as f64;
+        let at = |q: f64| all.quantile(q.clamp(0.0, 1.0)).map(Nanos::as_secs_f64);
+        let told = [summary.p25, summary.p50, summary.p75, summary.p90, summary.p99, summary.p999];
+        let interval = |(told, (_, q)): (Option<f64>, (&str, f64))| {
+            let half = Z_95 * (q * (1.0 - q) / n).sqrt();
+            told.and(Some([at(q - half)?, at(q + half)?]))
+        };
+        summary.quantiles_ci95 = told.into_iter().zip(QUANTILES).map(interval).collect();
+        summary
     }
 
     /// A quantile of [`QUANTILES`] and its interval.

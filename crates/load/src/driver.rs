@@ -114,8 +114,13 @@ pub trait Driver {
     /// The time on the run's clock.
     fn now(&self) -> Nanos;
 
-    /// Begins to connect a client of this shard. Its fate comes as an event.
-    fn connect(&mut self, client: Client);
+    /// Begins to connect a client of this shard, unless it is connected or connecting already: then it returns `false`.
+    /// Its fate comes as an event.
+    fn connect(&mut self, client: Client) -> bool;
+
+    /// Says goodbye on the connection of one client and forgets what it was about to send, without an event; whether it
+    /// was connected.
+    fn release(&mut self, client: Client) -> bool;
 
     /// Takes over one message. It is sent as soon as connection, window and socket allow; until then it waits
     /// here, which the platform answers for.

@@ -42,6 +42,8 @@ pub struct Engine {
     replies: Receiver<Reply>,
     /// Whether parts belong to the set-up.
     in_set_up: bool,
+    /// Devices connected when the last level ended.
+    connected: u32,
 }
 
 struct ShardThread {
@@ -111,7 +113,7 @@ impl Engine {
             let shard = Shard::new(Arc::clone(plan), run, Arc::clone(&topology), share, driver, wiring);
             shards.push(spawn(shard, index, processor, precedence)?);
         }
-        Ok(Engine { plan: Arc::clone(plan), clock, shards, replies, in_set_up: false })
+        Ok(Engine { plan: Arc::clone(plan), clock, shards, replies, in_set_up: false, connected: 0 })
     }
 
     /// The load threads: kernel thread ids and the processors that they are bound to.
@@ -125,7 +127,8 @@ impl Engine {
     /// [`EngineError::Connect`] at the first client that fails.
     pub fn connect(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
         let subscribers: Vec<Client> = (0..self.plan.subscribers.count).map(Client::Subscriber).collect();
-        let devices: Vec<Client> = (0..self.plan.devices).map(Client::Device).collect();
+        let devices = if self.plan.load.connects_in_levels() { 0 } else { self.plan.devices };
+        let devices: Vec<Client> = (0..devices).map(Client::Device).collect();
         let wanted = (subscribers.len() + devices.len()) as u64;
         let mut ready = 0;
         self.in_set_up = true;
@@ -146,14 +149,7 @@ impl Engine {
         watch: &mut dyn Watch,
     ) -> Result<(), EngineError> {
         let of = self.shards.len();
-        let gap = Nanos::from_secs_f64(of as f64 / self.plan.load.connect_rate);
-        let start = self.clock.now();
-        for (index, shard) in self.shards.iter().enumerate() {
-            let clients = clients.iter().skip(index).step_by(of).copied().collect();
-            // Shards take turns, so that the population connects evenly.
-            let start = start + Nanos(gap.0 * index as i64 / of as i64);
-            shard.tell(Command::Connect { clients, start, gap })?;
-        }
+        self.tell_to_connect(clients, self.clock.now(), self.plan.load.connect_rate, true)?;
         let mut shards_ready = 0;
         while shards_ready < of {
             match self.next(watch)? {
@@ -173,15 +169,68 @@ impl Engine {
         Ok(())
     }
 
-    /// How a level will begin that is begun now; give it to `run_level`.
-    pub fn plan_level(&self, index: u16, level: LevelPlan, hold: Nanos) -> LevelStart {
-        let load = &self.plan.load;
-        let (offered, in_flight) = match level {
-            LevelPlan::Rate(rate) => (Some(rate), None),
-            LevelPlan::InFlight(count) => (None, Some(count)),
-        };
-        let hold_start = self.clock.now() + LEAD + load.warm_up;
-        LevelStart { index, offered, in_flight, hold_start, hold, samples: load.samples }
+    fn tell_to_connect(
+        &self,
+        clients: &[Client],
+        start: Nanos,
+        rate: f64,
+        awaited: bool,
+    ) -> Result<(), EngineError> {
+        let of = self.shards.len();
+        let gap = Nanos::from_secs_f64(of as f64 / rate);
+        for (index, shard) in self.shards.iter().enumerate() {
+            let clients = clients.iter().skip(index).step_by(of).copied().collect();
+            // Shards take turns, so that the population connects evenly.
+            let start = start + Nanos(gap.0 * index as i64 / of as i64);
+            shard.tell(Command::Connect { clients, start, gap, awaited })?;
+        }
+        Ok(())
+    }
+
+    /// Disconnects the devices that a level does not want, and says how the level begins if it is begun now; give that
+    /// to `run_level`. A level that connects devices has the time for that before its warm-up, by plan and not by
+    /// observation: a platform that is slower still has connections to accept in the warm-up and the hold.
+    ///
+    /// # Errors
+    /// [`EngineError::ShardDied`].
+    pub fn plan_level(
+        &mut self,
+        index: u16,
+        level: LevelPlan,
+        hold: Nanos,
+        watch: &mut dyn Watch,
+    ) -> Result<LevelStart, EngineError> {
+        let (warm_up, samples) = (self.plan.load.warm_up, self.plan.load.samples);
+        let (mut offered, mut in_flight, mut devices, mut connect_rate) = (None, None, None, None);
+        let mut connecting = 0.0;
+        match level {
+            LevelPlan::Rate(rate) => offered = Some(rate),
+            LevelPlan::InFlight(count) => in_flight = Some(count),
+            LevelPlan::Devices { devices: wanted, rate } => {
+                (devices, offered) = (Some(wanted), (rate > 0.0).then_some(rate));
+                self.release(wanted, watch)?;
+                connecting = f64::from(wanted.saturating_sub(self.connected)) / self.plan.load.connect_rate;
+            }
+            LevelPlan::ConnectRate(rate) => {
+                (devices, connect_rate) = (Some(self.plan.devices), Some(rate));
+                self.release(0, watch)?;
+                connecting = f64::from(self.plan.devices) / rate;
+            }
+        }
+        let hold_start = self.clock.now() + LEAD + Nanos::from_secs_f64(connecting) + warm_up;
+        Ok(LevelStart { index, offered, in_flight, devices, connect_rate, hold_start, hold, samples })
+    }
+
+    /// Disconnects all devices but the first so many.
+    fn release(&mut self, keep: u32, watch: &mut dyn Watch) -> Result<(), EngineError> {
+        let of = self.shards.len() as u32;
+        for (index, shard) in (0..).zip(&self.shards) {
+            let owned = (keep..self.plan.devices).filter(|device| device % of == index);
+            shard.tell(Command::Release(owned.map(Client::Device).collect()))?;
+        }
+        self.await_all(watch, |reply| matches!(reply, Reply::Flushed))?;
+        self.connected = self.connected.min(keep);
+        Ok(())
     }
 
     /// Waits until nothing that belongs to earlier levels comes from the platform any more, so that a lower level is
@@ -228,6 +277,11 @@ impl Engine {
         for shard in &self.shards {
             shard.tell(Command::Run { timeline, level, drain_end })?;
         }
+        if let Some(devices) = start.devices {
+            let clients: Vec<Client> = (0..devices).map(Client::Device).collect();
+            let rate = start.connect_rate.unwrap_or(self.plan.load.connect_rate);
+            self.tell_to_connect(&clients, self.clock.now() + LEAD, rate, false)?;
+        }
         let mut stopped = false;
         let mut drained = 0;
         while drained < self.shards.len() && !stopped {
@@ -245,7 +299,9 @@ impl Engine {
             Reply::Closed(end) => Some(end),
             _ => None,
         });
-        Ok((ends.reduce(merge_ends).unwrap_or_default(), stopped))
+        let end = ends.reduce(merge_ends).unwrap_or_default();
+        self.connected = end.connected;
+        Ok((end, stopped))
     }
 
     /// Disconnects every client and ends the threads.
@@ -268,6 +324,14 @@ impl Engine {
         for shard in &self.shards {
             shard.tell(command.clone())?;
         }
+        self.await_all(watch, wanted)
+    }
+
+    fn await_all(
+        &mut self,
+        watch: &mut dyn Watch,
+        wanted: fn(&Reply) -> bool,
+    ) -> Result<Vec<Reply>, EngineError> {
         let mut answers = Vec::new();
         while answers.len() < self.shards.len() {
             match self.replies.recv_timeout(SHARD_SILENCE) {
@@ -403,6 +467,7 @@ fn merge_ends(left: LevelEnd, right: LevelEnd) -> LevelEnd {
         last_done: left.last_done.max(right.last_done),
         first_loss: left.first_loss.into_iter().chain(right.first_loss).min_by_key(|loss| loss.due_in_hold),
         incident: (!texts.is_empty()).then(|| texts.join("; ")),
+        connected: left.connected + right.connected,
         platform_gone: left.platform_gone || right.platform_gone,
     }
 }

@@ -44,7 +44,12 @@ pub enum Command {
         start: Nanos,
         /// From one beginning to the next.
         gap: Nanos,
+        /// Whether `AllReady` is awaited; otherwise the clients connect while a level goes on, and one that fails
+        /// counts against that level.
+        awaited: bool,
     },
+    /// Say goodbye to these clients, between levels; answered by `Flushed`.
+    Release(Vec<Client>),
     /// Run a level.
     Run {
         /// Its timeline.
@@ -105,6 +110,8 @@ pub struct Shard<D: Driver> {
     /// Receipts taken out of this shard's mailbox.
     received: Vec<Receipt>,
     connecting: Connecting,
+    /// Devices connected now.
+    connected: u32,
     level: Option<Level>,
     /// Where to book what belongs to no level: before the first, between two.
     last_place: Place,
@@ -124,6 +131,7 @@ struct Connecting {
     next: Nanos,
     gap: Nanos,
     pending: usize,
+    awaited: bool,
 }
 
 struct Level {
@@ -178,6 +186,7 @@ impl<D: Driver> Shard<D> {
             mailboxes: wiring.mailboxes,
             received: Vec::new(),
             connecting: Connecting::default(),
+            connected: 0,
             level: None,
             last_place: Place { level: 0, sample: None },
             traffic_place: Place { level: 0, sample: None },
@@ -195,12 +204,21 @@ impl<D: Driver> Shard<D> {
     /// Obeys a command. `Stop` is answered by `Stopped`, after which the shard is of no more use.
     pub fn apply(&mut self, command: Command) {
         match command {
-            Command::Connect { clients, start, gap } => {
-                let pending = clients.len();
-                self.connecting = Connecting { waiting: clients.into(), next: start, gap, pending };
-                if pending == 0 {
+            Command::Connect { clients, start, gap, awaited } => {
+                let pending = if awaited { clients.len() } else { 0 };
+                self.connecting = Connecting { waiting: clients.into(), next: start, gap, pending, awaited };
+                if awaited && pending == 0 {
                     self.reply(Reply::AllReady);
                 }
+            }
+            Command::Release(clients) => {
+                // Those still waiting for their turn are not wanted any more either.
+                self.connecting = Connecting::default();
+                for client in clients {
+                    self.connected -= u32::from(self.driver.release(client));
+                }
+                self.flush();
+                self.reply(Reply::Flushed);
             }
             Command::Run { timeline, level, drain_end } => {
                 self.last_place = Place { level: timeline.level, sample: None };
@@ -244,17 +262,26 @@ impl<D: Driver> Shard<D> {
     }
 
     fn source(&self, timeline: &Timeline, level: LevelPlan) -> Source {
+        let (rate, devices) = match level {
+            LevelPlan::Devices { devices, rate } => (rate, devices),
+            LevelPlan::Rate(rate) => (rate, self.plan.devices),
+            LevelPlan::InFlight(_) | LevelPlan::ConnectRate(_) => (0.0, self.plan.devices),
+        };
         match (level, &self.plan.load.model) {
-            (LevelPlan::Rate(rate), Model::Open { arrivals, per }) => {
+            (
+                LevelPlan::Rate(_) | LevelPlan::Devices { .. } | LevelPlan::ConnectRate(_),
+                Model::Open { arrivals, per },
+            ) => {
                 let process = Process {
                     gaps: *arrivals,
                     per: *per,
                     rate,
-                    devices: self.plan.devices,
+                    devices,
                     seed: self.plan.seed,
                     level: timeline.level,
                 };
-                let end = timeline.hold_end - timeline.start;
+                // Nothing is ever due of idle devices.
+                let end = if rate > 0.0 { timeline.hold_end - timeline.start } else { Nanos::ZERO };
                 Source::Open(Box::new(Arrivals::new(process, self.share, end).peekable()))
             }
             (LevelPlan::InFlight(in_flight), Model::Closed { think_time, timeout }) => {
@@ -288,10 +315,14 @@ impl<D: Driver> Shard<D> {
     fn connect_due(&mut self, now: Nanos) {
         let mut begun = 0;
         while begun < BATCH && !self.connecting.waiting.is_empty() && self.connecting.next <= now {
-            if let Some(client) = self.connecting.waiting.pop_front() {
-                self.driver.connect(client);
+            let Some(client) = self.connecting.waiting.pop_front() else { return };
+            if self.driver.connect(client) {
+                if !self.connecting.awaited {
+                    let here = self.here();
+                    self.recorder.counts(here).connects += 1;
+                }
+                self.connecting.next += self.connecting.gap;
             }
-            self.connecting.next += self.connecting.gap;
             begun += 1;
         }
     }
@@ -386,6 +417,13 @@ impl<D: Driver> Shard<D> {
     }
 
     fn book(&mut self, event: Event) {
+        match event {
+            Event::Ready { client: Client::Device(_), .. } => self.connected += 1,
+            Event::Disconnected { client: Client::Device(_), .. } => {
+                self.connected = self.connected.saturating_sub(1);
+            }
+            _ => {}
+        }
         let Some(timeline) = self.level.as_ref().map(|level| level.timeline) else {
             return self.book_between_levels(event);
         };
@@ -444,10 +482,12 @@ impl<D: Driver> Shard<D> {
             }
             Event::Ready { again: false, took, .. } => {
                 self.recorder.time(now, Metric::ConnectTime, took);
-                self.connecting.pending = self.connecting.pending.saturating_sub(1);
-                self.reply(Reply::ClientReady);
-                if self.connecting.pending == 0 {
-                    self.reply(Reply::AllReady);
+                if self.connecting.pending > 0 {
+                    self.connecting.pending -= 1;
+                    self.reply(Reply::ClientReady);
+                    if self.connecting.pending == 0 {
+                        self.reply(Reply::AllReady);
+                    }
                 }
             }
             Event::Ready { again: true, took, .. } => {
@@ -461,7 +501,10 @@ impl<D: Driver> Shard<D> {
             Event::ConnectFailed { reason, .. } if self.connecting.pending > 0 => {
                 self.reply(Reply::ConnectFailed(reason));
             }
-            Event::ConnectFailed { reason, .. } => self.incident(reason),
+            Event::ConnectFailed { reason, .. } => {
+                self.recorder.counts(now).connect_failed += 1;
+                self.incident(reason);
+            }
             Event::Sent { .. }
             | Event::Acknowledged { .. }
             | Event::Refused { .. }
@@ -604,6 +647,7 @@ impl<D: Driver> Shard<D> {
             last_done,
             first_loss,
             incident: (!told.is_empty()).then(|| told.join("; ")),
+            connected: self.connected,
             platform_gone: false,
         }));
     }

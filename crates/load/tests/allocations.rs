@@ -81,7 +81,7 @@ fn plan() -> Arc<Plan> {
 }
 
 fn connected<D: Driver>(shard: &mut Shard<D>, replies: &Receiver<Reply>, clients: Vec<Client>) {
-    shard.apply(Command::Connect { clients, start: Nanos::ZERO, gap: Nanos(1) });
+    shard.apply(Command::Connect { clients, start: Nanos::ZERO, gap: Nanos(1), awaited: true });
     while !replies.try_iter().any(|reply| matches!(reply, Reply::AllReady)) {
         shard.step();
     }

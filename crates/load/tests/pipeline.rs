@@ -48,7 +48,7 @@ fn run(plan: &Arc<Plan>, service: Nanos, seconds: i64) -> Level {
     let driver = NullDriver::new(run.tag(), queue, SUBSCRIBERS);
     let mut shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);
     let clients = (0..10).map(Client::Device).collect();
-    shard.apply(Command::Connect { clients, start: Nanos::ZERO, gap: Nanos(1) });
+    shard.apply(Command::Connect { clients, start: Nanos::ZERO, gap: Nanos(1), awaited: true });
     step_until(&mut shard, Nanos::from_millis(100));
 
     let hold_start = Nanos::from_secs(1);

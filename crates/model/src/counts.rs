@@ -43,6 +43,10 @@ pub struct Counts {
     pub disconnected: u64,
     /// By time: attempts to connect again.
     pub reconnects: u64,
+    /// By time: devices that a level began to connect.
+    pub connects: u64,
+    /// By time: attempts to connect that failed, those to connect again included.
+    pub connect_failed: u64,
     /// Content bytes of the sent messages (the marshalled size, summed).
     pub content_bytes: u64,
     /// Bytes of the sent messages as protocol packets (the publication size, summed).
@@ -81,6 +85,8 @@ impl AddAssign for Counts {
         self.retained += other.retained;
         self.disconnected += other.disconnected;
         self.reconnects += other.reconnects;
+        self.connects += other.connects;
+        self.connect_failed += other.connect_failed;
         self.content_bytes += other.content_bytes;
         self.publication_bytes += other.publication_bytes;
         self.bytes_sent += other.bytes_sent;

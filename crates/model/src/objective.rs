@@ -52,6 +52,8 @@ pub enum Subject {
     Delivered,
     /// Operations completed within the hold / operations due in it.
     Achieved,
+    /// Devices connected when the level ended / devices of the level.
+    Connected,
     /// A quantile of a time: the metric and the quantile as a fraction of 1.
     Quantile(Metric, f64),
     /// The mean of a time.
@@ -102,11 +104,13 @@ impl Subject {
             Metric::PublishTimeFromSend => "publish_from_send",
             Metric::SubscribeTime => "subscribe",
             Metric::SubscribeTimeFromSend => "subscribe_from_send",
+            Metric::ConnectTime => "connect",
             other => other.name(),
         };
         match self {
             Subject::Delivered => "delivered".into(),
             Subject::Achieved => "achieved".into(),
+            Subject::Connected => "connected".into(),
             Subject::Quantile(metric, q) => format!("{}_p{}", time(metric), quantile_digits(q)),
             Subject::Mean(metric) => format!("{}_mean", time(metric)),
         }
@@ -118,6 +122,16 @@ impl Subject {
             self,
             Subject::Mean(Metric::PublishTime | Metric::PublishTimeFromSend)
                 | Subject::Quantile(Metric::PublishTime | Metric::PublishTimeFromSend, _)
+        )
+    }
+
+    /// Whether it exists only where levels connect devices.
+    pub fn needs_connecting(self) -> bool {
+        matches!(
+            self,
+            Subject::Connected
+                | Subject::Mean(Metric::ConnectTime)
+                | Subject::Quantile(Metric::ConnectTime, _)
         )
     }
 
@@ -134,7 +148,7 @@ impl Subject {
     /// A value of this subject for people.
     pub fn show(self, value: f64) -> String {
         match self {
-            Subject::Delivered | Subject::Achieved => percent(value),
+            Subject::Delivered | Subject::Achieved | Subject::Connected => percent(value),
             Subject::Quantile(..) | Subject::Mean(_) => crate::Nanos::from_secs_f64(value).to_string(),
         }
     }

@@ -31,6 +31,12 @@ pub struct LevelStart {
     pub offered: Option<f64>,
     /// Operations kept in flight by the closed model; `None` in the open model.
     pub in_flight: Option<u32>,
+    /// Devices that the level connects; `None` where all are connected before the first level.
+    #[serde(default)]
+    pub devices: Option<u32>,
+    /// Connections begun per second, where levels differ in that.
+    #[serde(default)]
+    pub connect_rate: Option<f64>,
     /// When the hold began, on the run's clock.
     pub hold_start: Nanos,
     /// Length of the hold.
@@ -54,6 +60,9 @@ pub struct LevelEnd {
     pub first_loss: Option<FirstLoss>,
     /// What befell the platform in this level, for the reader: a component that died, clients it refused.
     pub incident: Option<String>,
+    /// Devices that were connected at the end.
+    #[serde(default)]
+    pub connected: u32,
     /// Whether the platform was gone at the end: a component died, or nothing came to its end any more.
     #[serde(default)]
     pub platform_gone: bool,

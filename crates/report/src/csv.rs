@@ -33,6 +33,10 @@ pub fn levels(summary: &Summary) -> String {
         "bytes_sent",
         "bytes_received",
         "total_time",
+        "devices",
+        "connect_rate",
+        "connected",
+        "connect_failed",
     ]
     .map(str::to_owned)
     .into();
@@ -71,6 +75,10 @@ pub fn levels(summary: &Summary) -> String {
             level.bytes_sent.to_string(),
             level.bytes_received.to_string(),
             optional(level.total_time),
+            optional(level.devices),
+            optional(level.connect_rate),
+            optional(level.connected),
+            level.connect_failed.to_string(),
         ];
         for time in [
             &level.publish_time,

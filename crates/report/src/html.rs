@@ -1,6 +1,7 @@
 //! One HTML file that opens offline: verdict first, then the evidence.
 
 mod components;
+mod connections;
 mod environment;
 mod figure;
 mod generator;
@@ -105,8 +106,11 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
     let section = |id, title, body| Section { id, title, body };
     let mut sections = vec![section("objectives", "Objectives", verdict::objectives(record, summary))];
     if !summary.levels.is_empty() {
+        sections.push(section("load-line", "Load line", load_line::body(summary)));
+        if level::connects(summary) {
+            sections.push(section("connections", "Connections", connections::body(summary)));
+        }
         sections.extend([
-            section("load-line", "Load line", load_line::body(summary)),
             section("times", "Publish and subscribe time", times::body(record, summary)),
             section("percentiles", "Percentiles", percentiles::body(record, summary)),
             section("sizes", "Differences, goodput and sizes", sizes::body(summary)),

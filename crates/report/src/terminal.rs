@@ -1,7 +1,7 @@
 //! The result on 80 columns, with or without colour.
 
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
-use plimsoll_analysis::summary::Summary;
+use plimsoll_analysis::summary::{LoadLine, Summary};
 use plimsoll_model::{Nanos, Verdict};
 
 const WIDTH: usize = 80;
@@ -37,6 +37,7 @@ pub fn render(summary: &Summary, colour: Colour) -> String {
         out += &format!("{}\n", table_row(level, colour));
     }
     out += &reasons(summary);
+    out += &connections(summary);
     out += &ledger(summary);
     out += &format!("\n{}\n", generator(summary));
     for component in &summary.components {
@@ -75,8 +76,8 @@ fn headline(summary: &Summary, colour: Colour) -> String {
         Some(line) => {
             let at_least = if line.at_least { "at least " } else { "" };
             format!(
-                "load line: {at_least}{} msg/s (level {} of {})",
-                rate(line.rate),
+                "load line: {at_least}{} (level {} of {})",
+                load_line(line),
                 line.level + 1,
                 summary.levels.len()
             )
@@ -86,11 +87,22 @@ fn headline(summary: &Summary, colour: Colour) -> String {
     format!("{verdict}  {line}  [{} run {}]", summary.name, summary.run)
 }
 
+/// The load line with its unit: `64,000 msg/s`, `5,000 devices` or `500 connections/s`.
+pub fn load_line(line: &LoadLine) -> String {
+    match (line.connect_rate, line.devices, line.rate) {
+        (Some(connects), ..) => format!("{} connections/s", rate(connects)),
+        (None, Some(devices), _) => format!("{} devices", count(f64::from(devices))),
+        (None, None, Some(offered)) => format!("{} msg/s", rate(offered)),
+        (None, None, None) => "nothing".to_owned(),
+    }
+}
+
 fn table_row(level: &LevelSummary, colour: Colour) -> String {
-    let offered = match (level.offered, level.in_flight) {
-        (Some(rate), _) => format!("{}/s", self::rate(rate)),
-        (None, Some(in_flight)) => format!("{in_flight} open"),
-        (None, None) => String::new(),
+    let offered = match (level.offered, level.in_flight, level.connect_rate) {
+        (Some(rate), ..) => format!("{}/s", self::rate(rate)),
+        (None, Some(in_flight), _) => format!("{in_flight} open"),
+        (None, None, Some(connects)) => format!("{} con/s", self::rate(connects)),
+        (None, None, None) => format!("{} dev", count(f64::from(level.devices.unwrap_or(0)))),
     };
     let achieved = level.achieved.map(|rate| format!("{}/s", self::rate(rate))).unwrap_or_default();
     let delivered = match level.expected_deliveries {
@@ -124,6 +136,33 @@ fn reasons(summary: &Summary) -> String {
     if out.is_empty() { out } else { format!("\n{out}") }
 }
 
+/// Levels that connect devices: a table of their own.
+fn connections(summary: &Summary) -> String {
+    if summary.levels.iter().all(|level| level.devices.is_none()) {
+        return String::new();
+    }
+    let mut out = format!(
+        "\n{:>9}{:>11}{:>9}{:>8}{:>12}{:>12}{:>12}\n",
+        "devices", "connected", "begun/s", "failed", "connect p50", "connect p99", "memory"
+    );
+    for level in &summary.levels {
+        let rate = level.connect_rate.map_or("-".to_owned(), self::rate);
+        out += &format!(
+            "{:>9}{:>11}{rate:>9}{:>8}{:>12}{:>12}{:>12}\n",
+            level.devices.map_or("-".to_owned(), |devices| count(f64::from(devices))),
+            level.connected.map_or("-".to_owned(), |connected| count(f64::from(connected))),
+            count(level.connect_failed as f64),
+            time(level.connect_time.p50),
+            time(level.connect_time.p99),
+            level.platform_memory.map_or("-".to_owned(), |memory| bytes(memory as f64)),
+        );
+    }
+    if let Some(memory) = summary.memory_per_connection.filter(|memory| *memory > 0.0) {
+        out += &format!("each further connection takes {} of the platform's memory\n", bytes(memory));
+    }
+    out
+}
+
 /// Only what is not as it should be.
 fn ledger(summary: &Summary) -> String {
     let mut out = String::new();
@@ -138,6 +177,7 @@ fn ledger(summary: &Summary) -> String {
             ("foreign", level.foreign),
             ("connections lost", level.disconnected),
             ("reconnected", level.reconnects),
+            ("connecting failed", level.connect_failed),
         ]
         .iter()
         .filter(|(_, count)| *count > 0)

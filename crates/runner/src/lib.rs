@@ -166,7 +166,7 @@ fn connect_and_run_levels(
             watch.step("letting the platform settle");
             engine.settle(plan.load.warm_up + plan.load.hold + plan.load.drain, watch)?;
         }
-        let start = engine.plan_level(levels.len() as u16, next.level, next.hold);
+        let start = engine.plan_level(levels.len() as u16, next.level, next.hold, watch)?;
         watch.begin_level(&start, next.purpose);
         let (mut end, stopped) = engine.run_level(&start, next.level, watch)?;
         watch.end_level(&mut end, stopped);

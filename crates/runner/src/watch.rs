@@ -82,10 +82,7 @@ impl<'a> RunWatch<'a> {
     /// Stores that a level begins; `purpose` says what it is for, where it is not one of a list.
     pub fn begin_level(&mut self, start: &LevelStart, purpose: &str) {
         self.measured_now(Measurement::LevelStarted(start.clone()));
-        let label = match (start.offered, start.in_flight) {
-            (Some(rate), _) => format!("{rate}/s"),
-            (None, count) => format!("{} in flight", count.unwrap_or_default()),
-        };
+        let label = plimsoll_analysis::level::label(start);
         let label = if purpose.is_empty() { label } else { format!("{label} ({purpose})") };
         self.progress.level_begun(usize::from(start.index) + 1, self.levels, &label);
         self.completed = vec![0; usize::from(start.samples)];

@@ -29,7 +29,21 @@ impl Plan {
         }
         let level = self.load.warm_up + self.load.hold + self.load.drain;
         let levels = i64::try_from(self.load.levels.len()).unwrap_or(i64::MAX);
-        self.connecting() + level * levels
+        self.connecting() + level * levels + self.connecting_in_levels()
+    }
+
+    /// The planned connecting of all levels, where they connect devices themselves.
+    fn connecting_in_levels(&self) -> Nanos {
+        let mut connected = 0u32;
+        let seconds = self.load.levels.iter().map(|level| match *level {
+            LevelPlan::Devices { devices, .. } => {
+                let missing = devices.saturating_sub(std::mem::replace(&mut connected, devices));
+                f64::from(missing) / self.load.connect_rate
+            }
+            LevelPlan::ConnectRate(rate) => f64::from(self.devices) / rate,
+            LevelPlan::Rate(_) | LevelPlan::InFlight(_) => 0.0,
+        });
+        Nanos::from_secs_f64(seconds.sum())
     }
 
     /// Messages due in the holds of all levels together; `None` in the closed model and in a search, where the platform
@@ -39,14 +53,16 @@ impl Plan {
             return None;
         }
         let rates = self.load.levels.iter().map(|level| match level {
-            LevelPlan::Rate(rate) => Some(*rate),
-            LevelPlan::InFlight(_) => None,
+            LevelPlan::Rate(rate) | LevelPlan::Devices { rate, .. } if *rate > 0.0 => Some(*rate),
+            _ => None,
         });
         Some(rates.sum::<Option<f64>>()? * self.load.hold.as_secs_f64())
     }
 
+    /// Connections before the first level.
     fn connections(&self) -> u64 {
-        u64::from(self.devices) + u64::from(self.subscribers.count)
+        let before = if self.load.connects_in_levels() { 0 } else { u64::from(self.devices) };
+        before + u64::from(self.subscribers.count)
     }
 
     fn connecting(&self) -> Nanos {
@@ -62,15 +78,7 @@ impl Plan {
             ("load", self.load_in_words()),
             ("levels", self.levels_in_words()),
             ("each level", self.level_in_words()),
-            (
-                "connections",
-                format!(
-                    "{} at {} per second, about {}",
-                    grouped(self.connections() as f64),
-                    grouped(self.load.connect_rate),
-                    clock(self.connecting())
-                ),
-            ),
+            ("connections", self.connections_in_words()),
             ("time", format!("at most {}, the platform's start apart", clock(self.longest_duration()))),
         ];
         if let Some(messages) = self.messages_due() {
@@ -150,6 +158,32 @@ impl Plan {
         }
     }
 
+    fn connections_in_words(&self) -> String {
+        let rate = grouped(self.load.connect_rate);
+        let before = format!(
+            "{} at {rate} per second, about {}",
+            grouped(self.connections() as f64),
+            clock(self.connecting())
+        );
+        let subscribers = match self.subscribers.count {
+            0 => String::new(),
+            _ => format!("; before them subscribers, {before}"),
+        };
+        let in_levels = clock(self.connecting_in_levels());
+        match self.load.levels.first() {
+            Some(LevelPlan::Devices { .. }) => {
+                format!(
+                    "those missing in a level at {rate} per second, {in_levels} in all levels{subscribers}"
+                )
+            }
+            Some(LevelPlan::ConnectRate(_)) => {
+                let devices = grouped(f64::from(self.devices));
+                format!("{devices} anew in each level, {in_levels} in all levels{subscribers}")
+            }
+            _ => before,
+        }
+    }
+
     fn load_in_words(&self) -> String {
         match &self.load.model {
             Model::Open { arrivals, per } => {
@@ -188,11 +222,18 @@ impl Plan {
             .map(|level| match level {
                 LevelPlan::Rate(rate) => grouped(*rate),
                 LevelPlan::InFlight(count) => grouped(f64::from(*count)),
+                LevelPlan::Devices { devices, .. } => grouped(f64::from(*devices)),
+                LevelPlan::ConnectRate(rate) => grouped(*rate),
             })
             .collect();
-        let unit = match self.load.model {
-            Model::Open { .. } | Model::PartlyOpen { .. } => "per second",
-            Model::Closed { .. } => "in flight",
+        let unit = match self.load.levels.first() {
+            Some(LevelPlan::InFlight(_)) => "in flight".to_owned(),
+            Some(LevelPlan::Devices { devices, rate }) if *rate > 0.0 => {
+                format!("devices, {} per second each", grouped(rate / f64::from(*devices)))
+            }
+            Some(LevelPlan::Devices { .. }) => "devices, idle".to_owned(),
+            Some(LevelPlan::ConnectRate(_)) => "connections per second, idle devices".to_owned(),
+            Some(LevelPlan::Rate(_)) | None => "per second".to_owned(),
         };
         let levels = match shown.as_slice() {
             [first, second, .., last] if shown.len() > 12 => {

@@ -14,11 +14,12 @@ pub(crate) enum Name {
 }
 
 /// Times that objectives may be about, by the first part of their key.
-const TIMES: [(&str, Metric, &str); 4] = [
+const TIMES: [(&str, Metric, &str); 5] = [
     ("publish", Metric::PublishTime, "publish time from due"),
     ("publish_from_send", Metric::PublishTimeFromSend, "publish time from sent"),
     ("subscribe", Metric::SubscribeTime, "subscribe time from due"),
     ("subscribe_from_send", Metric::SubscribeTimeFromSend, "subscribe time from sent"),
+    ("connect", Metric::ConnectTime, "connect time, from the first SYN to CONNACK"),
 ];
 
 /// Quantiles that objectives may be about, by the last part of their key.
@@ -33,7 +34,7 @@ impl Name {
                 QUANTILES.into_iter().map(move |(_, quantile)| Subject::Quantile(metric, quantile));
             std::iter::once(Subject::Mean(metric)).chain(quantiles)
         });
-        let subjects = [Subject::Delivered, Subject::Achieved].into_iter().chain(times);
+        let subjects = [Subject::Delivered, Subject::Achieved, Subject::Connected].into_iter().chain(times);
         subjects.map(Name::Level).chain([Name::LoadLine])
     }
 
@@ -48,7 +49,7 @@ impl Name {
     /// The `format` of its condition in the schema.
     pub fn format(self) -> &'static str {
         match self {
-            Name::Level(Subject::Delivered | Subject::Achieved) => "ratio-condition",
+            Name::Level(Subject::Delivered | Subject::Achieved | Subject::Connected) => "ratio-condition",
             Name::Level(Subject::Quantile(..) | Subject::Mean(_)) => "time-condition",
             Name::LoadLine => "rate-condition",
         }
@@ -65,6 +66,11 @@ impl Name {
             }
             Name::Level(Subject::Achieved) => {
                 "Operations completed / operations due within the hold. Default \">= 99 %\" in the open model."
+                    .to_owned()
+            }
+            Name::Level(Subject::Connected) => {
+                "Devices connected when the level ended / devices of the level. Default \">= 99.9 %\" where levels \
+                 connect devices."
                     .to_owned()
             }
             Name::Level(Subject::Quantile(Metric::PublishTime, 0.99)) => {
@@ -86,7 +92,7 @@ impl Name {
     /// Reads a condition on it.
     pub fn condition(self, text: &str) -> Result<Condition, String> {
         match self {
-            Name::Level(Subject::Delivered | Subject::Achieved) => ratio_condition(text),
+            Name::Level(Subject::Delivered | Subject::Achieved | Subject::Connected) => ratio_condition(text),
             Name::Level(Subject::Quantile(..) | Subject::Mean(_)) => time_condition(text),
             Name::LoadLine => rate_condition(text),
         }
@@ -98,7 +104,7 @@ pub(crate) fn condition(objective: &Objective) -> String {
     let symbol = objective.comparison.symbol();
     match objective.subject {
         // Rounded to hide what binary fractions add; a condition is never written with more digits.
-        Subject::Delivered | Subject::Achieved => {
+        Subject::Delivered | Subject::Achieved | Subject::Connected => {
             format!("{symbol} {} %", (objective.bound * 1e12).round() / 1e10)
         }
         Subject::Quantile(..) | Subject::Mean(_) => {
@@ -115,7 +121,7 @@ mod tests {
     #[test]
     fn keys_are_distinct() {
         let all: Vec<Name> = Name::all().collect();
-        assert_eq!(all.len(), 31);
+        assert_eq!(all.len(), 39);
         for (position, name) in all.iter().enumerate() {
             assert_eq!(all.iter().position(|other| other.key() == name.key()), Some(position));
         }

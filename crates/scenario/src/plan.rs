@@ -257,6 +257,13 @@ impl LoadPlan {
     }
 }
 
+impl LoadPlan {
+    /// Whether levels connect the devices, instead of all being connected before the first one.
+    pub fn connects_in_levels(&self) -> bool {
+        self.levels.iter().any(|level| level.connects())
+    }
+}
+
 /// The workload model.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Model {
@@ -303,14 +310,30 @@ pub enum LevelPlan {
     Rate(f64),
     /// Closed model: operations in flight over the whole population.
     InFlight(u32),
+    /// So many devices are connected, those that are missing at the scenario's connect rate.
+    Devices {
+        /// The first so many of the population.
+        devices: u32,
+        /// Operations per second of all of them together; zero leaves them idle.
+        rate: f64,
+    },
+    /// The whole population is connected anew, so many connections per second, and stays idle.
+    ConnectRate(f64),
 }
 
 impl LevelPlan {
-    /// What levels are ordered by: operations per second, or operations in flight.
+    /// What levels are ordered by: operations per second, operations in flight, devices, connections per second.
     pub fn load(self) -> f64 {
         match self {
             LevelPlan::Rate(rate) => rate,
             LevelPlan::InFlight(count) => f64::from(count),
+            LevelPlan::Devices { devices, .. } => f64::from(devices),
+            LevelPlan::ConnectRate(rate) => rate,
         }
+    }
+
+    /// Whether the level connects devices itself.
+    pub fn connects(self) -> bool {
+        matches!(self, LevelPlan::Devices { .. } | LevelPlan::ConnectRate(_))
     }
 }

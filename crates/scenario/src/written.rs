@@ -388,6 +388,19 @@ pub(crate) struct Load {
     /// the bracket is halved, and the answer is confirmed by a fresh hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,
+    /// Open model: how many devices are connected, one level each, in place of `levels`. Those that are missing are
+    /// connected at `connect_rate` before the level's warm-up; those too many are disconnected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), inner(range(min = 1)))]
+    pub devices: Option<Vec<u32>>,
+    /// Operations per second of each device of `devices`. Default: 0, idle but for keep-alive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_device: Option<Written<Rate>>,
+    /// Open model: connections begun per second, one level each, in place of `levels`. In each the whole population
+    /// connects anew and stays idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub connect_rates: Option<Vec<Written<Rate>>>,
     /// After so many levels in a row that missed an objective, no level that is not lower is run any more. Default: all
     /// are run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -420,7 +433,7 @@ pub(crate) struct Load {
     /// Longest wait for stragglers after each hold.
     #[serde(default = "drain")]
     pub drain: Duration,
-    /// Connections begun per second before the first level.
+    /// Connections begun per second before the first level, or before each level of `devices`.
     #[serde(default = "connect_rate")]
     pub connect_rate: Written<Rate>,
     /// Load threads. Default: one for each core that is left to the generator.

@@ -28,6 +28,8 @@ fn level_start() -> LevelStart {
         index: 0,
         offered: Some(100.0),
         in_flight: None,
+        devices: None,
+        connect_rate: None,
         hold_start: Nanos(5),
         hold: Nanos(10),
         samples: 2,

@@ -35,6 +35,8 @@ fn every_example_runs_and_its_ledger_adds_up() {
         command.arg(&scenario).args(RESULTS).args(SHORT);
         if name.starts_with("search") {
             command.args(["--set", "load.search={from: 50, to: 200, time: 12s}"]);
+        } else if name.starts_with("devices") {
+            command.args(["--set", "load.devices=[20, 50]", "--set", "load.rate_per_device=2"]);
         } else if !name.starts_with("closed") {
             command.args(["--set", "load.levels=[50, 200]"]);
         }

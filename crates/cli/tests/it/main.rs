@@ -9,6 +9,7 @@
 mod bad_days;
 mod bad_input;
 mod commands;
+mod connections;
 mod coordinated_omission;
 mod endings;
 mod examples;

@@ -47,9 +47,14 @@ impl Driver for NullDriver {
         self.now.get()
     }
 
-    fn connect(&mut self, client: Client) {
+    fn connect(&mut self, client: Client) -> bool {
         let ready = Event::Ready { client, took: Nanos::ZERO, again: false };
         self.happens(self.now.get(), ready);
+        true
+    }
+
+    fn release(&mut self, _: Client) -> bool {
+        true
     }
 
     fn submit(&mut self, device: u32, sequence: u32) {

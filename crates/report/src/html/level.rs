@@ -29,6 +29,12 @@ pub fn of_load_line<'a>(summary: &'a Summary, line: &LoadLine) -> Option<&'a Lev
 
 /// `5,000/s` or `50 in flight`.
 pub fn name(level: &LevelSummary) -> String {
+    if let Some(connect_rate) = level.connect_rate {
+        return format!("{} connections/s", rate(connect_rate));
+    }
+    if let Some(devices) = level.devices {
+        return format!("{} devices", terminal::count(f64::from(devices)));
+    }
     match (level.offered, level.in_flight) {
         (Some(offered), _) => format!("{}/s", rate(offered)),
         (None, Some(in_flight)) => format!("{} in flight", terminal::count(f64::from(in_flight))),
@@ -43,7 +49,20 @@ pub fn rate(rate: f64) -> String {
 
 /// Whether the run kept a number of operations in flight instead of offering a rate.
 pub fn is_closed(summary: &Summary) -> bool {
-    summary.levels.iter().all(|level| level.offered.is_none())
+    summary.levels.iter().all(|level| level.offered.is_none() && level.devices.is_none())
+}
+
+/// Whether levels connect devices.
+pub fn connects(summary: &Summary) -> bool {
+    summary.levels.iter().any(|level| level.devices.is_some())
+}
+
+/// The load line with its unit.
+pub fn load_line(line: &LoadLine) -> String {
+    match line.rate.filter(|_| line.devices.is_none() && line.connect_rate.is_none()) {
+        Some(offered) => format!("{} msg/s", rate(offered)),
+        None => terminal::load_line(line),
+    }
 }
 
 /// `generator bound` and its like.

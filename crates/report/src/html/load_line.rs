@@ -14,8 +14,16 @@ use plotly::layout::{Annotation, HAlign};
 
 /// Chart and table.
 pub fn body(summary: &Summary) -> Markup {
+    if summary.levels.iter().all(|level| level.achieved.is_none()) {
+        return html! {
+            p.empty { "Nothing was published: the devices were idle." }
+            (levels(summary))
+        };
+    }
     let closed = level::is_closed(summary);
-    let caption = if closed {
+    let caption = if level::connects(summary) {
+        "Achieved load over devices connected. The band is the 95\u{a0}% interval of the samples' mean."
+    } else if closed {
         "Achieved load over operations kept in flight: where the curve flattens, more concurrency only waits. The \
          band is the 95\u{a0}% interval of the samples' mean."
     } else {
@@ -37,7 +45,12 @@ fn interval(level: &LevelSummary) -> Option<[f64; 2]> {
 fn chart(summary: &Summary, closed: bool) -> Figure {
     let levels: Vec<&LevelSummary> =
         level::rising(summary).into_iter().filter(|level| level.achieved.is_some()).collect();
-    let x_title = if closed { "Operations in flight" } else { "Offered load (msg/s)" };
+    let connects = level::connects(summary);
+    let x_title = match (connects, closed) {
+        (true, _) => "Devices",
+        (false, true) => "Operations in flight",
+        (false, false) => "Offered load (msg/s)",
+    };
     let highest = levels.iter().map(|level| level.load()).fold(0.0, f64::max);
     let offered = levels.iter().filter_map(|level| level.offered);
     let bands = levels.iter().filter_map(|level| Some(interval(level)?[1]));
@@ -61,7 +74,7 @@ fn chart(summary: &Summary, closed: bool) -> Figure {
             .line(Line::new().color(BLUE).width(2.0));
         figure.add(upright);
     }
-    if !closed {
+    if !closed && !connects {
         let ends = vec![0.0, highest];
         let ideal = Scatter::new(ends.clone(), ends)
             .mode(Mode::Lines)
@@ -136,7 +149,7 @@ fn load_line_label(line: &LoadLine, x: f64, right: f64) -> Annotation {
     };
     let least = if line.at_least { "at least " } else { "" };
     Annotation::new()
-        .text(format!("<b>load line</b><br>{least}{} msg/s", level::rate(line.rate)))
+        .text(format!("<b>load line</b><br>{least}{}", level::load_line(line)))
         .x(x)
         .x_anchor(anchor)
         .x_shift(shift)

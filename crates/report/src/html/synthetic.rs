@@ -64,6 +64,26 @@ pub fn closed() -> RunRecord {
     record
 }
 
+/// A run whose levels connect 1,000 to 6,000 idle devices; of the last 6,000 one in six was refused.
+pub fn devices() -> RunRecord {
+    let mut record = record();
+    let connected = Objective { subject: Subject::Connected, comparison: Comparison::AtLeast, bound: 0.999 };
+    record.terms.objectives.level = vec![connected];
+    for level in &mut record.levels {
+        let devices = 1000 * u32::from(level.start.index + 1);
+        (level.start.offered, level.start.devices) = (None, Some(devices));
+        level.warm_up.counts.connects = 1000;
+        level.threads.clear();
+        for sample in level.samples.iter_mut().flatten() {
+            *sample = SampleRecord::default();
+        }
+        let end = level.end.as_mut().unwrap();
+        (end.connected, end.first_loss) = (devices.min(5000), None);
+    }
+    record.levels[5].warm_up.counts.connect_failed = 1000;
+    record
+}
+
 fn terms() -> Terms {
     let objective = |subject, comparison, bound| Objective { subject, comparison, bound };
     Terms {
@@ -155,6 +175,8 @@ fn level(index: u16, offered: f64) -> LevelRecord {
             index,
             offered: Some(offered),
             in_flight: None,
+            devices: None,
+            connect_rate: None,
             hold_start,
             hold,
             samples: SAMPLES,

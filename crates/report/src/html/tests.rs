@@ -4,7 +4,7 @@ use super::*;
 use plimsoll_analysis::level::LevelVerdict;
 use plimsoll_analysis::summarize;
 use plimsoll_model::record::RunEnd;
-use plimsoll_model::{Metric, Verdict};
+use plimsoll_model::{Metric, Nanos, Verdict};
 
 /// The page without Plotly's own code.
 fn bare(record: &RunRecord) -> String {
@@ -241,4 +241,55 @@ fn the_closed_model_is_drawn_over_operations_in_flight() {
         chart["data"].as_array().unwrap().iter().filter_map(|t| t["name"].as_str()).collect();
     assert!(!names.contains(&"ideal"), "{names:?}");
     assert!(page.contains("operations in flight."));
+}
+
+#[test]
+fn levels_of_idle_devices_show_connections_and_no_empty_charts() {
+    let record = synthetic::devices();
+    keep("devices", &record);
+    let page = bare(&record);
+    for part in [
+        "<h1>Bears 5,000 devices</h1>",
+        "section id=\"connections\"",
+        "at 6,000 devices, connected 83.33 % (objective connected &gt;= 99.9 %)",
+        "the devices were idle",
+    ] {
+        assert!(page.contains(part), "{part} is missing");
+    }
+    assert!(!chart_ids(&page).contains(&"chart-load-line".to_owned()));
+    assert!(!bare(&synthetic::record()).contains("section id=\"connections\""));
+}
+
+#[test]
+fn how_a_search_went_is_told_and_its_levels_need_not_rise() {
+    let mut record = synthetic::record();
+    let (warm_up, hold) = (Nanos::from_secs(2), Nanos::from_secs(10));
+    record.terms.search = Some(plimsoll_model::search::SearchTerms {
+        from: 2000.0,
+        to: 50_000.0,
+        tolerance: 0.3,
+        time: Nanos::from_secs(600),
+        warm_up,
+        hold,
+        drain: Nanos::from_secs(1),
+    });
+    // 2,000 and 4,000 are met, 5,000 misses, 4,000 is met anew.
+    let mut levels = vec![record.levels[1].clone(), record.levels[3].clone(), record.levels[4].clone()];
+    levels.push(record.levels[3].clone());
+    for (index, level) in (0..).zip(&mut levels) {
+        level.start.index = index;
+    }
+    record.levels = levels;
+    let summary = summarize(&record);
+    let line = summary.load_line.as_ref().unwrap();
+    assert_eq!((line.rate, line.level, line.next_level, line.at_least), (Some(4000.0), 3, Some(2), false));
+    let page = bare(&record);
+    for part in [
+        "<h1>Bears 4,000 msg/s</h1>",
+        "Searched in 4 levels to within 30 %: 4000/s was met again by a fresh hold",
+        "What gives way next: at 5,000/s, ",
+        "4, searched",
+    ] {
+        assert!(page.contains(part), "{part} is missing");
+    }
 }

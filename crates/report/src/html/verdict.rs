@@ -38,7 +38,7 @@ fn headline(summary: &Summary) -> String {
     match (&summary.load_line, summary.verdict) {
         (Some(line), _) => {
             let least = if line.at_least { "at least " } else { "" };
-            format!("Bears {least}{} msg/s", level::rate(line.rate))
+            format!("Bears {least}{}", level::load_line(line))
         }
         (None, Verdict::Failed) => "The run could not be done".into(),
         (None, Verdict::Interrupted) => "The run ended before a load line was found".into(),
@@ -195,6 +195,7 @@ fn value(subject: Subject, level: &LevelSummary) -> Option<f64> {
     match subject {
         Subject::Delivered => level.delivered_ratio(),
         Subject::Achieved => level.achieved_ratio(),
+        Subject::Connected => level.connected_ratio(),
         Subject::Quantile(metric, q) => objective::time(level, metric)?.quantile(q).0,
         Subject::Mean(metric) => objective::time(level, metric)?.mean,
     }

@@ -1,7 +1,7 @@
 //! How much, when and for how long.
 
 use super::Context;
-use super::search;
+use super::{connections, search};
 use crate::plan::{ArrivalsPer, LevelPlan, LoadPlan, Model, SearchTerms};
 use crate::quantity::{Rate, Written};
 use crate::written::{Arrivals, LevelRange, Levels, Load, Marker, Per, Scenario, WorkloadModel};
@@ -37,7 +37,7 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Opt
         WorkloadModel::Closed | WorkloadModel::PartlyOpen => (Nanos::ZERO, Nanos::ZERO),
     };
     let (model, levels) = match load.model {
-        WorkloadModel::Open => open(load, context),
+        WorkloadModel::Open => open(load, scenario.population.devices, context),
         WorkloadModel::Closed => closed(load, context),
         WorkloadModel::PartlyOpen => partly_open(load, context),
     }?;
@@ -94,7 +94,7 @@ fn refuse(keys: &[&str], belongs: &str, remedy: &str, load: &Load, context: &mut
     }
 }
 
-fn open(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
+fn open(load: &mut Load, devices: u32, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
     refuse(&["in_flight", "think_time", "operation_timeout"], "closed model", "closed", load, context);
     refuse(&["session_messages"], "partly open model", "partly_open", load, context);
     let arrivals = inter_arrival(load);
@@ -102,12 +102,19 @@ fn open(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelP
         Per::Population => ArrivalsPer::Population,
         Per::Device => ArrivalsPer::Device,
     };
-    Some((Model::Open { arrivals, per }, rates(load, context)?))
+    connections::check_place(load, context);
+    let connects = load.devices.is_some() || load.connect_rates.is_some();
+    let levels = match load.levels.is_none() && load.search.is_none() && connects {
+        true => connections::resolve(load, devices, context)?,
+        false => rates(load, context)?,
+    };
+    Some((Model::Open { arrivals, per }, levels))
 }
 
 fn partly_open(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
     refuse(&["in_flight"], "closed model", "closed", load, context);
-    refuse(&["per", "precision", "spin"], "open model", "open", load, context);
+    let of_open = ["per", "precision", "spin", "devices", "rate_per_device", "connect_rates"];
+    refuse(&of_open, "open model", "open", load, context);
     let arrivals = inter_arrival(load);
     let (think_time, timeout) = pace(load, context);
     let Some(messages) = load.session_messages else {
@@ -212,7 +219,7 @@ pub(super) fn check_rate(Rate(rate): Rate, path: &str, context: &mut Context<'_>
 }
 
 fn closed(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
-    for key in ["levels", "search"] {
+    for key in ["levels", "search", "devices", "rate_per_device", "connect_rates"] {
         let path = format!("load.{key}");
         if context.written(&path) {
             let help = "give the operations in flight with `in_flight: [1, 5, 50]`, or write `model: open`";
@@ -263,8 +270,8 @@ fn check_numbers(
     }
     let per_level = (scenario.load.warm_up.0 + scenario.load.hold.0).as_secs_f64();
     let rates = levels.iter().map(|level| match level {
-        LevelPlan::Rate(rate) => *rate,
-        LevelPlan::InFlight(_) => 0.0,
+        LevelPlan::Rate(rate) | LevelPlan::Devices { rate, .. } => *rate,
+        LevelPlan::InFlight(_) | LevelPlan::ConnectRate(_) => 0.0,
     });
     // A search that spends all of its time at the top has the most messages.
     let searched = search.map_or(0.0, |search| search.to * search.time.as_secs_f64());

@@ -1,5 +1,6 @@
 //! From a scenario as written to a plan: defaults filled in, conflicts found, all at once and with their places.
 
+mod connections;
 mod load;
 mod message;
 mod mqtt;

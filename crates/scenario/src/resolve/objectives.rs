@@ -15,7 +15,10 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Obj
     };
     let acknowledged = is_acknowledged(scenario);
     let closed = scenario.load.model == WorkloadModel::Closed;
-    for (name, condition) in defaults(acknowledged, receivers, closed) {
+    let load = &scenario.load;
+    let connecting = load.devices.is_some() || load.connect_rates.is_some();
+    let idle = connecting && load.rate_per_device.is_none_or(|rate| rate.0.0 == 0.0);
+    for (name, condition) in defaults(acknowledged, receivers, closed, connecting, idle) {
         scenario.objectives.0.entry(name.key()).or_insert_with(|| Some(condition.to_owned()));
     }
     let mut resolved = Objectives { level: Vec::new(), load_line: None };
@@ -23,7 +26,7 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Obj
         let key = name.key();
         let Some(Some(text)) = scenario.objectives.0.get(&key) else { continue };
         let path = format!("objectives.{key}");
-        match impossible(name, acknowledged, receivers, closed) {
+        match impossible(name, acknowledged, receivers, closed).or(out_of_place(name, connecting, idle)) {
             Some((message, help)) => context.error_with_help(&path, message, help),
             None => match (name, name.condition(text)) {
                 (Name::LoadLine, Ok(condition)) => resolved.load_line = Some(condition.bound),
@@ -40,9 +43,21 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Obj
 }
 
 /// What is demanded where the user says nothing.
-fn defaults(acknowledged: bool, receivers: u32, closed: bool) -> Vec<(Name, &'static str)> {
+fn defaults(
+    acknowledged: bool,
+    receivers: u32,
+    closed: bool,
+    connecting: bool,
+    idle: bool,
+) -> Vec<(Name, &'static str)> {
     let p99 = |metric| Name::Level(Subject::Quantile(metric, 0.99));
     let mut defaults = Vec::new();
+    if connecting {
+        defaults.push((Name::Level(Subject::Connected), ">= 99.9 %"));
+    }
+    if idle {
+        return defaults;
+    }
     if receivers > 0 {
         defaults.push((Name::Level(Subject::Delivered), ">= 99.9 %"));
     }
@@ -55,6 +70,24 @@ fn defaults(acknowledged: bool, receivers: u32, closed: bool) -> Vec<(Name, &'st
         defaults.push((p99(Metric::SubscribeTime), "< 50 ms"));
     }
     defaults
+}
+
+/// Why an objective has nothing to look at where levels connect devices, or where they do not.
+fn out_of_place(name: Name, connecting: bool, idle: bool) -> Option<(&'static str, &'static str)> {
+    match name {
+        Name::Level(subject) if subject.needs_connecting() => (!connecting).then_some((
+            "all devices are connected before the first level, so no level can miss this",
+            "write `load.devices` or `load.connect_rates` in place of `levels`, or remove the objective",
+        )),
+        Name::LoadLine => connecting.then_some((
+            "the load line is not in operations per second here",
+            "remove the objective: every level is judged by itself",
+        )),
+        Name::Level(_) => idle.then_some((
+            "the devices are idle, so nothing is published that could be measured",
+            "give `load.devices` a `rate_per_device`, or remove the objective",
+        )),
+    }
 }
 
 /// Why an objective cannot be measured in this scenario, and what to do.

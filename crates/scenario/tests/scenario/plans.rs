@@ -139,6 +139,31 @@ fn a_search_takes_the_place_of_levels() {
 }
 
 #[test]
+fn levels_may_be_devices_or_connections_per_second() {
+    let with = |text: &str| load(&LEAST.replace("levels: [100]", text)).unwrap();
+    let plan = with("devices: [5, 10], rate_per_device: 0.5, hold: 10s");
+    let level = |devices, rate| LevelPlan::Devices { devices, rate };
+    assert_eq!(levels(&plan), [level(5, 2.5), level(10, 5.0)]);
+    assert_eq!(plan.messages_due(), Some(75.0));
+    assert!(plan.load.connects_in_levels());
+    // Two levels of 5 + 10 + 5 s, and 10 devices at 500 a second.
+    assert_eq!(plan.longest_duration(), Nanos::from_secs_f64(40.02));
+    let names = |plan: &Plan| objectives(plan).into_iter().map(|(name, ..)| name).collect::<Vec<_>>();
+    assert_eq!(names(&plan), ["achieved", "connected", "publish_p99"]);
+    let plan = with("devices: [10]");
+    assert_eq!((levels(&plan), names(&plan)), (vec![level(10, 0.0)], vec!["connected".to_owned()]));
+    let plan = with("connect_rates: [100, 1k/s], hold: 10s");
+    assert_eq!(levels(&plan), [100.0, 1000.0].map(LevelPlan::ConnectRate));
+    assert_eq!(plan.longest_duration(), Nanos::from_secs_f64(40.0 + 0.1 + 0.01));
+    for text in ["devices: [5, 10], rate_per_device: 0.5", "connect_rates: [100, 1k/s]"] {
+        insta::assert_snapshot!(
+            format!("described_{}", text.split(':').next().unwrap()),
+            with(text).describe()
+        );
+    }
+}
+
+#[test]
 fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
     let closed = LEAST.replace("levels: [100]", "model: closed, in_flight: [1, 5], think_time: 1ms");
     let sized = format!(
@@ -211,6 +236,7 @@ fn defaults_of_objectives_follow_qos_subscribers_and_model() {
 #[test]
 fn impossible_combinations_are_refused() {
     let at_0 = format!("{LEAST}mqtt: {{ qos: 0 }}\n");
+    let connecting = LEAST.replace("levels: [100]", "devices: [5]");
     let searched = LEAST.replace("levels: [100]", "search: { from: 1, to: 10M }");
     let closed = LEAST.replace("levels: [100]", "model: closed");
     for (text, set, expected) in [
@@ -267,6 +293,17 @@ fn impossible_combinations_are_refused() {
         (&searched, "load.stop_after_missed=1", "belongs to `levels`"),
         (&searched, "message.marker=integer", "16,777,216 messages"),
         (LEAST, "load.stop_after_missed=0", "out of range"),
+        (LEAST, "load.devices=[5]", "`levels` and `devices` exclude each other"),
+        (LEAST, "load.connect_rates=[5]", "`levels` and `connect_rates` exclude each other"),
+        (LEAST, "load.rate_per_device=1", "belongs to `devices`"),
+        (LEAST, "objectives.connected='> 5 %'", "before the first level"),
+        (&searched, "load.devices=[5]", "`search` and `devices` exclude each other"),
+        (&connecting, "load.devices=[11]", "the population has 10"),
+        (&connecting, "load.devices=[0]", "out of range"),
+        (&connecting, "load.rate_per_device=-1", "negative"),
+        (&connecting, "objectives.publish_p50='< 5ms'", "the devices are idle"),
+        (&connecting, "objectives.load_line='>= 5'", "not in operations per second"),
+        (&connecting, "load.model=closed", "belongs to the open model"),
         (&closed, "load.search={from: 1, to: 2}", "belongs to the open model"),
         (&closed, "load.levels=[1]", "belongs to the open model"),
         (&closed, "load.in_flight=[0]", "out of range"),

@@ -122,12 +122,33 @@ impl Connection {
         }
     }
 
-    /// Connects at the driver's next look at its timers.
-    pub fn schedule_connect(&mut self, slot: u32, io: &mut Io) {
-        if self.state == State::Idle {
+    /// Connects at the driver's next look at its timers; `false` where it does or did so already.
+    pub fn schedule_connect(&mut self, slot: u32, io: &mut Io) -> bool {
+        let idle = self.state == State::Idle;
+        if idle {
             self.state = State::Waiting;
             io.timers.push(Reverse((io.clock.now(), slot, Timer::Reconnect)));
         }
+        idle
+    }
+
+    /// Says goodbye and becomes as if it had never been connected; whether it was.
+    pub fn release(&mut self, io: &mut Io) -> bool {
+        let was_ready = self.state == State::Ready;
+        self.goodbye();
+        self.queue.clear();
+        self.out.clear();
+        self.written = 0;
+        self.marks.clear();
+        self.partial.clear();
+        self.session.abandon().for_each(drop);
+        self.session.reset();
+        self.busy_until = Nanos::ZERO;
+        self.ping_sent = None;
+        self.pause = io.mqtt.reconnect.0;
+        self.was_ready = false;
+        self.tell_urgency(io);
+        was_ready
     }
 
     pub fn submit(&mut self, slot: u32, sequence: u32, io: &mut Io) {
@@ -330,6 +351,9 @@ impl Connection {
             }
         }
         self.socket = None;
+        if let Some(link) = &mut self.link {
+            link.clear();
+        }
         self.state = State::Idle;
     }
 

@@ -218,11 +218,15 @@ impl Driver for MqttDriver {
         self.io.clock.now()
     }
 
-    fn connect(&mut self, client: Client) {
+    fn connect(&mut self, client: Client) -> bool {
         let slot = self.slot(client);
-        if let Some(connection) = self.connections.get_mut(slot) {
-            connection.schedule_connect(slot as u32, &mut self.io);
-        }
+        let connection = self.connections.get_mut(slot);
+        connection.is_some_and(|connection| connection.schedule_connect(slot as u32, &mut self.io))
+    }
+
+    fn release(&mut self, client: Client) -> bool {
+        let slot = self.slot(client);
+        self.connections.get_mut(slot).is_some_and(|connection| connection.release(&mut self.io))
     }
 
     fn submit(&mut self, device: u32, sequence: u32) {
