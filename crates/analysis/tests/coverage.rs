@@ -42,6 +42,8 @@ fn level(utilisation: f64, seed: u64) -> LevelSummary {
             index: 0,
             offered: Some(rate),
             in_flight: None,
+            connect_rate: None,
+            devices: None,
             hold_start: WARM_UP,
             hold: HOLD,
             samples: SAMPLES,
