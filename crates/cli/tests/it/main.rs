@@ -20,4 +20,5 @@ mod real_brokers;
 mod scripted_broker;
 mod summary_schema;
 mod threads;
+mod truth;
 mod whose_limit;

@@ -200,12 +200,14 @@ impl Connection {
             if self.written == self.out.len() {
                 break;
             }
+            // Taken before the call: the platform may have the bytes, and answer them, before the call returns.
+            let at = io.clock.now();
             match socket.write(&self.out[self.written..]) {
                 Ok(0) => break,
                 Ok(count) => {
                     self.written += count;
                     io.traffic.sent += count as u64;
-                    self.last_write = io.clock.now();
+                    self.last_write = at;
                     self.report_sent(events);
                 }
                 Err(error) => return self.failed(slot, format!("cannot send: {error}"), io, events),
