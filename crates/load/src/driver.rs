@@ -46,7 +46,7 @@ pub enum Event {
         device: u32,
         /// The message.
         sequence: u32,
-        /// When.
+        /// When the call began that handed it over: the platform may have it before the call returns.
         at: Nanos,
         /// Content bytes.
         content: u32,

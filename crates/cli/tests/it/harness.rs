@@ -161,6 +161,11 @@ impl Started {
         self.child.id()
     }
 
+    /// What it has written to standard output so far.
+    pub fn said_so_far(&self) -> String {
+        read(&self.output)
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(pid(self.child.id()), signal).unwrap();

@@ -22,4 +22,5 @@ mod scripted_broker;
 mod search;
 mod summary_schema;
 mod threads;
+mod truth;
 mod whose_limit;

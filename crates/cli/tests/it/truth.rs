@@ -1,0 +1,193 @@
+//! Truth tests: what the program measures over loopback is compared, message by message, with the record of a server
+//! whose true times are known.
+
+use crate::harness::{Bench, Finished, STORE, Started, count, on_a_calm_host};
+use plimsoll_model::Nanos;
+use plimsoll_model::message::{Fate, MessageRecord};
+use plimsoll_store::RunReader;
+use rustix::process::Signal;
+use std::collections::HashMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// A message as the station knows it, in nanoseconds of `CLOCK_MONOTONIC`.
+#[derive(Clone, Debug)]
+struct Truth {
+    arrival: i64,
+    /// Begin of service and departure; none for a refused message.
+    service: Option<(i64, i64)>,
+    fate: String,
+}
+
+/// A run and the station's record of it.
+struct Measured {
+    run: Finished,
+    /// `CLOCK_MONOTONIC` at time zero of the run.
+    epoch: i64,
+    messages: Vec<MessageRecord>,
+    truth: HashMap<(u32, u32), Truth>,
+}
+
+/// Starts a station with those options, and gives its port.
+fn start_station(bench: &Bench, options: &str) -> (Started, u16) {
+    let arguments =
+        ["target", "station", "--truth", "truth.csv"].into_iter().chain(options.split_whitespace());
+    let station = bench.start(&mut bench.plimsoll(arguments));
+    let begin = Instant::now();
+    loop {
+        let said = station.said_so_far();
+        let port = said.split_once("mqtt://127.0.0.1:").and_then(|(_, rest)| rest.split_whitespace().next());
+        if let Some(port) = port {
+            return (station, port.parse().unwrap());
+        }
+        assert!(begin.elapsed() < Duration::from_secs(10), "the station does not listen: {said}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Loads a station with that rate for a few seconds and reads both records.
+fn measure(options: &str, rate: u32, more: &str) -> Measured {
+    let bench = Bench::new();
+    let (station, port) = start_station(&bench, options);
+    let run = bench.run(&format!(
+        "name: truth
+platform: {{ profile: existing, address: \"mqtt://127.0.0.1:{port}\" }}
+population: {{ devices: 20, subscribers: 1 }}
+load: {{ levels: [{rate}], warm_up: 0s, hold: 2s, samples: 10, drain: 2s }}
+record: {{ messages: true }}
+objectives: {{ publish_p99: null, delivered: null, achieved: null, publish_p50: \"< 10 s\" }}
+{more}"
+    ));
+    station.signal(Signal::TERM);
+    station.finish().exits(0);
+    let reader = RunReader::open(&bench.path(STORE)).unwrap();
+    let record = reader.run("last").unwrap();
+    let mut messages = Vec::new();
+    reader.messages(&record.id, |message| messages.push(message)).unwrap();
+    let mut truth = HashMap::new();
+    for line in fs::read_to_string(bench.path("truth.csv")).unwrap().lines().skip(1) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let number = |cell: usize| cells[cell].parse::<i64>().ok();
+        let key = (number(1).unwrap() as u32, number(2).unwrap() as u32);
+        let service = number(4).zip(number(5));
+        let known = Truth { arrival: number(3).unwrap(), service, fate: cells[6].to_owned() };
+        assert!(truth.insert(key, known).is_none(), "twice in the record: {line}");
+    }
+    Measured { run, epoch: record.provenance.clock_epoch.unwrap(), messages, truth }
+}
+
+impl Measured {
+    /// How many messages the station gave a fate.
+    fn fated(&self, fate: &str) -> u64 {
+        self.truth.values().filter(|truth| truth.fate.split('+').any(|part| part == fate)).count() as u64
+    }
+
+    fn absolute(&self, at: Nanos) -> i64 {
+        at.0 + self.epoch
+    }
+
+    /// Fails unless every stamp of ours lies where the station's stamps allow; gives, sorted, what the two wake-ups added
+    /// to each publish time (the station's after our sending, ours after its departure) and to each subscribe time.
+    fn assert_enclosed(&self) -> [Vec<i64>; 2] {
+        let mut added = [Vec::new(), Vec::new()];
+        assert_eq!(self.messages.len(), self.truth.len(), "messages of ours and of the station");
+        assert_eq!(self.messages.len() as u64, count(self.run.level(0), "sent"));
+        for message in &self.messages {
+            let truth = &self.truth[&(message.device, message.sequence)];
+            let sent = self.absolute(message.sent.unwrap());
+            assert!(message.due <= message.ready && message.ready <= message.sent.unwrap(), "{message:?}");
+            assert!(sent <= truth.arrival, "arrived before it was sent: {message:?} {truth:?}");
+            let Some((begin, departure)) = truth.service else { continue };
+            assert!(truth.arrival <= begin && begin <= departure, "{truth:?}");
+            for (stamp, added) in [message.done, message.first_received].into_iter().zip(&mut added) {
+                let Some(stamp) = stamp.map(|at| self.absolute(at)) else { continue };
+                assert!(departure <= stamp, "over before its departure: {message:?} {truth:?}");
+                added.push((truth.arrival - sent) + (stamp - departure));
+            }
+        }
+        added.each_mut().map(|added| {
+            added.sort_unstable();
+            std::mem::take(added)
+        })
+    }
+}
+
+/// Measures queues at those loads. What the two wake-ups add is a property of the host, so that only its median is held
+/// to a bound, and a loose one: a wake-up takes tens of microseconds, a shared machine now and then keeps one for tens of
+/// milliseconds.
+#[test]
+fn every_measured_time_is_the_stations_own_and_two_wake_ups() {
+    for (options, rate) in [
+        ("--service exponential:1ms", 500),
+        ("--service exponential:1ms", 800),
+        ("--service exponential:1ms", 900),
+        ("--service deterministic:1ms", 800),
+        ("--service exponential:4ms --workers 4", 800),
+    ] {
+        let mut added = [Vec::new(), Vec::new()];
+        on_a_calm_host(|| {
+            let measured = measure(options, rate, "");
+            added = measured.assert_enclosed();
+            let sent = measured.messages.len();
+            assert!(measured.messages.iter().all(|message| message.fate == Fate::Complete));
+            assert_eq!((added[0].len(), added[1].len(), measured.fated("dropped")), (sent, sent, 0));
+            assert_eq!(measured.fated("reordered"), count(measured.run.level(0), "reordered"));
+            measured.run
+        });
+        for (what, added) in ["publish", "subscribe"].into_iter().zip(&added) {
+            let at = |q: f64| Nanos(added[((added.len() - 1) as f64 * q) as usize]);
+            println!(
+                "{options} at {rate}/s: added to the {what} time: p50 {} p99 {} max {}",
+                at(0.5),
+                at(0.99),
+                at(1.0)
+            );
+            assert!(at(0.5) < Nanos::from_millis(1), "the median of what is added is {}", at(0.5));
+        }
+    }
+}
+
+#[test]
+fn planted_faults_are_found_to_the_message() {
+    let options = "--service deterministic:200us --drop 0.02 --duplicate 0.03 --reorder 0.04 --seed 7";
+    for version in ["\"3.1.1\"", "\"5\""] {
+        let measured = measure(options, 1000, &format!("mqtt: {{ version: {version} }}\n"));
+        measured.assert_enclosed();
+        let level = measured.run.level(0);
+        let planted = ["dropped", "duplicated", "reordered"].map(|fate| measured.fated(fate));
+        assert!(planted.iter().all(|&number| number > 20), "{planted:?}");
+        assert_eq!(["lost", "duplicated", "reordered"].map(|name| count(level, name)), planted);
+        assert_eq!(count(level, "acknowledged"), measured.messages.len() as u64);
+        for message in &measured.messages {
+            let dropped = measured.truth[&(message.device, message.sequence)].fate == "dropped";
+            assert_eq!(message.fate == Fate::Lost, dropped, "{message:?}");
+        }
+    }
+}
+
+/// Twice what it carries: a queue of ten is soon full, and MQTT 5 has a word for it.
+#[test]
+fn a_full_queue_refuses_with_mqtt_5_and_is_silent_before() {
+    for (version, refusals) in [("\"5\"", true), ("\"3.1.1\"", false)] {
+        let options = "--service deterministic:2ms --queue 10";
+        let measured = measure(options, 1000, &format!("mqtt: {{ version: {version} }}\n"));
+        measured.assert_enclosed();
+        let level = measured.run.level(0);
+        let refused = measured.fated("refused");
+        assert!(refused > 600, "{refused}");
+        assert_eq!(count(level, "refused"), if refusals { refused } else { 0 });
+        assert_eq!(count(level, "lost"), refused);
+        assert_eq!(count(level, "acknowledged"), measured.fated("served"));
+    }
+}
+
+/// A worker that burns processor time, at QoS 2; its record is of what it measured itself.
+#[test]
+fn a_spinning_worker_keeps_an_honest_record() {
+    let measured = measure("--service deterministic:500us --work spin", 300, "mqtt: { qos: 2 }\n");
+    measured.assert_enclosed();
+    assert!(measured.messages.iter().all(|message| message.fate == Fate::Complete));
+    let shortest =
+        measured.truth.values().filter_map(|truth| truth.service).map(|(begin, end)| end - begin).min();
+    assert!(shortest.unwrap() >= 500_000, "{shortest:?}");
+}
