@@ -35,7 +35,7 @@ const SEED: u64 = 5;
 fn measure(workers: usize, service: ServiceTime, rate: f64) -> (Vec<MessageRecord>, Histogram) {
     let text = format!(
         "name: theory\nplatform: embedded\npopulation: {{ devices: {DEVICES} }}\nseed: {SEED}\n\
-         load: {{ levels: [{rate}], hold: {}s, warm_up: {}s, samples: 100 }}\nrecord: {{ messages: true }}\n",
+         load: {{ levels: [{rate}], hold: {}s, warm_up: {}s, samples: 100, precision: 0s }}\nrecord: {{ messages: true }}\n",
         HOLD.0 / 1_000_000_000,
         WARM_UP.0 / 1_000_000_000
     );
@@ -45,14 +45,13 @@ fn measure(workers: usize, service: ServiceTime, rate: f64) -> (Vec<MessageRecor
     let plan = Arc::new(plan);
     let run = RunId::from_bits(7);
     let (replies_in, replies) = channel();
-    let (peer, inbox) = channel();
-    let wiring = Wiring { replies: replies_in, peers: vec![peer], inbox };
+    let wiring = Wiring { replies: replies_in, mailboxes: vec![Arc::default()] };
     let queue = Queue::new(Settings { workers, service, limit: None, stall: None, seed: SEED });
     let driver = NullDriver::new(run.tag(), queue, 0);
     let topology = Arc::new(Topology::of(&plan, run));
     let mut shard = Shard::new(Arc::clone(&plan), run, topology, Share::WHOLE, driver, wiring);
     let clients = (0..DEVICES).map(Client::Device).collect();
-    shard.apply(Command::Connect { clients, start: Nanos::ZERO, gap: Nanos(1) });
+    shard.apply(Command::Connect { clients, start: Nanos::ZERO, gap: Nanos(1), awaited: true });
     let start = Nanos::from_secs(1);
     let hold_start = start + WARM_UP;
     let hold_end = hold_start + HOLD;
