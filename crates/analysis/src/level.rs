@@ -104,6 +104,10 @@ pub struct LevelSummary {
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]
     pub subscribe_time_from_send: TimeSummary,
+    /// Age of the newest message of a device that a subscriber has; null where it was not recorded.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
+    pub freshness: TimeSummary,
     /// Publish time minus subscribe time of the message's first delivery.
     pub publish_minus_subscribe: DifferenceSummary,
     /// First message of the hold sent to last one acknowledged (at QoS 0: sent), in seconds.
@@ -359,6 +363,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         publish_time_from_send: time(Metric::PublishTimeFromSend),
         subscribe_time: time(Metric::SubscribeTime),
         subscribe_time_from_send: time(Metric::SubscribeTimeFromSend),
+        freshness: time(Metric::Freshness),
         publish_minus_subscribe: DifferenceSummary::of(
             &merged(Metric::AcknowledgedAfterDelivery),
             &merged(Metric::DeliveredAfterAcknowledgement),

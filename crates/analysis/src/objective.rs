@@ -121,6 +121,7 @@ pub fn time(level: &LevelSummary, metric: Metric) -> Option<&TimeSummary> {
         Metric::SubscribeTime => Some(&level.subscribe_time),
         Metric::SubscribeTimeFromSend => Some(&level.subscribe_time_from_send),
         Metric::ConnectTime => Some(&level.connect_time),
+        Metric::Freshness => Some(&level.freshness),
         _ => None,
     }
 }

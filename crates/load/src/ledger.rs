@@ -2,6 +2,7 @@
 //! for what is still outstanding or was lost.
 
 use crate::arrivals::Share;
+use crate::freshness::Freshness;
 use crate::recorder::{Place, Recorder, Timeline};
 use crate::topology::Topology;
 use plimsoll_model::message::{Fate, MessageRecord};
@@ -24,6 +25,8 @@ pub struct Ledger {
     missing: HashMap<(u32, u32), Message>,
     outstanding: u64,
     span: Span,
+    /// The age of the newest values; `None` where nobody asks.
+    freshness: Option<Freshness>,
     /// Messages done with since the log was last taken; `None` where no log is kept.
     log: Option<Vec<MessageRecord>>,
 }
@@ -177,6 +180,7 @@ impl Ledger {
             missing: HashMap::new(),
             outstanding: 0,
             span: Span::default(),
+            freshness: None,
             log: None,
         }
     }
@@ -184,6 +188,20 @@ impl Ledger {
     /// The same with a log of every message.
     pub fn logging(self) -> Ledger {
         Ledger { log: Some(Vec::new()), ..self }
+    }
+
+    /// The same with the age of the newest values of its devices.
+    pub fn with_freshness(self) -> Ledger {
+        let freshness = Freshness::new(self.devices.iter().map(|device| device.highest.len()));
+        Ledger { freshness: Some(freshness), ..self }
+    }
+
+    /// A level begins, in which devices below that number take part.
+    pub fn begin(&mut self, timeline: &Timeline, devices: u32) {
+        if let Some(freshness) = &mut self.freshness {
+            let below = devices.saturating_sub(self.share.index).div_ceil(self.share.of);
+            freshness.begin(*timeline, below as usize);
+        }
     }
 
     /// Messages in the log that were not taken yet.
@@ -365,6 +383,10 @@ impl Ledger {
         if message.sent != NOT_YET {
             recorder.time(place, Metric::SubscribeTimeFromSend, at - message.sent);
         }
+        if let Some(freshness) = &mut self.freshness {
+            let device = (device / self.share.of) as usize;
+            freshness.delivered(recorder, (device, position), message.due, at);
+        }
         if message.first_received == NOT_YET {
             message.first_received = at;
             if message.done != NOT_YET {
@@ -381,6 +403,9 @@ impl Ledger {
         recorder: &mut Recorder,
         timeline: &Timeline,
     ) -> (Option<Nanos>, Option<Nanos>, Option<FirstLoss>) {
+        if let Some(freshness) = &mut self.freshness {
+            freshness.end(recorder);
+        }
         let mut first_loss: Option<(Nanos, FirstLoss)> = None;
         for (index, state) in (0..).zip(&mut self.devices) {
             let device = self.share.index + index * self.share.of;

@@ -14,6 +14,7 @@ pub mod content;
 pub mod driver;
 pub mod drivers;
 pub mod engine;
+pub mod freshness;
 pub mod ledger;
 pub mod mailbox;
 pub mod partly_open;

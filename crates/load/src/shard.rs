@@ -173,6 +173,7 @@ impl<D: Driver> Shard<D> {
         let acknowledges = plan.mqtt.qos != plimsoll_codec::mqtt::QoS::AtMostOnce;
         let ledger = Ledger::new(topology, acknowledges, share);
         let ledger = if plan.record.messages { ledger.logging() } else { ledger };
+        let ledger = if plan.record.freshness { ledger.with_freshness() } else { ledger };
         Shard {
             ledger,
             coalescing: plan.load.coalescing(),
@@ -225,6 +226,11 @@ impl<D: Driver> Shard<D> {
                 let source = self.source(&timeline, level);
                 self.flush();
                 self.traffic_place = self.last_place;
+                let devices = match level {
+                    LevelPlan::Devices { devices, .. } => devices,
+                    _ => self.plan.devices,
+                };
+                self.ledger.begin(&timeline, devices);
                 self.level = Some(Level { timeline, source, drain_end, next_flush: None, drained: false });
             }
             Command::Flush => {

@@ -135,13 +135,21 @@ impl Subject {
         )
     }
 
+    /// Whether the age of the newest values must be recorded for it.
+    pub fn needs_freshness(self) -> bool {
+        matches!(self, Subject::Mean(Metric::Freshness) | Subject::Quantile(Metric::Freshness, _))
+    }
+
     /// Whether it exists only where there are subscribers.
     pub fn needs_subscribers(self) -> bool {
         matches!(
             self,
             Subject::Delivered
-                | Subject::Mean(Metric::SubscribeTime | Metric::SubscribeTimeFromSend)
-                | Subject::Quantile(Metric::SubscribeTime | Metric::SubscribeTimeFromSend, _)
+                | Subject::Mean(Metric::SubscribeTime | Metric::SubscribeTimeFromSend | Metric::Freshness)
+                | Subject::Quantile(
+                    Metric::SubscribeTime | Metric::SubscribeTimeFromSend | Metric::Freshness,
+                    _
+                )
         )
     }
 

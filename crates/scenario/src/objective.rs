@@ -14,12 +14,17 @@ pub(crate) enum Name {
 }
 
 /// Times that objectives may be about, by the first part of their key.
-const TIMES: [(&str, Metric, &str); 5] = [
+const TIMES: [(&str, Metric, &str); 6] = [
     ("publish", Metric::PublishTime, "publish time from due"),
     ("publish_from_send", Metric::PublishTimeFromSend, "publish time from sent"),
     ("subscribe", Metric::SubscribeTime, "subscribe time from due"),
     ("subscribe_from_send", Metric::SubscribeTimeFromSend, "subscribe time from sent"),
     ("connect", Metric::ConnectTime, "connect time, from the first SYN to CONNACK"),
+    (
+        "freshness",
+        Metric::Freshness,
+        "age of a device's newest message that a subscriber has, as time goes by",
+    ),
 ];
 
 /// Quantiles that objectives may be about, by the last part of their key.
@@ -121,7 +126,7 @@ mod tests {
     #[test]
     fn keys_are_distinct() {
         let all: Vec<Name> = Name::all().collect();
-        assert_eq!(all.len(), 39);
+        assert_eq!(all.len(), 46);
         for (position, name) in all.iter().enumerate() {
             assert_eq!(all.iter().position(|other| other.key() == name.key()), Some(position));
         }

@@ -46,6 +46,8 @@ pub struct Plan {
 pub struct RecordPlan {
     /// One record for each message.
     pub messages: bool,
+    /// The age of the newest value of each device at each subscriber.
+    pub freshness: bool,
 }
 
 /// The platform under test.

@@ -165,15 +165,32 @@ fn quantiles(summary: &Summary, shown: &[&Shown]) -> Markup {
     let columns: Vec<Column> = [Column::Text("Level"), Column::Text("Time")]
         .into_iter()
         .chain(
-            ["n", "Mean", "p50", "p90", "p99", "p99.9", "Max", "p50 from send", "p99 from send"]
-                .map(Column::Number),
+            [
+                "n",
+                "Mean",
+                "p50",
+                "p90",
+                "p99",
+                "p99.9",
+                "Max",
+                "p50 from send",
+                "p99 from send",
+                "Lateness in it: p50",
+                "p99",
+            ]
+            .map(Column::Number),
         )
         .collect();
+    let ages = summary.levels.iter().any(|level| level.freshness.n > 0);
+    let freshness = ages.then_some((Metric::Freshness, "freshness"));
+    let times: Vec<(Metric, &str)> =
+        shown.iter().map(|shown| (shown.metric, shown.name)).chain(freshness).collect();
     let rows: Vec<Markup> = summary
         .levels
         .iter()
         .flat_map(|level| {
-            shown.iter().enumerate().map(move |(position, shown)| row(level, shown, position == 0))
+            let rows = times.iter().enumerate();
+            rows.map(move |(position, &(metric, name))| row(level, metric, name, position == 0))
         })
         .collect();
     html! {
@@ -181,18 +198,21 @@ fn quantiles(summary: &Summary, shown: &[&Shown]) -> Markup {
         p.note {
             "Below a value stands its 95\u{a0}% interval. A quantile is told only with ten observations beyond it, a mean \
              only where the level kept up. Times count from when a message was due; "
-            em { "from send" } " leaves out the wait before it could be sent."
+            em { "from send" } " leaves out the wait before it could be sent, and so the generator's lateness, which \
+            stands beside."
+            @if ages { " Freshness is the age of a device's newest message that a subscriber has, as time goes by." }
         }
     }
 }
 
-fn row(level: &LevelSummary, shown: &Shown, first: bool) -> Markup {
+fn row(level: &LevelSummary, metric: Metric, name: &str, first: bool) -> Markup {
     let absent = TimeSummary::default();
-    let from_send = match shown.metric {
-        Metric::SubscribeTime => &level.subscribe_time_from_send,
-        _ => &level.publish_time_from_send,
+    let (from_send, lateness) = match metric {
+        Metric::SubscribeTime => (&level.subscribe_time_from_send, &level.generator.lateness),
+        Metric::PublishTime => (&level.publish_time_from_send, &level.generator.lateness),
+        _ => (&absent, &absent),
     };
-    let time = objective::time(level, shown.metric).unwrap_or(&absent);
+    let time = objective::time(level, metric).unwrap_or(&absent);
     let quantile_cell = |q: f64| {
         let (value, interval) = time.quantile(q);
         time_interval_cell(value, interval)
@@ -200,13 +220,15 @@ fn row(level: &LevelSummary, shown: &Shown, first: bool) -> Markup {
     html! {
         tr.group[first] {
             @if first { (level_cell(level)) } @else { td {} }
-            td.nowrap { (shown.name.trim_end_matches(" time")) }
+            td.nowrap { (name.trim_end_matches(" time")) }
             td.num { (crate::terminal::count(time.n as f64)) }
             (time_interval_cell(time.mean, time.ci95))
             @for q in [0.5, 0.9, 0.99, 0.999] { (quantile_cell(q)) }
             (time_cell(time.max))
             (time_cell(from_send.p50))
             (time_cell(from_send.p99))
+            (time_cell(lateness.p50))
+            (time_cell(lateness.p99))
         }
     }
 }

@@ -58,6 +58,7 @@ pub(crate) fn resolve(
     let message = message::resolve(&mut scenario.message, &mut context);
     let load = load::resolve(&mut scenario, &mut context);
     let objectives = objectives::resolve(&mut scenario, &mut context);
+    scenario.record.freshness |= objectives.level.iter().any(|objective| objective.subject.needs_freshness());
     let plan = Plan {
         name: scenario.name.clone(),
         seed: scenario.seed,
@@ -69,7 +70,7 @@ pub(crate) fn resolve(
         mqtt: mqtt?,
         message: message?,
         load: load?,
-        record: RecordPlan { messages: scenario.record.messages },
+        record: RecordPlan { messages: scenario.record.messages, freshness: scenario.record.freshness },
         objectives,
         resolved: String::new(),
     };

@@ -10,4 +10,7 @@ pub(crate) struct Record {
     /// The message log: one record for each message that was taken up, with its stamps and its fate, about 100 bytes in
     /// the run store. `export --format messages` gives it.
     pub messages: bool,
+    /// The age of the newest value of each device at each subscriber, as time goes by. An objective on freshness switches
+    /// it on.
+    pub freshness: bool,
 }
