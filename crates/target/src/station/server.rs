@@ -274,8 +274,12 @@ impl Server {
         let epoch = self.epoch;
         match &mut self.service {
             Servers::Sleeping(queue) => {
-                // The draw belongs to the arrival, whether there is room for it or not.
-                let service = queue.arrive(arrival - epoch).filter(|_| room);
+                let service = if room {
+                    queue.arrive(arrival - epoch)
+                } else {
+                    queue.turn_away();
+                    None
+                };
                 let Some(service) = service else { return self.refuse(&job) };
                 let service = Service { begin: epoch + service.begin, departure: epoch + service.departure };
                 let slot = self.jobs.put(Job { service: Some(service), ..job });
