@@ -1,6 +1,9 @@
 //! Do the 95 % intervals of a summary cover the truth in 95 % of the runs? Seeded runs of M/M/1 in simulated time go
 //! through the real analysis; the truth is theory's.
 
+// Helpers of tests may fail as tests do.
+#![allow(clippy::unwrap_used)]
+
 use plimsoll_analysis::level::{LevelSummary, summarize};
 use plimsoll_model::record::{LevelEnd, LevelRecord, LevelStart, SampleRecord, Terms};
 use plimsoll_model::{Counts, Metric, Nanos};

@@ -153,6 +153,12 @@ impl Queue {
         }
         Some(Service { begin, departure })
     }
+
+    /// Something arrives for which its server has no room: it takes its draw, so that those of the others stay the same,
+    /// and no service.
+    pub fn turn_away(&mut self) {
+        let _ = self.settings.service.sample(&mut self.random);
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! What is written is read again, also when the run has no end.
 
+// Helpers of tests may fail as tests do.
+#![allow(clippy::unwrap_used)]
+
 use plimsoll_model::message::{Fate, MessageRecord};
 use plimsoll_model::record::{
     ComponentUsage, LevelEnd, LevelStart, Measurement, Provenance, RunEnd, SamplePart, Terms, ThreadUsage,

@@ -191,3 +191,51 @@ fn a_spinning_worker_keeps_an_honest_record() {
         measured.truth.values().filter_map(|truth| truth.service).map(|(begin, end)| end - begin).min();
     assert!(shortest.unwrap() >= 500_000, "{shortest:?}");
 }
+
+#[test]
+fn a_killed_station_keeps_its_record() {
+    let bench = Bench::new();
+    let (station, port) = start_station(&bench, "--service deterministic:100us");
+    let run = bench.run(&format!(
+        "name: killed
+platform: {{ profile: existing, address: \"mqtt://127.0.0.1:{port}\" }}
+population: {{ devices: 5 }}
+load: {{ levels: [500], warm_up: 0s, hold: 500ms, samples: 5, drain: 1s }}
+objectives: {{ publish_p99: null, achieved: null, publish_p50: \"< 10 s\" }}
+"
+    ));
+    station.signal(Signal::KILL);
+    station.finish();
+    let record = fs::read_to_string(bench.path("truth.csv")).unwrap();
+    let served = record.lines().filter(|line| line.ends_with(",served")).count() as u64;
+    assert_eq!((served, count(run.level(0), "acknowledged")), (count(run.level(0), "sent"), served));
+}
+
+#[test]
+fn a_scenario_may_start_a_station_as_its_platform_and_log_its_messages() {
+    let bench = Bench::new();
+    let scenario = "name: platform
+platform: station
+population: { devices: 5, subscribers: 1 }
+load: { levels: [200], warm_up: 0s, hold: 500ms, samples: 5, drain: 1s }
+";
+    let mut command = bench.run_command(scenario);
+    let run = bench.start(command.args(["--set", "record.messages=true"])).finish();
+    let sent = count(run.level(0), "sent");
+    assert_eq!(count(run.level(0), "delivered"), sent);
+    assert_eq!(run.summary["provenance"]["platform"]["profile"], "station");
+    let export = bench.call(["export", "last", "--store", STORE, "--format", "messages"]).exits(0);
+    let mut lines = export.stdout.lines();
+    let header = lines.next().unwrap();
+    assert!(
+        header.starts_with("level,sample,device,sequence,due,ready,sent,done,first_received,"),
+        "{header}"
+    );
+    let rows: Vec<&str> = lines.collect();
+    assert_eq!(rows.len() as u64, sent);
+    assert!(rows.iter().all(|row| row.ends_with(",1,0,complete")), "{rows:?}");
+    bench.call(["export", "last", "--store", STORE, "--format", "messages", "--rows", "levels"]).exits(104);
+    bench.run(scenario);
+    let none = bench.call(["export", "last", "--store", STORE, "--format", "messages"]);
+    none.exits(1).says("--set record.messages=true");
+}

@@ -158,7 +158,7 @@ fn span(mean: f64, random: &mut Random) -> Nanos {
     coarse(Nanos::from_secs_f64(mean * (0.5 + 0.5 * InterArrival::Exponential.sample(random))))
 }
 
-/// The six leading bits: few different values keep the bootstrap of the many summaries in these tests short.
+/// The six leading bits: few different values keep the many summaries in these tests short.
 fn coarse(span: Nanos) -> Nanos {
     let bits = 64 - span.0.leading_zeros();
     let dropped = bits.saturating_sub(6);

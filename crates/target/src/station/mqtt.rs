@@ -6,7 +6,7 @@ use plimsoll_codec::mqtt::{
     Version, encode_ack, encode_pingresp, encode_publish, packet_length, topic,
 };
 use std::collections::{HashSet, VecDeque};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Largest packet that is taken, in bytes, twice the largest message of a scenario.
 const LARGEST_PACKET: usize = 2 * 1024 * 1024;
@@ -42,7 +42,7 @@ pub struct Session {
     next_id: u16,
     window: u16,
     /// Deliveries that wait for the client's receive maximum.
-    waiting: VecDeque<(Rc<Message>, QoS)>,
+    waiting: VecDeque<(Arc<Message>, QoS)>,
     waiting_bytes: usize,
 }
 
@@ -103,7 +103,7 @@ impl Session {
     }
 
     /// Delivers a message where a filter matches, once, at the lower QoS of both (overlapping filters: the highest).
-    pub fn deliver(&mut self, message: &Rc<Message>, out: &mut Vec<u8>) {
+    pub fn deliver(&mut self, message: &Arc<Message>, out: &mut Vec<u8>) {
         let matching = self.filters.iter().filter(|(filter, _)| topic::matches(filter, &message.topic));
         let Some(qos) = matching.map(|(_, qos)| *qos).max() else { return };
         let qos = qos.min(message.qos);
@@ -112,7 +112,7 @@ impl Session {
         {
             self.waiting_bytes +=
                 message.payload.len() + message.topic.len() + std::mem::size_of::<Message>();
-            self.waiting.push_back((Rc::clone(message), qos));
+            self.waiting.push_back((Arc::clone(message), qos));
             return;
         }
         self.publish(message, qos, out);

@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
+use std::sync::Arc;
 
 const LISTENER: u64 = u64::MAX;
 const BELL: u64 = u64::MAX - 1;
@@ -71,7 +71,7 @@ enum Timer {
 
 /// A message on its way through the station.
 struct Job {
-    message: Rc<Message>,
+    message: Arc<Message>,
     connection: u64,
     /// Its number within its connection.
     number: u64,
@@ -270,12 +270,16 @@ impl Server {
         publisher.arrived += 1;
         let room = self.jobs.bytes + message.payload.len() < MOST_HELD;
         let job =
-            Job { message: Rc::new(message), connection: id, number, marker, arrival, service: None, fault };
+            Job { message: Arc::new(message), connection: id, number, marker, arrival, service: None, fault };
         let epoch = self.epoch;
         match &mut self.service {
             Servers::Sleeping(queue) => {
-                // The draw belongs to the arrival, whether there is room for it or not.
-                let service = queue.arrive(arrival - epoch).filter(|_| room);
+                let service = if room {
+                    queue.arrive(arrival - epoch)
+                } else {
+                    queue.turn_away();
+                    None
+                };
                 let Some(service) = service else { return self.refuse(&job) };
                 let service = Service { begin: epoch + service.begin, departure: epoch + service.departure };
                 let slot = self.jobs.put(Job { service: Some(service), ..job });
@@ -354,7 +358,7 @@ impl Server {
     /// The service of a message is over: it is acknowledged, and delivered unless a fault befalls it.
     fn depart(&mut self, slot: usize) -> Result<(), StationError> {
         let Some(job) = self.jobs.get(slot) else { return Ok(()) };
-        let (id, fault, message) = (job.connection, job.fault, Rc::clone(&job.message));
+        let (id, fault, message) = (job.connection, job.fault, Arc::clone(&job.message));
         if let Some(connection) = connection(&mut self.connections, id) {
             let mut out = std::mem::take(connection.out());
             connection.session.answer(&message, true, &mut out);
