@@ -9,7 +9,7 @@ use crate::topology::Topology;
 use plimsoll_model::record::{LevelEnd, SamplePart};
 use plimsoll_model::{Metric, Nanos, RunId};
 use plimsoll_scenario::plan::{LevelPlan, Model, Plan};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::iter::Peekable;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -103,6 +103,8 @@ pub struct Shard<D: Driver> {
     connecting: Connecting,
     /// Devices connected now.
     connected: u32,
+    /// Clients that lost their connection, and when.
+    lost: HashMap<Client, Nanos>,
     level: Option<Level>,
     /// Where to book what belongs to no level: before the first, between two.
     last_place: Place,
@@ -174,6 +176,7 @@ impl<D: Driver> Shard<D> {
             inbox: wiring.inbox,
             connecting: Connecting::default(),
             connected: 0,
+            lost: HashMap::new(),
             level: None,
             last_place: Place { level: 0, sample: None },
             traffic_place: Place { level: 0, sample: None },
@@ -203,6 +206,7 @@ impl<D: Driver> Shard<D> {
                 self.connecting = Connecting::default();
                 for client in clients {
                     self.connected -= u32::from(self.driver.release(client));
+                    self.lost.remove(&client);
                 }
                 self.flush();
                 self.reply(Reply::Flushed);
@@ -441,12 +445,17 @@ impl<D: Driver> Shard<D> {
                     }
                 }
             }
-            Event::Ready { again: true, took, .. } => {
+            Event::Ready { again: true, took, client } => {
                 self.recorder.time(now, Metric::ConnectTime, took);
+                if let Some(lost) = self.lost.remove(&client) {
+                    let outage = self.driver.now() - lost;
+                    self.recorder.time(now, Metric::Outage, outage);
+                }
                 self.recorder.counts(now).reconnects += 1;
             }
-            Event::Disconnected { reason, .. } => {
+            Event::Disconnected { reason, client, at } => {
                 self.recorder.counts(now).disconnected += 1;
+                self.lost.insert(client, at);
                 self.incident(reason);
             }
             Event::ConnectFailed { reason, .. } if self.connecting.pending > 0 => {

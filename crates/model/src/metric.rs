@@ -24,11 +24,13 @@ pub enum Metric {
     ReceiverLag,
     /// First SYN to CONNACK of one client.
     ConnectTime,
+    /// Connection lost to connection made again, of one client.
+    Outage,
 }
 
 impl Metric {
     /// Every metric, in the order of reports.
-    pub const ALL: [Metric; 9] = [
+    pub const ALL: [Metric; 10] = [
         Metric::PublishTime,
         Metric::PublishTimeFromSend,
         Metric::SubscribeTime,
@@ -38,6 +40,7 @@ impl Metric {
         Metric::Lateness,
         Metric::ReceiverLag,
         Metric::ConnectTime,
+        Metric::Outage,
     ];
 
     /// The name in the run store, in exports and in the summary.
@@ -52,6 +55,7 @@ impl Metric {
             Metric::Lateness => "lateness",
             Metric::ReceiverLag => "receiver_lag",
             Metric::ConnectTime => "connect_time",
+            Metric::Outage => "outage",
         }
     }
 

@@ -186,6 +186,10 @@ pub(crate) struct Mqtt {
     pub connect_timeout: Duration,
     /// Pauses before connecting again after a connection was lost.
     pub reconnect: Reconnect,
+    /// What becomes of messages that are due while a device has no connection: `buffer` (sent when it is back), `drop`
+    /// (not sent) or `keep_latest` (the newest is sent when it is back, the others are not). Those not sent count as
+    /// `unsent`.
+    pub offline: OfflinePolicy,
 }
 
 impl Default for Mqtt {
@@ -202,8 +206,18 @@ impl Default for Mqtt {
             in_flight: u16::MAX,
             connect_timeout: Written(Nanos::from_secs(10)),
             reconnect: Reconnect::default(),
+            offline: OfflinePolicy::Buffer,
         }
     }
+}
+
+/// What becomes of messages that are due while a device has no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OfflinePolicy {
+    Buffer,
+    Drop,
+    KeepLatest,
 }
 
 /// MQTT version.
@@ -386,6 +400,10 @@ pub(crate) struct Load {
     /// Closed model: after this long an operation is given up and the next begins. Default: 10s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation_timeout: Option<Duration>,
+    /// Reconnect storm: in each hold a component of the platform is killed and started again, so that all devices come
+    /// back at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storm: Option<Storm>,
     /// Load before each hold that is not counted.
     #[serde(default = "warm_up")]
     pub warm_up: Duration,
@@ -509,6 +527,19 @@ pub(crate) struct LevelRange {
     pub to: Written<Rate>,
     /// Difference between levels.
     pub step: Written<Rate>,
+}
+
+/// A component of the platform is killed (SIGKILL) and started again with the same ports and files.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Storm {
+    /// The component's name in the platform profile. Default: the first one that devices connect to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub component: Option<String>,
+    /// When it is killed, from the beginning of the hold.
+    pub after: Duration,
+    /// How long it is down before it is started again.
+    pub down: Duration,
 }
 
 /// A search for the load line.

@@ -6,10 +6,11 @@ mod message;
 mod mqtt;
 mod objectives;
 mod search;
+mod storm;
 
 use crate::Environment;
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::plan::{Endpoint, Plan, PlatformPlan};
+use crate::plan::{Endpoint, LoadPlan, Plan, PlatformPlan};
 use crate::profile::Profile;
 use crate::profiles;
 use crate::span::Source;
@@ -54,6 +55,9 @@ pub(crate) fn resolve(
     let subscribers = mqtt::subscribers(&mut scenario, &mut context);
     let message = message::resolve(&mut scenario.message, &mut context);
     let load = load::resolve(&mut scenario, &mut context);
+    let storm = storm::resolve(&mut scenario.load, platform.as_ref(), &mut context);
+    let load = load.map(|load| LoadPlan { storm, ..load });
+    storm::check_offline(&scenario, &mut context);
     let objectives = objectives::resolve(&mut scenario, &mut context);
     let plan = Plan {
         name: scenario.name.clone(),

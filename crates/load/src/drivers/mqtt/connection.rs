@@ -6,7 +6,7 @@ use super::{Io, Timer};
 use crate::driver::{Client, Event};
 use plimsoll_codec::mqtt::{QoS, packet_length};
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::MqttPlan;
+use plimsoll_scenario::plan::{MqttPlan, Offline};
 use rustix::event::epoll::EventFlags;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -134,10 +134,25 @@ impl Connection {
 
     pub fn submit(&mut self, slot: u32, sequence: u32, io: &mut Io) {
         self.queue.push_back(sequence);
+        if self.state != State::Ready {
+            return self.put_away(io);
+        }
         if !self.dirty && self.state == State::Ready {
             self.dirty = true;
             io.dirty.push(slot);
         }
+    }
+
+    /// Without a connection: keeps as much of what waits as the scenario says.
+    fn put_away(&mut self, io: &mut Io) {
+        let Client::Device(device) = self.client else { return };
+        let kept = match io.mqtt.offline {
+            Offline::Buffer => return,
+            Offline::Drop => 0,
+            Offline::KeepLatest => 1,
+        };
+        let dropped = self.queue.len().saturating_sub(kept);
+        io.put_away.extend(self.queue.drain(..dropped).map(|sequence| (device, sequence)));
     }
 
     /// Drops what has not begun to be sent and reports what has.
@@ -503,6 +518,7 @@ impl Connection {
             events.extend(self.session.abandon().map(|sequence| Event::Abandoned { device, sequence, at }));
         }
         self.session.reset();
+        self.put_away(io);
         let client = self.client;
         if was_ready {
             events.push(Event::Disconnected { client, at, reason });
