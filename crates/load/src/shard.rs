@@ -205,7 +205,8 @@ impl<D: Driver> Shard<D> {
                 // Those still waiting for their turn are not wanted any more either.
                 self.connecting = Connecting::default();
                 for client in clients {
-                    self.connected -= u32::from(self.driver.release(client));
+                    let connected = u32::from(self.driver.release(client));
+                    self.connected = self.connected.saturating_sub(connected);
                     self.lost.remove(&client);
                 }
                 self.flush();
@@ -372,13 +373,6 @@ impl<D: Driver> Shard<D> {
     }
 
     fn book(&mut self, event: Event) {
-        match event {
-            Event::Ready { client: Client::Device(_), .. } => self.connected += 1,
-            Event::Disconnected { client: Client::Device(_), .. } => {
-                self.connected = self.connected.saturating_sub(1);
-            }
-            _ => {}
-        }
         let Some(timeline) = self.level.as_ref().map(|level| level.timeline) else {
             return self.book_between_levels(event);
         };
@@ -435,7 +429,8 @@ impl<D: Driver> Shard<D> {
                     }
                 }
             }
-            Event::Ready { again: false, took, .. } => {
+            Event::Ready { again: false, took, client } => {
+                self.connected += devices_in(client);
                 self.recorder.time(now, Metric::ConnectTime, took);
                 if self.connecting.pending > 0 {
                     self.connecting.pending -= 1;
@@ -446,6 +441,7 @@ impl<D: Driver> Shard<D> {
                 }
             }
             Event::Ready { again: true, took, client } => {
+                self.connected += devices_in(client);
                 self.recorder.time(now, Metric::ConnectTime, took);
                 if let Some(lost) = self.lost.remove(&client) {
                     let outage = self.driver.now() - lost;
@@ -456,6 +452,7 @@ impl<D: Driver> Shard<D> {
             Event::Disconnected { reason, client, at } => {
                 self.recorder.counts(now).disconnected += 1;
                 self.lost.insert(client, at);
+                self.connected = self.connected.saturating_sub(devices_in(client));
                 self.incident(reason);
             }
             Event::ConnectFailed { reason, .. } if self.connecting.pending > 0 => {
@@ -599,4 +596,9 @@ impl<D: Driver> Shard<D> {
         // Without an engine to listen, the thread is about to end.
         let _ = self.replies.send(reply);
     }
+}
+
+/// How many devices a client is: one or none.
+fn devices_in(client: Client) -> u32 {
+    u32::from(matches!(client, Client::Device(_)))
 }

@@ -1,13 +1,17 @@
 //! A scenario file as written. The types give the published schema; their comments are its descriptions.
 
 use crate::plan::Endpoint;
-use crate::quantity::{Rate, Share, Size, Written};
+use crate::quantity::{Rate, Size, Written};
 use plimsoll_codec::mqtt::QoS;
 use plimsoll_model::Nanos;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+mod course;
+
+pub(crate) use course::{Search, Storm};
 
 pub(crate) type Duration = Written<Nanos>;
 
@@ -527,44 +531,6 @@ pub(crate) struct LevelRange {
     pub to: Written<Rate>,
     /// Difference between levels.
     pub step: Written<Rate>,
-}
-
-/// A component of the platform is killed (SIGKILL) and started again with the same ports and files.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Storm {
-    /// The component's name in the platform profile. Default: the first one that devices connect to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub component: Option<String>,
-    /// When it is killed, from the beginning of the hold.
-    pub after: Duration,
-    /// How long it is down before it is started again.
-    pub down: Duration,
-}
-
-/// A search for the load line.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Search {
-    /// First level; the platform should bear it.
-    pub from: Written<Rate>,
-    /// No level is above this.
-    pub to: Written<Rate>,
-    /// How far the lowest missed level may lie above the load line, from 1 % to 100 %.
-    #[serde(default = "tolerance")]
-    pub tolerance: Written<Share>,
-    /// No level is begun that could end later than this after the first one began; what was found by then is
-    /// reported.
-    #[serde(default = "search_time")]
-    pub time: Duration,
-}
-
-fn tolerance() -> Written<Share> {
-    Written(Share(0.05))
-}
-
-fn search_time() -> Duration {
-    Written(Nanos::from_secs(600))
 }
 
 /// Objectives by name, as conditions. `null` switches a default off.

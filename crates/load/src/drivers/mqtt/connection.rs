@@ -137,7 +137,7 @@ impl Connection {
         if self.state != State::Ready {
             return self.put_away(io);
         }
-        if !self.dirty && self.state == State::Ready {
+        if !self.dirty {
             self.dirty = true;
             io.dirty.push(slot);
         }
