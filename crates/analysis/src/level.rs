@@ -131,6 +131,14 @@ pub struct LevelSummary {
     /// First SYN to CONNACK of clients that connected in the hold; where the level connects devices, also of those that
     /// connected before it. Its intervals are then those of independent observations.
     pub connect_time: TimeSummary,
+    /// Connection lost to connection made again, of clients that came back within the level; its intervals are those of
+    /// independent observations. Null where none was lost and made again.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
+    pub outage: TimeSummary,
+    /// The longest outage, in seconds: the time until all clients were back; null where none was lost, or not all came
+    /// back.
+    pub recovery: Option<f64>,
     /// The load generator's own health.
     pub generator: Generator,
     /// Boxplot of the publish time, in seconds.
@@ -320,6 +328,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
     let (validity, why_invalid) = validity::judge(&counts, &generator, &evidence, terms);
     let end = record.end.as_ref();
     let mean_size = |bytes: u64| (counts.sent > 0).then(|| bytes as f64 / counts.sent as f64);
+    let outage = TimeSummary::of_independent(&merged(Metric::Outage));
     let publish_from_send = merged(Metric::PublishTimeFromSend);
     let mut summary = LevelSummary {
         index: record.start.index,
@@ -386,6 +395,8 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         } else {
             time(Metric::ConnectTime)
         },
+        recovery: outage.max.filter(|_| outage.n >= counts.disconnected),
+        outage,
         generator,
         publish_boxplot: box_of(Metric::PublishTime),
         subscribe_boxplot: box_of(Metric::SubscribeTime),

@@ -20,6 +20,12 @@ pub enum Standing {
 /// Judges one objective.
 pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
     match objective.subject {
+        // A level with fewer devices than the one before connects none, so none was slow.
+        Subject::Quantile(Metric::ConnectTime, _) | Subject::Mean(Metric::ConnectTime)
+            if level.connects == 0 && level.connect_time.n == 0 =>
+        {
+            Standing::Met
+        }
         Subject::Delivered => judge_count(objective, level.delivered_ratio()),
         Subject::Achieved => judge_count(objective, level.achieved_ratio()),
         Subject::Connected => judge_count(objective, level.connected_ratio()),
@@ -177,5 +183,29 @@ mod tests {
             judge(&objective, &level(1997)),
             Standing::Missed("delivered 99.85 % (objective delivered >= 99.9 %)".into())
         );
+    }
+
+    #[test]
+    fn who_never_connected_is_slower_than_any_bound_and_who_need_not_connect_is_not_slow() {
+        let subject = Subject::Quantile(Metric::ConnectTime, 0.9);
+        let objective = Objective { subject, comparison: Comparison::Below, bound: 1.0 };
+        let mut all = plimsoll_model::Histogram::new();
+        (1..=800).for_each(|millis| all.record(plimsoll_model::Nanos::from_millis(millis)));
+        let connect_time = TimeSummary::of_independent(&all);
+        let [lo, hi] = connect_time.quantile(0.9).1.unwrap();
+        // 0.9 x 800, less and plus 1.96 x sqrt(800 x 0.9 x 0.1): the order statistics 703 and 737.
+        assert!((lo - 0.703).abs() < 0.002 && (hi - 0.737).abs() < 0.002, "{lo} {hi}");
+        let mut level = LevelSummary {
+            devices: Some(1000),
+            connected: Some(950),
+            connects: 1000,
+            connect_time,
+            ..LevelSummary::default()
+        };
+        assert_eq!(judge(&objective, &level), Standing::Met);
+        level.connected = Some(800);
+        assert!(matches!(judge(&objective, &level), Standing::Missed(_)));
+        let none = LevelSummary { devices: Some(10), connected: Some(10), ..LevelSummary::default() };
+        assert_eq!(judge(&objective, &none), Standing::Met);
     }
 }

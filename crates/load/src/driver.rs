@@ -73,7 +73,8 @@ pub enum Event {
         /// The platform's reason, for people.
         reason: String,
     },
-    /// The connection was lost before the message was acknowledged; it is not sent again.
+    /// The connection was lost before the message was acknowledged, or there was none when it was due and the scenario
+    /// does not let it wait; it is not sent again.
     Abandoned {
         /// The device.
         device: u32,

@@ -42,6 +42,8 @@ pub struct Engine {
     replies: Receiver<Reply>,
     /// Whether parts belong to the set-up.
     in_set_up: bool,
+    /// Whether a level was run.
+    has_run: bool,
     /// Devices connected when the last level ended.
     connected: u32,
 }
@@ -113,7 +115,15 @@ impl Engine {
             let shard = Shard::new(Arc::clone(plan), run, Arc::clone(&topology), share, driver, wiring);
             shards.push(spawn(shard, index, processor, precedence)?);
         }
-        Ok(Engine { plan: Arc::clone(plan), clock, shards, replies, in_set_up: false, connected: 0 })
+        Ok(Engine {
+            plan: Arc::clone(plan),
+            clock,
+            shards,
+            replies,
+            in_set_up: false,
+            has_run: false,
+            connected: 0,
+        })
     }
 
     /// The load threads: kernel thread ids and the processors that they are bound to.
@@ -223,6 +233,9 @@ impl Engine {
 
     /// Disconnects all devices but the first so many.
     fn release(&mut self, keep: u32, watch: &mut dyn Watch) -> Result<(), EngineError> {
+        if !self.has_run {
+            return Ok(());
+        }
         let of = self.shards.len() as u32;
         for (index, shard) in (0..).zip(&self.shards) {
             let owned = (keep..self.plan.devices).filter(|device| device % of == index);
@@ -300,7 +313,7 @@ impl Engine {
             _ => None,
         });
         let end = ends.reduce(merge_ends).unwrap_or_default();
-        self.connected = end.connected;
+        (self.has_run, self.connected) = (true, end.connected);
         Ok((end, stopped))
     }
 

@@ -12,7 +12,7 @@ use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{LevelEnd, SamplePart};
 use plimsoll_model::{Metric, Nanos, RunId};
 use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan, Model, Plan};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::iter::Peekable;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -112,6 +112,8 @@ pub struct Shard<D: Driver> {
     connecting: Connecting,
     /// Devices connected now.
     connected: u32,
+    /// Clients that lost their connection, and when.
+    lost: HashMap<Client, Nanos>,
     level: Option<Level>,
     /// Where to book what belongs to no level: before the first, between two.
     last_place: Place,
@@ -188,6 +190,7 @@ impl<D: Driver> Shard<D> {
             received: Vec::new(),
             connecting: Connecting::default(),
             connected: 0,
+            lost: HashMap::new(),
             level: None,
             last_place: Place { level: 0, sample: None },
             traffic_place: Place { level: 0, sample: None },
@@ -216,7 +219,9 @@ impl<D: Driver> Shard<D> {
                 // Those still waiting for their turn are not wanted any more either.
                 self.connecting = Connecting::default();
                 for client in clients {
-                    self.connected -= u32::from(self.driver.release(client));
+                    let connected = u32::from(self.driver.release(client));
+                    self.connected = self.connected.saturating_sub(connected);
+                    self.lost.remove(&client);
                 }
                 self.flush();
                 self.reply(Reply::Flushed);
@@ -423,13 +428,6 @@ impl<D: Driver> Shard<D> {
     }
 
     fn book(&mut self, event: Event) {
-        match event {
-            Event::Ready { client: Client::Device(_), .. } => self.connected += 1,
-            Event::Disconnected { client: Client::Device(_), .. } => {
-                self.connected = self.connected.saturating_sub(1);
-            }
-            _ => {}
-        }
         let Some(timeline) = self.level.as_ref().map(|level| level.timeline) else {
             return self.book_between_levels(event);
         };
@@ -486,7 +484,8 @@ impl<D: Driver> Shard<D> {
                     }
                 }
             }
-            Event::Ready { again: false, took, .. } => {
+            Event::Ready { again: false, took, client } => {
+                self.connected += devices_in(client);
                 self.recorder.time(now, Metric::ConnectTime, took);
                 if self.connecting.pending > 0 {
                     self.connecting.pending -= 1;
@@ -496,12 +495,19 @@ impl<D: Driver> Shard<D> {
                     }
                 }
             }
-            Event::Ready { again: true, took, .. } => {
+            Event::Ready { again: true, took, client } => {
+                self.connected += devices_in(client);
                 self.recorder.time(now, Metric::ConnectTime, took);
+                if let Some(lost) = self.lost.remove(&client) {
+                    let outage = self.driver.now() - lost;
+                    self.recorder.time(now, Metric::Outage, outage);
+                }
                 self.recorder.counts(now).reconnects += 1;
             }
-            Event::Disconnected { reason, .. } => {
+            Event::Disconnected { reason, client, at } => {
                 self.recorder.counts(now).disconnected += 1;
+                self.lost.insert(client, at);
+                self.connected = self.connected.saturating_sub(devices_in(client));
                 self.incident(reason);
             }
             Event::ConnectFailed { reason, .. } if self.connecting.pending > 0 => {
@@ -662,4 +668,9 @@ impl<D: Driver> Shard<D> {
         // Without an engine to listen, the thread is about to end.
         let _ = self.replies.send(reply);
     }
+}
+
+/// How many devices a client is: one or none.
+fn devices_in(client: Client) -> u32 {
+    u32::from(matches!(client, Client::Device(_)))
 }

@@ -26,11 +26,13 @@ pub enum Metric {
     ConnectTime,
     /// Now minus due of the newest message of a device that a subscriber has, on a grid of time.
     Freshness,
+    /// Connection lost to connection made again, of one client.
+    Outage,
 }
 
 impl Metric {
     /// Every metric, in the order of reports.
-    pub const ALL: [Metric; 10] = [
+    pub const ALL: [Metric; 11] = [
         Metric::PublishTime,
         Metric::PublishTimeFromSend,
         Metric::SubscribeTime,
@@ -41,6 +43,7 @@ impl Metric {
         Metric::ReceiverLag,
         Metric::ConnectTime,
         Metric::Freshness,
+        Metric::Outage,
     ];
 
     /// The name in the run store, in exports and in the summary.
@@ -56,6 +59,7 @@ impl Metric {
             Metric::ReceiverLag => "receiver_lag",
             Metric::ConnectTime => "connect_time",
             Metric::Freshness => "freshness",
+            Metric::Outage => "outage",
         }
     }
 

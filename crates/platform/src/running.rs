@@ -50,12 +50,13 @@ pub struct Platform {
     components: Vec<Running>,
     facts: BTreeMap<String, String>,
     /// Holds the components' files; removed with the platform.
-    _dir: Option<TempDir>,
+    dir: Option<TempDir>,
 }
 
 #[derive(Debug)]
 struct Running {
     name: String,
+    command: Vec<String>,
     child: Child,
     log: PathBuf,
     reported: bool,
@@ -81,7 +82,7 @@ impl Platform {
         if let Some(endpoint) = &plan.address {
             let address = resolve(endpoint)?;
             facts.insert("address".into(), format!("{}:{}", endpoint.host, endpoint.port));
-            return Ok(Platform { address, components: Vec::new(), facts, _dir: None });
+            return Ok(Platform { address, components: Vec::new(), facts, dir: None });
         }
         let wrong = |what: String| PlatformError::Profile { profile: plan.profile.name.clone(), what };
         let dir =
@@ -91,7 +92,7 @@ impl Platform {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             components: Vec::new(),
             facts,
-            _dir: None,
+            dir: None,
         };
         let mut mqtt_port = None;
         for component in &plan.profile.components {
@@ -111,7 +112,7 @@ impl Platform {
         let port = mqtt_port.ok_or_else(|| wrong("no component has an mqtt_port".into()))?;
         platform.address.set_port(port);
         platform.facts.insert("address".into(), platform.address.to_string());
-        platform._dir = Some(dir);
+        platform.dir = Some(dir);
         Ok(platform)
     }
 
@@ -137,6 +138,29 @@ impl Platform {
             running.reported = true;
             Some(Death { component: running.name.clone(), status: status.to_string() })
         })
+    }
+
+    /// Kills a component as a crash would (SIGKILL to all of its processes). It is not told as a death.
+    pub fn kill(&mut self, component: &str) {
+        if let Some(running) = self.components.iter_mut().find(|running| running.name == component) {
+            running.reported = true;
+            let group = i32::try_from(running.child.id()).ok().and_then(Pid::from_raw);
+            // A component that has just ended by itself is as dead as it should be.
+            let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+            let _ = running.child.wait();
+        }
+    }
+
+    /// Starts a killed component again, with the same command, ports and files, and does not wait for it.
+    ///
+    /// # Errors
+    /// The operating system does not start it.
+    pub fn start_again(&mut self, component: &str, options: &Options) -> Result<(), PlatformError> {
+        let found = self.components.iter_mut().find(|running| running.name == component);
+        let (Some(running), Some(dir)) = (found, &self.dir) else { return Ok(()) };
+        running.child = spawn(&running.name, &running.command, &running.log, dir.path(), options)?;
+        running.reported = false;
+        Ok(())
     }
 
     /// Takes down what we started, the last component first.
@@ -212,14 +236,30 @@ fn start(
         return Err(PlatformError::Missing { component: component.name.clone(), command: executable, hint });
     }
     let log = dir.join(format!("{}.log", component.name));
-    let output = File::create(&log).map_err(failed("cannot make its log file"))?;
-    let errors = output.try_clone().map_err(failed("cannot make its log file"))?;
+    let child = spawn(&component.name, &command, &log, dir, options)?;
+    Ok(Running { name: component.name.clone(), command, child, log, reported: false })
+}
+
+/// Starts a component's command; what it says is added to its log.
+fn spawn(
+    component: &str,
+    command: &[String],
+    log: &Path,
+    dir: &Path,
+    options: &Options,
+) -> Result<Child, PlatformError> {
+    let failed = |cause| {
+        let (component, what) = (component.to_owned(), "cannot make its log file".to_owned());
+        PlatformError::Start { component, what, cause }
+    };
+    let output = File::options().create(true).append(true).open(log).map_err(failed)?;
+    let errors = output.try_clone().map_err(failed)?;
     let processors: Vec<String> = options.processors.iter().map(ToString::to_string).collect();
-    let child = Command::new(&options.program)
+    Command::new(&options.program)
         .args(["guard", "--parent", &std::process::id().to_string()])
         .args(["--processors", &processors.join(",")])
         .arg("--")
-        .args(&command)
+        .args(command)
         .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(output)
@@ -227,8 +267,7 @@ fn start(
         // A group of its own: Ctrl-C at the terminal reaches Plimsoll alone, which then takes the platform down.
         .process_group(0)
         .spawn()
-        .map_err(|cause| PlatformError::Program { path: options.program.clone(), cause })?;
-    Ok(Running { name: component.name.clone(), child, log, reported: false })
+        .map_err(|cause| PlatformError::Program { path: options.program.clone(), cause })
 }
 
 fn is_installed(executable: &str) -> bool {

@@ -8,6 +8,7 @@ mod generator;
 mod ledger;
 mod level;
 mod load_line;
+mod outages;
 mod percentiles;
 mod sizes;
 #[cfg(test)]
@@ -109,6 +110,9 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
         sections.push(section("load-line", "Load line", load_line::body(summary)));
         if level::connects(summary) {
             sections.push(section("connections", "Connections", connections::body(summary)));
+        }
+        if outages::happened(summary) {
+            sections.push(section("outages", "Outages", outages::body(summary)));
         }
         sections.extend([
             section("times", "Publish and subscribe time", times::body(record, summary)),

@@ -38,6 +38,7 @@ pub fn render(summary: &Summary, colour: Colour) -> String {
     }
     out += &reasons(summary);
     out += &connections(summary);
+    out += &outages(summary);
     out += &ledger(summary);
     out += &format!("\n{}\n", generator(summary));
     for component in &summary.components {
@@ -134,6 +135,24 @@ fn reasons(summary: &Summary) -> String {
         out.push('\n');
     }
     if out.is_empty() { out } else { format!("\n{out}") }
+}
+
+/// Levels in which connections were lost and made again.
+fn outages(summary: &Summary) -> String {
+    let mut out = String::new();
+    for level in summary.levels.iter().filter(|level| level.disconnected > 0) {
+        let (back, lost) = (count(level.outage.n as f64), count(level.disconnected as f64));
+        let all = level.recovery.map_or("not all within the level".to_owned(), |recovery| {
+            format!("all within {}", time(Some(recovery)))
+        });
+        let mut text = format!("{}: {back} of {lost} lost connections came back, {all}", level.label());
+        if let Some(p50) = level.outage.p50 {
+            text += &format!(", half of them within {}", time(Some(p50)));
+        }
+        out += &wrapped(&text, "  ").join("\n");
+        out.push('\n');
+    }
+    if out.is_empty() { out } else { format!("\noutages\n{out}") }
 }
 
 /// Levels that connect devices: a table of their own.

@@ -8,6 +8,7 @@ mod course;
 mod identity;
 mod placement;
 mod preflight;
+mod storm;
 mod watch;
 
 pub use placement::Placement;
@@ -25,6 +26,7 @@ use plimsoll_store::{RunReader, RunWriter, StoreError};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use storm::Storm;
 use watch::RunWatch;
 
 /// What a run needs beside its plan.
@@ -139,7 +141,8 @@ fn perform(
     let mut engine =
         Engine::start(plan, id, platform.address(), &placement.load, placement.precedence, clock)?;
     placement::step_back();
-    let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, progress);
+    let storm = plan.load.storm.clone().map(|storm| Storm::new(storm, platform_options));
+    let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, progress).with_storm(storm);
     let outcome = connect_and_run_levels(plan, &options.store, id, &mut engine, &mut watch);
     engine.stop(&mut watch);
     // What the platform used in the last seconds, and a store that failed, are known only now.

@@ -1,6 +1,7 @@
 //! Stands beside the engine while it works: stores what is measured, reads the platform's processes and the load
 //! threads, notices a platform that dies and a user who wants to stop.
 
+use crate::storm::Storm;
 use crate::{Options, Progress};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
@@ -35,6 +36,9 @@ pub struct RunWatch<'a> {
     completed: Vec<u64>,
     due: u64,
     death: Option<String>,
+    storm: Option<Storm>,
+    /// What the storm did in this level.
+    stormed: Vec<String>,
     failure: Option<StoreError>,
 }
 
@@ -65,8 +69,16 @@ impl<'a> RunWatch<'a> {
             completed: Vec::new(),
             due: 0,
             death: None,
+            storm: None,
+            stormed: Vec::new(),
             failure: None,
         }
+    }
+
+    /// Lets a storm break out in every level.
+    pub fn with_storm(mut self, storm: Option<Storm>) -> RunWatch<'a> {
+        self.storm = storm;
+        self
     }
 
     /// Tells that a step begins.
@@ -89,12 +101,27 @@ impl<'a> RunWatch<'a> {
         self.due = 0;
         self.next_sample = 0;
         self.level = Some(start.clone());
+        if let Some(storm) = &mut self.storm {
+            storm.begin_level(start.hold_start);
+        }
+    }
+
+    fn note_storm(&mut self, done: Option<(String, bool)>) {
+        if let Some((told, new_process)) = done {
+            self.stormed.push(told);
+            if new_process {
+                let processes = self.platform.processes().into_iter();
+                self.components = processes.map(|(name, pid)| ProcessSampler::new(name, pid)).collect();
+            }
+        }
     }
 
     /// Adds to a level's end what the engine cannot know, also whether the platform is gone, so that higher levels
     /// would tell nothing. A level that the user cut short tells nothing of that by its silence.
     pub fn end_level(&mut self, end: &mut LevelEnd, stopped: bool) {
         self.level = None;
+        let done = self.storm.as_mut().and_then(|storm| storm.end_level(end.at, self.platform));
+        self.note_storm(done);
         let last_third = self.completed.len() - self.completed.len() / 3 - 1;
         let silent = self.completed.iter().skip(last_third).all(|&completed| completed == 0) && self.due > 0;
         let mut told: Vec<String> = self.death.clone().into_iter().collect();
@@ -102,6 +129,7 @@ impl<'a> RunWatch<'a> {
             told.push("nothing was completed in the last third of the level".into());
         }
         end.platform_gone = !told.is_empty();
+        told.append(&mut self.stormed);
         told.extend(end.incident.take());
         end.incident = (!told.is_empty()).then(|| told.join("; "));
     }
@@ -185,6 +213,8 @@ impl Watch for RunWatch<'_> {
     fn tick(&mut self, now: Nanos) -> bool {
         self.read_threads(now);
         self.read_components(now);
+        let done = self.storm.as_mut().and_then(|storm| storm.tick(now, self.platform));
+        self.note_storm(done);
         if self.death.is_none() {
             self.death = self.platform.take_death().map(|death| {
                 format!("component {} of the platform ended by itself ({})", death.component, death.status)

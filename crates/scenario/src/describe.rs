@@ -1,6 +1,6 @@
 //! A plan in words: what would happen, for `plimsoll check`.
 
-use crate::plan::{ArrivalsPer, Content, LevelPlan, LinkPlan, Model, Plan};
+use crate::plan::{ArrivalsPer, Content, LevelPlan, LinkPlan, Model, Offline, Plan};
 use crate::quantity::Quantity;
 use crate::wrap::wrapped;
 use plimsoll_codec::mqtt::{QoS, Version};
@@ -81,6 +81,21 @@ impl Plan {
             ("connections", self.connections_in_words()),
             ("time", format!("at most {}, the platform's start apart", clock(self.longest_duration()))),
         ];
+        if let Some(storm) = &self.load.storm {
+            let (component, after, down) = (&storm.component, storm.after.show(), storm.down.show());
+            let offline = match self.mqtt.offline {
+                Offline::Buffer => "wait",
+                Offline::Drop => "are not sent",
+                Offline::KeepLatest => "are not sent but for the newest of each device",
+            };
+            facts.push((
+                "storm",
+                format!(
+                    "{component} is killed {after} into each hold and started again {down} later; messages due \
+                     meanwhile {offline}"
+                ),
+            ));
+        }
         if let Some(messages) = self.messages_due() {
             let deliveries = messages * f64::from(self.subscribers.count);
             let deliveries = match self.subscribers.count {

@@ -125,6 +125,8 @@ pub struct MqttPlan {
     /// First and longest pause before connecting again; each pause is drawn between half and the whole of a value
     /// that doubles from the first to the longest.
     pub reconnect: (Nanos, Nanos),
+    /// What becomes of messages that are due while there is no connection.
+    pub offline: Offline,
 }
 
 /// A value that must not be shown.
@@ -229,6 +231,8 @@ pub struct LoadPlan {
     pub search: Option<SearchTerms>,
     /// After so many missed levels in a row no level that is not lower is run; `None` runs all.
     pub stop_after_missed: Option<u16>,
+    /// What befalls the platform in each hold.
+    pub storm: Option<StormPlan>,
     /// Load before each hold that is not counted.
     pub warm_up: Nanos,
     /// Measured time of each level.
@@ -257,6 +261,28 @@ impl LoadPlan {
     pub fn coalescing(&self) -> Nanos {
         (self.precision - WAKE_UP).max(Nanos::ZERO)
     }
+}
+
+/// A component is killed in each hold and started again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StormPlan {
+    /// The component's name in the platform profile.
+    pub component: String,
+    /// When it is killed, from the beginning of the hold.
+    pub after: Nanos,
+    /// How long it is down before it is started again.
+    pub down: Nanos,
+}
+
+/// What becomes of the messages that are due while a device has no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offline {
+    /// They are sent when the connection is back.
+    Buffer,
+    /// They are not sent.
+    Drop,
+    /// The newest is sent when the connection is back, the others are not.
+    KeepLatest,
 }
 
 impl LoadPlan {

@@ -3,7 +3,7 @@
 mod record;
 
 use crate::plan::Endpoint;
-use crate::quantity::{Rate, Share, Size, Written};
+use crate::quantity::{Rate, Size, Written};
 use plimsoll_codec::mqtt::QoS;
 use plimsoll_model::Nanos;
 use record::Record;
@@ -11,6 +11,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+mod course;
+
+pub(crate) use course::{Search, Storm};
 
 pub(crate) type Duration = Written<Nanos>;
 
@@ -215,6 +219,10 @@ pub(crate) struct Mqtt {
     pub connect_timeout: Duration,
     /// Pauses before connecting again after a connection was lost.
     pub reconnect: Reconnect,
+    /// What becomes of messages that are due while a device has no connection: `buffer` (sent when it is back), `drop`
+    /// (not sent) or `keep_latest` (the newest is sent when it is back, the others are not). Those not sent count as
+    /// `unsent`.
+    pub offline: OfflinePolicy,
 }
 
 impl Default for Mqtt {
@@ -231,8 +239,18 @@ impl Default for Mqtt {
             in_flight: u16::MAX,
             connect_timeout: Written(Nanos::from_secs(10)),
             reconnect: Reconnect::default(),
+            offline: OfflinePolicy::Buffer,
         }
     }
+}
+
+/// What becomes of messages that are due while a device has no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OfflinePolicy {
+    Buffer,
+    Drop,
+    KeepLatest,
 }
 
 /// MQTT version.
@@ -420,6 +438,10 @@ pub(crate) struct Load {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub session_messages: Option<u32>,
+    /// Reconnect storm: in each hold a component of the platform is killed and started again, so that all devices come
+    /// back at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storm: Option<Storm>,
     /// Load before each hold that is not counted.
     #[serde(default = "warm_up")]
     pub warm_up: Duration,
@@ -563,31 +585,6 @@ pub(crate) struct LevelRange {
     pub to: Written<Rate>,
     /// Difference between levels.
     pub step: Written<Rate>,
-}
-
-/// A search for the load line.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Search {
-    /// First level; the platform should bear it.
-    pub from: Written<Rate>,
-    /// No level is above this.
-    pub to: Written<Rate>,
-    /// How far the lowest missed level may lie above the load line, from 1 % to 100 %.
-    #[serde(default = "tolerance")]
-    pub tolerance: Written<Share>,
-    /// No level is begun that could end later than this after the first one began; what was found by then is
-    /// reported.
-    #[serde(default = "search_time")]
-    pub time: Duration,
-}
-
-fn tolerance() -> Written<Share> {
-    Written(Share(0.05))
-}
-
-fn search_time() -> Duration {
-    Written(Nanos::from_secs(600))
 }
 
 /// Objectives by name, as conditions. `null` switches a default off.

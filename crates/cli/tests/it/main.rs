@@ -20,6 +20,7 @@ mod planted_faults;
 mod real_brokers;
 mod scripted_broker;
 mod search;
+mod storm;
 mod summary_schema;
 mod threads;
 mod truth;

@@ -293,3 +293,24 @@ fn how_a_search_went_is_told_and_its_levels_need_not_rise() {
         assert!(page.contains(part), "{part} is missing");
     }
 }
+
+#[test]
+fn lost_connections_are_told_with_their_outages() {
+    let mut record = synthetic::record();
+    assert!(!bare(&record).contains("section id=\"outages\""));
+    let sample = record.levels[0].samples[3].as_mut().unwrap();
+    sample.counts.disconnected = 30;
+    let outage = sample.histograms.entry(Metric::Outage).or_default();
+    (1..=30).for_each(|tenths| outage.record(Nanos::from_millis(100 * tenths)));
+    record.levels[0].end.as_mut().unwrap().incident = Some("broker was killed 3.00 s into the hold".into());
+    keep("storm", &record);
+    let page = bare(&record);
+    for part in ["section id=\"outages\"", "3.00 s</td>", "broker was killed 3.00 s into the hold"] {
+        assert!(page.contains(part), "{part} is missing");
+    }
+    assert!(!page.contains("Some clients came back only after their level"));
+    let sample = record.levels[0].samples[3].as_mut().unwrap();
+    sample.counts.disconnected = 31;
+    assert!(bare(&record).contains("Some clients came back only after their level"));
+    assert_eq!(summarize(&record).levels[0].recovery, None);
+}

@@ -52,6 +52,7 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Opt
         levels,
         search,
         stop_after_missed: load.stop_after_missed,
+        storm: None,
         warm_up: load.warm_up.0,
         hold: load.hold.0,
         samples: load.samples,

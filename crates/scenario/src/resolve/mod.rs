@@ -7,10 +7,11 @@ mod mqtt;
 mod objectives;
 mod population;
 mod search;
+mod storm;
 
 use crate::Environment;
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::plan::{Endpoint, Plan, PlatformPlan, RecordPlan};
+use crate::plan::{Endpoint, LoadPlan, Plan, PlatformPlan, RecordPlan};
 use crate::profile::Profile;
 use crate::profiles;
 use crate::span::Source;
@@ -57,6 +58,9 @@ pub(crate) fn resolve(
     let subscribers = mqtt::subscribers(&mut scenario, &mut context);
     let message = message::resolve(&mut scenario.message, &mut context);
     let load = load::resolve(&mut scenario, &mut context);
+    let storm = storm::resolve(&mut scenario.load, platform.as_ref(), &mut context);
+    let load = load.map(|load| LoadPlan { storm, ..load });
+    storm::check_offline(&scenario, &mut context);
     let objectives = objectives::resolve(&mut scenario, &mut context);
     scenario.record.freshness |= objectives.level.iter().any(|objective| objective.subject.needs_freshness());
     let plan = Plan {

@@ -2,10 +2,12 @@
 
 use super::Context;
 use crate::diagnostic::Diagnostic;
-use crate::plan::{MqttPlan, Secret, SubscriberPlan, Template};
+use crate::plan::{MqttPlan, Offline, Secret, SubscriberPlan, Template};
 use crate::quantity::Written;
 use crate::template::{TemplateError, Variables};
-use crate::written::{Mqtt, ProtocolVersion, QosLevel, Scenario, SubscriberGroup, Subscribers};
+use crate::written::{
+    Mqtt, OfflinePolicy, ProtocolVersion, QosLevel, Scenario, SubscriberGroup, Subscribers,
+};
 use plimsoll_codec::mqtt::{QoS, Version, topic};
 use plimsoll_model::Nanos;
 
@@ -51,8 +53,14 @@ pub(super) fn resolve(mqtt: &mut Mqtt, context: &mut Context<'_>) -> Option<Mqtt
     }
     let password = password(mqtt, context);
     let topic = topic_template(mqtt, context);
+    let offline = match mqtt.offline {
+        OfflinePolicy::Buffer => Offline::Buffer,
+        OfflinePolicy::Drop => Offline::Drop,
+        OfflinePolicy::KeepLatest => Offline::KeepLatest,
+    };
     Some(MqttPlan {
         version,
+        offline,
         qos: mqtt.qos.0,
         keep_alive,
         username: mqtt.username.clone(),

@@ -4,7 +4,7 @@ use crate::support::{load, load_with};
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::{Metric, Nanos};
 use plimsoll_scenario::plan::{
-    ArrivalsPer, Comparison, Content, LevelPlan, MarkerForm, Model, Plan, Subject,
+    ArrivalsPer, Comparison, Content, LevelPlan, MarkerForm, Model, Offline, Plan, Subject,
 };
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use proptest::prelude::*;
@@ -164,6 +164,22 @@ fn levels_may_be_devices_or_connections_per_second() {
 }
 
 #[test]
+fn a_storm_kills_the_component_that_devices_connect_to() {
+    let text =
+        LEAST.replace("[100]", "[100], storm: { after: 5s, down: 2s }") + "mqtt: { offline: keep_latest }\n";
+    let plan = load(&text).unwrap();
+    let storm = plan.load.storm.clone().unwrap();
+    assert_eq!(
+        (storm.component.as_str(), storm.after, storm.down),
+        ("broker", Nanos::from_secs(5), Nanos::from_secs(2))
+    );
+    assert_eq!(plan.mqtt.offline, Offline::KeepLatest);
+    insta::assert_snapshot!("described_storm", plan.describe());
+    let plan = load(LEAST).unwrap();
+    assert_eq!((plan.load.storm, plan.mqtt.offline), (None, Offline::Buffer));
+}
+
+#[test]
 fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
     let closed = LEAST.replace("levels: [100]", "model: closed, in_flight: [1, 5], think_time: 1ms");
     let sized = format!(
@@ -236,6 +252,7 @@ fn defaults_of_objectives_follow_qos_subscribers_and_model() {
 #[test]
 fn impossible_combinations_are_refused() {
     let at_0 = format!("{LEAST}mqtt: {{ qos: 0 }}\n");
+    let attached = LEAST.replace("embedded", "{ profile: existing, address: 'mqtt://h' }");
     let connecting = LEAST.replace("levels: [100]", "devices: [5]");
     let searched = LEAST.replace("levels: [100]", "search: { from: 1, to: 10M }");
     let closed = LEAST.replace("levels: [100]", "model: closed");
@@ -298,6 +315,12 @@ fn impossible_combinations_are_refused() {
         (LEAST, "load.rate_per_device=1", "belongs to `devices`"),
         (LEAST, "objectives.connected='> 5 %'", "before the first level"),
         (&searched, "load.devices=[5]", "`search` and `devices` exclude each other"),
+        (LEAST, "load.storm={after: 25s, down: 5s}", "30s into a hold of 30s"),
+        (LEAST, "load.storm={after: 5s, down: 1s, component: brokr}", "no component `brokr`"),
+        (&attached, "load.storm={after: 5s, down: 1s}", "starts nothing that could be killed"),
+        (&searched, "load.storm={after: 5s, down: 1s}", "a search has no storm"),
+        (&closed, "mqtt.offline=drop", "in the closed model a device waits"),
+        (LEAST, "mqtt.offline=forget", "allowed here: buffer, drop, keep_latest"),
         (&connecting, "load.devices=[11]", "the population has 10"),
         (&connecting, "load.devices=[0]", "out of range"),
         (&connecting, "load.rate_per_device=-1", "negative"),

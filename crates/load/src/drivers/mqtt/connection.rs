@@ -7,7 +7,7 @@ use super::{Io, Timer};
 use crate::driver::{Client, Event};
 use plimsoll_codec::mqtt::packet_length;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::LinkPlan;
+use plimsoll_scenario::plan::{LinkPlan, Offline};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use std::cmp::Reverse;
@@ -153,10 +153,25 @@ impl Connection {
 
     pub fn submit(&mut self, slot: u32, sequence: u32, io: &mut Io) {
         self.queue.push_back(sequence);
-        if !self.dirty && self.state == State::Ready {
+        if self.state != State::Ready {
+            return self.put_away(io);
+        }
+        if !self.dirty {
             self.dirty = true;
             io.dirty.push(slot);
         }
+    }
+
+    /// Without a connection: keeps as much of what waits as the scenario says.
+    fn put_away(&mut self, io: &mut Io) {
+        let Client::Device(device) = self.client else { return };
+        let kept = match io.mqtt.offline {
+            Offline::Buffer => return,
+            Offline::Drop => 0,
+            Offline::KeepLatest => 1,
+        };
+        let dropped = self.queue.len().saturating_sub(kept);
+        io.put_away.extend(self.queue.drain(..dropped).map(|sequence| (device, sequence)));
     }
 
     /// Drops what has not begun to be sent and reports what has.
@@ -630,6 +645,7 @@ impl Connection {
         }
         self.session.reset();
         self.tell_urgency(io);
+        self.put_away(io);
         let client = self.client;
         if was_ready {
             events.push(Event::Disconnected { client, at, reason });

@@ -60,6 +60,8 @@ struct Io {
     timers: BinaryHeap<Reverse<(Nanos, u32, Timer)>>,
     /// Connections with something to send.
     dirty: Vec<u32>,
+    /// Messages put away because their device had no connection.
+    put_away: Vec<(u32, u32)>,
     scratch: Vec<u8>,
     content: Vec<u8>,
     topic_name: Vec<u8>,
@@ -127,6 +129,7 @@ impl MqttDriver {
             work: plan.subscribers.work,
             timers: BinaryHeap::new(),
             dirty: Vec::new(),
+            put_away: Vec::new(),
             scratch: vec![0; READ_SIZE],
             content: Vec::new(),
             topic_name: Vec::new(),
@@ -248,6 +251,11 @@ impl Driver for MqttDriver {
         self.wait(until, events);
         self.fire_timers(events);
         self.send_dirty(events);
+        if !self.io.put_away.is_empty() {
+            let at = self.io.clock.now();
+            let abandoned = |(device, sequence)| Event::Abandoned { device, sequence, at };
+            events.extend(self.io.put_away.drain(..).map(abandoned));
+        }
     }
 
     fn take_traffic(&mut self) -> Traffic {

@@ -18,6 +18,7 @@ fn plan(version: Version, qos: QoS) -> MqttPlan {
         receive_maximum: None,
         in_flight: 10,
         connect_timeout: Nanos::from_secs(1),
+        offline: plimsoll_scenario::plan::Offline::Buffer,
         reconnect: (Nanos(1), Nanos(2)),
     }
 }

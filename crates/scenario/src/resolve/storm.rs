@@ -1,0 +1,57 @@
+//! The reconnect storm, and what devices do without a connection.
+
+use super::Context;
+use crate::plan::{PlatformPlan, StormPlan};
+use crate::quantity::Quantity;
+use crate::written::{Load, OfflinePolicy, Scenario, WorkloadModel};
+
+/// Resolves the storm, where there is one; `None` also where it is wrong, which is reported.
+pub(super) fn resolve(
+    load: &mut Load,
+    platform: Option<&PlatformPlan>,
+    context: &mut Context<'_>,
+) -> Option<StormPlan> {
+    let hold = load.hold.0;
+    let searched = load.search.is_some();
+    let storm = load.storm.as_mut()?;
+    let (after, down) = (storm.after.0, storm.down.0);
+    if searched {
+        let help = "write `levels`: a search looks for what a healthy platform bears";
+        context.error_with_help("load.storm", "a search has no storm", help);
+    }
+    if after + down >= hold {
+        let message =
+            format!("the component would be back {} into a hold of {}", (after + down).show(), hold.show());
+        context.error_with_help("load.storm", message, "shorten `after` or `down`, or lengthen `hold`");
+    }
+    let profile = &platform?.profile;
+    let Some(first) = profile.components.iter().find(|component| component.mqtt_port.is_some()) else {
+        context.error_with_help(
+            "load.storm",
+            format!("the profile `{}` starts nothing that could be killed", profile.name),
+            "use a profile that starts its platform",
+        );
+        return None;
+    };
+    let component = storm.component.get_or_insert_with(|| first.name.clone()).clone();
+    if !profile.components.iter().any(|known| known.name == component) {
+        let known: Vec<&str> = profile.components.iter().map(|known| known.name.as_str()).collect();
+        context.error_with_help(
+            "load.storm.component",
+            format!("the profile `{}` has no component `{component}`", profile.name),
+            format!("it has {}", known.join(", ")),
+        );
+    }
+    Some(StormPlan { component, after, down })
+}
+
+/// Without a connection the closed model would put message after message away, as fast as it can.
+pub(super) fn check_offline(scenario: &Scenario, context: &mut Context<'_>) {
+    if scenario.load.model == WorkloadModel::Closed && scenario.mqtt.offline != OfflinePolicy::Buffer {
+        context.error_with_help(
+            "mqtt.offline",
+            "in the closed model a device waits for its message to come to its end, so it cannot put it away",
+            "write `offline: buffer`, or `load: { model: open, .. }`",
+        );
+    }
+}

@@ -1,0 +1,45 @@
+//! How levels follow each other, and what happens in them, where that is more than a list.
+
+use super::Duration;
+use crate::quantity::{Rate, Share, Written};
+use plimsoll_model::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A component of the platform is killed (SIGKILL) and started again with the same ports and files.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Storm {
+    /// The component's name in the platform profile. Default: the first one that devices connect to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub component: Option<String>,
+    /// When it is killed, from the beginning of the hold.
+    pub after: Duration,
+    /// How long it is down before it is started again.
+    pub down: Duration,
+}
+
+/// A search for the load line.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Search {
+    /// First level; the platform should bear it.
+    pub from: Written<Rate>,
+    /// No level is above this.
+    pub to: Written<Rate>,
+    /// How far the lowest missed level may lie above the load line, from 1 % to 100 %.
+    #[serde(default = "tolerance")]
+    pub tolerance: Written<Share>,
+    /// No level is begun that could end later than this after the first one began; what was found by then is
+    /// reported.
+    #[serde(default = "search_time")]
+    pub time: Duration,
+}
+
+fn tolerance() -> Written<Share> {
+    Written(Share(0.05))
+}
+
+fn search_time() -> Duration {
+    Written(Nanos::from_secs(600))
+}
