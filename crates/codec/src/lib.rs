@@ -1,4 +1,5 @@
 //! Packets as bytes and bytes as packets. No I/O; no input makes this crate panic.
 
+pub mod coap;
 pub mod marker;
 pub mod mqtt;

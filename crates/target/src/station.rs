@@ -5,10 +5,13 @@
 //! [`Queue`] (or is handed to spinning `workers`), a nanosecond timer holds it until its departure, `faults` say what
 //! befalls its delivery, `truth` writes down what did.
 
+mod coap;
 mod connection;
 mod faults;
+mod http;
 mod mqtt;
 mod server;
+mod session;
 mod truth;
 mod workers;
 
@@ -16,10 +19,21 @@ pub use faults::Faults;
 
 use plimsoll_stats::queue::Settings as QueueSettings;
 use rustix::event::epoll;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a station speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// MQTT 3.1.1 and 5, over TCP.
+    Mqtt,
+    /// HTTP/1.1, over TCP.
+    Http,
+    /// CoAP (RFC 7252), over UDP.
+    Coap,
+}
 
 /// How a worker is busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +47,8 @@ pub enum Work {
 /// What a station is told.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// What it speaks.
+    pub protocol: Protocol,
     /// Where it listens.
     pub host: IpAddr,
     /// Its port; 0 for a free one.
@@ -77,9 +93,15 @@ impl From<rustix::io::Errno> for StationError {
     }
 }
 
+/// Where clients come in.
+enum Doors {
+    Tcp(TcpListener),
+    Udp(SocketAddr),
+}
+
 /// A station that listens.
 pub struct Station {
-    listener: TcpListener,
+    doors: Doors,
     epoll: OwnedFd,
     server: server::Server,
 }
@@ -92,11 +114,20 @@ impl Station {
     pub fn bind(settings: &Settings) -> Result<Station, StationError> {
         let address = SocketAddr::new(settings.host, settings.port);
         let refused = |cause| StationError::Listen { address, cause };
-        let listener = TcpListener::bind(address).map_err(refused)?;
-        listener.set_nonblocking(true)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let server = server::Server::new(settings)?;
-        Ok(Station { listener, epoll, server })
+        let (doors, endpoint) = match settings.protocol {
+            Protocol::Coap => {
+                let socket = UdpSocket::bind(address).map_err(refused)?;
+                (Doors::Udp(socket.local_addr()?), Some(coap::Endpoint::new(socket)?))
+            }
+            Protocol::Mqtt | Protocol::Http => {
+                let listener = TcpListener::bind(address).map_err(refused)?;
+                listener.set_nonblocking(true)?;
+                (Doors::Tcp(listener), None)
+            }
+        };
+        let server = server::Server::new(settings, endpoint)?;
+        Ok(Station { doors, epoll, server })
     }
 
     /// Where it listens.
@@ -104,7 +135,10 @@ impl Station {
     /// # Errors
     /// The system does not tell.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
-        self.listener.local_addr()
+        match &self.doors {
+            Doors::Tcp(listener) => listener.local_addr(),
+            Doors::Udp(address) => Ok(*address),
+        }
     }
 
     /// Serves until `stop` is set, which is looked at ten times a second, then completes the record.
@@ -112,9 +146,13 @@ impl Station {
     /// # Errors
     /// The record can no longer be written, or the system fails.
     pub fn run(mut self, stop: &AtomicBool) -> Result<(), StationError> {
-        self.server.begin(&self.epoll, &self.listener)?;
+        let listener = match &self.doors {
+            Doors::Tcp(listener) => Some(listener),
+            Doors::Udp(_) => None,
+        };
+        self.server.begin(&self.epoll, listener)?;
         while !stop.load(Ordering::Relaxed) {
-            self.server.turn(&self.epoll, &self.listener)?;
+            self.server.turn(&self.epoll, listener)?;
         }
         self.server.finish()
     }

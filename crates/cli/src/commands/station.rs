@@ -69,8 +69,12 @@ pub struct Station {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Protocol {
-    /// MQTT 3.1.1 and 5
+    /// MQTT 3.1.1 and 5, over TCP
     Mqtt,
+    /// HTTP/1.1, over TCP: 204, to GET 200, when the queue is full 503
+    Http,
+    /// CoAP, over UDP: 2.04, to GET 2.05, when the queue is full 5.03
+    Coap,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -83,8 +87,13 @@ enum Busy {
 
 impl Station {
     pub fn perform(self) -> Result<u8, Failure> {
-        let Protocol::Mqtt = self.protocol;
+        let (protocol, scheme, note) = match self.protocol {
+            Protocol::Mqtt => (station::Protocol::Mqtt, "mqtt", " (MQTT 3.1.1 and 5)"),
+            Protocol::Http => (station::Protocol::Http, "http", ""),
+            Protocol::Coap => (station::Protocol::Coap, "coap", ""),
+        };
         let settings = Settings {
+            protocol,
             host: self.host,
             port: self.port,
             queue: QueueSettings {
@@ -105,7 +114,7 @@ impl Station {
         let stop = interrupt::stop_flag().map_err(|error| undoable(&error))?;
         let station = station::Station::bind(&settings).map_err(|error| undoable(&error))?;
         let address = station.address().map_err(|error| undoable(&error))?;
-        say(&format!("listening on mqtt://{address} (MQTT 3.1.1 and 5)\n"));
+        say(&format!("listening on {scheme}://{address}{note}\n"));
         station.run(&stop).map_err(|error| undoable(&error))?;
         Ok(exit_code::MET)
     }

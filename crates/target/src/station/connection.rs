@@ -1,6 +1,7 @@
 //! One TCP connection of a station: bytes in, bytes out, both bounded.
 
-use super::mqtt::Session;
+use super::Protocol;
+use super::session::Session;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -27,7 +28,12 @@ pub struct Connection {
 pub struct Gone;
 
 impl Connection {
-    pub fn new(stream: TcpStream, id: u64, epoll: &OwnedFd) -> std::io::Result<Connection> {
+    pub fn new(
+        stream: TcpStream,
+        id: u64,
+        protocol: Protocol,
+        epoll: &OwnedFd,
+    ) -> std::io::Result<Connection> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         epoll::add(epoll, &stream, EventData::new_u64(id), EventFlags::IN | EventFlags::RDHUP)?;
@@ -35,7 +41,7 @@ impl Connection {
             stream,
             id,
             input: Vec::new(),
-            session: Session::default(),
+            session: Session::new(protocol),
             out: Vec::new(),
             written: 0,
             wants_write: false,
@@ -76,6 +82,9 @@ impl Connection {
             self.written = 0;
         }
         let waiting = self.out.len() - self.written;
+        if waiting == 0 && self.session.is_over() {
+            return Err(Gone);
+        }
         if waiting + self.session.waiting_bytes() > MOST_WAITING {
             return Err(Gone);
         }

@@ -1,6 +1,7 @@
 //! The broker's side of MQTT 3.1.1 and 5, as much as a calibrated target needs: QoS 0 to 2, clean sessions, wildcard
 //! filters. No retained messages, wills, shared subscriptions or sessions that outlive their connection. No I/O.
 
+use super::session::{LARGEST_MESSAGE, Message, Refused};
 use plimsoll_codec::mqtt::{
     Ack, AckKind, Connack, Connect, Packet, Properties, Property, PublishHeader, QoS, Suback, Unsuback,
     Version, encode_ack, encode_pingresp, encode_publish, packet_length, topic,
@@ -8,8 +9,6 @@ use plimsoll_codec::mqtt::{
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-/// Largest packet that is taken, in bytes, twice the largest message of a scenario.
-const LARGEST_PACKET: usize = 2 * 1024 * 1024;
 /// Bytes of topic filters that one client may have.
 const MOST_FILTERS: usize = 64 * 1024;
 /// Reason codes (MQTT 5 section 2.4).
@@ -18,16 +17,6 @@ const SHARED_NOT_SUPPORTED: u8 = 0x9e;
 const NO_SUBSCRIPTION_EXISTED: u8 = 0x11;
 /// "Failure" of a 3.1.1 SUBACK (section 3.9.3) and "unspecified error" of MQTT 5.
 const FAILURE: u8 = 0x80;
-
-/// A message that a client published.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Message {
-    pub topic: String,
-    pub payload: Vec<u8>,
-    pub qos: QoS,
-    /// 0 at QoS 0.
-    pub packet_id: u16,
-}
 
 /// One client's session.
 #[derive(Default)]
@@ -46,10 +35,6 @@ pub struct Session {
     waiting_bytes: usize,
 }
 
-/// What is no MQTT, or forbidden: the connection ends.
-#[derive(Debug)]
-pub struct Refused;
-
 impl Session {
     /// Takes whole packets off the front of `bytes`, appends answers that need no service to `out`, and published
     /// messages to `messages`. Returns the bytes taken.
@@ -62,7 +47,7 @@ impl Session {
         let mut taken = 0;
         while let Some(rest) = bytes.get(taken..) {
             let length = match packet_length(rest).map_err(|_| Refused)? {
-                Some(length) if length > LARGEST_PACKET => return Err(Refused),
+                Some(length) if length > LARGEST_MESSAGE => return Err(Refused),
                 Some(length) => length,
                 None => break,
             };
@@ -90,11 +75,11 @@ impl Session {
             QoS::ExactlyOnce => AckKind::Pubrec,
         };
         match (accepted, version) {
-            (true, _) => encode_ack(version, kind, message.packet_id, out),
+            (true, _) => encode_ack(version, kind, message.id, out),
             // MQTT 3.1.1 knows no refusal of a message: it stays without answer.
             (false, Version::V311) => {}
             (false, Version::V5) => {
-                let (packet_id, properties) = (message.packet_id, Properties::default());
+                let (packet_id, properties) = (message.id, Properties::default());
                 let ack = Ack { kind, packet_id, reason: QUOTA_EXCEEDED, properties };
                 // Id and reason are ones that the standard allows.
                 let _ = Packet::Ack(ack).encode(version, out);
@@ -194,7 +179,7 @@ impl Session {
                     topic: publish.topic.to_owned(),
                     payload: publish.payload.to_vec(),
                     qos: publish.qos,
-                    packet_id,
+                    id: packet_id,
                 });
             }
             Packet::Ack(ack) => match ack.kind {

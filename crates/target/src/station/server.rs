@@ -1,11 +1,12 @@
 //! The loop of a station: who is connected, what is being served, what is due.
 
+use super::coap::{Endpoint, Request};
 use super::connection::{Connection, Gone};
 use super::faults::{Draws, Fault};
-use super::mqtt::Message;
+use super::session::{Message, Served};
 use super::truth::{Fate, Truth};
 use super::workers::Workers;
-use super::{Settings, StationError, Work};
+use super::{Protocol, Settings, StationError, Work};
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::Nanos;
 use plimsoll_stats::distribution::{Random, random};
@@ -15,12 +16,15 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::time::{ClockId, clock_gettime};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 const LISTENER: u64 = u64::MAX;
 const BELL: u64 = u64::MAX - 1;
+const ENDPOINT: u64 = u64::MAX - 2;
+/// Datagrams read before others get their turn.
+const DATAGRAMS: usize = 256;
 /// Longest wait, so that a wish to stop is seen in time.
 const PATIENCE: Nanos = Nanos::from_millis(100);
 /// Longest time that a message is held back for a later one to pass it.
@@ -41,6 +45,9 @@ pub fn monotonic() -> Nanos {
 pub struct Server {
     /// Zero of stalls.
     epoch: Nanos,
+    protocol: Protocol,
+    /// CoAP's socket.
+    endpoint: Option<Endpoint>,
     service: Servers,
     connections: Vec<Option<Connection>>,
     vacant: Vec<usize>,
@@ -73,6 +80,8 @@ enum Timer {
 struct Job {
     message: Arc<Message>,
     connection: u64,
+    /// Who sent it, where there is no connection.
+    from: Option<SocketAddr>,
     /// Its number within its connection.
     number: u64,
     marker: Option<Marker>,
@@ -127,7 +136,7 @@ impl Jobs {
 }
 
 impl Server {
-    pub fn new(settings: &Settings) -> Result<Server, StationError> {
+    pub fn new(settings: &Settings, endpoint: Option<Endpoint>) -> Result<Server, StationError> {
         let epoch = monotonic();
         let queue = settings.queue;
         let service = match settings.work {
@@ -141,6 +150,8 @@ impl Server {
         };
         Ok(Server {
             epoch,
+            protocol: settings.protocol,
+            endpoint,
             service,
             connections: Vec::new(),
             vacant: Vec::new(),
@@ -158,10 +169,15 @@ impl Server {
     }
 
     /// Prepares the loop.
-    pub fn begin(&mut self, epoll: &OwnedFd, listener: &TcpListener) -> Result<(), StationError> {
+    pub fn begin(&mut self, epoll: &OwnedFd, listener: Option<&TcpListener>) -> Result<(), StationError> {
         // Without it every wake-up is 50 µs late; where it is refused, the record still tells the truth.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        epoll::add(epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        if let Some(listener) = listener {
+            epoll::add(epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        }
+        if let Some(endpoint) = &self.endpoint {
+            epoll::add(epoll, endpoint.socket(), EventData::new_u64(ENDPOINT), EventFlags::IN)?;
+        }
         if let Servers::Spinning { workers, .. } = &self.service {
             epoll::add(epoll, &*workers.bell, EventData::new_u64(BELL), EventFlags::IN)?;
         }
@@ -169,7 +185,7 @@ impl Server {
     }
 
     /// Waits for the network or a departure and does what there is to do.
-    pub fn turn(&mut self, epoll: &OwnedFd, listener: &TcpListener) -> Result<(), StationError> {
+    pub fn turn(&mut self, epoll: &OwnedFd, listener: Option<&TcpListener>) -> Result<(), StationError> {
         let next = self.timers.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
         let wait = (next - monotonic()).0.clamp(0, PATIENCE.0);
         let timeout = Timespec { tv_sec: 0, tv_nsec: wait };
@@ -179,7 +195,8 @@ impl Server {
         let count = epoll::wait(epoll, &mut ready[..], Some(&timeout)).unwrap_or(0);
         for event in &ready[..count] {
             match event.data.u64() {
-                LISTENER => self.accept(epoll, listener),
+                LISTENER => listener.into_iter().for_each(|listener| self.accept(epoll, listener)),
+                ENDPOINT => self.receive()?,
                 BELL => self.take_done()?,
                 id => self.ready(id, event.flags)?,
             }
@@ -207,7 +224,7 @@ impl Server {
                     });
                     self.generation = self.generation.wrapping_add(1);
                     let id = (slot as u64) << 32 | u64::from(self.generation);
-                    let connection = Connection::new(stream, id, epoll).ok();
+                    let connection = Connection::new(stream, id, self.protocol, epoll).ok();
                     if connection.is_none() {
                         self.vacant.push(slot);
                     }
@@ -250,7 +267,7 @@ impl Server {
             let more = matches!(read, Ok(Some(count)) if count == scratch.len());
             self.scratch = scratch;
             for message in messages.drain(..) {
-                self.arrive(id, message, arrival)?;
+                self.arrive(id, None, message, arrival)?;
             }
             if outcome.is_err() {
                 return self.close(id);
@@ -262,15 +279,45 @@ impl Server {
         Ok(())
     }
 
-    fn arrive(&mut self, id: u64, message: Message, arrival: Nanos) -> Result<(), StationError> {
+    /// Takes datagrams.
+    fn receive(&mut self) -> Result<(), StationError> {
+        for _ in 0..DATAGRAMS {
+            let Some(endpoint) = &mut self.endpoint else { return Ok(()) };
+            match endpoint.receive(&mut self.scratch, monotonic()) {
+                Ok(Some(Request { peer, from, message })) => {
+                    self.arrive(peer, Some(from), message, monotonic())?
+                }
+                Ok(None) => {}
+                // Nothing is there, or an earlier answer of ours found nobody: the next look tells.
+                Err(_) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    fn arrive(
+        &mut self,
+        id: u64,
+        from: Option<SocketAddr>,
+        message: Message,
+        arrival: Nanos,
+    ) -> Result<(), StationError> {
         let marker = Marker::read_binary(&message.payload).or_else(|| Marker::find_ascii(&message.payload));
         let fault = self.draws.next();
         let publisher = self.publishers.entry(id).or_default();
         let number = publisher.arrived;
         publisher.arrived += 1;
         let room = self.jobs.bytes + message.payload.len() < MOST_HELD;
-        let job =
-            Job { message: Arc::new(message), connection: id, number, marker, arrival, service: None, fault };
+        let job = Job {
+            message: Arc::new(message),
+            connection: id,
+            from,
+            number,
+            marker,
+            arrival,
+            service: None,
+            fault,
+        };
         let epoch = self.epoch;
         match &mut self.service {
             Servers::Sleeping(queue) => {
@@ -299,9 +346,10 @@ impl Server {
     }
 
     fn refuse(&mut self, job: &Job) -> Result<(), StationError> {
+        self.answer_datagram(job.from, job.message.id, Served::Refused, 1);
         if let Some(connection) = connection(&mut self.connections, job.connection) {
             let mut out = std::mem::take(connection.out());
-            connection.session.answer(&job.message, false, &mut out);
+            connection.session.answer(&job.message, Served::Refused, &mut out);
             *connection.out() = out;
         }
         self.truth.write(job.marker, job.arrival, None, Fate::Refused)
@@ -312,11 +360,13 @@ impl Server {
         self.set += 1;
     }
 
-    fn fire(&mut self, epoll: &OwnedFd, listener: &TcpListener) -> Result<(), StationError> {
+    fn fire(&mut self, epoll: &OwnedFd, listener: Option<&TcpListener>) -> Result<(), StationError> {
         let now = monotonic();
         if self.accept_again.is_some_and(|again| again <= now) {
             self.accept_again = None;
-            epoll::modify(epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+            if let Some(listener) = listener {
+                epoll::modify(epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+            }
         }
         while let Some(&Reverse((at, _, timer))) = self.timers.peek() {
             if at > now {
@@ -361,7 +411,8 @@ impl Server {
         let (id, fault, message) = (job.connection, job.fault, Arc::clone(&job.message));
         if let Some(connection) = connection(&mut self.connections, id) {
             let mut out = std::mem::take(connection.out());
-            connection.session.answer(&message, true, &mut out);
+            let served = if fault.drop { Served::Lost } else { Served::Well };
+            connection.session.answer(&message, served, &mut out);
             *connection.out() = out;
             self.dirty.insert((id >> 32) as usize);
         }
@@ -388,8 +439,15 @@ impl Server {
         held.map_or(Ok(()), |(slot, _)| self.deliver(slot))
     }
 
+    fn answer_datagram(&mut self, from: Option<SocketAddr>, id: u16, served: Served, times: u32) {
+        if let (Some(endpoint), Some(from)) = (&mut self.endpoint, from) {
+            endpoint.answer(from, id, served, times);
+        }
+    }
+
     fn deliver(&mut self, slot: usize) -> Result<(), StationError> {
         let Some(job) = self.jobs.take(slot) else { return Ok(()) };
+        self.answer_datagram(job.from, job.message.id, Served::Well, 1 + u32::from(job.fault.duplicate));
         for (position, place) in self.connections.iter_mut().enumerate() {
             let Some(connection) = place else { continue };
             let before = connection.out().len();
