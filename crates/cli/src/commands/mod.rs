@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod audit;
 mod check;
 mod export;
 mod guard;
@@ -26,6 +27,7 @@ pub enum Command {
     Report(report::Report),
     Export(export::Export),
     Target(target::Target),
+    Audit(audit::Audit),
     Guard(guard::Guard),
 }
 
@@ -41,6 +43,7 @@ impl Command {
             Command::Report(command) => command.perform(),
             Command::Export(command) => command.perform(),
             Command::Target(command) => command.perform(),
+            Command::Audit(command) => command.perform(),
             Command::Guard(command) => command.perform(),
         }
     }

@@ -64,7 +64,7 @@ pub struct Station {
     seed: u64,
     /// Where to write the record, as CSV
     #[arg(long, value_name = "FILE")]
-    truth: Option<PathBuf>,
+    pub truth: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -86,11 +86,12 @@ enum Busy {
 }
 
 impl Station {
-    pub fn perform(self) -> Result<u8, Failure> {
-        let (protocol, scheme, note) = match self.protocol {
-            Protocol::Mqtt => (station::Protocol::Mqtt, "mqtt", " (MQTT 3.1.1 and 5)"),
-            Protocol::Http => (station::Protocol::Http, "http", ""),
-            Protocol::Coap => (station::Protocol::Coap, "coap", ""),
+    /// What the station is told, and the scheme of its address.
+    pub fn settings(&self) -> (Settings, &'static str) {
+        let (protocol, scheme) = match self.protocol {
+            Protocol::Mqtt => (station::Protocol::Mqtt, "mqtt"),
+            Protocol::Http => (station::Protocol::Http, "http"),
+            Protocol::Coap => (station::Protocol::Coap, "coap"),
         };
         let settings = Settings {
             protocol,
@@ -108,13 +109,18 @@ impl Station {
                 Busy::Spin => Work::Spin,
             },
             faults: Faults { drop: self.drop, duplicate: self.duplicate, reorder: self.reorder },
-            truth: self.truth,
+            truth: self.truth.clone(),
         };
+        (settings, scheme)
+    }
+
+    pub fn perform(self) -> Result<u8, Failure> {
+        let (settings, scheme) = self.settings();
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
         let stop = interrupt::stop_flag().map_err(|error| undoable(&error))?;
         let station = station::Station::bind(&settings).map_err(|error| undoable(&error))?;
         let address = station.address().map_err(|error| undoable(&error))?;
-        say(&format!("listening on {scheme}://{address}{note}\n"));
+        say(&format!("listening on {scheme}://{address}\n"));
         station.run(&stop).map_err(|error| undoable(&error))?;
         Ok(exit_code::MET)
     }

@@ -6,6 +6,7 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod audit;
 mod bad_days;
 mod bad_input;
 mod commands;

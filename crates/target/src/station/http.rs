@@ -9,13 +9,15 @@ use std::collections::VecDeque;
 const LARGEST_HEAD: usize = 16 * 1024;
 /// Most requests of a connection that wait for their answers.
 const MOST_PIPELINED: usize = 1024;
-const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
-const NO_CONTENT: &[u8] = b"HTTP/1.1 204 No Content\r\n\r\n";
+const OK: [&str; 2] = ["HTTP/1.1 200 OK\r\nContent-Length: 3\r\n", "\r\nok\n"];
+const NO_CONTENT: [&str; 2] = ["HTTP/1.1 204 No Content\r\n", "\r\n"];
+const UNAVAILABLE: [&str; 2] = ["HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n", "\r\n"];
+/// What a client of HTTP/1.0 must be told for its connection to stay (RFC 9112 appendix C.2.2).
+const KEEP_ALIVE: &str = "Connection: keep-alive\r\n";
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 const BAD_REQUEST: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 const NO_LENGTH: &[u8] = b"HTTP/1.1 411 Length Required\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 const TOO_LARGE: &[u8] = b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-const UNAVAILABLE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
 
 /// One connection's requests.
 #[derive(Default)]
@@ -33,6 +35,7 @@ pub struct Session {
 struct Pending {
     id: u16,
     get: bool,
+    keep_alive: bool,
     served: Option<Served>,
 }
 
@@ -42,6 +45,8 @@ struct Head<'a> {
     target: &'a str,
     body: usize,
     close: bool,
+    /// The client of HTTP/1.0 asked for its connection to stay.
+    keep_alive: bool,
     expects: bool,
 }
 
@@ -82,7 +87,7 @@ impl Session {
             let id = self.next;
             self.next = self.next.wrapping_add(1);
             let get = matches!(head.method, "GET" | "HEAD");
-            self.pending.push_back(Pending { id, get, served: None });
+            self.pending.push_back(Pending { id, get, keep_alive: head.keep_alive, served: None });
             messages.push(Message {
                 topic: head.target.to_owned(),
                 payload: body.to_vec(),
@@ -101,13 +106,18 @@ impl Session {
         if let Some(pending) = self.pending.iter_mut().find(|pending| pending.id == message.id) {
             pending.served = Some(served);
         }
-        while let Some(Pending { get, served: Some(served), .. }) = self.pending.front() {
-            out.extend_from_slice(match (served, get) {
+        while let Some(&Pending { get, keep_alive, served: Some(served), .. }) = self.pending.front() {
+            let [head, rest] = match (served, get) {
                 (Served::Lost, _) => return,
                 (Served::Refused, _) => UNAVAILABLE,
                 (Served::Well, true) => OK,
                 (Served::Well, false) => NO_CONTENT,
-            });
+            };
+            out.extend_from_slice(head.as_bytes());
+            if keep_alive {
+                out.extend_from_slice(KEEP_ALIVE.as_bytes());
+            }
+            out.extend_from_slice(rest.as_bytes());
             self.pending.pop_front();
         }
     }
@@ -140,7 +150,8 @@ fn head(bytes: &[u8]) -> Result<Head<'_>, &'static [u8]> {
     if method.is_empty() || target.is_empty() || !version.starts_with("HTTP/1.") {
         return Err(BAD_REQUEST);
     }
-    let mut head = Head { method, target, body: 0, close: version == "HTTP/1.0", expects: false };
+    let old = version == "HTTP/1.0";
+    let mut head = Head { method, target, body: 0, close: old, keep_alive: false, expects: false };
     for line in lines {
         let (name, value) = line.split_once(':').ok_or(BAD_REQUEST)?;
         let value = value.trim();
@@ -148,7 +159,10 @@ fn head(bytes: &[u8]) -> Result<Head<'_>, &'static [u8]> {
             "content-length" => head.body = value.parse().map_err(|_| BAD_REQUEST)?,
             "transfer-encoding" => return Err(NO_LENGTH),
             "connection" if value.eq_ignore_ascii_case("close") => head.close = true,
-            "connection" if value.eq_ignore_ascii_case("keep-alive") => head.close = false,
+            "connection" if value.eq_ignore_ascii_case("keep-alive") => {
+                head.close = false;
+                head.keep_alive = old;
+            }
             "expect" => head.expects = value.eq_ignore_ascii_case("100-continue"),
             _ => {}
         }
@@ -182,6 +196,18 @@ mod tests {
         assert_eq!(answer(&mut session, &messages[1], Served::Well), "");
         let both = answer(&mut session, &messages[0], Served::Well);
         assert!(both.starts_with("HTTP/1.1 204") && both.contains("HTTP/1.1 200 OK"), "{both}");
+    }
+
+    #[test]
+    fn an_old_client_is_told_that_its_connection_stays() {
+        let mut session = Session::default();
+        let (_, _, messages) = input(&mut session, b"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n");
+        let said = answer(&mut session, &messages[0], Served::Well);
+        assert!(said.contains("\r\nConnection: keep-alive\r\n\r\nok\n") && !session.is_over(), "{said}");
+        let (_, _, messages) = input(&mut session, b"GET / HTTP/1.0\r\n\r\n");
+        assert!(
+            !answer(&mut session, &messages[0], Served::Well).contains("keep-alive") && session.is_over()
+        );
     }
 
     #[test]

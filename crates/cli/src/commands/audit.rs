@@ -1,0 +1,198 @@
+//! `plimsoll audit`: another generator against a target of known truth, its figures beside what really happened.
+
+mod figures;
+
+use super::station::Station as StationOptions;
+use crate::failure::Failure;
+use crate::output::say;
+use crate::{exit_code, interrupt};
+use clap::Args;
+use figures::Figure;
+use plimsoll_model::{Histogram, Nanos};
+use plimsoll_report::terminal;
+use plimsoll_target::open_loop;
+use plimsoll_target::record::{self, Account};
+use plimsoll_target::station::Station;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often the end of the command is looked for.
+const LOOK: Duration = Duration::from_millis(10);
+/// Time after the command's end in which its last messages are still served.
+const LINGER: Duration = Duration::from_millis(300);
+/// Bytes of the command's output that are kept.
+const MOST_OUTPUT: u64 = 16 * 1024 * 1024;
+
+/// Runs another load generator against a target of known truth, and shows the
+/// figures that it reports beside what really happened
+#[derive(Args)]
+#[command(after_help = "In COMMAND, {host}, {port} and {url} stand for the target's.
+
+Examples:
+  plimsoll audit --protocol http --service exponential:1ms -- \\
+    wrk -t1 -c4 -d5s --latency {url}
+  plimsoll audit --protocol http --service deterministic:1ms \\
+    --stall 2s:200ms --rate 500 -- wrk -t1 -c1 -d10s --latency {url}
+
+With --rate, the times of clients that send so many messages per second and wait
+for nobody are computed beside: what coordinated omission hides.")]
+pub struct Audit {
+    #[command(flatten)]
+    station: StationOptions,
+    /// Messages per second of clients that wait for nobody
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    rate: Option<f64>,
+    /// The generator and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+impl Audit {
+    pub fn perform(mut self) -> Result<u8, Failure> {
+        let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
+        let kept = self.station.truth.is_some();
+        let path = self.station.truth.get_or_insert_with(record_path).clone();
+        let interrupted = interrupt::stop_flag().map_err(|error| undoable(&error))?;
+        let (settings, scheme) = self.station.settings();
+        let station = Station::bind(&settings).map_err(|error| undoable(&error))?;
+        let address = station.address().map_err(|error| undoable(&error))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let server = std::thread::spawn(move || station.run(&seen));
+
+        let (host, port) = (address.ip().to_string(), address.port().to_string());
+        let url = format!("{scheme}://{address}/");
+        let filled =
+            |word: &String| word.replace("{host}", &host).replace("{port}", &port).replace("{url}", &url);
+        let command: Vec<String> = self.command.iter().map(filled).collect();
+        let performed = perform(&command, &interrupted);
+        std::thread::sleep(LINGER);
+        stop.store(true, Ordering::Relaxed);
+        let served = server.join();
+        let (printed, status) = performed?;
+        if let Ok(Err(error)) = served {
+            return Err(undoable(&error));
+        }
+        let account = record::read(&path).map_err(|error| undoable(&error));
+        if !kept {
+            // It was ours alone; where it cannot be removed it stays among the temporary files.
+            let _ = std::fs::remove_file(&path);
+        }
+        let program = command.first().map_or("", String::as_str);
+        let reported = figures::find(program, &printed);
+        say(&printed);
+        let account = account?;
+        let span = account.span.map_or(Nanos::ZERO, |(first, last)| last - first);
+        let open = self.rate.map(|rate| (rate, open_loop::times(settings.queue, rate, span)));
+        say(&page(&command.join(" "), &status, &reported, &account, open.as_ref()));
+        Ok(if interrupted.load(Ordering::Relaxed) { exit_code::INTERRUPTED } else { exit_code::MET })
+    }
+}
+
+fn record_path() -> std::path::PathBuf {
+    std::env::temp_dir().join(format!("plimsoll-audit-{}.csv", std::process::id()))
+}
+
+/// Runs the command to its end; what it printed, and how it ended.
+fn perform(command: &[String], interrupted: &AtomicBool) -> Result<(String, String), Failure> {
+    let (program, arguments) = command.split_first().ok_or_else(|| Failure::Usage("no COMMAND".into()))?;
+    let (reader, writer) = std::io::pipe().map_err(|error| Failure::Undoable(error.to_string()))?;
+    let failed = |error: std::io::Error| Failure::Usage(format!("cannot run `{program}`: {error}"));
+    let mut child = {
+        let mut call = Command::new(program);
+        call.args(arguments).stdin(Stdio::null()).stdout(writer.try_clone().map_err(failed)?).stderr(writer);
+        call.spawn().map_err(failed)?
+    };
+    let listener = std::thread::spawn(move || {
+        let mut printed = Vec::new();
+        let mut reader = reader;
+        // What it prints beyond is read and thrown away, so that it does not wait for us.
+        let _ = reader.by_ref().take(MOST_OUTPUT).read_to_end(&mut printed);
+        let _ = std::io::copy(&mut reader, &mut std::io::sink());
+        String::from_utf8_lossy(&printed).into_owned()
+    });
+    let status = loop {
+        if interrupted.load(Ordering::Relaxed) {
+            let _ = child.kill();
+        }
+        match child.try_wait().map_err(failed)? {
+            Some(status) => break status,
+            None => std::thread::sleep(LOOK),
+        }
+    };
+    let printed = listener.join().unwrap_or_default();
+    Ok((printed, status.to_string()))
+}
+
+/// The comparison, in 80 columns.
+fn page(
+    command: &str,
+    status: &str,
+    reported: &[(Figure, f64)],
+    account: &Account,
+    open: Option<&(f64, Histogram)>,
+) -> String {
+    let mut out = format!("\naudit of: {command}\n");
+    if status != "exit status: 0" {
+        out.push_str(&format!("it ended with {status}\n"));
+    }
+    let of = |figure| reported.iter().find(|(known, _)| *known == figure).map(|(_, value)| *value);
+    let quantile = |times: &Histogram, q| times.quantile(q).map(Nanos::as_secs_f64);
+    let max = |times: &Histogram| times.max().map(Nanos::as_secs_f64);
+    let mean = |times: &Histogram| times.mean().map(|nanos| nanos / 1e9);
+    let ideal = open.map(|(_, times)| times);
+    let rate = open.map(|(rate, _)| *rate);
+    let times = [
+        ("mean", Figure::Mean, mean(&account.residence), ideal.and_then(mean)),
+        ("p50", Figure::P50, quantile(&account.residence, 0.5), ideal.and_then(|t| quantile(t, 0.5))),
+        ("p90", Figure::P90, quantile(&account.residence, 0.9), ideal.and_then(|t| quantile(t, 0.9))),
+        ("p99", Figure::P99, quantile(&account.residence, 0.99), ideal.and_then(|t| quantile(t, 0.99))),
+        ("max", Figure::Max, max(&account.residence), ideal.and_then(max)),
+    ];
+    let open_head = if rate.is_some() { "open loop" } else { "" };
+    out.push_str(format!("\n{:<10}{:>14}{:>14}{:>16}", "", "reported", "truth", open_head).trim_end());
+    out.push('\n');
+    let row = |name: &str, reported: Option<String>, truth: Option<String>, due: Option<String>| {
+        let shown = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+        let due = if rate.is_some() { shown(due) } else { String::new() };
+        let line = format!("{name:<10}{:>14}{:>14}{due:>16}", shown(reported), shown(truth));
+        format!("{}\n", line.trim_end())
+    };
+    let count = |number: f64| terminal::count(number);
+    out.push_str(&row("messages", of(Figure::Count).map(count), Some(count(account.arrived as f64)), None));
+    let per_second = |rate: f64| format!("{}/s", terminal::rate(rate));
+    let planned = rate.map(per_second);
+    out.push_str(&row("rate", of(Figure::Rate).map(per_second), account.rate().map(per_second), planned));
+    for (name, figure, truth, due) in times {
+        let time = |seconds: f64| terminal::time(Some(seconds));
+        out.push_str(&row(name, of(figure).map(time), truth.map(time), due.map(time)));
+    }
+    let Account { served, dropped, refused, unserved, .. } = account;
+    out.push_str(&format!("\n{} served", count(*served as f64)));
+    for (number, word) in [(*dropped, "dropped"), (*refused, "refused"), (*unserved, "not served in time")] {
+        if number > 0 {
+            out.push_str(&format!(", {} {word}", count(number as f64)));
+        }
+    }
+    out.push_str(
+        "\ntruth: from arrival at the target to departure; a generator's own times have the\n\
+         network and its wake-ups on top\n",
+    );
+    if rate.is_some() {
+        out.push_str("open loop: what clients that wait for nobody meet at that rate, computed\n");
+    }
+    if reported.is_empty() {
+        out.push_str(&format!("no figures found in its output (found are those of {})\n", figures::known()));
+    }
+    out
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate <= 1e7 => Ok(rate),
+        _ => Err("a rate is a number above 0 and up to 10000000, in messages per second".into()),
+    }
+}

@@ -1,0 +1,55 @@
+//! Another generator beside the truth. The generator here is a small one of our own that says what it did in the words
+//! of a known one, so that nothing depends on what is installed.
+
+use crate::harness::Bench;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+/// Sends 30 requests, one after the other, and reports figures that are made up.
+const GENERATOR: &str = r#"#!/bin/bash
+exec 3<>"/dev/tcp/$1/$2"
+for request in $(seq 30); do
+    printf 'GET / HTTP/1.1\r\nHost: x\r\n\r\n' >&3
+    # Status, length, empty line, body.
+    for line in 1 2 3 4; do read -r _ <&3; done
+done
+echo '  30 requests in 0.40s, 1KB read'
+echo '     50%  777.00us'
+"#;
+
+#[test]
+fn reported_figures_stand_beside_the_truth() {
+    let bench = Bench::new();
+    let path = bench.path("wrk");
+    fs::write(&path, GENERATOR).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = path.to_str().unwrap();
+    let options = "audit --protocol http --service deterministic:10ms --rate 10 --";
+    let arguments: Vec<&str> = options.split(' ').chain([program, "{host}", "{port}"]).collect();
+    let audit = bench.start(&mut bench.plimsoll(arguments)).finish().exits(0);
+    let row = |name: &str| -> Vec<String> {
+        let line = audit.stdout.lines().find(|line| line.starts_with(name));
+        line.unwrap_or_else(|| panic!("no {name} in {}", audit.stdout))
+            .split("  ")
+            .map(|s| s.trim().to_owned())
+            .filter(|s| !s.is_empty())
+            .collect()
+    };
+    assert_eq!(row("messages"), ["messages", "30", "30", "-"]);
+    let p50 = row("p50");
+    assert_eq!((p50[1].as_str(), p50[3].as_str()), ("777 µs", "10.0 ms"), "{p50:?}");
+    // A sleeping station answers no earlier than its service takes.
+    assert!(p50[2].ends_with("ms"), "{p50:?}");
+    assert!(
+        audit.stdout.lines().all(|line| line.chars().count() <= 80 || line.starts_with("audit of")),
+        "{}",
+        audit.stdout
+    );
+}
+
+#[test]
+fn a_generator_that_does_not_exist_is_told() {
+    let bench = Bench::new();
+    let audit = bench.start(&mut bench.plimsoll(["audit", "--", "no-such-generator"])).finish().exits(104);
+    assert!(audit.stderr.contains("cannot run `no-such-generator`"), "{}", audit.stderr);
+}
