@@ -3,6 +3,7 @@
 use crate::objective::{Standing, judge_all};
 use crate::summary::{DifferenceSummary, Generator, TimeSummary};
 use crate::validity::{self, Evidence};
+use crate::wire::WireSummary;
 use plimsoll_model::record::{FirstLoss, LevelRecord, SampleRecord, Terms};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos, Validity};
 use plimsoll_stats::boxplot::boxplot;
@@ -139,6 +140,8 @@ pub struct LevelSummary {
     /// The longest outage, in seconds: the time until all clients were back; null where none was lost, or not all came
     /// back.
     pub recovery: Option<f64>,
+    /// What connections cost below MQTT; where the level connects devices, also before the hold.
+    pub wire: WireSummary,
     /// The load generator's own health.
     pub generator: Generator,
     /// Boxplot of the publish time, in seconds.
@@ -394,6 +397,17 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
             TimeSummary::of_independent(&all)
         } else {
             time(Metric::ConnectTime)
+        },
+        wire: if connecting {
+            let mut counts = counts;
+            counts += before;
+            WireSummary::of(&counts, |metric| {
+                let mut all = merged(metric);
+                record.warm_up.histograms.get(&metric).into_iter().for_each(|early| all.merge(early));
+                all
+            })
+        } else {
+            WireSummary::of(&counts, merged)
         },
         recovery: outage.max.filter(|_| outage.n >= counts.disconnected),
         outage,

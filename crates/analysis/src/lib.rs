@@ -9,6 +9,7 @@ pub mod objective;
 pub mod search;
 pub mod summary;
 pub mod validity;
+pub mod wire;
 
 use plimsoll_model::record::{RunEnd, RunRecord};
 use plimsoll_model::{Histogram, Metric, Verdict};
@@ -64,6 +65,9 @@ pub fn summarize(record: &RunRecord) -> Summary {
         objectives: record.terms.objectives.level.iter().map(ToString::to_string).collect(),
         generator: Generator::over(&levels, TimeSummary::of(&[&lateness], true)),
         connect_time: TimeSummary::of(&connect_time.into_iter().collect::<Vec<_>>(), true),
+        wire: wire::WireSummary::of(&record.set_up.counts, |metric| {
+            record.set_up.histograms.get(&metric).cloned().unwrap_or_default()
+        }),
         memory_per_connection: memory::per_connection(&levels),
         components: ComponentSummary::of(record),
         provenance: serde_json::to_value(&record.provenance).unwrap_or_default(),

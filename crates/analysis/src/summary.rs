@@ -3,6 +3,7 @@
 
 use crate::level::LevelSummary;
 use crate::search::Finding;
+use crate::wire::WireSummary;
 use plimsoll_model::record::RunRecord;
 use plimsoll_model::{Histogram, Nanos, Verdict};
 use plimsoll_stats::{mean, quantile};
@@ -45,6 +46,8 @@ pub struct Summary {
     pub generator: Generator,
     /// First SYN to CONNACK of the clients during set-up.
     pub connect_time: TimeSummary,
+    /// What connections cost below MQTT during set-up.
+    pub wire: WireSummary,
     /// Growth of the platform's resident memory with the devices connected, in bytes per connection, least squares over
     /// the levels; null where levels do not differ in devices or the memory is not known.
     pub memory_per_connection: Option<f64>,

@@ -24,6 +24,13 @@ pub enum Event {
         /// Whether it had been connected before.
         again: bool,
     },
+    /// A connection was secured by TLS; MQTT begins.
+    Secured {
+        /// From the TCP connection to the end of the handshake.
+        took: Nanos,
+        /// Whether an earlier session was resumed.
+        resumed: bool,
+    },
     /// An attempt to connect failed; the driver tries again by itself only once the client had been ready before.
     ConnectFailed {
         /// Who.

@@ -504,6 +504,12 @@ impl<D: Driver> Shard<D> {
                 }
                 self.recorder.counts(now).reconnects += 1;
             }
+            Event::Secured { took, resumed } => {
+                self.recorder.time(now, Metric::HandshakeTime, took);
+                let counts = self.recorder.counts(now);
+                counts.handshakes += 1;
+                counts.handshakes_resumed += u64::from(resumed);
+            }
             Event::Disconnected { reason, client, at } => {
                 self.recorder.counts(now).disconnected += 1;
                 self.lost.insert(client, at);

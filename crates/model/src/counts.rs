@@ -47,6 +47,10 @@ pub struct Counts {
     pub connects: u64,
     /// By time: attempts to connect that failed, those to connect again included.
     pub connect_failed: u64,
+    /// By time: handshakes of TLS that came to their end.
+    pub handshakes: u64,
+    /// By time: of those, the ones that resumed an earlier session.
+    pub handshakes_resumed: u64,
     /// Content bytes of the sent messages (the marshalled size, summed).
     pub content_bytes: u64,
     /// Bytes of the sent messages as protocol packets (the publication size, summed).
@@ -87,6 +91,8 @@ impl AddAssign for Counts {
         self.reconnects += other.reconnects;
         self.connects += other.connects;
         self.connect_failed += other.connect_failed;
+        self.handshakes += other.handshakes;
+        self.handshakes_resumed += other.handshakes_resumed;
         self.content_bytes += other.content_bytes;
         self.publication_bytes += other.publication_bytes;
         self.bytes_sent += other.bytes_sent;

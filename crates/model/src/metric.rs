@@ -28,11 +28,13 @@ pub enum Metric {
     Freshness,
     /// Connection lost to connection made again, of one client.
     Outage,
+    /// TCP connected to TLS secured, of one connection.
+    HandshakeTime,
 }
 
 impl Metric {
     /// Every metric, in the order of reports.
-    pub const ALL: [Metric; 11] = [
+    pub const ALL: [Metric; 12] = [
         Metric::PublishTime,
         Metric::PublishTimeFromSend,
         Metric::SubscribeTime,
@@ -44,6 +46,7 @@ impl Metric {
         Metric::ConnectTime,
         Metric::Freshness,
         Metric::Outage,
+        Metric::HandshakeTime,
     ];
 
     /// The name in the run store, in exports and in the summary.
@@ -60,6 +63,7 @@ impl Metric {
             Metric::ConnectTime => "connect_time",
             Metric::Freshness => "freshness",
             Metric::Outage => "outage",
+            Metric::HandshakeTime => "handshake_time",
         }
     }
 

@@ -18,6 +18,7 @@ mod time_axis;
 mod timeline;
 mod times;
 mod verdict;
+mod wire;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plimsoll_analysis::summary::Summary;
@@ -113,6 +114,9 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
         }
         if outages::happened(summary) {
             sections.push(section("outages", "Outages", outages::body(summary)));
+        }
+        if wire::told(summary) {
+            sections.push(section("wire", "Below MQTT", wire::body(summary)));
         }
         sections.extend([
             section("times", "Publish and subscribe time", times::body(record, summary)),

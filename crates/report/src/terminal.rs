@@ -39,6 +39,7 @@ pub fn render(summary: &Summary, colour: Colour) -> String {
     out += &reasons(summary);
     out += &connections(summary);
     out += &outages(summary);
+    out += &wire(summary);
     out += &ledger(summary);
     out += &format!("\n{}\n", generator(summary));
     for component in &summary.components {
@@ -153,6 +154,20 @@ fn outages(summary: &Summary) -> String {
         out.push('\n');
     }
     if out.is_empty() { out } else { format!("\noutages\n{out}") }
+}
+
+/// What connections cost below MQTT, where there is anything to tell.
+fn wire(summary: &Summary) -> String {
+    let levels = summary.levels.iter().map(|level| (level.label(), &level.wire));
+    let mut out = String::new();
+    for (label, wire) in std::iter::once(("set-up".to_owned(), &summary.wire)).chain(levels) {
+        let told = wire.in_words(time);
+        if !told.is_empty() {
+            out += &wrapped(&format!("{label}: {}", told.join("; ")), "  ").join("\n");
+            out.push('\n');
+        }
+    }
+    if out.is_empty() { out } else { format!("\nbelow MQTT\n{out}") }
 }
 
 /// Levels that connect devices: a table of their own.

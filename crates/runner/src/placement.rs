@@ -149,7 +149,12 @@ mod tests {
 
     #[test]
     fn this_host_is_known_by_its_addresses() {
-        let endpoint = |host: &str| Endpoint { host: host.into(), port: 1883 };
+        let endpoint = |host: &str| Endpoint {
+            wire: Default::default(),
+            host: host.into(),
+            port: 1883,
+            path: String::new(),
+        };
         assert!(is_this_host(&endpoint("127.0.0.1")));
         assert!(!is_this_host(&endpoint("192.0.2.1")), "an address for documentation");
     }

@@ -43,7 +43,8 @@ use written::Scenario;
 /// What reading a scenario needs of the world outside.
 #[derive(Clone, Copy)]
 pub struct Environment<'a> {
-    /// Reads a profile file by its path as written, relative to the scenario's folder; the error says why not.
+    /// Reads a file that the scenario names, a profile or a certificate, by its path as written, relative to the
+    /// scenario's folder; the error says why not.
     pub profile: &'a dyn Fn(&str) -> Result<String, String>,
     /// Looks up an environment variable.
     pub variable: &'a dyn Fn(&str) -> Option<String>,

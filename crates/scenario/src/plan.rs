@@ -10,6 +10,10 @@ pub use plimsoll_model::search::SearchTerms;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use std::net::IpAddr;
 
+pub use transport::{ClientIdentity, TlsPlan, TransportPlan, WebSocketPlan};
+
+mod transport;
+
 /// A run, resolved.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -59,13 +63,26 @@ pub struct PlatformPlan {
     pub address: Option<Endpoint>,
 }
 
-/// A TCP endpoint as the user named it.
+/// Where a platform is reached, as the user named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
+    /// What lies between MQTT and TCP.
+    pub wire: Wire,
     /// Name or address.
     pub host: String,
     /// Port.
     pub port: u16,
+    /// Path of the WebSocket, from its first slash; empty without one.
+    pub path: String,
+}
+
+/// What lies between MQTT and TCP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wire {
+    /// TLS.
+    pub tls: bool,
+    /// WebSocket, over TLS where that is there too.
+    pub websocket: bool,
 }
 
 /// An emulated network between a client and the platform; without delay and jitter there is none.
@@ -127,6 +144,8 @@ pub struct MqttPlan {
     pub reconnect: (Nanos, Nanos),
     /// What becomes of messages that are due while there is no connection.
     pub offline: Offline,
+    /// What lies between MQTT and TCP.
+    pub transport: TransportPlan,
 }
 
 /// A value that must not be shown.

@@ -1,7 +1,7 @@
 //! Quantities as people write them: `30s`, `1.5k/s`, `1 KiB`, `>= 99.9 %`, `mqtt://host:1883`. Each form is a `format`
 //! of the JSON Schema, so that the check of the tree and the types agree on it.
 
-use crate::plan::{Comparison, Endpoint};
+use crate::plan::{Comparison, Endpoint, Wire};
 use plimsoll_model::Nanos;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -298,16 +298,29 @@ impl Quantity for Endpoint {
     const FORM: Form = Form {
         format: "mqtt-address",
         name: "an address",
-        how: "written like `mqtt://host:1883` or `mqtt://[::1]:1883`; without a port it is 1883",
+        how: "written like `mqtt://host:1883`, `mqtts://host:8883` over TLS, or `ws://host/mqtt` and `wss://host/mqtt` over \
+              WebSocket",
         bare_number: false,
         check: |text| Endpoint::parse(text).map(drop),
     };
 
     fn parse(text: &str) -> Result<Endpoint, String> {
-        let Some(rest) = text.trim().strip_prefix("mqtt://") else {
-            return Err("it does not begin with `mqtt://`".to_owned());
+        let text = text.trim();
+        let Some((wire, rest)) = SCHEMES.iter().find_map(|&wire| {
+            let rest = text.strip_prefix(scheme(wire))?.strip_prefix("://")?;
+            Some((wire, rest))
+        }) else {
+            return Err("it begins with none of `mqtt://`, `mqtts://`, `ws://` and `wss://`".to_owned());
         };
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let (rest, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        if !wire.websocket && !matches!(path, "" | "/") {
+            return Err(format!("`{path}` after the host means nothing to MQTT over TCP"));
+        }
+        let unfit = |c: char| !c.is_ascii_graphic() || c == '#';
+        if path.contains(unfit) {
+            return Err(format!("`{path}` is no path of a request"));
+        }
+        let path = if wire.websocket && path.is_empty() { "/" } else { path };
         if rest.contains('@') {
             return Err("a user name does not belong here but in `mqtt.username`".to_owned());
         }
@@ -320,22 +333,51 @@ impl Quantity for Endpoint {
             return Err("the host is missing or malformed".to_owned());
         }
         let port = match port.strip_prefix(':') {
-            None if port.is_empty() => 1883,
+            None if port.is_empty() => usual_port(wire),
             Some(digits) => match digits.parse() {
                 Ok(port) if port > 0 => port,
                 _ => return Err(format!("`{digits}` is not a port from 1 to 65535")),
             },
             None => return Err(format!("`{port}` after the host is not a port")),
         };
-        Ok(Endpoint { host: host.to_owned(), port })
+        let path = if wire.websocket { path.to_owned() } else { String::new() };
+        Ok(Endpoint { wire, host: host.to_owned(), port, path })
     }
 
     fn show(&self) -> String {
+        let (scheme, path) = (scheme(self.wire), &self.path);
         if self.host.contains(':') {
-            format!("mqtt://[{}]:{}", self.host, self.port)
+            format!("{scheme}://[{}]:{}{path}", self.host, self.port)
         } else {
-            format!("mqtt://{}:{}", self.host, self.port)
+            format!("{scheme}://{}:{}{path}", self.host, self.port)
         }
+    }
+}
+
+/// What an address may say of the way to the platform.
+const SCHEMES: [Wire; 4] = [
+    Wire { tls: false, websocket: false },
+    Wire { tls: true, websocket: false },
+    Wire { tls: false, websocket: true },
+    Wire { tls: true, websocket: true },
+];
+
+fn scheme(wire: Wire) -> &'static str {
+    match (wire.websocket, wire.tls) {
+        (false, false) => "mqtt",
+        (false, true) => "mqtts",
+        (true, false) => "ws",
+        (true, true) => "wss",
+    }
+}
+
+/// The port that an address means where it names none.
+fn usual_port(wire: Wire) -> u16 {
+    match (wire.websocket, wire.tls) {
+        (false, false) => 1883,
+        (false, true) => 8883,
+        (true, false) => 80,
+        (true, true) => 443,
     }
 }
 
@@ -462,13 +504,26 @@ mod tests {
 
     #[test]
     fn addresses_are_read_with_and_without_port() {
-        let endpoint = |host: &str, port| Ok(Endpoint { host: host.into(), port });
+        let endpoint = |host: &str, port| {
+            let wire = Wire { tls: false, websocket: false };
+            Ok(Endpoint { wire, host: host.into(), port, path: String::new() })
+        };
         assert_eq!(Endpoint::parse("mqtt://localhost:1884"), endpoint("localhost", 1884));
         assert_eq!(Endpoint::parse("mqtt://10.0.0.1"), endpoint("10.0.0.1", 1883));
         assert_eq!(Endpoint::parse("mqtt://[::1]:1/"), endpoint("::1", 1));
+        for (text, shown) in [
+            ("mqtts://a", "mqtts://a:8883"),
+            ("ws://a", "ws://a:80/"),
+            ("wss://[::1]/mqtt?x=1", "wss://[::1]:443/mqtt?x=1"),
+        ] {
+            assert_eq!(Endpoint::parse(text).unwrap().show(), shown);
+            assert_eq!(Endpoint::parse(shown), Endpoint::parse(text));
+        }
         for text in [
             "localhost:1883",
-            "mqtts://a",
+            "https://a",
+            "mqtts://a/mqtt",
+            "ws://a/m q",
             "mqtt://",
             "mqtt://a:0",
             "mqtt://a:99999",

@@ -13,8 +13,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 mod course;
+mod tls;
 
 pub(crate) use course::{Search, Storm};
+pub(crate) use tls::Tls;
 
 pub(crate) type Duration = Written<Nanos>;
 
@@ -70,7 +72,8 @@ pub(crate) enum Platform {
 pub(crate) struct AttachedPlatform {
     /// Name of a platform profile, or path of a profile file (with a `/` in it or ending in `.yaml`).
     pub profile: String,
-    /// Where a platform that runs already is reached, as `mqtt://host:port`. Only for profiles that start nothing.
+    /// Where a platform that runs already is reached: `mqtt://host:port`, `mqtts://host:port` over TLS,
+    /// `ws://host:port/path` or `wss://host:port/path` over WebSocket. Only for profiles that start nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Written<Endpoint>>,
 }
@@ -223,6 +226,9 @@ pub(crate) struct Mqtt {
     /// (not sent) or `keep_latest` (the newest is sent when it is back, the others are not). Those not sent count as
     /// `unsent`.
     pub offline: OfflinePolicy,
+    /// How connections are secured, for an address that begins with `mqtts://` or `wss://`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
 }
 
 impl Default for Mqtt {
@@ -240,6 +246,7 @@ impl Default for Mqtt {
             connect_timeout: Written(Nanos::from_secs(10)),
             reconnect: Reconnect::default(),
             offline: OfflinePolicy::Buffer,
+            tls: None,
         }
     }
 }

@@ -24,5 +24,6 @@ mod search;
 mod storm;
 mod summary_schema;
 mod threads;
+mod tls;
 mod truth;
 mod whose_limit;

@@ -23,14 +23,17 @@ impl Mosquitto {
         let status =
             Command::new("mosquitto_passwd").args(["-b", "-c"]).arg(&file).args([USER, PASSWORD]).status();
         assert!(status.expect("mosquitto is not installed: apt-get install mosquitto").success());
+        let file = file.display();
+        Mosquitto::start(bench, &format!("allow_anonymous false\npassword_file {file}\n"))
+    }
+
+    /// Starts one with those lines of configuration for its listener on a free port.
+    pub fn start(bench: &Bench, lines: &str) -> Mosquitto {
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         let configuration = bench.write(
             "mosquitto.conf",
             // Mosquitto leaves root for a user who cannot read the bench's folder.
-            &format!(
-                "listener {port} 127.0.0.1\nallow_anonymous false\npassword_file {}\nuser root\n",
-                file.display()
-            ),
+            &format!("user root\nlistener {port} 127.0.0.1\n{lines}"),
         );
         let mut command = Command::new("mosquitto");
         command.arg("-c").arg(configuration).stdout(Stdio::null()).stderr(Stdio::null());
@@ -42,6 +45,11 @@ impl Mosquitto {
             std::thread::sleep(Duration::from_millis(20));
         }
         mosquitto
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Its address with the user in it.

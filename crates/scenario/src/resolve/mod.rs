@@ -8,10 +8,11 @@ mod objectives;
 mod population;
 mod search;
 mod storm;
+mod transport;
 
 use crate::Environment;
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::plan::{Endpoint, LoadPlan, Plan, PlatformPlan, RecordPlan};
+use crate::plan::{Endpoint, LoadPlan, MqttPlan, Plan, PlatformPlan, RecordPlan};
 use crate::profile::Profile;
 use crate::profiles;
 use crate::span::Source;
@@ -55,6 +56,9 @@ pub(crate) fn resolve(
     let source_addresses = population::source_addresses(&scenario.population, &mut context);
     let link = population::link(scenario.population.link, "population.link", &mut context);
     let mqtt = mqtt::resolve(&mut scenario.mqtt, &mut context);
+    let address = platform.as_ref().and_then(|platform| platform.address.as_ref());
+    let transport = transport::resolve(&scenario.mqtt, address, &mut context);
+    let mqtt = mqtt.zip(transport).map(|(mqtt, transport)| MqttPlan { transport, ..mqtt });
     let subscribers = mqtt::subscribers(&mut scenario, &mut context);
     let message = message::resolve(&mut scenario.message, &mut context);
     let load = load::resolve(&mut scenario, &mut context);

@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::diagnostic::Diagnostic;
-use crate::plan::{MqttPlan, Offline, Secret, SubscriberPlan, Template};
+use crate::plan::{MqttPlan, Offline, Secret, SubscriberPlan, Template, TransportPlan};
 use crate::quantity::Written;
 use crate::template::{TemplateError, Variables};
 use crate::written::{
@@ -71,6 +71,7 @@ pub(super) fn resolve(mqtt: &mut Mqtt, context: &mut Context<'_>) -> Option<Mqtt
         in_flight: mqtt.in_flight,
         connect_timeout: mqtt.connect_timeout.0,
         reconnect,
+        transport: TransportPlan::default(),
     })
 }
 

@@ -74,6 +74,14 @@ fn wrong_files_are_told_with_place_and_remedy() {
             GOOD.replace("subscribers: 2", links)
         }),
         ("source addresses", GOOD.replace("subscribers: 2", "source_addresses: [127.0.0.2, localhost]")),
+        ("tls without a secured address", with("mqtt: { tls: { verify: false } }\n")),
+        ("tls", {
+            let files =
+                "tls: { ca: ./mine.yaml, certificate: device.pem, server_name: \"a b\", verify: false }";
+            let address = "{ profile: existing, address: \"mqtts://broker\" }";
+            GOOD.replace("embedded", address) + &format!("mqtt: {{ {files} }}\n")
+        }),
+        ("addresses", GOOD.replace("embedded", "{ profile: existing, address: \"mqtts://broker/mqtt\" }")),
         ("profile file", GOOD.replace("embedded", "./broken.yaml")),
     ] {
         insta::assert_snapshot!(name.replace(' ', "_"), told(&text));

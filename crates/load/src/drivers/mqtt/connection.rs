@@ -1,15 +1,17 @@
 //! One client's connection: a socket, a session, what waits to be sent.
 
+use super::layers::Layers;
 use super::link::Link;
 use super::session::{Happened, Session, Settings};
 use super::socket::{Interest, Socket};
 use super::{Io, Timer};
-use crate::driver::{Client, Event};
+use crate::driver::{Client, Event, Traffic};
 use plimsoll_codec::mqtt::packet_length;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{LinkPlan, Offline};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
+use rustls::ClientConfig;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,6 +31,10 @@ pub struct Connection {
     client: Client,
     state: State,
     socket: Option<Socket>,
+    /// What lies between session and socket; `None` for nothing.
+    layers: Option<Box<Layers>>,
+    /// What this client keeps over its secured connections.
+    tls: Option<Arc<ClientConfig>>,
     /// The emulated network between client and socket.
     link: Option<Box<Link>>,
     /// Tells events of this socket from those of the one before.
@@ -61,7 +67,13 @@ pub struct Connection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Idle,
+    /// TCP.
     Connecting,
+    /// What lies between TCP and MQTT.
+    Layering,
+    /// The emulated network delays what has been shaken hands on.
+    Travelling,
+    /// MQTT.
     Handshaking,
     Ready,
     Waiting,
@@ -98,6 +110,8 @@ impl Connection {
             client,
             state: State::Idle,
             socket: None,
+            layers: None,
+            tls: None,
             link: Link::new(link),
             generation: 0,
             interest: Interest { read: true, write: true },
@@ -178,7 +192,8 @@ impl Connection {
     pub fn withdraw(&mut self, now: Nanos, events: &mut Vec<Event>) {
         self.queue.clear();
         let Client::Device(device) = self.client else { return };
-        let begun = self.marks.iter().filter(|mark| mark.begin < self.written).count();
+        let gone = self.gone();
+        let begun = self.marks.iter().filter(|mark| mark.begin < gone).count();
         // From the back, so that the positions of the others stay true; what stands between messages is kept.
         for withdrawn in self.marks.drain(begun..).rev() {
             self.session.withdraw(withdrawn.sequence);
@@ -190,17 +205,28 @@ impl Connection {
         }
     }
 
+    /// Bytes of `out` that cannot be called back.
+    fn gone(&self) -> usize {
+        // What goes over an emulated network has left `out` before it is secured.
+        let layers = self.layers.as_ref().filter(|_| self.link.is_none());
+        self.written + layers.map_or(0, |layers| layers.sealed())
+    }
+
     pub fn timer(&mut self, slot: u32, timer: Timer, at: Nanos, io: &mut Io, events: &mut Vec<Event>) {
         match timer {
             Timer::Reconnect if self.state == State::Waiting => self.open(slot, io, events),
             Timer::ConnectTimeout => {
-                let waiting = matches!(self.state, State::Connecting | State::Handshaking);
-                if waiting && at >= self.began + io.mqtt.connect_timeout {
-                    let what = if self.state == State::Connecting {
-                        "no TCP connection"
-                    } else {
+                let what = match self.state {
+                    State::Connecting => "no TCP connection",
+                    State::Layering => {
+                        "the TCP connection was accepted but its handshake was not answered in full"
+                    }
+                    State::Travelling | State::Handshaking => {
                         "the TCP connection was accepted but MQTT was not answered"
-                    };
+                    }
+                    State::Idle | State::Ready | State::Waiting => return,
+                };
+                if at >= self.began + io.mqtt.connect_timeout {
                     let reason = format!("{what} within {}", io.mqtt.connect_timeout);
                     self.failed(slot, reason, io, events);
                 }
@@ -240,7 +266,18 @@ impl Connection {
         }
     }
 
-    /// TCP is connected: MQTT begins.
+    /// What lies under MQTT is connected: MQTT begins, over an emulated network when that has taken as long as it would.
+    fn connected(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
+        let Some(link) = &mut self.link else { return self.handshake(slot, io, events) };
+        let round_trips = 1 + self.layers.as_ref().map_or(0, |layers| layers.round_trips());
+        let delays = (0..2 * round_trips).map(|_| link.draw(&mut io.jitter));
+        let at = delays.fold(io.clock.now(), |at, delay| at + delay);
+        link.connected_at = Some(at);
+        self.state = State::Travelling;
+        io.timers.push(Reverse((at, slot, Timer::Link)));
+    }
+
+    /// MQTT begins.
     fn handshake(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
         self.state = State::Handshaking;
         if let Err(reason) = self.session.connect(io.run, &mut self.out) {
@@ -263,16 +300,12 @@ impl Connection {
             if let Some(Err(error)) = self.socket.as_ref().map(Socket::take_error) {
                 return self.failed(slot, format!("cannot connect: {error}"), io, events);
             }
-            let now = io.clock.now();
-            match &mut self.link {
-                // Its SYN and the answer to it have been delayed too.
-                Some(link) if link.connected_at.is_none() => {
-                    let at = now + link.draw(&mut io.jitter) + link.draw(&mut io.jitter);
-                    link.connected_at = Some(at);
-                    io.timers.push(Reverse((at, slot, Timer::Link)));
+            match &mut self.layers {
+                Some(layers) => {
+                    layers.begin(io.clock.now());
+                    self.state = State::Layering;
                 }
-                Some(_) => {}
-                None => self.handshake(slot, io, events),
+                None => self.connected(slot, io, events),
             }
         } else if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
             self.read(slot, io, events);
@@ -299,13 +332,14 @@ impl Connection {
                     io.timers.push(Reverse((arrives, slot, Timer::Link)));
                     Ok(self.out.len() - self.written)
                 }
-                None => socket.write(&self.out[self.written..]),
+                None => {
+                    hand_over(&self.out[self.written..], socket, self.layers.as_deref_mut(), &mut io.traffic)
+                }
             };
             match taken {
                 Ok(0) => break,
                 Ok(count) => {
                     self.written += count;
-                    io.traffic.sent += count as u64;
                     self.last_write = at;
                     self.report_sent(events);
                 }
@@ -316,10 +350,15 @@ impl Connection {
             Ok(blocked) => blocked,
             Err(error) => return self.failed(slot, format!("cannot send: {error}"), io, events),
         };
+        if let (Some(layers), Some(socket)) = (&mut self.layers, &self.socket)
+            && let Err(error) = layers.flush(socket, &mut io.traffic)
+        {
+            return self.failed(slot, format!("cannot send: {error}"), io, events);
+        }
         let waiting = self.out.len() - self.written;
-        let connecting = self.state == State::Connecting
-            && self.link.as_ref().is_none_or(|link| link.connected_at.is_none());
-        let write = connecting || if self.link.is_some() { blocked } else { waiting > 0 };
+        let connecting = self.state == State::Connecting;
+        let below = self.layers.as_ref().is_some_and(|layers| layers.is_waiting());
+        let write = connecting || below || if self.link.is_some() { blocked } else { waiting > 0 };
         // A platform that does not take our acknowledgements gets none of its packets read.
         let busy = self.busy_until > Nanos::ZERO && self.busy_until > io.clock.now();
         let full = self.link.as_ref().is_some_and(|link| link.down.is_full());
@@ -333,11 +372,11 @@ impl Connection {
     }
 
     /// Hands to the kernel what has come over the emulated network by now; whether the kernel took not all of it.
-    fn pass_on(&mut self, io: &Io) -> Result<bool, Errno> {
+    fn pass_on(&mut self, io: &mut Io) -> Result<bool, Errno> {
         let (Some(link), Some(socket)) = (&mut self.link, &self.socket) else { return Ok(false) };
         let now = io.clock.now();
         while let Some(mut chunk) = link.up.arrived(now) {
-            let count = socket.write(&chunk.bytes)?;
+            let count = hand_over(&chunk.bytes, socket, self.layers.as_deref_mut(), &mut io.traffic)?;
             if count < chunk.bytes.len() {
                 chunk.bytes.drain(..count);
                 link.up.put_back(chunk);
@@ -362,14 +401,26 @@ impl Connection {
             self.session.disconnect(&mut self.out);
             if let Some(socket) = &self.socket {
                 // The platform learns of the end by the closed connection all the same.
-                let _ = socket.write(&self.out);
+                let mut traffic = Traffic::default();
+                let _ = hand_over(&self.out, socket, self.layers.as_deref_mut(), &mut traffic);
+                if let Some(layers) = &mut self.layers {
+                    layers.close();
+                    let _ = layers.flush(socket, &mut traffic);
+                }
             }
         }
-        self.socket = None;
+        self.close();
         if let Some(link) = &mut self.link {
             link.clear();
         }
         self.state = State::Idle;
+    }
+
+    /// Forgets the socket and what lay above it.
+    fn close(&mut self) {
+        // Closing the descriptor takes it out of the epoll set.
+        self.socket = None;
+        self.layers = None;
     }
 
     fn open(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
@@ -382,6 +433,13 @@ impl Connection {
             Client::Device(device) => device,
             Client::Subscriber(subscriber) => io.population.saturating_add(subscriber),
         };
+        if self.tls.is_none() {
+            self.tls = io.transport.of_client();
+        }
+        match io.transport.layers(self.tls.as_ref()) {
+            Ok(layers) => self.layers = layers,
+            Err(reason) => return self.failed(slot, reason, io, events),
+        }
         let opened = Socket::connect(io.address, io.sources.of(number)).and_then(|socket| {
             socket.register(&io.epoll, self.data(slot), self.interest)?;
             Ok(socket)
@@ -462,7 +520,7 @@ impl Connection {
                 Ok(None) => Ok(false),
                 Ok(Some(reading)) if reading.length == 0 => {
                     self.deliver(slot, Nanos::MAX, io, events);
-                    Err("the platform closed the connection".to_owned())
+                    Err(self.lost("the platform closed the connection".into()))
                 }
                 Ok(Some(reading)) => {
                     let read_at = io.clock.now();
@@ -472,17 +530,15 @@ impl Connection {
                     io.traffic.received += reading.length as u64;
                     let bytes = scratch.get(..reading.length).unwrap_or_default();
                     let at = read_at - lag;
-                    match &mut self.link {
-                        Some(link) => {
-                            let arrives = at + link.draw(&mut io.jitter);
-                            link.down.send(bytes, arrives, reading.lag);
-                            io.timers.push(Reverse((arrives, slot, Timer::Link)));
-                        }
-                        None => self.parse(slot, bytes, at, reading.lag, io, events),
-                    }
-                    Ok(reading.length == scratch.len())
+                    let taken = if self.layers.is_some() {
+                        self.unwrap(slot, bytes, at, reading.lag, io, events)
+                    } else {
+                        self.arrive(slot, bytes, at, reading.lag, io, events);
+                        Ok(())
+                    };
+                    taken.map(|()| reading.length == scratch.len())
                 }
-                Err(error) => Err(format!("connection lost: {error}")),
+                Err(error) => Err(self.lost(format!("connection lost: {error}"))),
             };
             io.scratch = scratch;
             match outcome {
@@ -490,6 +546,63 @@ impl Connection {
                 Ok(false) => return,
                 Err(reason) => return self.failed(slot, reason, io, events),
             }
+        }
+    }
+
+    /// Why a connection was lost, and what may be behind it.
+    fn lost(&self, what: String) -> String {
+        match self.state {
+            State::Layering => {
+                format!("{what}, within the handshake below MQTT; is it the port for this kind of address?")
+            }
+            _ => what,
+        }
+    }
+
+    /// Takes what lies between session and socket off the bytes that came.
+    fn unwrap(
+        &mut self,
+        slot: u32,
+        bytes: &[u8],
+        at: Nanos,
+        lag: Option<Nanos>,
+        io: &mut Io,
+        events: &mut Vec<Event>,
+    ) -> Result<(), String> {
+        let Some(layers) = &mut self.layers else { return Ok(()) };
+        let mut session = std::mem::take(&mut io.unwrapped);
+        session.clear();
+        let taken = layers.incoming(bytes, at, &mut session);
+        if let Ok(Some(handshake)) = taken {
+            events.push(Event::Secured { took: handshake.took, resumed: handshake.resumed });
+        }
+        if self.state == State::Layering && layers.is_open() {
+            self.connected(slot, io, events);
+        }
+        if !session.is_empty() {
+            self.arrive(slot, &session, at, lag, io, events);
+        }
+        io.unwrapped = session;
+        taken.map(drop)
+    }
+
+    /// Handles what came for the session, after its way over an emulated network.
+    fn arrive(
+        &mut self,
+        slot: u32,
+        bytes: &[u8],
+        at: Nanos,
+        lag: Option<Nanos>,
+        io: &mut Io,
+        events: &mut Vec<Event>,
+    ) {
+        match &mut self.link {
+            Some(link) => {
+                let arrives = at + link.draw(&mut io.jitter);
+                link.down.send(bytes, arrives, lag);
+                io.timers.push(Reverse((arrives, slot, Timer::Link)));
+            }
+            None => self.parse(slot, bytes, at, lag, io, events),
         }
     }
 
@@ -618,12 +731,16 @@ impl Connection {
     fn failed(&mut self, slot: u32, reason: String, io: &mut Io, events: &mut Vec<Event>) {
         let at = io.clock.now();
         let was_ready = self.state == State::Ready;
-        // Closing the descriptor takes it out of the epoll set.
-        self.socket = None;
+        let gone = self.gone();
+        if let (Some(layers), Some(socket)) = (&mut self.layers, &self.socket) {
+            // The last words of TLS: they tell the platform what was wrong with it.
+            let _ = layers.flush(socket, &mut io.traffic);
+        }
+        self.close();
         if let Some(link) = &mut self.link {
             link.clear();
         }
-        let written = std::mem::take(&mut self.written);
+        self.written = 0;
         self.out.clear();
         self.partial.clear();
         self.busy_until = Nanos::ZERO;
@@ -632,7 +749,7 @@ impl Connection {
             // Encoded but not sent: it waits again, in front.
             for mark in self.marks.drain(..).rev() {
                 self.session.withdraw(mark.sequence);
-                if mark.begin < written {
+                if mark.begin < gone {
                     if !mark.reported {
                         events.push(mark.sent(device, at));
                     }
@@ -659,6 +776,23 @@ impl Connection {
             io.timers.push(Reverse((at + pause, slot, Timer::Reconnect)));
         } else {
             self.state = State::Idle;
+        }
+    }
+}
+
+/// Hands bytes of the session to the kernel, through what lies between; returns how many it has taken in full.
+fn hand_over(
+    bytes: &[u8],
+    socket: &Socket,
+    layers: Option<&mut Layers>,
+    traffic: &mut Traffic,
+) -> Result<usize, Errno> {
+    match layers {
+        Some(layers) => layers.write(bytes, socket, traffic),
+        None => {
+            let count = socket.write(bytes)?;
+            traffic.sent += count as u64;
+            Ok(count)
         }
     }
 }

@@ -2,9 +2,11 @@
 
 mod connection;
 mod flight;
+mod layers;
 mod link;
 mod session;
 mod socket;
+mod tls;
 
 use crate::arrivals::Share;
 use crate::clock::Clock;
@@ -13,6 +15,7 @@ use crate::driver::{Client, Driver, Event, Traffic};
 use crate::sources::Sources;
 use crate::topology::filters_of;
 use connection::Connection;
+use layers::Transport;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{MqttPlan, Plan};
 use plimsoll_stats::distribution::{Random, random};
@@ -63,6 +66,10 @@ struct Io {
     /// Messages put away because their device had no connection.
     put_away: Vec<(u32, u32)>,
     scratch: Vec<u8>,
+    /// What lies between sessions and sockets.
+    transport: Transport,
+    /// What came, with that taken off.
+    unwrapped: Vec<u8>,
     content: Vec<u8>,
     topic_name: Vec<u8>,
     jitter: Random,
@@ -85,7 +92,7 @@ impl MqttDriver {
     /// A driver for the clients of a share, none of them connected yet.
     ///
     /// # Errors
-    /// The kernel refuses an epoll instance.
+    /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn new(
         plan: &Arc<Plan>,
         run: RunId,
@@ -131,6 +138,8 @@ impl MqttDriver {
             dirty: Vec::new(),
             put_away: Vec::new(),
             scratch: vec![0; READ_SIZE],
+            transport: Transport::new(&plan.mqtt.transport).map_err(std::io::Error::other)?,
+            unwrapped: Vec::new(),
             content: Vec::new(),
             topic_name: Vec::new(),
             jitter: random(plan.seed, &[u64::from(share.index), 0x6a69_7474_6572]),

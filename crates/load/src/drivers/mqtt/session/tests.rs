@@ -20,6 +20,7 @@ fn plan(version: Version, qos: QoS) -> MqttPlan {
         connect_timeout: Nanos::from_secs(1),
         offline: plimsoll_scenario::plan::Offline::Buffer,
         reconnect: (Nanos(1), Nanos(2)),
+        transport: Default::default(),
     }
 }
 

@@ -1,0 +1,159 @@
+//! TLS against the real Mosquitto, with certificates made here.
+
+use crate::harness::{Bench, Finished, count, number};
+use crate::mosquitto::Mosquitto;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    date_time_ymd,
+};
+
+/// An authority of the test's own.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new(name: &str) -> Authority {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    /// Writes the authority's certificate to a file of the bench.
+    fn write(&self, bench: &Bench, file: &str) {
+        bench.write(file, &self.0.pem());
+    }
+
+    /// Writes a certificate for that name and its key to `NAME.pem` and `NAME.key`; `year` is the last it is valid in.
+    fn sign(&self, bench: &Bench, name: &str, file: &str, year: i32) {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.not_before = date_time_ymd(2000, 1, 1);
+        params.not_after = date_time_ymd(year, 12, 31);
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        bench.write(&format!("{file}.pem"), &certificate.pem());
+        bench.write(&format!("{file}.key"), &key.serialize_pem());
+    }
+}
+
+/// A bench with an authority, a certificate `server` for localhost, and one `device` for clients.
+fn bench() -> (Bench, Authority) {
+    let (bench, authority) = (Bench::new(), Authority::new("harbour"));
+    authority.write(&bench, "ca.pem");
+    authority.sign(&bench, "localhost", "server", 4000);
+    authority.sign(&bench, "device", "device", 4000);
+    (bench, authority)
+}
+
+fn secured(bench: &Bench, certificate: &str, more: &str) -> Mosquitto {
+    let path = |name: &str| bench.path(name).display().to_string();
+    let (certificate, key) = (path(&format!("{certificate}.pem")), path(&format!("{certificate}.key")));
+    let lines = format!("allow_anonymous true\ncertfile {certificate}\nkeyfile {key}\n{more}");
+    Mosquitto::start(bench, &lines)
+}
+
+fn run(bench: &Bench, address: &str, tls: &str, load: &str) -> Finished {
+    bench.run(&format!(
+        "name: tls
+platform: {{ profile: existing, address: \"{address}\" }}
+population: {{ devices: 20, subscribers: 1 }}
+mqtt: {{ {tls} }}
+message: {{ size: 1000 }}
+load: {{ {load}, warm_up: 200ms, hold: 1s, samples: 5, drain: 2s }}
+objectives: {{ delivered: null, achieved: null, publish_p99: null }}
+"
+    ))
+}
+
+const LEVELS: &str = "levels: [500]";
+
+/// What holds of every run that the platform took.
+#[track_caller]
+fn delivered(run: Finished) -> Finished {
+    assert!([0, 3].map(Some).contains(&run.code), "{:?}\n{}\n{}", run.code, run.stdout, run.stderr);
+    let level = run.level(0);
+    let ends = ["sent", "acknowledged", "delivered"].map(|name| count(level, name));
+    assert!(ends[0] > 300 && ends[1] == ends[0] && ends[2] == ends[0], "{level:#}");
+    run
+}
+
+#[test]
+fn messages_go_over_tls_and_the_bytes_on_the_wire_are_counted() {
+    let (bench, _) = bench();
+    let broker = secured(&bench, "server", "");
+    let address = format!("mqtts://localhost:{}", broker.port());
+    let run = delivered(run(&bench, &address, "tls: { ca: ca.pem }", LEVELS));
+    assert_eq!(count(&run.summary["wire"], "handshakes"), 21, "{}", run.stdout);
+    assert_eq!(count(&run.summary["wire"], "handshakes_resumed"), 0);
+    let handshake = number(&run.summary, &["wire", "handshake_time", "p50"]);
+    let connect = number(&run.summary, &["connect_time", "p50"]);
+    assert!(0.0 < handshake && handshake < connect, "{handshake} is a part of {connect}");
+    let level = run.level(0);
+    // A record has 22 bytes more than what is in it (RFC 8446, 5.2 and 5.3), and the acknowledgements are records too.
+    let clear = number(level, &["publication_size"]) * count(level, "sent") as f64;
+    assert!(count(level, "bytes_sent") as f64 > clear + 22.0 * count(level, "sent") as f64, "{level:#}");
+    run.says("21 TLS handshakes, 0 of them resumed");
+}
+
+#[test]
+fn clients_show_their_certificate_to_a_platform_that_asks() {
+    let (bench, _) = bench();
+    let ca = bench.path("ca.pem").display().to_string();
+    let broker = secured(&bench, "server", &format!("require_certificate true\ncafile {ca}\n"));
+    let address = format!("mqtts://localhost:{}", broker.port());
+    let with = |tls: &str| run(&bench, &address, tls, LEVELS);
+    delivered(with("tls: { ca: ca.pem, certificate: device.pem, key: device.key }"));
+    with("tls: { ca: ca.pem }")
+        .exits(1)
+        .says("asks for a client certificate; give one in `mqtt.tls.certificate`");
+    let stranger = Authority::new("stranger");
+    stranger.sign(&bench, "device", "strange", 4000);
+    with("tls: { ca: ca.pem, certificate: strange.pem, key: strange.key }")
+        .exits(1)
+        .says("does not know the authority of our client certificate");
+    with("tls: { ca: ca.pem, certificate: device.pem, key: strange.key }")
+        .exits(1)
+        .says("the client certificate and its key cannot be used");
+}
+
+#[test]
+fn a_certificate_that_is_not_trusted_is_told_with_the_remedy() {
+    let (bench, authority) = bench();
+    authority.sign(&bench, "localhost", "old", 2001);
+    Authority::new("stranger").write(&bench, "stranger.pem");
+    let broker = secured(&bench, "server", "");
+    let at = |host: &str| format!("mqtts://{host}:{}", broker.port());
+    let with = |host: &str, tls: &str| run(&bench, &at(host), tls, LEVELS);
+    with("localhost", "tls: { ca: stranger.pem }")
+        .exits(1)
+        .says("give its authority's certificate in `mqtt.tls.ca`");
+    with("127.0.0.1", "tls: { ca: ca.pem }").exits(1).says("not for the name 127.0.0.1");
+    delivered(with("127.0.0.1", "tls: { ca: ca.pem, server_name: localhost }"));
+    delivered(with("127.0.0.1", "tls: { verify: false }"));
+    let old = secured(&bench, "old", "");
+    let address = format!("mqtts://localhost:{}", old.port());
+    run(&bench, &address, "tls: { ca: ca.pem }", LEVELS).exits(1).says("certificate has expired");
+    let plain = Mosquitto::start(&bench, "allow_anonymous true\n");
+    let address = format!("mqtts://localhost:{}", plain.port());
+    run(&bench, &address, "tls: { ca: ca.pem }", LEVELS).exits(1).says("is it the port for");
+}
+
+/// Each level connects the population anew: in the second, every device has a ticket.
+#[test]
+fn a_client_that_comes_back_resumes_its_session() {
+    let (bench, _) = bench();
+    let broker = secured(&bench, "server", "");
+    let address = format!("mqtts://localhost:{}", broker.port());
+    let load = "connect_rates: [50, 50]";
+    let of_levels = |run: &Finished| {
+        run.levels()
+            .iter()
+            .map(|level| (count(&level["wire"], "handshakes"), count(&level["wire"], "handshakes_resumed")))
+            .collect::<Vec<_>>()
+    };
+    let resumed = run(&bench, &address, "tls: { ca: ca.pem }", load);
+    assert_eq!(of_levels(&resumed), [(20, 0), (20, 20)], "{}", resumed.stdout);
+    let anew = run(&bench, &address, "tls: { ca: ca.pem, resumption: false }", load);
+    assert_eq!(of_levels(&anew), [(20, 0), (20, 0)], "{}", anew.stdout);
+}

@@ -1,0 +1,298 @@
+//! TLS under a client's session, without I/O: what comes from the network and what goes to it are bytes.
+
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::TlsPlan;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error,
+    HandshakeKind, NamedGroup, ProtocolVersion, RootCertStore, SignatureScheme,
+};
+use std::io::{Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What all clients of a run have in common.
+pub struct Terms {
+    config: ClientConfig,
+    server_name: ServerName<'static>,
+    resumption: bool,
+}
+
+impl Terms {
+    /// Of a plan.
+    ///
+    /// # Errors
+    /// This host has no authorities to trust, or key and certificate do not belong together.
+    pub fn new(plan: &TlsPlan) -> Result<Terms, String> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?;
+        let builder = if plan.verify {
+            builder.with_root_certificates(authorities(plan)?)
+        } else {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+        };
+        let mut config = match &plan.identity {
+            None => builder.with_no_client_auth(),
+            Some(identity) => builder
+                .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())
+                .map_err(|error| format!("the client certificate and its key cannot be used: {error}"))?,
+        };
+        config.resumption = Resumption::disabled();
+        Ok(Terms { config, server_name: plan.server_name.clone(), resumption: plan.resumption })
+    }
+
+    /// The terms of one client, who keeps its own tickets: clients are different machines, and one has no other's.
+    pub fn of_client(&self) -> Arc<ClientConfig> {
+        let mut config = self.config.clone();
+        if self.resumption {
+            config.resumption = Resumption::store(Arc::new(Tickets::default()));
+        }
+        Arc::new(config)
+    }
+}
+
+fn authorities(plan: &TlsPlan) -> Result<RootCertStore, String> {
+    let mut store = RootCertStore::empty();
+    if plan.authorities.is_empty() {
+        store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if store.is_empty() {
+            return Err("this host trusts no certificate authority; give one in `mqtt.tls.ca`".into());
+        }
+        return Ok(store);
+    }
+    for authority in &plan.authorities {
+        store.add(authority.clone()).map_err(|error| {
+            format!("`mqtt.tls.ca` holds what is no certificate of an authority: {error}")
+        })?;
+    }
+    Ok(store)
+}
+
+/// The client's side of one secured connection.
+pub struct Tls {
+    connection: ClientConnection,
+    server_name: ServerName<'static>,
+}
+
+/// A handshake that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handshake {
+    /// From the TCP connection to its end.
+    pub took: Nanos,
+    /// Whether an earlier session was resumed.
+    pub resumed: bool,
+}
+
+impl Tls {
+    /// Before the handshake.
+    ///
+    /// # Errors
+    /// The name cannot be asked for.
+    pub fn new(terms: &Terms, config: &Arc<ClientConfig>) -> Result<Tls, String> {
+        let server_name = terms.server_name.clone();
+        let connection = ClientConnection::new(Arc::clone(config), server_name.clone())
+            .map_err(|error| format!("TLS cannot begin: {error}"))?;
+        Ok(Tls { connection, server_name })
+    }
+
+    /// Whether the handshake is still going on.
+    pub fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    /// Whether the handshake resumed an earlier session.
+    pub fn resumed(&self) -> bool {
+        self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    /// Ways there and back that the handshake took.
+    pub fn round_trips(&self) -> u32 {
+        let of_version = match self.connection.protocol_version() {
+            Some(ProtocolVersion::TLSv1_3) => 1,
+            _ if self.resumed() => 1,
+            _ => 2,
+        };
+        let retried = self.connection.handshake_kind() == Some(HandshakeKind::FullWithHelloRetryRequest);
+        of_version + u32::from(retried)
+    }
+
+    /// Takes in what came from the network, and appends what it says in clear.
+    ///
+    /// # Errors
+    /// The platform broke the protocol, or one side does not trust the other: why, for people.
+    pub fn incoming(&mut self, mut bytes: &[u8], clear: &mut Vec<u8>) -> Result<(), String> {
+        while !bytes.is_empty() {
+            let taken = self.connection.read_tls(&mut bytes).map_err(|error| error.to_string())?;
+            let state = self.connection.process_new_packets().map_err(|error| self.told(&error))?;
+            let ready = state.plaintext_bytes_to_read();
+            let from = clear.len();
+            clear.resize(from + ready, 0);
+            if let Some(room) = clear.get_mut(from..) {
+                self.connection.reader().read_exact(room).map_err(|error| error.to_string())?;
+            }
+            if taken == 0 && ready == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Secures bytes; how many were taken.
+    pub fn secure(&mut self, clear: &[u8]) -> usize {
+        // Writing into memory fails only after the end was said.
+        self.connection.writer().write(clear).unwrap_or(0)
+    }
+
+    /// Appends what is to go to the network.
+    pub fn outgoing(&mut self, out: &mut Vec<u8>) {
+        while self.connection.wants_write() {
+            // A vector takes everything.
+            if self.connection.write_tls(out).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Says that nothing follows.
+    pub fn close(&mut self) {
+        self.connection.send_close_notify();
+    }
+
+    /// What went wrong and what to do about it.
+    fn told(&self, error: &Error) -> String {
+        let name = self.server_name.to_str();
+        match error {
+            Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+                "the platform's certificate is signed by no authority that is trusted here; give its authority's \
+                 certificate in `mqtt.tls.ca`"
+                    .into()
+            }
+            Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            ) => format!(
+                "the platform's certificate is not for the name {name}; give a name that it has in \
+                 `mqtt.tls.server_name`"
+            ),
+            Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
+                "the platform's certificate has expired; renew it, or do without the check by `mqtt.tls.verify: \
+                 false`"
+                    .into()
+            }
+            Error::InvalidCertificate(
+                CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+            ) => "the platform's certificate is not valid yet; are the clocks of both hosts right?".into(),
+            Error::InvalidCertificate(other) => format!(
+                "the platform's certificate is refused: {other}; `mqtt.tls.verify: false` does without the check"
+            ),
+            Error::AlertReceived(AlertDescription::CertificateRequired) => {
+                "the platform asks for a client certificate; give one in `mqtt.tls.certificate` and `mqtt.tls.key`"
+                    .into()
+            }
+            Error::AlertReceived(AlertDescription::UnknownCA) => {
+                "the platform does not know the authority of our client certificate (`mqtt.tls.certificate`)"
+                    .into()
+            }
+            Error::AlertReceived(AlertDescription::CertificateExpired) => {
+                "the platform says that our client certificate has expired (`mqtt.tls.certificate`)".into()
+            }
+            Error::AlertReceived(alert) => format!(
+                "the platform ended the TLS handshake or session: {alert:?}; where it wants a client certificate, \
+                 give one in `mqtt.tls.certificate` and `mqtt.tls.key`"
+            ),
+            Error::InvalidMessage(_) => {
+                "what answers does not speak TLS; is it the port for `mqtts://` or `wss://`?".into()
+            }
+            other => format!("TLS failed: {other}"),
+        }
+    }
+}
+
+/// The newest ticket of one client (RFC 8446, 4.6.1), or its session of TLS 1.2.
+#[derive(Debug, Default)]
+struct Tickets(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    group: Option<NamedGroup>,
+    session: Option<Tls12ClientSessionValue>,
+    ticket: Option<Tls13ClientSessionValue>,
+}
+
+impl Tickets {
+    fn with<T>(&self, act: impl FnOnce(&mut Kept) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ClientSessionStore for Tickets {
+    fn set_kx_hint(&self, _: ServerName<'static>, group: NamedGroup) {
+        self.with(|kept| kept.group = Some(group));
+    }
+
+    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
+        self.with(|kept| kept.group)
+    }
+
+    fn set_tls12_session(&self, _: ServerName<'static>, value: Tls12ClientSessionValue) {
+        self.with(|kept| kept.session = Some(value));
+    }
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        self.with(|kept| kept.session.clone())
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {
+        self.with(|kept| kept.session = None);
+    }
+
+    fn insert_tls13_ticket(&self, _: ServerName<'static>, value: Tls13ClientSessionValue) {
+        self.with(|kept| kept.ticket = Some(value));
+    }
+
+    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.with(|kept| kept.ticket.take())
+    }
+}
+
+/// Takes any certificate, as the scenario asks for; that the platform has its key is checked all the same.
+#[derive(Debug)]
+struct Unverified(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

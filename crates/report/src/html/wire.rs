@@ -1,0 +1,44 @@
+//! What connections cost below MQTT, in the set-up and level by level.
+
+use crate::html::table::{Column, number_cell, table};
+use crate::terminal;
+use maud::{Markup, html};
+use plimsoll_analysis::summary::Summary;
+use plimsoll_analysis::wire::WireSummary;
+
+/// Whether there is anything to tell.
+pub fn told(summary: &Summary) -> bool {
+    rows_of(summary).iter().any(|(_, wire)| !wire.in_words(terminal::time).is_empty())
+}
+
+fn rows_of(summary: &Summary) -> Vec<(String, &WireSummary)> {
+    let levels = summary.levels.iter().map(|level| (level.label(), &level.wire));
+    std::iter::once(("set-up".to_owned(), &summary.wire)).chain(levels).collect()
+}
+
+/// One row for the set-up and one for each level.
+pub fn body(summary: &Summary) -> Markup {
+    let columns = [
+        Column::Text("Level"),
+        Column::Number("TLS handshakes"),
+        Column::Number("Resumed"),
+        Column::Number("Handshake p50"),
+        Column::Number("Handshake p99"),
+    ];
+    let shown = |time: Option<f64>| number_cell(time.map(|time| terminal::time(Some(time))));
+    let rows: Vec<Markup> = rows_of(summary)
+        .into_iter()
+        .map(|(label, wire)| {
+            html! {
+                tr {
+                    th scope="row" { (label) }
+                    (number_cell(Some(terminal::count(wire.handshakes as f64))))
+                    (number_cell(Some(terminal::count(wire.handshakes_resumed as f64))))
+                    (shown(wire.handshake_time.p50))
+                    (shown(wire.handshake_time.p99))
+                }
+            }
+        })
+        .collect();
+    table(&columns, &rows)
+}

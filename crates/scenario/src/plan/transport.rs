@@ -1,0 +1,46 @@
+//! What lies between MQTT and TCP: nothing, TLS, WebSocket, or WebSocket over TLS.
+
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use std::sync::Arc;
+
+/// What lies between MQTT and TCP; the default is nothing.
+#[derive(Clone, Debug, Default)]
+pub struct TransportPlan {
+    /// TLS, directly over TCP.
+    pub tls: Option<TlsPlan>,
+    /// WebSocket, over TLS where that is there too.
+    pub websocket: Option<WebSocketPlan>,
+}
+
+/// How clients secure their connections.
+#[derive(Clone, Debug)]
+pub struct TlsPlan {
+    /// The authorities of which one must have signed the platform's certificate; empty for those that this host trusts.
+    pub authorities: Vec<CertificateDer<'static>>,
+    /// Who the clients say that they are, for a platform that asks.
+    pub identity: Option<ClientIdentity>,
+    /// The name that the platform's certificate must have, also told to the platform.
+    pub server_name: ServerName<'static>,
+    /// Whether the platform's certificate is checked at all.
+    pub verify: bool,
+    /// Whether a client that connects again resumes its earlier session.
+    pub resumption: bool,
+}
+
+/// A client certificate and its key.
+#[derive(Clone, Debug)]
+pub struct ClientIdentity {
+    /// The certificate, followed by those that lead to its authority.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// Its private key, which is not shown.
+    pub key: Arc<PrivateKeyDer<'static>>,
+}
+
+/// Where the WebSocket is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebSocketPlan {
+    /// Host and, where it is not the usual one, port: the `Host` of the request.
+    pub host: String,
+    /// Path of the request.
+    pub path: String,
+}
