@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod check;
+mod doctor;
 mod export;
 mod guard;
 mod load_options;
@@ -20,6 +21,7 @@ use crate::failure::Failure;
 pub enum Command {
     Run(run::Run),
     Check(check::Check),
+    Doctor(doctor::Doctor),
     Platforms(platforms::Platforms),
     Runs(runs::Runs),
     Show(show::Show),
@@ -35,6 +37,7 @@ impl Command {
         match self {
             Command::Run(command) => command.perform(),
             Command::Check(command) => command.perform(),
+            Command::Doctor(command) => command.perform(),
             Command::Platforms(command) => command.perform(),
             Command::Runs(command) => command.perform(),
             Command::Show(command) => command.perform(),
