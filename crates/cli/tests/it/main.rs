@@ -11,6 +11,7 @@ mod bad_input;
 mod commands;
 mod connections;
 mod coordinated_omission;
+mod doctor;
 mod endings;
 mod examples;
 mod harness;

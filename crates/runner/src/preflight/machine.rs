@@ -5,7 +5,8 @@ use plimsoll_model::{Histogram, Nanos};
 use plimsoll_observe::limits::Limits;
 use plimsoll_observe::probe::Probe;
 
-/// Memory of a device or subscriber in this process, in bytes: measured over 100,000 idle devices.
+/// Memory of a device or subscriber in this process, in bytes: measured as the growth of the peak from 2,000 to 18,000
+/// idle devices.
 const OF_CLIENT: u64 = 640;
 /// Kernel memory of one end of an idle TCP connection, in bytes: measured on Linux 6.18 as the growth of slab memory.
 const OF_SOCKET: u64 = 4096;

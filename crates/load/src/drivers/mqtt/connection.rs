@@ -5,6 +5,7 @@ use super::session::{Happened, Session, Settings};
 use super::socket::{Interest, Socket};
 use super::{Io, Timer};
 use crate::driver::{Client, Event};
+use crate::refusal;
 use plimsoll_codec::mqtt::packet_length;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{LinkPlan, Offline};
@@ -261,7 +262,7 @@ impl Connection {
         }
         if self.state == State::Connecting {
             if let Some(Err(error)) = self.socket.as_ref().map(Socket::take_error) {
-                return self.failed(slot, format!("cannot connect: {error}"), io, events);
+                return self.failed(slot, refusal::told(error), io, events);
             }
             let now = io.clock.now();
             match &mut self.link {
@@ -393,7 +394,7 @@ impl Connection {
                 let timeout = self.began + io.mqtt.connect_timeout;
                 io.timers.push(Reverse((timeout, slot, Timer::ConnectTimeout)));
             }
-            Err(error) => self.failed(slot, format!("cannot connect: {error}"), io, events),
+            Err(error) => self.failed(slot, refusal::told(error), io, events),
         }
     }
 
