@@ -1,9 +1,11 @@
 //! Live progress on standard error; quiet when that is no terminal.
 
+use crate::output::complain;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_report::terminal::{self, Colour};
 use plimsoll_runner::Progress;
+use plimsoll_runner::preflight::Finding;
 use std::io::IsTerminal;
 
 /// Steps of a bar, finer than a terminal shows.
@@ -15,6 +17,7 @@ pub struct TerminalProgress {
     colour: Colour,
     label: String,
     headed: bool,
+    quiet: bool,
 }
 
 impl TerminalProgress {
@@ -26,7 +29,7 @@ impl TerminalProgress {
         let style = ProgressStyle::with_template("{msg:<40!} [{bar:30}] {prefix}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
         let colour = if shown { colour() } else { Colour::Off };
-        TerminalProgress { bar, colour, label: String::new(), headed: false }
+        TerminalProgress { bar, colour, label: String::new(), headed: false, quiet }
     }
 
     /// Takes the line away.
@@ -42,6 +45,12 @@ pub fn colour() -> Colour {
 }
 
 impl Progress for TerminalProgress {
+    fn warned(&mut self, finding: &Finding) {
+        if !self.quiet {
+            complain(&format!("warning: {finding}"));
+        }
+    }
+
     fn step(&mut self, what: &str) {
         self.bar.set_position(0);
         self.bar.set_prefix("");

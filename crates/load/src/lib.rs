@@ -19,6 +19,7 @@ pub mod ledger;
 pub mod mailbox;
 pub mod partly_open;
 pub mod recorder;
+pub mod refusal;
 pub mod shard;
 pub mod sources;
 pub mod topology;

@@ -1,5 +1,7 @@
-//! Observers: what the platform's processes use, what the host gives our load threads, what the host is.
+//! Observers: what the platform's processes use, what the host gives our load threads, what the host is and allows.
 
 pub mod host;
+pub mod limits;
+pub mod probe;
 pub mod process;
 pub mod threads;

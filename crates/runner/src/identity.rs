@@ -1,6 +1,7 @@
 //! Who a run is: its id and where it comes from.
 
 use crate::Placement;
+use crate::preflight::Finding;
 use plimsoll_model::RunId;
 use plimsoll_model::record::{Provenance, Terms};
 use plimsoll_scenario::plan::Plan;
@@ -14,7 +15,17 @@ pub fn new_run_id() -> RunId {
 }
 
 /// What the store is told before the run begins.
-pub fn new_run(plan: &Plan, id: RunId, command: &[String], placement: &Placement) -> NewRun {
+pub fn new_run(
+    plan: &Plan,
+    id: RunId,
+    command: &[String],
+    placement: &Placement,
+    warnings: &[Finding],
+) -> NewRun {
+    let mut host = plimsoll_observe::host::facts();
+    let warned =
+        warnings.iter().map(|finding| (format!("warning: {}", finding.subject), finding.told.clone()));
+    host.extend(warned);
     NewRun {
         id: id.to_string(),
         name: plan.name.clone(),
@@ -25,7 +36,7 @@ pub fn new_run(plan: &Plan, id: RunId, command: &[String], placement: &Placement
             seed: plan.seed,
             started: jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string(),
             command: command.to_vec(),
-            host: plimsoll_observe::host::facts(),
+            host,
             platform: platform_facts(plan),
             profile: plan.platform.profile.source.clone(),
             placement: placement.facts(),

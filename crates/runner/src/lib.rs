@@ -7,7 +7,7 @@
 mod course;
 mod identity;
 mod placement;
-mod preflight;
+pub mod preflight;
 mod storm;
 mod watch;
 
@@ -20,9 +20,11 @@ use plimsoll_load::clock::Clock;
 use plimsoll_load::engine::{Engine, EngineError};
 use plimsoll_model::RunId;
 use plimsoll_model::record::{Measurement, RunEnd, RunRecord};
+use plimsoll_observe::limits::Limits;
 use plimsoll_platform::{Platform, PlatformError};
 use plimsoll_scenario::plan::Plan;
 use plimsoll_store::{RunReader, RunWriter, StoreError};
+use preflight::{Demand, Finding, Severity};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -43,6 +45,8 @@ pub struct Options {
 
 /// What a run tells while it goes on.
 pub trait Progress {
+    /// Something of this host may spoil or limit the run, which begins all the same.
+    fn warned(&mut self, finding: &Finding);
     /// A step begins: bringing up, connecting, ...
     fn step(&mut self, what: &str);
     /// Clients connected so far.
@@ -80,10 +84,15 @@ pub enum RunError {
 /// The host makes the run impossible, or the store cannot be used. A platform that cannot be brought up or reached
 /// is no error of this function but an [`Outcome`] with the verdict `failed`.
 pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> Result<Outcome, RunError> {
-    preflight::check(plan).map_err(RunError::Host)?;
+    let findings = examine_host(plan);
+    if let Some(problem) = findings.iter().find(|finding| finding.severity == Severity::Problem) {
+        return Err(RunError::Host(problem.to_string()));
+    }
+    let warnings: Vec<_> = findings.into_iter().filter(|found| found.severity == Severity::Warning).collect();
+    warnings.iter().for_each(|warning| progress.warned(warning));
     let placement = Placement::choose(plan);
     let id = identity::new_run_id();
-    let new_run = identity::new_run(plan, id, &options.command, &placement);
+    let new_run = identity::new_run(plan, id, &options.command, &placement, &warnings);
     let mut writer = RunWriter::begin(&options.store, &new_run)?;
     let performed = perform(plan, id, &placement, options, &mut writer, progress);
     let ended = match performed {
@@ -107,6 +116,14 @@ pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> 
     };
     let summary = plimsoll_analysis::summarize(&record);
     Ok(Outcome { record, summary })
+}
+
+/// What this host allows, after what can be raised without anybody's leave was raised. Nothing is tried: that takes time,
+/// and whether load threads get what they need is seen in the run.
+fn examine_host(plan: &Plan) -> Vec<Finding> {
+    let demand = Demand::of(plan);
+    plimsoll_observe::limits::raise_open_files(demand.open_files());
+    preflight::examine(&Limits::read(), None, Some(&demand))
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -18,6 +18,8 @@ pub struct Placement {
     pub platform: Vec<usize>,
     /// Whether load threads go before whatever else runs on their processors: only where that is not the platform.
     pub precedence: bool,
+    /// Whether the platform is on this host.
+    pub here: bool,
     /// What the reader must know.
     pub remark: String,
 }
@@ -59,6 +61,7 @@ impl Placement {
                 load,
                 platform: Vec::new(),
                 precedence: !platform_is_here,
+                here: platform_is_here,
                 remark: remark.into(),
             };
         }
@@ -73,7 +76,7 @@ impl Placement {
         };
         let load = load.iter().copied().map(Some).collect();
         let precedence = platform_is_ours || !platform_is_here;
-        Placement { load, platform, precedence, remark: remark.into() }
+        Placement { load, platform, precedence, here: platform_is_here, remark: remark.into() }
     }
 
     /// Facts for the provenance of a run.

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A scenario file, or the address of a platform with the load as options.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct LoadOptions {
     /// Scenario file, or mqtt://[USER@]HOST[:PORT] of a platform that runs already
     #[arg(value_name = "SCENARIO.yaml|mqtt://HOST:PORT")]
@@ -66,6 +66,16 @@ const LARGEST_FILE: u64 = 8 * 1024 * 1024;
 const WITHOUT_FILE: &str = "Without a scenario file";
 
 impl LoadOptions {
+    /// A scenario or an address with the load that matters to the host.
+    pub fn brief(
+        what: String,
+        set: Vec<String>,
+        devices: Option<String>,
+        rate: Option<String>,
+    ) -> LoadOptions {
+        LoadOptions { what, set, devices, rate, ..LoadOptions::default() }
+    }
+
     /// Reads, checks and resolves what the user gave.
     pub fn plan(&self) -> Result<Plan, Failure> {
         let overrides: Vec<Override> = self.set.iter().cloned().map(Override).collect();

@@ -2,6 +2,7 @@
 
 mod audit;
 mod check;
+mod doctor;
 mod export;
 mod guard;
 mod load_options;
@@ -21,6 +22,7 @@ use crate::failure::Failure;
 pub enum Command {
     Run(run::Run),
     Check(check::Check),
+    Doctor(doctor::Doctor),
     Platforms(platforms::Platforms),
     Runs(runs::Runs),
     Show(show::Show),
@@ -37,6 +39,7 @@ impl Command {
         match self {
             Command::Run(command) => command.perform(),
             Command::Check(command) => command.perform(),
+            Command::Doctor(command) => command.perform(),
             Command::Platforms(command) => command.perform(),
             Command::Runs(command) => command.perform(),
             Command::Show(command) => command.perform(),

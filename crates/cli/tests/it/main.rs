@@ -12,6 +12,7 @@ mod bad_input;
 mod commands;
 mod connections;
 mod coordinated_omission;
+mod doctor;
 mod endings;
 mod examples;
 mod harness;

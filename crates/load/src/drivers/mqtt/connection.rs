@@ -6,6 +6,7 @@ use super::session::{Happened, Session, Settings};
 use super::socket::{Interest, Socket};
 use super::{Io, Timer};
 use crate::driver::{Client, Event, Traffic};
+use crate::refusal;
 use plimsoll_codec::mqtt::packet_length;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{LinkPlan, Offline};
@@ -298,7 +299,7 @@ impl Connection {
         }
         if self.state == State::Connecting {
             if let Some(Err(error)) = self.socket.as_ref().map(Socket::take_error) {
-                return self.failed(slot, format!("cannot connect: {error}"), io, events);
+                return self.failed(slot, refusal::told(error), io, events);
             }
             match &mut self.layers {
                 Some(layers) => {
@@ -451,7 +452,7 @@ impl Connection {
                 let timeout = self.began + io.mqtt.connect_timeout;
                 io.timers.push(Reverse((timeout, slot, Timer::ConnectTimeout)));
             }
-            Err(error) => self.failed(slot, format!("cannot connect: {error}"), io, events),
+            Err(error) => self.failed(slot, refusal::told(error), io, events),
         }
     }
 

@@ -1,0 +1,42 @@
+//! Why a connection could not be made, for people who have to do something about it.
+
+use rustix::io::Errno;
+
+/// The error of a socket that did not connect, with what it means here and what helps.
+pub fn told(error: Errno) -> String {
+    let advice = match error {
+        Errno::ADDRNOTAVAIL => {
+            "all local ports towards the platform are taken, or this host does not have that source address: `plimsoll \
+             doctor SCENARIO` tells how many there are and how to get more"
+        }
+        Errno::MFILE => {
+            "this process may have no more open files: `plimsoll doctor SCENARIO` tells how to raise that"
+        }
+        Errno::NFILE => "this host has no more open files: `sudo sysctl -w fs.file-max=NUMBER` raises that",
+        Errno::CONNREFUSED => {
+            "nobody listens there any more or yet, or the platform refuses further connections"
+        }
+        Errno::NOBUFS | Errno::NOMEM => "the kernel has no memory for further connections: use fewer devices",
+        _ => return format!("cannot connect: {error}"),
+    };
+    format!("cannot connect: {error}: {advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_of_a_host_are_told_with_their_remedy() {
+        for (error, name, remedy) in [
+            (Errno::ADDRNOTAVAIL, "Cannot assign requested address", "plimsoll doctor"),
+            (Errno::MFILE, "Too many open files", "plimsoll doctor"),
+            (Errno::NFILE, "Too many open files in system", "fs.file-max"),
+            (Errno::CONNREFUSED, "Connection refused", "nobody listens"),
+        ] {
+            let told = told(error);
+            assert!(told.contains(name) && told.contains(remedy), "{told}");
+        }
+        assert!(told(Errno::HOSTUNREACH).ends_with("(os error 113)"));
+    }
+}

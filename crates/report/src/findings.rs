@@ -1,0 +1,82 @@
+//! What `plimsoll doctor` found, on 80 columns, with or without colour.
+
+use crate::terminal::{Colour, wrapped};
+use plimsoll_runner::preflight::{Finding, Severity};
+
+/// One block a finding: how it bears on the run, what was looked at, what was found, what to do; a last line sums up.
+pub fn render(findings: &[Finding], colour: Colour) -> String {
+    let mut out = String::new();
+    for finding in findings {
+        let indent = format!("{:<8} {:<17} ", name(finding.severity), finding.subject);
+        let width = indent.chars().count();
+        let text = wrapped(&finding.told, &" ".repeat(width)).join("\n");
+        let begin = format!("{} {:<17} ", painted(finding.severity, colour), finding.subject);
+        out += &format!("{begin}{}\n", text.trim_start());
+        if !finding.remedy.is_empty() {
+            let remedy = wrapped(&format!("fix: {}", finding.remedy), &" ".repeat(width)).join("\n");
+            out += &format!("{remedy}\n");
+        }
+    }
+    let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
+    let (warnings, problems) = (count(Severity::Warning), count(Severity::Problem));
+    out + &match (problems, warnings) {
+        (0, 0) => "\nThis host is fit.\n".to_owned(),
+        (0, warnings) => format!("\nPossible, with {}.\n", counted(warnings, "warning")),
+        (problems, _) => format!("\nImpossible on this host: {}.\n", counted(problems, "problem")),
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+fn name(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Good => "good",
+        Severity::Warning => "warning",
+        Severity::Problem => "problem",
+    }
+}
+
+fn painted(severity: Severity, colour: Colour) -> String {
+    let name = format!("{:<8}", name(severity));
+    let code = match (severity, colour) {
+        (_, Colour::Off) => return name,
+        (Severity::Good, Colour::On) => "32",
+        (Severity::Warning, Colour::On) => "33",
+        (Severity::Problem, Colour::On) => "1;31",
+    };
+    format!("\x1b[{code}m{name}\x1b[0m")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fits_80_columns_and_sums_up() {
+        let finding = |severity, told: &str, remedy: &str| Finding {
+            subject: "source addresses",
+            severity,
+            told: told.into(),
+            remedy: remedy.into(),
+        };
+        let long = "word ".repeat(40);
+        let found = [finding(Severity::Good, "fine", ""), finding(Severity::Warning, &long, &long)];
+        let text = render(&found, Colour::Off);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(
+            text.starts_with("good     source addresses  fine\nwarning  source addresses  word"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n                           fix: word") && text.contains("with 1 warning."),
+            "{text}"
+        );
+        let impossible = render(&[finding(Severity::Problem, "no", "buy")], Colour::On);
+        assert!(
+            impossible.contains("\x1b[1;31mproblem \x1b[0m") && impossible.contains("Impossible"),
+            "{impossible}"
+        );
+    }
+}

@@ -1,0 +1,89 @@
+//! What a plan asks of this host.
+
+use crate::Placement;
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::{LevelPlan, Plan};
+use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+
+/// Where the platform is, seen from the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On another host.
+    Elsewhere,
+    /// On this one, at an address of its network.
+    Here,
+    /// On this one, at 127.0.0.1 or its like: connections then spread over many source addresses by themselves.
+    Loopback,
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Demand {
+    /// Connections at the same time.
+    pub connections: u64,
+    /// The highest number of connections begun per second.
+    pub connect_rate: f64,
+    /// Whether all clients connect anew at once, as after a restart of the platform.
+    pub storm: bool,
+    /// Where the platform is.
+    pub place: Place,
+    /// Source addresses that the scenario gives.
+    pub sources: usize,
+    /// Those of them that this host does not have.
+    pub foreign_sources: Vec<IpAddr>,
+    /// The load threads.
+    pub threads: usize,
+    /// Whether the platform has to share their processors.
+    pub shared: bool,
+    /// How far sending may lag behind due by design.
+    pub precision: Nanos,
+}
+
+impl Demand {
+    /// What the plan asks for.
+    pub fn of(plan: &Plan) -> Demand {
+        let placement = Placement::choose(plan);
+        let place = match &plan.platform.address {
+            None => Place::Loopback,
+            Some(endpoint) => {
+                let found = (endpoint.host.as_str(), endpoint.port).to_socket_addrs();
+                let first = found.ok().and_then(|mut addresses| addresses.next());
+                // Only IPv4 has a whole network of loopback addresses.
+                match first.map(|address| address.ip()) {
+                    Some(IpAddr::V4(address)) if address.is_loopback() => Place::Loopback,
+                    _ if placement.here => Place::Here,
+                    _ => Place::Elsewhere,
+                }
+            }
+        };
+        let of_level = |level: &LevelPlan| match level {
+            LevelPlan::ConnectRate(rate) => *rate,
+            _ => 0.0,
+        };
+        let rates = plan.load.levels.iter().map(of_level);
+        Demand {
+            connections: u64::from(plan.devices) + u64::from(plan.subscribers.count),
+            connect_rate: rates.fold(plan.load.connect_rate, f64::max),
+            storm: plan.load.storm.is_some(),
+            place,
+            sources: plan.source_addresses.len(),
+            foreign_sources: plan.source_addresses.iter().copied().filter(is_foreign).collect(),
+            threads: placement.load.len(),
+            shared: placement.here && placement.load.contains(&None),
+            precision: plan.load.precision,
+        }
+    }
+
+    /// Open files that this process needs.
+    pub fn open_files(&self) -> u64 {
+        self.connections + BESIDE
+    }
+}
+
+/// Descriptors beside the connections: standard streams, run store, log files, one epoll instance a thread.
+const BESIDE: u64 = 64;
+
+/// Whether nothing can be sent from that address.
+fn is_foreign(address: &IpAddr) -> bool {
+    UdpSocket::bind((*address, 0)).is_err()
+}
