@@ -10,6 +10,7 @@ mod connection;
 mod faults;
 mod http;
 mod mqtt;
+mod next;
 mod server;
 mod session;
 mod truth;
@@ -61,6 +62,8 @@ pub struct Settings {
     pub faults: Faults,
     /// Where to write the record.
     pub truth: Option<PathBuf>,
+    /// The station that everything served is passed on to, and that answers for it.
+    pub next: Option<SocketAddr>,
 }
 
 /// Why a station could not start or go on.
@@ -79,6 +82,14 @@ pub enum StationError {
     Truth {
         /// Where.
         path: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The next station of the chain cannot be reached, or is gone.
+    #[error("the next station, {address}, does not go on: {cause}; start it first, with --protocol mqtt")]
+    Next {
+        /// Where.
+        address: SocketAddr,
         /// Why.
         cause: std::io::Error,
     },

@@ -41,6 +41,7 @@ impl Running {
             work: Work::Sleep,
             faults: Faults::default(),
             truth: None,
+            next: None,
         };
         let station = Station::bind(&settings).unwrap();
         let address = station.address().unwrap();

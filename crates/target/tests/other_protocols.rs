@@ -29,7 +29,8 @@ impl Running {
         let service = ServiceTime::Deterministic(SERVICE);
         let queue = QueueSettings { workers: 1, service, limit, stall: None, seed: 1 };
         let host = Ipv4Addr::LOCALHOST.into();
-        let settings = Settings { protocol, host, port: 0, queue, work: Work::Sleep, faults, truth: None };
+        let settings =
+            Settings { protocol, host, port: 0, queue, work: Work::Sleep, faults, truth: None, next: None };
         let station = Station::bind(&settings).unwrap();
         let address = station.address().unwrap();
         let stop = Arc::new(AtomicBool::new(false));

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod audit;
+mod chain;
 mod check;
 mod doctor;
 mod export;

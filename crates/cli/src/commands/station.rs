@@ -8,7 +8,7 @@ use plimsoll_model::Nanos;
 use plimsoll_scenario::duration;
 use plimsoll_stats::queue::{ServiceTime, Settings as QueueSettings, Stall};
 use plimsoll_target::station::{self, Faults, Settings, Work};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// Shortest time from one stall to the next.
@@ -65,6 +65,10 @@ pub struct Station {
     /// Where to write the record, as CSV
     #[arg(long, value_name = "FILE")]
     pub truth: Option<PathBuf>,
+    /// The station that everything served is passed on to, and that answers
+    /// for it, as 127.0.0.1:1884; both speak MQTT
+    #[arg(long, value_name = "ADDRESS")]
+    next: Option<SocketAddr>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -110,12 +114,16 @@ impl Station {
             },
             faults: Faults { drop: self.drop, duplicate: self.duplicate, reorder: self.reorder },
             truth: self.truth.clone(),
+            next: self.next,
         };
         (settings, scheme)
     }
 
     pub fn perform(self) -> Result<u8, Failure> {
         let (settings, scheme) = self.settings();
+        if settings.next.is_some() && settings.protocol != station::Protocol::Mqtt {
+            return Err(Failure::Usage("--next passes messages on over MQTT: use --protocol mqtt".into()));
+        }
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
         let stop = interrupt::stop_flag().map_err(|error| undoable(&error))?;
         let station = station::Station::bind(&settings).map_err(|error| undoable(&error))?;

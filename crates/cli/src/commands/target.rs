@@ -1,5 +1,6 @@
 //! `plimsoll target`: servers to be loaded.
 
+use super::chain::Chain;
 use super::station::Station;
 use crate::failure::Failure;
 use crate::output::say;
@@ -11,7 +12,8 @@ use std::net::IpAddr;
 #[derive(Args)]
 #[command(after_help = "Examples:
   plimsoll target broker --port 1883
-  plimsoll target station --service exponential:2ms --truth truth.csv")]
+  plimsoll target station --service exponential:2ms --truth truth.csv
+  plimsoll target chain --stations 3 -- --service exponential:1ms")]
 pub struct Target {
     #[command(subcommand)]
     target: Kind,
@@ -21,6 +23,7 @@ pub struct Target {
 enum Kind {
     Broker(Broker),
     Station(Station),
+    Chain(Chain),
 }
 
 /// The embedded MQTT broker, rumqttd
@@ -52,6 +55,7 @@ impl Target {
         let broker = match self.target {
             Kind::Broker(broker) => broker,
             Kind::Station(station) => return station.perform(),
+            Kind::Chain(chain) => return chain.perform(),
         };
         let settings = broker::Settings {
             host: broker.host,

@@ -28,21 +28,27 @@ struct Measured {
     truth: HashMap<(u32, u32), Truth>,
 }
 
+/// The port that a target says it listens on.
+fn listening_port(target: &Started) -> u16 {
+    let begin = Instant::now();
+    loop {
+        let said = target.said_so_far();
+        let port = said.split_once("mqtt://127.0.0.1:").and_then(|(_, rest)| rest.split_whitespace().next());
+        if let Some(port) = port {
+            return port.parse().unwrap();
+        }
+        assert!(begin.elapsed() < Duration::from_secs(10), "the target does not listen: {said}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Starts a station with those options, and gives its port.
 fn start_station(bench: &Bench, options: &str) -> (Started, u16) {
     let arguments =
         ["target", "station", "--truth", "truth.csv"].into_iter().chain(options.split_whitespace());
     let station = bench.start(&mut bench.plimsoll(arguments));
-    let begin = Instant::now();
-    loop {
-        let said = station.said_so_far();
-        let port = said.split_once("mqtt://127.0.0.1:").and_then(|(_, rest)| rest.split_whitespace().next());
-        if let Some(port) = port {
-            return (station, port.parse().unwrap());
-        }
-        assert!(begin.elapsed() < Duration::from_secs(10), "the station does not listen: {said}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let port = listening_port(&station);
+    (station, port)
 }
 
 /// Loads a station with that rate for a few seconds and reads both records.
@@ -238,4 +244,42 @@ load: { levels: [200], warm_up: 0s, hold: 500ms, samples: 5, drain: 1s }
     bench.run(scenario);
     let none = bench.call(["export", "last", "--store", STORE, "--format", "messages"]);
     none.exits(1).says("--set record.messages=true");
+}
+
+/// Three stations, one behind the other: each message passes all of them, and its publish time holds all three services.
+#[test]
+fn a_chain_serves_each_message_at_every_station() {
+    let bench = Bench::new();
+    let options = "target chain --stations 3 --truth hop -- --service deterministic:2ms";
+    let chain = bench.start(&mut bench.plimsoll(options.split(' ')));
+    let port = listening_port(&chain);
+    let run = bench.run(&format!(
+        "name: chain
+platform: {{ profile: existing, address: \"mqtt://127.0.0.1:{port}\" }}
+population: {{ devices: 5 }}
+load: {{ levels: [50], warm_up: 0s, hold: 2s, samples: 4, drain: 2s }}
+objectives: {{ publish_p99: null, delivered: null, achieved: null, publish_p50: \"< 10 s\" }}
+"
+    ));
+    chain.signal(Signal::TERM);
+    chain.finish().exits(0);
+    let sent = count(run.level(0), "sent");
+    assert_eq!(count(run.level(0), "acknowledged"), sent);
+    let fastest = run.level(0)["publish_time_from_send"]["p25"].as_f64().unwrap();
+    // A bucket of the histogram at 6 ms is 4 µs wide.
+    assert!(fastest >= 0.005996, "three services of 2 ms: {fastest}");
+    let departures = |station: u32| -> HashMap<(u32, u32), (i64, i64)> {
+        let text = fs::read_to_string(bench.path(&format!("hop-{station}.csv"))).unwrap();
+        let line = |line: &str| {
+            let cells: Vec<i64> = line.split(',').take(6).map(|cell| cell.parse().unwrap()).collect();
+            ((cells[1] as u32, cells[2] as u32), (cells[3], cells[5]))
+        };
+        text.lines().skip(1).map(line).collect()
+    };
+    let hops = [1, 2, 3].map(departures);
+    for (message, (_, departure)) in &hops[0] {
+        let (second, third) = (hops[1][message], hops[2][message]);
+        assert!(second.0 >= *departure && third.0 >= second.1, "{message:?}");
+    }
+    assert!(hops.iter().all(|hop| hop.len() as u64 == sent));
 }

@@ -3,6 +3,7 @@
 use super::coap::{Endpoint, Request};
 use super::connection::{Connection, Gone};
 use super::faults::{Draws, Fault};
+use super::next::{Answered, Next};
 use super::session::{Message, Served};
 use super::truth::{Fate, Truth};
 use super::workers::Workers;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 const LISTENER: u64 = u64::MAX;
 const BELL: u64 = u64::MAX - 1;
 const ENDPOINT: u64 = u64::MAX - 2;
+const NEXT: u64 = u64::MAX - 3;
 /// Datagrams read before others get their turn.
 const DATAGRAMS: usize = 256;
 /// Longest wait, so that a wish to stop is seen in time.
@@ -48,6 +50,8 @@ pub struct Server {
     protocol: Protocol,
     /// CoAP's socket.
     endpoint: Option<Endpoint>,
+    /// The next station of the chain.
+    next: Option<Next>,
     service: Servers,
     connections: Vec<Option<Connection>>,
     vacant: Vec<usize>,
@@ -152,6 +156,7 @@ impl Server {
             epoch,
             protocol: settings.protocol,
             endpoint,
+            next: settings.next.map(Next::connect).transpose()?,
             service,
             connections: Vec::new(),
             vacant: Vec::new(),
@@ -178,6 +183,9 @@ impl Server {
         if let Some(endpoint) = &self.endpoint {
             epoll::add(epoll, endpoint.socket(), EventData::new_u64(ENDPOINT), EventFlags::IN)?;
         }
+        if let Some(next) = &self.next {
+            next.register(epoll, NEXT)?;
+        }
         if let Servers::Spinning { workers, .. } = &self.service {
             epoll::add(epoll, &*workers.bell, EventData::new_u64(BELL), EventFlags::IN)?;
         }
@@ -197,12 +205,16 @@ impl Server {
             match event.data.u64() {
                 LISTENER => listener.into_iter().for_each(|listener| self.accept(epoll, listener)),
                 ENDPOINT => self.receive()?,
+                NEXT => self.take_answers()?,
                 BELL => self.take_done()?,
                 id => self.ready(id, event.flags)?,
             }
         }
         self.fire(epoll, listener)?;
         self.send_dirty(epoll)?;
+        if let Some(next) = &mut self.next {
+            next.send(epoll, NEXT)?;
+        }
         self.truth.flush()
     }
 
@@ -352,7 +364,7 @@ impl Server {
             connection.session.answer(&job.message, Served::Refused, &mut out);
             *connection.out() = out;
         }
-        self.truth.write(job.marker, job.arrival, None, Fate::Refused)
+        self.truth.write(job.marker, job.arrival, job.service, Fate::Refused)
     }
 
     fn set_timer(&mut self, at: Nanos, timer: Timer) {
@@ -405,8 +417,36 @@ impl Server {
         Ok(())
     }
 
-    /// The service of a message is over: it is acknowledged, and delivered unless a fault befalls it.
+    /// The service of a message is over: the next station has it, or it is answered.
     fn depart(&mut self, slot: usize) -> Result<(), StationError> {
+        let Some(job) = self.jobs.get(slot) else { return Ok(()) };
+        match &mut self.next {
+            // What is dropped here never gets there.
+            Some(next) if !job.fault.drop => {
+                next.forward(slot, Arc::clone(&job.message));
+                Ok(())
+            }
+            _ => self.complete(slot),
+        }
+    }
+
+    fn take_answers(&mut self) -> Result<(), StationError> {
+        let mut answered = Vec::new();
+        if let Some(next) = &mut self.next {
+            next.read(&mut answered)?;
+        }
+        for Answered { job, accepted } in answered {
+            if accepted {
+                self.complete(job)?;
+            } else if let Some(job) = self.jobs.take(job) {
+                self.refuse(&job)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A message is acknowledged, and delivered unless a fault befalls it.
+    fn complete(&mut self, slot: usize) -> Result<(), StationError> {
         let Some(job) = self.jobs.get(slot) else { return Ok(()) };
         let (id, fault, message) = (job.connection, job.fault, Arc::clone(&job.message));
         if let Some(connection) = connection(&mut self.connections, id) {

@@ -1,0 +1,118 @@
+//! `plimsoll target chain`: stations one behind the other, each a process of its own.
+
+use crate::failure::Failure;
+use crate::output::say;
+use crate::{exit_code, interrupt};
+use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often the end of a station, and a wish to stop, are looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Stations one behind the other: each serves a message and passes it on, the
+/// last one's answer goes all the way back. Each is a process of its own
+#[derive(Args)]
+#[command(after_help = "Example:
+  plimsoll target chain --stations 3 --port 1883 --truth hop \\
+    -- --service exponential:1ms
+
+writes hop-1.csv, hop-2.csv and hop-3.csv. SIGTERM or Ctrl-C ends all of them.")]
+pub struct Chain {
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
+    stations: u16,
+    /// Port of the first; 0 for a free one, which is then printed
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Seed of the first; each further one has one more
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Where to write the records: this, the station's number, and .csv
+    #[arg(long, value_name = "PREFIX")]
+    truth: Option<PathBuf>,
+    /// Options of every station (see `plimsoll target station --help`)
+    #[arg(last = true, value_name = "OPTIONS")]
+    options: Vec<String>,
+}
+
+impl Chain {
+    pub fn perform(self) -> Result<u8, Failure> {
+        let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
+        let stop = interrupt::stop_flag().map_err(|error| undoable(&error))?;
+        let mut stations: Vec<(u16, Child)> = Vec::new();
+        let mut next: Option<String> = None;
+        // The last first, so that each finds its next one.
+        for number in (1..=self.stations).rev() {
+            match self.start(number, next.as_deref()) {
+                Ok((child, address)) => {
+                    stations.push((number, child));
+                    next = Some(address);
+                }
+                Err(failure) => {
+                    end(&mut stations);
+                    return Err(failure);
+                }
+            }
+        }
+        say(&format!("listening on mqtt://{}\n", next.unwrap_or_default()));
+        let mut failed = None;
+        while !stop.load(Ordering::Relaxed) && failed.is_none() {
+            std::thread::sleep(LOOK);
+            failed = stations.iter_mut().find_map(|(number, child)| match child.try_wait() {
+                Ok(None) => None,
+                Ok(Some(status)) => Some(format!("station {number} ended by itself: {status}")),
+                Err(error) => Some(format!("station {number}: {error}")),
+            });
+        }
+        end(&mut stations);
+        failed.map_or(Ok(exit_code::MET), |reason| Err(Failure::Undoable(reason)))
+    }
+
+    /// Starts one station; its process and where it listens.
+    fn start(&self, number: u16, next: Option<&str>) -> Result<(Child, String), Failure> {
+        let undoable =
+            |error: &dyn std::fmt::Display| Failure::Undoable(format!("station {number}: {error}"));
+        let program = std::env::current_exe().map_err(|error| undoable(&error))?;
+        let mut call = Command::new(&program);
+        call.args(["guard", "--parent", &std::process::id().to_string(), "--"]).arg(&program);
+        call.args(["target", "station", "--protocol", "mqtt"]).args(&self.options);
+        call.args(["--port", &(if number == 1 { self.port } else { 0 }).to_string()]);
+        call.args(["--seed", &(self.seed + u64::from(number) - 1).to_string()]);
+        if let Some(next) = next {
+            call.args(["--next", next]);
+        }
+        if let Some(prefix) = &self.truth {
+            call.arg("--truth").arg(format!("{}-{number}.csv", prefix.display()));
+        }
+        let mut child =
+            call.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| undoable(&error))?;
+        let mut line = String::new();
+        if let Some(output) = child.stdout.take() {
+            BufReader::new(output).read_line(&mut line).map_err(|error| undoable(&error))?;
+        }
+        match line.trim().strip_prefix("listening on mqtt://") {
+            Some(address) => Ok((child, address.to_owned())),
+            None => {
+                // It has said why on standard error.
+                let status = child.wait().map_err(|error| undoable(&error))?;
+                Err(undoable(&format!("it did not start: {status}")))
+            }
+        }
+    }
+}
+
+/// Ends the stations from the first to the last, so that none loses its next one before its own end.
+fn end(stations: &mut [(u16, Child)]) {
+    for (_, child) in stations.iter_mut().rev() {
+        if let (Ok(None), Some(pid)) = (child.try_wait(), Pid::from_raw(child.id() as i32)) {
+            // It may have ended by itself just now.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let _ = child.wait();
+    }
+}
