@@ -2,3 +2,4 @@
 
 pub mod marker;
 pub mod mqtt;
+pub mod websocket;
