@@ -3,3 +3,4 @@
 pub mod coap;
 pub mod marker;
 pub mod mqtt;
+pub mod websocket;
