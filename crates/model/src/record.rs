@@ -162,6 +162,10 @@ pub struct Provenance {
     /// stamps of other processes on this host can be compared; `None` before the engine was started.
     #[serde(default)]
     pub clock_epoch: Option<i64>,
+    /// What the wall clock showed at time zero of the run, in nanoseconds since 1970; `None` before the engine was
+    /// started.
+    #[serde(default)]
+    pub wall_epoch: Option<i64>,
 }
 
 /// What the analysis must know of the plan.

@@ -12,7 +12,7 @@ mod outages;
 mod percentiles;
 mod sizes;
 #[cfg(test)]
-mod synthetic;
+pub(crate) mod synthetic;
 mod table;
 mod time_axis;
 mod timeline;

@@ -1,7 +1,11 @@
-//! What a run's result looks like: in the terminal, as JSON, as CSV, as one HTML file.
+//! What a run's result looks like: in the terminal, as JSON, as CSV, as one HTML file, and as what other tools read.
 
 pub mod csv;
 pub mod findings;
+pub mod hlog;
 pub mod html;
 pub mod json;
+pub mod jtl;
+pub mod k6;
 pub mod terminal;
+mod wall;

@@ -41,6 +41,7 @@ pub fn new_run(
             profile: plan.platform.profile.source.clone(),
             placement: placement.facts(),
             clock_epoch: None,
+            wall_epoch: None,
         },
     }
 }

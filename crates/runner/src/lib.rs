@@ -16,7 +16,7 @@ pub use placement::Placement;
 use course::Course;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
-use plimsoll_load::clock::Clock;
+use plimsoll_load::clock::{Clock, wall_nanos};
 use plimsoll_load::engine::{Engine, EngineError};
 use plimsoll_model::RunId;
 use plimsoll_model::record::{Measurement, RunEnd, RunRecord};
@@ -154,7 +154,7 @@ fn perform(
     let mut platform = Platform::bring_up(&plan.platform, &platform_options)?;
     writer.add_platform_facts(platform.facts())?;
     let clock = Clock::start();
-    writer.set_clock_epoch(clock.epoch())?;
+    writer.set_epoch(clock.epoch(), wall_nanos() - clock.now().0)?;
     let mut engine =
         Engine::start(plan, id, platform.address(), &placement.load, placement.precedence, clock)?;
     placement::step_back();

@@ -67,12 +67,12 @@ impl RunWriter {
         self.update_provenance()
     }
 
-    /// Enters what the host's monotonic clock showed at time zero of the run, in nanoseconds.
+    /// Enters what the host's monotonic clock and its wall clock showed at time zero of the run, in nanoseconds.
     ///
     /// # Errors
     /// The disk is full or the file is gone.
-    pub fn set_clock_epoch(&mut self, epoch: i64) -> Result<(), StoreError> {
-        self.provenance.clock_epoch = Some(epoch);
+    pub fn set_epoch(&mut self, monotonic: i64, wall: i64) -> Result<(), StoreError> {
+        (self.provenance.clock_epoch, self.provenance.wall_epoch) = (Some(monotonic), Some(wall));
         self.update_provenance()
     }
 

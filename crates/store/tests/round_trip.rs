@@ -21,6 +21,7 @@ fn new_run(id: &str) -> NewRun {
         profile: String::new(),
         placement: Default::default(),
         clock_epoch: None,
+        wall_epoch: None,
     };
     let (name, scenario) = ("n".into(), "name: n".into());
     NewRun { id: id.into(), name, scenario, terms: Terms::default(), provenance }
@@ -112,7 +113,7 @@ fn the_message_log_comes_back_in_order_and_the_clock_epoch_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
     let mut writer = RunWriter::begin(&path, &new_run("aaaa1111")).unwrap();
-    writer.set_clock_epoch(77).unwrap();
+    writer.set_epoch(77, 88).unwrap();
     let whole = MessageRecord {
         level: 0,
         sample: Some(1),

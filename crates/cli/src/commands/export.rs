@@ -5,7 +5,8 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::say;
 use clap::{Args, ValueEnum};
-use plimsoll_report::csv;
+use plimsoll_model::message::MessageRecord;
+use plimsoll_report::{csv, hlog, jtl, k6};
 
 /// Text of the message log written at once, in bytes.
 const PIECE: usize = 64 * 1024;
@@ -14,7 +15,8 @@ const PIECE: usize = 64 * 1024;
 #[derive(Args)]
 #[command(after_help = "Examples:
   plimsoll export last --format csv --rows samples > samples.csv
-  plimsoll export last --format messages > messages.csv")]
+  plimsoll export last --format messages > messages.csv
+  plimsoll export last --format hlog > run.hlog")]
 pub struct Export {
     #[command(flatten)]
     run: StoredRun,
@@ -33,6 +35,12 @@ enum Format {
     /// The message log as comma-separated values, one row a message; times in
     /// seconds since the run's epoch
     Messages,
+    /// HdrHistogram's log format 1.3: a line a sample and metric, in nanoseconds
+    Hlog,
+    /// JMeter's result file: the message log, elapsed times from due
+    Jtl,
+    /// The shape of k6's end-of-test summary, in milliseconds
+    K6Summary,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -51,22 +59,30 @@ impl Export {
                 say(&csv::levels(&plimsoll_analysis::summarize(&record)))
             }
             (Format::Csv, Some(Rows::Samples)) => say(&csv::samples(&record)),
-            (Format::Messages, None) => self.messages(&record.id)?,
-            (Format::Messages, Some(_)) => {
-                let reason = "--rows belongs to --format csv: the message log has one row a message";
-                return Err(Failure::Usage(reason.into()));
+            (_, Some(_)) => return Err(Failure::Usage("--rows belongs to --format csv".into())),
+            (Format::Messages, None) => self.messages(&record.id, csv::message_header(), csv::message)?,
+            (Format::Jtl, None) => {
+                let rows = jtl::Rows::of(&record);
+                self.messages(&record.id, jtl::HEADER.to_owned(), |message| rows.row(message))?;
             }
+            (Format::Hlog, None) => say(&hlog::render(&record)),
+            (Format::K6Summary, None) => say(&k6::render(&record)),
         }
         Ok(exit_code::MET)
     }
 
     /// Writes the message log piece by piece: it can be much larger than memory.
-    fn messages(&self, run: &str) -> Result<(), Failure> {
-        let mut text = csv::message_header();
+    fn messages(
+        &self,
+        run: &str,
+        header: String,
+        row: impl Fn(&MessageRecord) -> String,
+    ) -> Result<(), Failure> {
+        let mut text = header;
         let mut any = false;
         self.run.open()?.messages(run, |message| {
             any = true;
-            text += &csv::message(&message);
+            text += &row(&message);
             if text.len() > PIECE {
                 say(&text);
                 text.clear();

@@ -15,6 +15,7 @@ mod coordinated_omission;
 mod doctor;
 mod endings;
 mod examples;
+mod exports;
 mod harness;
 mod models;
 mod mosquitto;

@@ -142,6 +142,7 @@ fn provenance() -> Provenance {
             ("remark", "load threads and platform have disjoint processors"),
         ]),
         clock_epoch: Some(86_400_000_000_000),
+        wall_epoch: None,
     }
 }
 
