@@ -4,13 +4,14 @@ use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::driver::{Client, Driver};
 use crate::drivers::mqtt::MqttDriver;
+use crate::drivers::request::RequestDriver;
 use crate::mailbox::Mailbox;
 use crate::recorder::Timeline;
 use crate::shard::{Command, Reply, Shard, Wiring};
 use crate::topology::Topology;
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, SamplePart};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{LevelPlan, Plan};
+use plimsoll_scenario::plan::{LevelPlan, Plan, Protocol};
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity, set_current_timer_slack};
 use std::net::SocketAddr;
@@ -110,10 +111,28 @@ impl Engine {
         let mut shards = Vec::new();
         for (index, &processor) in (0..).zip(processors) {
             let share = Share { index, of };
-            let driver = MqttDriver::new(plan, run, address, share, clock)?;
             let wiring = Wiring { replies: replies_in.clone(), mailboxes: mailboxes.clone() };
-            let shard = Shard::new(Arc::clone(plan), run, Arc::clone(&topology), share, driver, wiring);
-            shards.push(spawn(shard, index, processor, precedence)?);
+            let (plan, topology) = (Arc::clone(plan), Arc::clone(&topology));
+            shards.push(match plan.protocol() {
+                Protocol::Mqtt => {
+                    let driver = MqttDriver::new(&plan, run, address, share, clock)?;
+                    spawn(
+                        Shard::new(plan, run, topology, share, driver, wiring),
+                        index,
+                        processor,
+                        precedence,
+                    )
+                }
+                Protocol::Http | Protocol::Coap => {
+                    let driver = RequestDriver::new(&plan, run, address, share, clock)?;
+                    spawn(
+                        Shard::new(plan, run, topology, share, driver, wiring),
+                        index,
+                        processor,
+                        precedence,
+                    )
+                }
+            }?);
         }
         Ok(Engine {
             plan: Arc::clone(plan),

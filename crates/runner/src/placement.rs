@@ -153,6 +153,7 @@ mod tests {
     #[test]
     fn this_host_is_known_by_its_addresses() {
         let endpoint = |host: &str| Endpoint {
+            protocol: Default::default(),
             wire: Default::default(),
             host: host.into(),
             port: 1883,

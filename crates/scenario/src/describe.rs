@@ -1,6 +1,6 @@
 //! A plan in words: what would happen, for `plimsoll check`.
 
-use crate::plan::{ArrivalsPer, Content, LevelPlan, LinkPlan, Model, Offline, Plan};
+use crate::plan::{ArrivalsPer, Content, LevelPlan, LinkPlan, Model, Offline, Plan, Protocol};
 use crate::quantity::Quantity;
 use crate::wrap::wrapped;
 use plimsoll_codec::mqtt::{QoS, Version};
@@ -134,12 +134,22 @@ impl Plan {
             Version::V311 => "3.1.1",
             Version::V5 => "5",
         };
+        let (devices, topic) = (grouped(f64::from(self.devices)), self.mqtt.topic.text());
+        match self.protocol() {
+            Protocol::Http => {
+                return format!("{devices} over HTTP/1.1, POST to {topic}, one request each at a time");
+            }
+            Protocol::Coap => {
+                return format!("{devices} over CoAP, POST to {topic}, one request each at a time");
+            }
+            Protocol::Mqtt => {}
+        }
         let retained = if self.mqtt.retain { ", retained" } else { "" };
         format!(
             "{} over MQTT {version}, QoS {}{retained}, topic {}{}",
-            grouped(f64::from(self.devices)),
+            devices,
             level_of(self.mqtt.qos),
-            self.mqtt.topic.text(),
+            topic,
             link_in_words(self.link)
         )
     }

@@ -54,6 +54,13 @@ pub struct RecordPlan {
     pub freshness: bool,
 }
 
+impl Plan {
+    /// What devices speak: what the platform's address says, else MQTT.
+    pub fn protocol(&self) -> Protocol {
+        self.platform.address.as_ref().map(|address| address.protocol).unwrap_or_default()
+    }
+}
+
 /// The platform under test.
 #[derive(Clone, Debug)]
 pub struct PlatformPlan {
@@ -66,14 +73,28 @@ pub struct PlatformPlan {
 /// Where a platform is reached, as the user named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
+    /// What is spoken there.
+    pub protocol: Protocol,
     /// What lies between MQTT and TCP.
     pub wire: Wire,
     /// Name or address.
     pub host: String,
     /// Port.
     pub port: u16,
-    /// Path of the WebSocket, from its first slash; empty without one.
+    /// Path of the WebSocket or before that of requests, from its first slash; empty without one.
     pub path: String,
+}
+
+/// What devices speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// MQTT 3.1.1 or 5.
+    #[default]
+    Mqtt,
+    /// HTTP/1.1, one request of a device at a time.
+    Http,
+    /// CoAP over UDP, one request of a device at a time.
+    Coap,
 }
 
 /// What lies between MQTT and TCP.

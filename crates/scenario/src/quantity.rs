@@ -1,7 +1,7 @@
 //! Quantities as people write them: `30s`, `1.5k/s`, `1 KiB`, `>= 99.9 %`, `mqtt://host:1883`. Each form is a `format`
 //! of the JSON Schema, so that the check of the tree and the types agree on it.
 
-use crate::plan::{Comparison, Endpoint, Wire};
+use crate::plan::{Comparison, Endpoint, Protocol, Wire};
 use plimsoll_model::Nanos;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -299,21 +299,25 @@ impl Quantity for Endpoint {
         format: "mqtt-address",
         name: "an address",
         how: "written like `mqtt://host:1883`, `mqtts://host:8883` over TLS, or `ws://host/mqtt` and `wss://host/mqtt` over \
-              WebSocket",
+              WebSocket, `http://host/path` or `coap://host/path`",
         bare_number: false,
         check: |text| Endpoint::parse(text).map(drop),
     };
 
     fn parse(text: &str) -> Result<Endpoint, String> {
         let text = text.trim();
-        let Some((wire, rest)) = SCHEMES.iter().find_map(|&wire| {
-            let rest = text.strip_prefix(scheme(wire))?.strip_prefix("://")?;
-            Some((wire, rest))
+        let Some((protocol, wire, rest)) = SCHEMES.iter().find_map(|&(protocol, wire)| {
+            let rest = text.strip_prefix(scheme(protocol, wire))?.strip_prefix("://")?;
+            Some((protocol, wire, rest))
         }) else {
-            return Err("it begins with none of `mqtt://`, `mqtts://`, `ws://` and `wss://`".to_owned());
+            return Err(
+                "it begins with none of `mqtt://`, `mqtts://`, `ws://`, `wss://`, `http://` and `coap://`"
+                    .to_owned(),
+            );
         };
+        let has_path = wire.websocket || protocol != Protocol::Mqtt;
         let (rest, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        if !wire.websocket && !matches!(path, "" | "/") {
+        if !has_path && !matches!(path, "" | "/") {
             return Err(format!("`{path}` after the host means nothing to MQTT over TCP"));
         }
         let unfit = |c: char| !c.is_ascii_graphic() || c == '#';
@@ -333,19 +337,19 @@ impl Quantity for Endpoint {
             return Err("the host is missing or malformed".to_owned());
         }
         let port = match port.strip_prefix(':') {
-            None if port.is_empty() => usual_port(wire),
+            None if port.is_empty() => usual_port(protocol, wire),
             Some(digits) => match digits.parse() {
                 Ok(port) if port > 0 => port,
                 _ => return Err(format!("`{digits}` is not a port from 1 to 65535")),
             },
             None => return Err(format!("`{port}` after the host is not a port")),
         };
-        let path = if wire.websocket { path.to_owned() } else { String::new() };
-        Ok(Endpoint { wire, host: host.to_owned(), port, path })
+        let path = if has_path { path.to_owned() } else { String::new() };
+        Ok(Endpoint { protocol, wire, host: host.to_owned(), port, path })
     }
 
     fn show(&self) -> String {
-        let (scheme, path) = (scheme(self.wire), &self.path);
+        let (scheme, path) = (scheme(self.protocol, self.wire), &self.path);
         if self.host.contains(':') {
             format!("{scheme}://[{}]:{}{path}", self.host, self.port)
         } else {
@@ -355,15 +359,20 @@ impl Quantity for Endpoint {
 }
 
 /// What an address may say of the way to the platform.
-const SCHEMES: [Wire; 4] = [
-    Wire { tls: false, websocket: false },
-    Wire { tls: true, websocket: false },
-    Wire { tls: false, websocket: true },
-    Wire { tls: true, websocket: true },
+const SCHEMES: [(Protocol, Wire); 6] = [
+    (Protocol::Mqtt, PLAIN),
+    (Protocol::Mqtt, Wire { tls: true, websocket: false }),
+    (Protocol::Mqtt, Wire { tls: false, websocket: true }),
+    (Protocol::Mqtt, Wire { tls: true, websocket: true }),
+    (Protocol::Http, PLAIN),
+    (Protocol::Coap, PLAIN),
 ];
+const PLAIN: Wire = Wire { tls: false, websocket: false };
 
-fn scheme(wire: Wire) -> &'static str {
+fn scheme(protocol: Protocol, wire: Wire) -> &'static str {
     match (wire.websocket, wire.tls) {
+        _ if protocol == Protocol::Http => "http",
+        _ if protocol == Protocol::Coap => "coap",
         (false, false) => "mqtt",
         (false, true) => "mqtts",
         (true, false) => "ws",
@@ -372,8 +381,10 @@ fn scheme(wire: Wire) -> &'static str {
 }
 
 /// The port that an address means where it names none.
-fn usual_port(wire: Wire) -> u16 {
+fn usual_port(protocol: Protocol, wire: Wire) -> u16 {
     match (wire.websocket, wire.tls) {
+        _ if protocol == Protocol::Http => 80,
+        _ if protocol == Protocol::Coap => 5683,
         (false, false) => 1883,
         (false, true) => 8883,
         (true, false) => 80,
@@ -506,7 +517,7 @@ mod tests {
     fn addresses_are_read_with_and_without_port() {
         let endpoint = |host: &str, port| {
             let wire = Wire { tls: false, websocket: false };
-            Ok(Endpoint { wire, host: host.into(), port, path: String::new() })
+            Ok(Endpoint { protocol: Protocol::Mqtt, wire, host: host.into(), port, path: String::new() })
         };
         assert_eq!(Endpoint::parse("mqtt://localhost:1884"), endpoint("localhost", 1884));
         assert_eq!(Endpoint::parse("mqtt://10.0.0.1"), endpoint("10.0.0.1", 1883));

@@ -28,37 +28,42 @@ struct Measured {
     truth: HashMap<(u32, u32), Truth>,
 }
 
-/// The port that a target says it listens on.
-fn listening_port(target: &Started) -> u16 {
+/// The address that a target says it listens on.
+fn listening_address(target: &Started) -> String {
     let begin = Instant::now();
     loop {
         let said = target.said_so_far();
-        let port = said.split_once("mqtt://127.0.0.1:").and_then(|(_, rest)| rest.split_whitespace().next());
-        if let Some(port) = port {
-            return port.parse().unwrap();
+        if let Some((_, rest)) = said.split_once("listening on ")
+            && rest.contains('\n')
+        {
+            return rest.split_whitespace().next().unwrap().to_owned();
         }
         assert!(begin.elapsed() < Duration::from_secs(10), "the target does not listen: {said}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Starts a station with those options, and gives its port.
-fn start_station(bench: &Bench, options: &str) -> (Started, u16) {
+/// Starts a station with those options, and gives its address.
+fn start_station(bench: &Bench, options: &str) -> (Started, String) {
     let arguments =
         ["target", "station", "--truth", "truth.csv"].into_iter().chain(options.split_whitespace());
     let station = bench.start(&mut bench.plimsoll(arguments));
-    let port = listening_port(&station);
-    (station, port)
+    let address = listening_address(&station);
+    (station, address)
 }
 
 /// Loads a station with that rate for a few seconds and reads both records.
 fn measure(options: &str, rate: u32, more: &str) -> Measured {
+    measure_population(options, rate, "devices: 20, subscribers: 1", more)
+}
+
+fn measure_population(options: &str, rate: u32, population: &str, more: &str) -> Measured {
     let bench = Bench::new();
-    let (station, port) = start_station(&bench, options);
+    let (station, address) = start_station(&bench, options);
     let run = bench.run(&format!(
         "name: truth
-platform: {{ profile: existing, address: \"mqtt://127.0.0.1:{port}\" }}
-population: {{ devices: 20, subscribers: 1 }}
+platform: {{ profile: existing, address: \"{address}\" }}
+population: {{ {population} }}
 load: {{ levels: [{rate}], warm_up: 0s, hold: 2s, samples: 10, drain: 2s }}
 record: {{ messages: true }}
 objectives: {{ publish_p99: null, delivered: null, achieved: null, publish_p50: \"< 10 s\" }}
@@ -201,10 +206,10 @@ fn a_spinning_worker_keeps_an_honest_record() {
 #[test]
 fn a_killed_station_keeps_its_record() {
     let bench = Bench::new();
-    let (station, port) = start_station(&bench, "--service deterministic:100us");
+    let (station, address) = start_station(&bench, "--service deterministic:100us");
     let run = bench.run(&format!(
         "name: killed
-platform: {{ profile: existing, address: \"mqtt://127.0.0.1:{port}\" }}
+platform: {{ profile: existing, address: \"{address}\" }}
 population: {{ devices: 5 }}
 load: {{ levels: [500], warm_up: 0s, hold: 500ms, samples: 5, drain: 1s }}
 objectives: {{ publish_p99: null, achieved: null, publish_p50: \"< 10 s\" }}
@@ -252,10 +257,10 @@ fn a_chain_serves_each_message_at_every_station() {
     let bench = Bench::new();
     let options = "target chain --stations 3 --truth hop -- --service deterministic:2ms";
     let chain = bench.start(&mut bench.plimsoll(options.split(' ')));
-    let port = listening_port(&chain);
+    let address = listening_address(&chain);
     let run = bench.run(&format!(
         "name: chain
-platform: {{ profile: existing, address: \"mqtt://127.0.0.1:{port}\" }}
+platform: {{ profile: existing, address: \"{address}\" }}
 population: {{ devices: 5 }}
 load: {{ levels: [50], warm_up: 0s, hold: 2s, samples: 4, drain: 2s }}
 objectives: {{ publish_p99: null, delivered: null, achieved: null, publish_p50: \"< 10 s\" }}
@@ -282,4 +287,30 @@ objectives: {{ publish_p99: null, delivered: null, achieved: null, publish_p50: 
         assert!(second.0 >= *departure && third.0 >= second.1, "{message:?}");
     }
     assert!(hops.iter().all(|hop| hop.len() as u64 == sent));
+}
+
+/// Over HTTP and CoAP too, a request is answered no earlier than the station served it, and what was lost was planted.
+#[test]
+fn requests_are_measured_as_the_station_served_them() {
+    for protocol in ["http", "coap"] {
+        let options = format!("--protocol {protocol} --service exponential:1ms");
+        let measured = measure_population(&options, 150, "devices: 20", "");
+        let mut waits = Vec::new();
+        for message in &measured.messages {
+            let truth = &measured.truth[&(message.device, message.sequence)];
+            let (sent, done) = (message.sent.unwrap().0, message.done.unwrap().0);
+            let (_, departure) = truth.service.unwrap();
+            let (to, from) = (truth.arrival - (measured.epoch + sent), measured.epoch + done - departure);
+            assert!(to >= 0 && from >= 0, "{protocol}: {to} {from}");
+            waits.push(to + from);
+        }
+        waits.sort_unstable();
+        assert!(waits.len() > 200, "{protocol}: {} messages", waits.len());
+        assert!(
+            waits[waits.len() / 2] < 1_000_000,
+            "{protocol}: two wake-ups took {} ns",
+            waits[waits.len() / 2]
+        );
+        assert_eq!(count(measured.run.level(0), "acknowledged"), measured.truth.len() as u64);
+    }
 }

@@ -2,3 +2,4 @@
 
 pub mod mqtt;
 pub mod null;
+pub mod request;

@@ -6,6 +6,7 @@ mod message;
 mod mqtt;
 mod objectives;
 mod population;
+mod protocol;
 mod search;
 mod storm;
 mod transport;
@@ -53,6 +54,8 @@ pub(crate) fn resolve(
 ) -> Option<Plan> {
     let mut context = Context { root, environment, found };
     let platform = platform(&scenario.platform, &mut context);
+    let address = platform.as_ref().and_then(|platform| platform.address.as_ref());
+    protocol::check(&scenario, address, &mut context);
     let source_addresses = population::source_addresses(&scenario.population, &mut context);
     let link = population::link(scenario.population.link, "population.link", &mut context);
     let mqtt = mqtt::resolve(&mut scenario.mqtt, &mut context);

@@ -69,6 +69,11 @@ fn wrong_files_are_told_with_place_and_remedy() {
             GOOD.replace("subscribers: 2", "subscribers: { count: 2, filters: [\"a/#/b\", \"{device}\"] }"),
         ),
         ("coarse precision", with("  precision: 2s\n  spin: 20ms\n")),
+        (
+            "mqtt over http",
+            GOOD.replace("embedded", "{ profile: existing, address: \"http://localhost/in\" }")
+                + "mqtt: { qos: 2 }\n",
+        ),
         ("links", {
             let links = "link: { delay: 2m }, subscribers: { count: 2, link: { delay: 1ms, jitter: 2ms } }";
             GOOD.replace("subscribers: 2", links)

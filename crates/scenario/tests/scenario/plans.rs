@@ -186,7 +186,10 @@ fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
         "{LEAST}message: {{ size: {{ choice: [{{ size: 1 KiB, weight: 0.5 }}] }}, marker: integer }}\n"
     );
     let attached = LEAST.replace("embedded", "./mine.yaml");
-    for text in [LEAST, EVERYTHING, &closed, &sized, &attached] {
+    let http = LEAST.replace("embedded", "{ profile: existing, address: \"http://localhost:8080/in\" }");
+    let partly_open =
+        LEAST.replace("levels: [100]", "model: partly_open, session_messages: 3, levels: [100]");
+    for text in [LEAST, EVERYTHING, &closed, &sized, &attached, &http, &partly_open] {
         let plan = load(text).unwrap();
         assert!(!plan.resolved.contains("sesame"), "{}", plan.resolved);
         let again = load(&plan.resolved).unwrap_or_else(|found| panic!("{}\n{found}", plan.resolved));

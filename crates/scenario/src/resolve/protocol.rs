@@ -1,0 +1,41 @@
+//! What can be said of platforms that are spoken to in requests and answers.
+
+use super::Context;
+use crate::plan::{Endpoint, Protocol};
+use crate::written::{Mqtt, Scenario, Subscribers};
+
+/// Keys of `mqtt` that mean something to every protocol: the topic is the path.
+const COMMON: [&str; 3] = ["topic", "connect_timeout", "reconnect"];
+const KEYS: [&str; 9] =
+    ["version", "qos", "keep_alive", "username", "password", "retain", "receive_maximum", "in_flight", "tls"];
+
+/// Reports what MQTT has and requests have not.
+pub(super) fn check(scenario: &Scenario, address: Option<&Endpoint>, context: &mut Context<'_>) {
+    let name = match address.map(|address| address.protocol) {
+        Some(Protocol::Http) => "HTTP",
+        Some(Protocol::Coap) => "CoAP",
+        Some(Protocol::Mqtt) | None => return,
+    };
+    let values = |mqtt: &Mqtt| serde_json::to_value(mqtt).unwrap_or_default();
+    let (written, default) = (values(&scenario.mqtt), values(&Mqtt::default()));
+    for key in KEYS {
+        let path = format!("mqtt.{key}");
+        // A resolved scenario has every default written out.
+        if context.written(&path) && written.get(key) != default.get(key) {
+            let help = format!("remove it; of `mqtt`, {} hold for every protocol", COMMON.join(", "));
+            context.error_with_help(&path, format!("`{key}` means nothing to {name}"), help);
+        }
+    }
+    let subscribers = match &scenario.population.subscribers {
+        Subscribers::Count(count) => *count,
+        Subscribers::Group(group) => group.count,
+    };
+    if subscribers > 0 {
+        let message = format!("there are no subscribers over {name}: nothing is delivered");
+        context.error_with_help("population.subscribers", message, "remove them; answers are measured");
+    }
+    if scenario.population.link.is_some() {
+        let message = format!("no network is emulated over {name}");
+        context.error_with_help("population.link", message, "remove it");
+    }
+}
