@@ -28,4 +28,5 @@ mod summary_schema;
 mod threads;
 mod tls;
 mod truth;
+mod websocket_door;
 mod whose_limit;

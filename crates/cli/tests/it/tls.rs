@@ -1,11 +1,16 @@
-//! TLS against the real Mosquitto, with certificates made here.
+//! TLS against the real Mosquitto, with certificates made here, and WebSocket against it through a door.
 
 use crate::harness::{Bench, Finished, count, number};
 use crate::mosquitto::Mosquitto;
+use crate::websocket_door;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     date_time_ymd,
 };
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::sync::Arc;
 
 /// An authority of the test's own.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -94,6 +99,56 @@ fn messages_go_over_tls_and_the_bytes_on_the_wire_are_counted() {
     let clear = number(level, &["publication_size"]) * count(level, "sent") as f64;
     assert!(count(level, "bytes_sent") as f64 > clear + 22.0 * count(level, "sent") as f64, "{level:#}");
     run.says("21 TLS handshakes, 0 of them resumed");
+}
+
+/// The configuration of a server with that certificate.
+fn server(bench: &Bench, certificate: &str) -> Arc<ServerConfig> {
+    let read = |kind: &str| std::fs::read(bench.path(&format!("{certificate}.{kind}"))).unwrap();
+    let chain = CertificateDer::pem_slice_iter(&read("pem")).map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_slice(&read("key")).unwrap();
+    Arc::new(ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key).unwrap())
+}
+
+#[test]
+fn messages_go_over_a_websocket_in_clear_and_secured() {
+    let (bench, _) = bench();
+    let broker = Mosquitto::start(&bench, "allow_anonymous true\n");
+    let clear = websocket_door::open(broker.port(), None);
+    let run_clear = delivered(run(&bench, &format!("ws://127.0.0.1:{clear}/mqtt"), "qos: 2", LEVELS));
+    assert_eq!(count(&run_clear.summary["wire"], "handshakes"), 0);
+    let level = run_clear.level(0);
+    // A frame of 1000 bytes has a head of four bytes and a mask of four.
+    let frames = (number(level, &["publication_size"]) + 8.0) * count(level, "sent") as f64;
+    assert!(count(level, "bytes_sent") as f64 > frames, "{level:#}");
+    let secured = websocket_door::open(broker.port(), Some(server(&bench, "server")));
+    let address = format!("wss://localhost:{secured}/mqtt");
+    let run_secured = delivered(run(&bench, &address, "version: 5, tls: { ca: ca.pem }", LEVELS));
+    assert_eq!(count(&run_secured.summary["wire"], "handshakes"), 21);
+    let address = format!("ws://127.0.0.1:{}/mqtt", broker.port());
+    run(&bench, &address, "", LEVELS).exits(1).says("is it the port for");
+}
+
+/// Messages larger than the kernel's buffers wait half wrapped, and arrive whole and in order.
+#[test]
+fn large_messages_go_through_every_layer_whole() {
+    let (bench, _) = bench();
+    let broker =
+        Mosquitto::start(&bench, "allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\n");
+    let door = websocket_door::open(broker.port(), Some(server(&bench, "server")));
+    let run = bench.run(&format!(
+        "name: large
+platform: {{ profile: existing, address: \"wss://localhost:{door}/mqtt\" }}
+population: {{ devices: 3, subscribers: 1 }}
+mqtt: {{ tls: {{ ca: ca.pem }} }}
+message: {{ size: {{ choice: [{{ size: 1 MiB, weight: 1 }}, {{ size: 100 KiB, weight: 1 }}] }} }}
+load: {{ model: closed, in_flight: [12], warm_up: 200ms, hold: 1500ms, samples: 5, drain: 5s }}
+objectives: {{ delivered: null, achieved: null, publish_p99: null }}
+"
+    ));
+    let level = run.level(0);
+    let counts = ["lost", "reordered", "disconnected", "foreign"].map(|name| count(level, name));
+    assert_eq!(counts, [0; 4], "{level:#}");
+    assert!(count(level, "delivered") > 10, "{level:#}");
 }
 
 #[test]

@@ -437,7 +437,7 @@ impl Connection {
         if self.tls.is_none() {
             self.tls = io.transport.of_client();
         }
-        match io.transport.layers(self.tls.as_ref()) {
+        match io.transport.layers(self.tls.as_ref(), (number, self.generation)) {
             Ok(layers) => self.layers = layers,
             Err(reason) => return self.failed(slot, reason, io, events),
         }

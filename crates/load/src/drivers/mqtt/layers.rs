@@ -1,23 +1,29 @@
-//! What lies between a session and its socket where that is not nothing. A message counts as sent when the kernel has the
-//! last byte of what became of it.
+//! What lies between a session and its socket where that is not nothing: TLS, WebSocket, or WebSocket over TLS. A message
+//! counts as sent when the kernel has the last byte of what became of it.
 
 use super::socket::Socket;
 use super::tls::{Handshake, Terms, Tls};
+use super::websocket::WebSocket;
 use crate::driver::Traffic;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::TransportPlan;
+use plimsoll_scenario::plan::{TransportPlan, WebSocketPlan};
+use plimsoll_stats::distribution::random;
 use rustix::io::Errno;
 use rustls::ClientConfig;
 use std::sync::Arc;
 
-/// Most bytes that are secured at once: what the kernel may take with one call.
+/// Most bytes that are wrapped at once: what the kernel may take with one call.
 const AT_ONCE: usize = 64 * 1024;
 /// Room that is kept for what the kernel does not take at once.
 const KEPT: usize = 16 * 1024;
+/// Distinguishes the random numbers of masks from others.
+const MASKS: u64 = 0x6d61_736b_7300_0000;
 
 /// What the layers of all clients have in common.
 pub struct Transport {
     tls: Option<Terms>,
+    websocket: Option<Arc<WebSocketPlan>>,
+    seed: u64,
 }
 
 impl Transport {
@@ -25,8 +31,9 @@ impl Transport {
     ///
     /// # Errors
     /// Certificates and keys that cannot be used.
-    pub fn new(plan: &TransportPlan) -> Result<Transport, String> {
-        Ok(Transport { tls: plan.tls.as_ref().map(Terms::new).transpose()? })
+    pub fn new(plan: &TransportPlan, seed: u64) -> Result<Transport, String> {
+        let websocket = plan.websocket.clone().map(Arc::new);
+        Ok(Transport { tls: plan.tls.as_ref().map(Terms::new).transpose()?, websocket, seed })
     }
 
     /// What one client keeps over its connections.
@@ -34,24 +41,34 @@ impl Transport {
         self.tls.as_ref().map(Terms::of_client)
     }
 
-    /// The layers of a new connection; `None` where MQTT goes directly over TCP.
+    /// The layers of a new connection, the how manieth of which client; `None` where MQTT goes directly over TCP.
     ///
     /// # Errors
     /// See [`Tls::new`].
-    pub fn layers(&self, client: Option<&Arc<ClientConfig>>) -> Result<Option<Box<Layers>>, String> {
-        let tls = match (&self.tls, client) {
+    pub fn layers(
+        &self,
+        kept: Option<&Arc<ClientConfig>>,
+        (client, connection): (u32, u32),
+    ) -> Result<Option<Box<Layers>>, String> {
+        let tls = match (&self.tls, kept) {
             (Some(terms), Some(config)) => Some(Tls::new(terms, config)?),
             _ => None,
         };
-        Ok(tls.map(|tls| {
-            Box::new(Layers { tls, began: Nanos::ZERO, open: false, out: Vec::new(), gone: 0, sealed: 0 })
-        }))
+        let websocket = self.websocket.as_ref().map(|plan| {
+            let masks = random(self.seed, &[MASKS, u64::from(client), u64::from(connection)]);
+            (Arc::clone(plan), WebSocket::new(masks))
+        });
+        let some = tls.is_some() || websocket.is_some();
+        let layers =
+            Layers { tls, websocket, began: Nanos::ZERO, open: false, out: Vec::new(), gone: 0, sealed: 0 };
+        Ok(some.then(|| Box::new(layers)))
     }
 }
 
 /// The layers of one connection.
 pub struct Layers {
-    tls: Tls,
+    tls: Option<Tls>,
+    websocket: Option<(Arc<WebSocketPlan>, WebSocket)>,
     /// When TCP was connected.
     began: Nanos,
     /// Whether the session may begin.
@@ -67,7 +84,30 @@ impl Layers {
     /// TCP is connected.
     pub fn begin(&mut self, at: Nanos) {
         self.began = at;
-        self.tls.outgoing(&mut self.out);
+        match &mut self.tls {
+            Some(tls) => tls.outgoing(&mut self.out),
+            None => self.request(),
+        }
+    }
+
+    /// What lies under the WebSocket is connected.
+    fn request(&mut self) {
+        if let Some((plan, websocket)) = &self.websocket {
+            let mut request = Vec::new();
+            websocket.request(plan, &mut request);
+            self.lower(&request);
+        }
+    }
+
+    /// Passes bytes on to what lies under the WebSocket.
+    fn lower(&mut self, bytes: &[u8]) {
+        match &mut self.tls {
+            Some(tls) => {
+                tls.secure(bytes);
+                tls.outgoing(&mut self.out);
+            }
+            None => self.out.extend_from_slice(bytes),
+        }
     }
 
     /// Whether the session may begin.
@@ -87,7 +127,7 @@ impl Layers {
 
     /// Ways there and back that it took until the session could begin, that of TCP apart.
     pub fn round_trips(&self) -> u32 {
-        self.tls.round_trips()
+        self.tls.as_ref().map_or(0, Tls::round_trips) + u32::from(self.websocket.is_some())
     }
 
     /// Takes in what the kernel received at that time, and appends what of it is for the session. Returns a handshake of
@@ -101,13 +141,35 @@ impl Layers {
         at: Nanos,
         session: &mut Vec<u8>,
     ) -> Result<Option<Handshake>, String> {
-        let taken = self.tls.incoming(bytes, session);
-        // Also where it failed: the platform is told why.
-        self.tls.outgoing(&mut self.out);
-        taken?;
-        let ended = !self.open && !self.tls.is_handshaking();
-        self.open |= ended;
-        Ok(ended.then(|| Handshake { took: at - self.began, resumed: self.tls.resumed() }))
+        let mut ended = None;
+        let mut clear = Vec::new();
+        let bytes = match (&mut self.tls, &self.websocket) {
+            (None, _) => bytes,
+            (Some(tls), websocket) => {
+                let handshaking = tls.is_handshaking();
+                let into = if websocket.is_some() { &mut clear } else { &mut *session };
+                let taken = tls.incoming(bytes, into);
+                // Also where it failed: the platform is told why.
+                tls.outgoing(&mut self.out);
+                taken?;
+                if handshaking && !tls.is_handshaking() {
+                    ended = Some(Handshake { took: at - self.began, resumed: tls.resumed() });
+                    self.request();
+                }
+                &clear
+            }
+        };
+        if let Some((plan, websocket)) = &mut self.websocket {
+            let mut answer = Vec::new();
+            let taken = websocket.incoming(plan, bytes, session, &mut answer);
+            if !answer.is_empty() {
+                self.lower(&answer);
+            }
+            taken?;
+        }
+        let secured = self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking());
+        self.open = secured && self.websocket.as_ref().is_none_or(|(_, websocket)| websocket.is_open());
+        Ok(ended)
     }
 
     /// Hands over what the session writes; returns how much of it the kernel has in full. What is not taken must be
@@ -115,8 +177,16 @@ impl Layers {
     pub fn write(&mut self, bytes: &[u8], socket: &Socket, traffic: &mut Traffic) -> Result<usize, Errno> {
         if self.sealed == 0 {
             let some = bytes.get(..AT_ONCE).unwrap_or(bytes);
-            self.sealed = self.tls.secure(some);
-            self.tls.outgoing(&mut self.out);
+            self.sealed = some.len();
+            match (&mut self.websocket, &self.tls) {
+                (Some((_, websocket)), None) => websocket.message(some, &mut self.out),
+                (Some((_, websocket)), Some(_)) => {
+                    let mut message = Vec::with_capacity(some.len() + 14);
+                    websocket.message(some, &mut message);
+                    self.lower(&message);
+                }
+                (None, _) => self.lower(some),
+            }
         }
         self.flush(socket, traffic)?;
         let through = !self.is_waiting();
@@ -141,7 +211,14 @@ impl Layers {
 
     /// Says that nothing follows.
     pub fn close(&mut self) {
-        self.tls.close();
-        self.tls.outgoing(&mut self.out);
+        if let Some((_, websocket)) = &mut self.websocket {
+            let mut close = Vec::new();
+            websocket.close(&mut close);
+            self.lower(&close);
+        }
+        if let Some(tls) = &mut self.tls {
+            tls.close();
+            tls.outgoing(&mut self.out);
+        }
     }
 }

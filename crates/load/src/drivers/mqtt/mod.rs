@@ -7,6 +7,7 @@ mod link;
 mod session;
 mod socket;
 mod tls;
+mod websocket;
 
 use crate::arrivals::Share;
 use crate::clock::Clock;
@@ -138,7 +139,7 @@ impl MqttDriver {
             dirty: Vec::new(),
             put_away: Vec::new(),
             scratch: vec![0; READ_SIZE],
-            transport: Transport::new(&plan.mqtt.transport).map_err(std::io::Error::other)?,
+            transport: Transport::new(&plan.mqtt.transport, plan.seed).map_err(std::io::Error::other)?,
             unwrapped: Vec::new(),
             content: Vec::new(),
             topic_name: Vec::new(),

@@ -94,8 +94,10 @@ impl Tls {
     /// The name cannot be asked for.
     pub fn new(terms: &Terms, config: &Arc<ClientConfig>) -> Result<Tls, String> {
         let server_name = terms.server_name.clone();
-        let connection = ClientConnection::new(Arc::clone(config), server_name.clone())
+        let mut connection = ClientConnection::new(Arc::clone(config), server_name.clone())
             .map_err(|error| format!("TLS cannot begin: {error}"))?;
+        // What is secured is handed on at once, so that nothing piles up.
+        connection.set_buffer_limit(None);
         Ok(Tls { connection, server_name })
     }
 
@@ -141,10 +143,10 @@ impl Tls {
         Ok(())
     }
 
-    /// Secures bytes; how many were taken.
-    pub fn secure(&mut self, clear: &[u8]) -> usize {
-        // Writing into memory fails only after the end was said.
-        self.connection.writer().write(clear).unwrap_or(0)
+    /// Secures bytes.
+    pub fn secure(&mut self, clear: &[u8]) {
+        // Without a limit, writing into memory neither fails nor stops half-way.
+        let _ = self.connection.writer().write_all(clear);
     }
 
     /// Appends what is to go to the network.

@@ -1,0 +1,190 @@
+//! MQTT over WebSocket (MQTT 5 section 6), without I/O: each writing is one binary message, and of what comes only the
+//! bytes matter, not how messages cut them.
+
+use plimsoll_codec::websocket::{Event, Opcode, Reader, Refusal, Request, encode_frame};
+use plimsoll_scenario::plan::WebSocketPlan;
+use plimsoll_stats::distribution::Random;
+
+const SUBPROTOCOL: &str = "mqtt";
+/// The code of an orderly end (RFC 6455 section 7.4.1).
+const NORMAL: u16 = 1000;
+
+/// The client's side of one WebSocket.
+pub struct WebSocket {
+    key: [u8; 16],
+    /// The answer to the request as far as it came; `None` once it was read.
+    answer: Option<Vec<u8>>,
+    reader: Reader,
+    masks: Random,
+}
+
+impl WebSocket {
+    /// Before the request. Key and masks come from the generator.
+    pub fn new(mut masks: Random) -> WebSocket {
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&masks.bits().to_be_bytes());
+        key[8..].copy_from_slice(&masks.bits().to_be_bytes());
+        WebSocket { key, answer: Some(Vec::new()), reader: Reader::of_server(), masks }
+    }
+
+    /// Whether the request was answered.
+    pub fn is_open(&self) -> bool {
+        self.answer.is_none()
+    }
+
+    fn wish<'a>(&self, plan: &'a WebSocketPlan) -> Request<'a> {
+        Request { host: &plan.host, path: &plan.path, subprotocol: SUBPROTOCOL, key: self.key }
+    }
+
+    /// Appends the request.
+    pub fn request(&self, plan: &WebSocketPlan, out: &mut Vec<u8>) {
+        self.wish(plan).encode(out);
+    }
+
+    /// Takes in bytes; appends what is for the session to `session` and what is to be answered to `out`.
+    ///
+    /// # Errors
+    /// There is no WebSocket, or it has ended: why, for people.
+    pub fn incoming(
+        &mut self,
+        plan: &WebSocketPlan,
+        bytes: &[u8],
+        session: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let Some(mut answer) = self.answer.take() else { return self.frames(bytes, session, out) };
+        answer.extend_from_slice(bytes);
+        match self.wish(plan).answered(&answer) {
+            Ok(Some(end)) => self.frames(answer.get(end..).unwrap_or_default(), session, out),
+            Ok(None) => {
+                self.answer = Some(answer);
+                Ok(())
+            }
+            Err(refusal @ Refusal::Status(_)) => {
+                Err(format!("{refusal}; is `{}` the path of the broker's WebSocket?", plan.path))
+            }
+            Err(refusal) => Err(refusal.to_string()),
+        }
+    }
+
+    fn frames(&mut self, bytes: &[u8], session: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), String> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (taken, event) = self
+                .reader
+                .read(rest, session)
+                .map_err(|violation| format!("malformed WebSocket: {violation}"))?;
+            rest = rest.get(taken..).unwrap_or_default();
+            match event {
+                None | Some(Event::Message(Opcode::Binary) | Event::Pong(_)) => {}
+                Some(Event::Message(_)) => {
+                    return Err("the platform sent text over the WebSocket, where MQTT is binary".into());
+                }
+                Some(Event::Ping(content)) => {
+                    encode_frame(Opcode::Pong, true, Some(key(&mut self.masks)), content, out);
+                }
+                Some(Event::Close(code, reason)) => {
+                    let told = code.map_or(String::new(), |code| format!(" with code {code}"));
+                    let reason: String = reason.chars().filter(|letter| !letter.is_control()).collect();
+                    let reason = if reason.is_empty() { reason } else { format!(" ({reason})") };
+                    let content = code.unwrap_or(NORMAL).to_be_bytes();
+                    encode_frame(Opcode::Close, true, Some(key(&mut self.masks)), &content, out);
+                    return Err(format!("the platform closed the WebSocket{told}{reason}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends bytes of the session as one message.
+    pub fn message(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        encode_frame(Opcode::Binary, true, Some(key(&mut self.masks)), bytes, out);
+    }
+
+    /// Appends a close.
+    pub fn close(&mut self, out: &mut Vec<u8>) {
+        encode_frame(Opcode::Close, true, Some(key(&mut self.masks)), &NORMAL.to_be_bytes(), out);
+    }
+}
+
+/// A mask, drawn.
+fn key(masks: &mut Random) -> [u8; 4] {
+    (masks.bits() as u32).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_codec::websocket::accept_of;
+    use plimsoll_stats::distribution::random;
+
+    fn plan() -> WebSocketPlan {
+        WebSocketPlan { host: "broker:80".into(), path: "/mqtt".into() }
+    }
+
+    /// The answer of a server to a request.
+    fn answer(request: &[u8]) -> Vec<u8> {
+        let text = String::from_utf8(request.to_vec()).unwrap();
+        let key = text.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).unwrap();
+        let accept = accept_of(key.as_bytes());
+        format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n"
+        )
+        .into_bytes()
+    }
+
+    fn open() -> WebSocket {
+        let mut socket = WebSocket::new(random(1, &[2]));
+        let (mut request, mut session, mut out) = (Vec::new(), Vec::new(), Vec::new());
+        socket.request(&plan(), &mut request);
+        // The first bytes of MQTT come together with the answer, which itself comes in two pieces.
+        let mut answer = answer(&request);
+        encode_frame(Opcode::Binary, true, None, b"\x20", &mut answer);
+        socket.incoming(&plan(), &answer[..40], &mut session, &mut out).unwrap();
+        assert!(!socket.is_open());
+        socket.incoming(&plan(), &answer[40..], &mut session, &mut out).unwrap();
+        assert!(socket.is_open() && session == b"\x20" && out.is_empty());
+        socket
+    }
+
+    #[test]
+    fn several_packets_in_a_message_and_one_over_several_are_the_same_to_the_session() {
+        let (mut socket, mut bytes) = (open(), Vec::new());
+        encode_frame(Opcode::Binary, false, None, b"\x40\x02\x00", &mut bytes);
+        encode_frame(Opcode::Ping, true, None, b"there?", &mut bytes);
+        encode_frame(Opcode::Continuation, true, None, b"\x01\x40\x02", &mut bytes);
+        encode_frame(Opcode::Binary, true, None, b"\x00\x02", &mut bytes);
+        let (mut session, mut out) = (Vec::new(), Vec::new());
+        socket.incoming(&plan(), &bytes, &mut session, &mut out).unwrap();
+        assert_eq!(session, b"\x40\x02\x00\x01\x40\x02\x00\x02");
+        let (mut reader, mut none) = (Reader::of_client(), Vec::new());
+        assert_eq!(reader.read(&out, &mut none), Ok((out.len(), Some(Event::Pong(b"there?")))));
+    }
+
+    #[test]
+    fn what_is_sent_is_one_masked_binary_message() {
+        let (mut socket, mut out) = (open(), Vec::new());
+        socket.message(b"\xc0\x00", &mut out);
+        socket.message(b"\xc0\x00", &mut out);
+        let (first, second) = out.split_at(out.len() / 2);
+        assert_ne!(first, second, "each message has a mask of its own");
+        let (mut reader, mut data) = (Reader::of_client(), Vec::new());
+        assert_eq!(reader.read(first, &mut data), Ok((8, Some(Event::Message(Opcode::Binary)))));
+        assert_eq!(data, b"\xc0\x00");
+    }
+
+    #[test]
+    fn the_end_is_answered_and_told() {
+        let (mut socket, mut bytes) = (open(), Vec::new());
+        encode_frame(Opcode::Close, true, None, b"\x03\xe9going\x1b away", &mut bytes);
+        let (mut session, mut out) = (Vec::new(), Vec::new());
+        let told = socket.incoming(&plan(), &bytes, &mut session, &mut out).unwrap_err();
+        assert_eq!(told, "the platform closed the WebSocket with code 1001 (going away)");
+        let (mut reader, mut none) = (Reader::of_client(), Vec::new());
+        assert_eq!(reader.read(&out, &mut none), Ok((out.len(), Some(Event::Close(Some(1001), "")))));
+        let mut text = Vec::new();
+        encode_frame(Opcode::Text, true, None, b"hello", &mut text);
+        assert!(open().incoming(&plan(), &text, &mut session, &mut out).is_err());
+    }
+}
