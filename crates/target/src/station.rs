@@ -14,6 +14,7 @@ mod next;
 mod server;
 mod session;
 mod truth;
+mod websocket;
 mod workers;
 
 pub use faults::Faults;
@@ -34,6 +35,8 @@ pub enum Protocol {
     Http,
     /// CoAP (RFC 7252), over UDP.
     Coap,
+    /// WebSocket (RFC 6455), over TCP: MQTT where the client asks for it, else an echo.
+    WebSocket,
 }
 
 /// How a worker is busy.
@@ -131,7 +134,7 @@ impl Station {
                 let socket = UdpSocket::bind(address).map_err(refused)?;
                 (Doors::Udp(socket.local_addr()?), Some(coap::Endpoint::new(socket)?))
             }
-            Protocol::Mqtt | Protocol::Http => {
+            Protocol::Mqtt | Protocol::Http | Protocol::WebSocket => {
                 let listener = TcpListener::bind(address).map_err(refused)?;
                 listener.set_nonblocking(true)?;
                 (Doors::Tcp(listener), None)

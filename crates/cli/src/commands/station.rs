@@ -79,6 +79,8 @@ enum Protocol {
     Http,
     /// CoAP, over UDP: 2.04, to GET 2.05, when the queue is full 5.03
     Coap,
+    /// WebSocket, over TCP: MQTT for who asks for that subprotocol, else an echo
+    Websocket,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -96,6 +98,7 @@ impl Station {
             Protocol::Mqtt => (station::Protocol::Mqtt, "mqtt"),
             Protocol::Http => (station::Protocol::Http, "http"),
             Protocol::Coap => (station::Protocol::Coap, "coap"),
+            Protocol::Websocket => (station::Protocol::WebSocket, "ws"),
         };
         let settings = Settings {
             protocol,

@@ -289,10 +289,10 @@ objectives: {{ publish_p99: null, delivered: null, achieved: null, publish_p50: 
     assert!(hops.iter().all(|hop| hop.len() as u64 == sent));
 }
 
-/// Over HTTP and CoAP too, a request is answered no earlier than the station served it, and what was lost was planted.
+/// Over HTTP, CoAP and (as MQTT) WebSocket too, a request is answered no earlier than the station served it, and what was lost was planted.
 #[test]
 fn requests_are_measured_as_the_station_served_them() {
-    for protocol in ["http", "coap"] {
+    for protocol in ["http", "coap", "websocket"] {
         let options = format!("--protocol {protocol} --service exponential:1ms");
         let measured = measure_population(&options, 150, "devices: 20", "");
         let mut waits = Vec::new();

@@ -493,7 +493,7 @@ impl Server {
             let before = connection.out().len();
             let mut out = std::mem::take(connection.out());
             for _ in 0..1 + u8::from(job.fault.duplicate) {
-                connection.session.deliver(&job.message, &mut out);
+                connection.session.deliver(&job.message, connection.id == job.connection, &mut out);
             }
             *connection.out() = out;
             if connection.out().len() > before {

@@ -1,6 +1,6 @@
 //! What a station says on one connection, by protocol.
 
-use super::{Protocol, http, mqtt};
+use super::{Protocol, http, mqtt, websocket};
 use plimsoll_codec::mqtt::QoS;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct Message {
     /// MQTT's quality of service.
     pub qos: QoS,
     /// What tells it apart on its connection: MQTT's packet id (0 at QoS 0), the number of an HTTP request, the
-    /// message id of CoAP.
+    /// message id of CoAP, the opcode of a WebSocket message.
     pub id: u16,
 }
 
@@ -42,6 +42,8 @@ pub enum Session {
     Mqtt(mqtt::Session),
     /// HTTP/1.1.
     Http(http::Session),
+    /// WebSocket.
+    WebSocket(websocket::Session),
 }
 
 impl Session {
@@ -49,6 +51,7 @@ impl Session {
     pub fn new(protocol: Protocol) -> Session {
         match protocol {
             Protocol::Http => Session::Http(http::Session::default()),
+            Protocol::WebSocket => Session::WebSocket(websocket::Session::default()),
             // CoAP has no connections; its datagrams never come here.
             Protocol::Mqtt | Protocol::Coap => Session::Mqtt(mqtt::Session::default()),
         }
@@ -65,6 +68,7 @@ impl Session {
         match self {
             Session::Mqtt(session) => session.input(bytes, out, messages),
             Session::Http(session) => session.input(bytes, out, messages),
+            Session::WebSocket(session) => session.input(bytes, out, messages),
         }
     }
 
@@ -73,6 +77,7 @@ impl Session {
         match self {
             Session::Mqtt(session) => session.waiting_bytes(),
             Session::Http(session) => session.waiting_bytes(),
+            Session::WebSocket(session) => session.waiting_bytes(),
         }
     }
 
@@ -81,13 +86,15 @@ impl Session {
         match self {
             Session::Mqtt(session) => session.answer(message, served != Served::Refused, out),
             Session::Http(session) => session.answer(message, served, out),
+            Session::WebSocket(session) => session.answer(message, served, out),
         }
     }
 
-    /// Delivers a message where it is subscribed to.
-    pub fn deliver(&mut self, message: &Arc<Message>, out: &mut Vec<u8>) {
+    /// Delivers a message where it is subscribed to, or of this connection (`own`) back.
+    pub fn deliver(&mut self, message: &Arc<Message>, own: bool, out: &mut Vec<u8>) {
         match self {
             Session::Mqtt(session) => session.deliver(message, out),
+            Session::WebSocket(session) => session.deliver(message, own, out),
             Session::Http(_) => {}
         }
     }
@@ -97,6 +104,7 @@ impl Session {
         match self {
             Session::Mqtt(_) => false,
             Session::Http(session) => session.is_over(),
+            Session::WebSocket(session) => session.is_over(),
         }
     }
 }
