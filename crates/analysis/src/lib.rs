@@ -5,6 +5,7 @@ pub mod early_stop;
 pub mod level;
 pub mod load_line;
 mod memory;
+pub mod missing;
 pub mod objective;
 pub mod search;
 pub mod summary;
@@ -14,8 +15,9 @@ use plimsoll_model::record::{RunEnd, RunRecord};
 use plimsoll_model::{Histogram, Metric, Verdict};
 use summary::{ComponentSummary, Generator, Summary, TimeSummary};
 
-/// The version of the summary's schema; frozen as 1 once the engine's truth tests stand.
-pub const SCHEMA: u32 = 0;
+/// The version of the summary's schema. Version 1 is frozen: keys may be added to it, none is taken away or changes its
+/// meaning or unit (docs/metrics.md).
+pub const SCHEMA: u32 = 1;
 
 /// The summary of a run, as far as it was recorded.
 pub fn summarize(record: &RunRecord) -> Summary {
@@ -41,12 +43,12 @@ pub fn summarize(record: &RunRecord) -> Summary {
             load_line::judge(&levels, load_line.as_ref(), finding.as_ref(), demanded)
         }
     };
-    let mut lateness = Histogram::new();
-    for sample in record.levels.iter().flat_map(|level| level.samples.iter().flatten()) {
-        if let Some(histogram) = sample.histograms.get(&Metric::Lateness) {
-            lateness.merge(histogram);
-        }
-    }
+    let over_levels = |metric| {
+        let mut merged = Histogram::new();
+        let samples = record.levels.iter().flat_map(|level| level.samples.iter().flatten());
+        samples.filter_map(|sample| sample.histograms.get(&metric)).for_each(|seen| merged.merge(seen));
+        TimeSummary::of(&[&merged], true)
+    };
     let connect_time = record.set_up.histograms.get(&Metric::ConnectTime);
     Summary {
         schema: SCHEMA,
@@ -62,7 +64,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
             .collect(),
         search: finding,
         objectives: record.terms.objectives.level.iter().map(ToString::to_string).collect(),
-        generator: Generator::over(&levels, TimeSummary::of(&[&lateness], true)),
+        generator: Generator::over(&levels, over_levels(Metric::Lateness), over_levels(Metric::ReceiverLag)),
         connect_time: TimeSummary::of(&connect_time.into_iter().collect::<Vec<_>>(), true),
         memory_per_connection: memory::per_connection(&levels),
         components: ComponentSummary::of(record),

@@ -160,11 +160,11 @@ pub struct Provenance {
     pub placement: BTreeMap<String, String>,
     /// What the host's monotonic clock (`CLOCK_MONOTONIC`) showed at time zero of the run, in nanoseconds, so that
     /// stamps of other processes on this host can be compared; `None` before the engine was started.
-    #[serde(default)]
+    #[serde(default, rename = "clock_epoch_ns", alias = "clock_epoch")]
     pub clock_epoch: Option<i64>,
     /// What the wall clock showed at time zero of the run, in nanoseconds since 1970; `None` before the engine was
     /// started.
-    #[serde(default)]
+    #[serde(default, rename = "wall_epoch_ns")]
     pub wall_epoch: Option<i64>,
 }
 

@@ -31,7 +31,7 @@ fn a_run_is_exported_to_the_formats_of_its_peers() {
     assert_eq!(of_level("200/s"), count(run.level(1), "due"));
     assert!(of_level("100/s warm-up") > 0);
     assert!(rows.iter().all(|row| row.len() == head.len() && row[column("success")] == "true"), "{jtl}");
-    let started: i64 = run.summary["provenance"]["wall_epoch"].as_i64().unwrap() / 1_000_000;
+    let started: i64 = run.summary["provenance"]["wall_epoch_ns"].as_i64().unwrap() / 1_000_000;
     let ages = rows.iter().map(|row| row[column("timeStamp")].parse::<i64>().unwrap() - started);
     assert!(ages.clone().all(|age| (0..60_000).contains(&age)), "milliseconds of this run: {jtl}");
 
