@@ -147,7 +147,7 @@ fn mark_limits(layout: Layout, limits: &[(&Objective, &Shown)]) -> Layout {
     };
     let label = |(objective, shown): &(&Objective, &Shown)| {
         Annotation::new()
-            .text(figure::text(&objective.to_string()))
+            .text(figure::text(&at_the_line(objective, limits)))
             .x_ref("paper")
             .x(0.0)
             .x_anchor(Anchor::Left)
@@ -158,7 +158,18 @@ fn mark_limits(layout: Layout, limits: &[(&Objective, &Shown)]) -> Layout {
             .show_arrow(false)
             .font(Font::new().color(shown.colour).size(12))
     };
-    layout.shapes(limits.iter().map(line).collect()).annotations(limits.iter().map(label).collect())
+    // Labels of lines that lie upon each other could not be read.
+    let own = limits.iter().enumerate().filter(|(position, (objective, _))| {
+        limits.iter().take(*position).all(|(other, _)| other.bound != objective.bound)
+    });
+    let labels = own.map(|(_, limit)| label(limit)).collect();
+    layout.shapes(limits.iter().map(line).collect()).annotations(labels)
+}
+
+/// All objectives whose line is that of this one.
+fn at_the_line(objective: &Objective, limits: &[(&Objective, &Shown)]) -> String {
+    let same = limits.iter().filter(|(other, _)| other.bound == objective.bound);
+    same.map(|(other, _)| other.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn quantiles(summary: &Summary, shown: &[&Shown]) -> Markup {
