@@ -35,9 +35,13 @@ pub fn summarize(record: &RunRecord) -> Summary {
     let (verdict, reason) = match &record.end {
         Some(RunEnd::Failed(reason)) => (Verdict::Failed, reason.clone()),
         Some(RunEnd::Interrupted) => (Verdict::Interrupted, "stopped by the user".to_owned()),
-        None => {
-            (Verdict::Interrupted, "the run has no end: it was killed, or it is still going on".to_owned())
+        None if record.goes_on => {
+            (Verdict::Running, "the run still goes on: this is what it has so far".to_owned())
         }
+        None => (
+            Verdict::Interrupted,
+            "the run has no end: it was killed, or it still goes on on another host".to_owned(),
+        ),
         Some(RunEnd::Complete) => {
             let demanded = record.terms.objectives.load_line;
             load_line::judge(&levels, load_line.as_ref(), finding.as_ref(), demanded)

@@ -26,7 +26,7 @@ pub struct Summary {
     /// The scenario's name.
     pub name: String,
     /// The verdict.
-    #[schemars(with = "String", extend("enum" = ["met", "missed", "invalid", "failed", "interrupted"]))]
+    #[schemars(with = "String", extend("enum" = ["met", "missed", "invalid", "failed", "interrupted", "running"]))]
     pub verdict: Verdict,
     /// Why, for people.
     pub reason: String,

@@ -166,6 +166,9 @@ pub struct Provenance {
     /// started.
     #[serde(default, rename = "wall_epoch_ns")]
     pub wall_epoch: Option<i64>,
+    /// The process that writes the run, in a form by which it is known on its host; `None` where that cannot be read.
+    #[serde(default)]
+    pub process: Option<String>,
 }
 
 /// What the analysis must know of the plan.
@@ -257,6 +260,8 @@ pub struct RunRecord {
     pub provenance: Provenance,
     /// How it ended; `None` when it was killed or still goes on.
     pub end: Option<RunEnd>,
+    /// Whether the process that writes it is known to be alive.
+    pub goes_on: bool,
     /// Set-up: connect times and connection counts before the first level.
     pub set_up: SampleRecord,
     /// The levels begun.

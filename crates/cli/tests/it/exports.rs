@@ -1,6 +1,6 @@
 //! A stored run for other tools: HdrHistogram's log, JMeter's result file, k6's summary.
 
-use crate::harness::{Bench, STORE, count};
+use crate::harness::{Bench, STORE, count, until_valid};
 use serde_json::Value;
 
 const SCENARIO: &str = "name: exported
@@ -13,7 +13,7 @@ objectives: { publish_p99: null, publish_p50: \"< 10 s\" }
 #[test]
 fn a_run_is_exported_to_the_formats_of_its_peers() {
     let bench = Bench::new();
-    let run = bench.run(&SCENARIO.replace("load:", "record: { messages: true }\nload:")).exits(0);
+    let run = until_valid(|| bench.run(&SCENARIO.replace("load:", "record: { messages: true }\nload:")));
     let export = |format: &str| bench.call(["export", "--store", STORE, "--format", format]).exits(0).stdout;
 
     let hlog = export("hlog");
