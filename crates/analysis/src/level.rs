@@ -1,7 +1,8 @@
 //! One level: from its record to its summary.
 
+use crate::missing;
 use crate::objective::{Standing, judge_all};
-use crate::summary::{DifferenceSummary, Generator, TimeSummary};
+use crate::summary::{DifferenceSummary, Generator, TimeSummary, observed};
 use crate::validity::{self, Evidence};
 use crate::wire::WireSummary;
 use plimsoll_model::record::{FirstLoss, LevelRecord, SampleRecord, Terms};
@@ -10,6 +11,7 @@ use plimsoll_stats::boxplot::boxplot;
 use plimsoll_stats::trend::slope;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 
 /// Below this share of what was due, an open level is in overload: its times grow with the length of the hold.
 const STEADY: f64 = 0.99;
@@ -42,7 +44,10 @@ pub struct LevelSummary {
     /// Why it is not met, most weighty first.
     pub reasons: Vec<String>,
     /// Whose limit the level met.
-    #[schemars(with = "String")]
+    #[schemars(
+        with = "String",
+        extend("enum" = ["valid", "generator_bound", "receiver_bound", "host_bound"])
+    )]
     pub validity: Validity,
     /// Whether the level came to its planned end; what an unfinished one counts is what was stored.
     pub finished: bool,
@@ -85,7 +90,8 @@ pub struct LevelSummary {
     /// Connections made again.
     pub reconnects: u64,
     /// Where losses began.
-    #[schemars(with = "Option<serde_json::Value>")]
+    #[serde(serialize_with = "first_loss")]
+    #[schemars(with = "Option<FirstLossSummary>")]
     pub first_loss: Option<FirstLoss>,
     /// What befell the platform, for people.
     pub incident: Option<String>,
@@ -93,7 +99,7 @@ pub struct LevelSummary {
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]
     pub publish_time: TimeSummary,
-    /// Sent to acknowledged.
+    /// Sent to acknowledged; null likewise.
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]
     pub publish_time_from_send: TimeSummary,
@@ -101,7 +107,7 @@ pub struct LevelSummary {
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]
     pub subscribe_time: TimeSummary,
-    /// Sent to received.
+    /// Sent to received; null likewise.
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]
     pub subscribe_time_from_send: TimeSummary,
@@ -109,7 +115,9 @@ pub struct LevelSummary {
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]
     pub freshness: TimeSummary,
-    /// Publish time minus subscribe time of the message's first delivery.
+    /// Publish time minus subscribe time of the message's first delivery; null where no message had both.
+    #[serde(serialize_with = "observed_difference")]
+    #[schemars(with = "Option<DifferenceSummary>")]
     pub publish_minus_subscribe: DifferenceSummary,
     /// First message of the hold sent to last one acknowledged (at QoS 0: sent), in seconds.
     pub total_time: Option<f64>,
@@ -130,7 +138,9 @@ pub struct LevelSummary {
     /// Growth of the number of operations due but not completed, per second.
     pub backlog_slope: Option<f64>,
     /// First SYN to CONNACK of clients that connected in the hold; where the level connects devices, also of those that
-    /// connected before it. Its intervals are then those of independent observations.
+    /// connected before it. Its intervals are then those of independent observations. Null where none connected.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
     pub connect_time: TimeSummary,
     /// Connection lost to connection made again, of clients that came back within the level; its intervals are those of
     /// independent observations. Null where none was lost and made again.
@@ -150,18 +160,53 @@ pub struct LevelSummary {
     pub subscribe_boxplot: Option<BoxplotSummary>,
     /// Completed operations per second of each sample; null for a sample that was not taken.
     pub achieved_samples: Vec<Option<f64>>,
+    /// The times that quantile objectives are judged by where they differ from those above: what never came to its end
+    /// counts as [`crate::missing::NEVER`].
+    #[serde(skip)]
+    pub with_missing: BTreeMap<Metric, TimeSummary>,
 }
 
-/// A time that was never observed does not exist: null.
-fn observed<S: Serializer>(time: &TimeSummary, serializer: S) -> Result<S::Ok, S::Error> {
+/// The message that was due first of those that were lost.
+#[derive(Serialize, JsonSchema)]
+struct FirstLossSummary {
+    /// The device that sent it.
+    device: u32,
+    /// Its sequence within its device, from 0 over the whole run.
+    sequence: u32,
+    /// Its number among those that its device had due in the hold, from 1.
+    message_number: u64,
+    /// When it was due, in seconds from the beginning of the hold.
+    due_in_hold: f64,
+}
+
+fn first_loss<S: Serializer>(loss: &Option<FirstLoss>, serializer: S) -> Result<S::Ok, S::Error> {
+    let summary = loss.map(|loss| FirstLossSummary {
+        device: loss.device,
+        sequence: loss.sequence,
+        message_number: loss.message_number,
+        due_in_hold: loss.due_in_hold.as_secs_f64(),
+    });
+    summary.serialize(serializer)
+}
+
+/// A difference that was never observed does not exist: null.
+fn observed_difference<S: Serializer>(time: &DifferenceSummary, serializer: S) -> Result<S::Ok, S::Error> {
     (time.n > 0).then_some(time).serialize(serializer)
 }
 
 /// A boxplot in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BoxplotSummary {
-    /// Lower whisker, quartiles, upper whisker.
-    pub five: [f64; 5],
+    /// The lowest observation within 1.5 interquartile ranges of the box.
+    pub lower_whisker: f64,
+    /// First quartile.
+    pub p25: f64,
+    /// Median.
+    pub p50: f64,
+    /// Third quartile.
+    pub p75: f64,
+    /// The highest observation within 1.5 interquartile ranges of the box.
+    pub upper_whisker: f64,
     /// Observations beyond the whiskers.
     pub outliers: u64,
     /// The largest observation.
@@ -317,7 +362,11 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
     };
     let box_of = |metric| {
         boxplot(&merged(metric)).map(|b| BoxplotSummary {
-            five: [b.lower_whisker, b.p25, b.p50, b.p75, b.upper_whisker].map(Nanos::as_secs_f64),
+            lower_whisker: b.lower_whisker.as_secs_f64(),
+            p25: b.p25.as_secs_f64(),
+            p50: b.p50.as_secs_f64(),
+            p75: b.p75.as_secs_f64(),
+            upper_whisker: b.upper_whisker.as_secs_f64(),
             outliers: b.outliers,
             max: b.max.as_secs_f64(),
         })
@@ -415,6 +464,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         publish_boxplot: box_of(Metric::PublishTime),
         subscribe_boxplot: box_of(Metric::SubscribeTime),
         achieved_samples: achieved_samples(record),
+        with_missing: missing::with_missing(record, terms),
     };
     if summary.finished {
         let (standing, reasons) = judge_all(&terms.objectives.level, &summary);

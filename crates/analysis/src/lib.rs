@@ -5,6 +5,7 @@ pub mod early_stop;
 pub mod level;
 pub mod load_line;
 mod memory;
+pub mod missing;
 pub mod objective;
 pub mod search;
 pub mod summary;
@@ -15,8 +16,9 @@ use plimsoll_model::record::{RunEnd, RunRecord};
 use plimsoll_model::{Histogram, Metric, Verdict};
 use summary::{ComponentSummary, Generator, Summary, TimeSummary};
 
-/// The version of the summary's schema; frozen as 1 once the engine's truth tests stand.
-pub const SCHEMA: u32 = 0;
+/// The version of the summary's schema. Version 1 is frozen: keys may be added to it, none is taken away or changes its
+/// meaning or unit (docs/metrics.md).
+pub const SCHEMA: u32 = 1;
 
 /// The summary of a run, as far as it was recorded.
 pub fn summarize(record: &RunRecord) -> Summary {
@@ -34,20 +36,24 @@ pub fn summarize(record: &RunRecord) -> Summary {
     let (verdict, reason) = match &record.end {
         Some(RunEnd::Failed(reason)) => (Verdict::Failed, reason.clone()),
         Some(RunEnd::Interrupted) => (Verdict::Interrupted, "stopped by the user".to_owned()),
-        None => {
-            (Verdict::Interrupted, "the run has no end: it was killed, or it is still going on".to_owned())
+        None if record.goes_on => {
+            (Verdict::Running, "the run still goes on: this is what it has so far".to_owned())
         }
+        None => (
+            Verdict::Interrupted,
+            "the run has no end: it was killed, or it still goes on on another host".to_owned(),
+        ),
         Some(RunEnd::Complete) => {
             let demanded = record.terms.objectives.load_line;
             load_line::judge(&levels, load_line.as_ref(), finding.as_ref(), demanded)
         }
     };
-    let mut lateness = Histogram::new();
-    for sample in record.levels.iter().flat_map(|level| level.samples.iter().flatten()) {
-        if let Some(histogram) = sample.histograms.get(&Metric::Lateness) {
-            lateness.merge(histogram);
-        }
-    }
+    let over_levels = |metric| {
+        let mut merged = Histogram::new();
+        let samples = record.levels.iter().flat_map(|level| level.samples.iter().flatten());
+        samples.filter_map(|sample| sample.histograms.get(&metric)).for_each(|seen| merged.merge(seen));
+        TimeSummary::of(&[&merged], true)
+    };
     let connect_time = record.set_up.histograms.get(&Metric::ConnectTime);
     Summary {
         schema: SCHEMA,
@@ -63,7 +69,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
             .collect(),
         search: finding,
         objectives: record.terms.objectives.level.iter().map(ToString::to_string).collect(),
-        generator: Generator::over(&levels, TimeSummary::of(&[&lateness], true)),
+        generator: Generator::over(&levels, over_levels(Metric::Lateness), over_levels(Metric::ReceiverLag)),
         connect_time: TimeSummary::of(&connect_time.into_iter().collect::<Vec<_>>(), true),
         wire: wire::WireSummary::of(&record.set_up.counts, |metric| {
             record.set_up.histograms.get(&metric).cloned().unwrap_or_default()

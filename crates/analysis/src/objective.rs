@@ -1,6 +1,7 @@
 //! Whether a level meets an objective: its interval must lie inside.
 
 use crate::level::LevelSummary;
+use crate::missing::NEVER;
 use crate::summary::TimeSummary;
 use plimsoll_model::Metric;
 use plimsoll_model::objective::{Objective, Subject};
@@ -30,7 +31,7 @@ pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
         Subject::Achieved => judge_count(objective, level.achieved_ratio()),
         Subject::Connected => judge_count(objective, level.connected_ratio()),
         Subject::Quantile(metric, q) => {
-            let time = time(level, metric);
+            let time = level.with_missing.get(&metric).or_else(|| time(level, metric));
             let (value, interval) = time.map(|time| time.quantile(q)).unwrap_or_default();
             if value.is_none() {
                 let (has, needs) = (time.map_or(0, |time| time.n), quantile::fewest_observations(q));
@@ -38,12 +39,10 @@ pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
                     "{objective} needs {needs} observations, there are {has}: hold longer or offer more"
                 ));
             }
-            let missing = missing_share(level, metric);
-            if missing > 1.0 - q {
+            // How many are missing is an exact count, whatever an interval says.
+            if value.is_some_and(|value| value >= NEVER.as_secs_f64()) {
                 return Standing::Missed(format!(
-                    "{:.2} % of what was due never came to its end, more than lies beyond the quantile \
-                     (objective {objective})",
-                    missing * 100.0
+                    "more of what was due never came to its end than lies beyond the quantile (objective {objective})"
                 ));
             }
             judge_sampled(objective, value, interval)
@@ -95,28 +94,25 @@ fn judge_sampled(objective: &Objective, value: Option<f64>, interval: Option<[f6
         (true, true) => Standing::Met,
         (false, false) => Standing::Missed(format!("{} (objective {objective})", shown(objective, value))),
         _ => {
-            let (lo, hi) = (objective.subject.show(lo), objective.subject.show(hi));
+            let (lo, hi) = (at(objective, lo), at(objective, hi));
             let value = shown(objective, value);
             Standing::Undecided(format!("{value}, interval {lo} to {hi} spans the objective {objective}"))
         }
     }
 }
 
-/// Share of what was due that has no time from due at all, because it was never acknowledged or never delivered: such a
-/// time is longer than any that was seen.
-fn missing_share(level: &LevelSummary, metric: Metric) -> f64 {
-    match metric {
-        Metric::PublishTime if level.due > 0 => {
-            (1.0 - level.publish_time.n as f64 / level.due as f64).max(0.0)
-        }
-        Metric::SubscribeTime => level.delivered_ratio().map_or(0.0, |ratio| (1.0 - ratio).max(0.0)),
-        Metric::ConnectTime => level.connected_ratio().map_or(0.0, |ratio| (1.0 - ratio).max(0.0)),
-        _ => 0.0,
-    }
+fn shown(objective: &Objective, value: f64) -> String {
+    format!("{} {}", objective.subject.key(), at(objective, value))
 }
 
-fn shown(objective: &Objective, value: f64) -> String {
-    format!("{} {}", objective.subject.key(), objective.subject.show(value))
+/// A value for people; one that stands for a time without an end says so.
+fn at(objective: &Objective, value: f64) -> String {
+    let is_time = matches!(objective.subject, Subject::Quantile(..) | Subject::Mean(_));
+    if is_time && value >= NEVER.as_secs_f64() {
+        "without end".to_owned()
+    } else {
+        objective.subject.show(value)
+    }
 }
 
 /// The level's summary of a time that objectives may look at.
@@ -135,7 +131,11 @@ pub fn time(level: &LevelSummary, metric: Metric) -> Option<&TimeSummary> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_model::objective::Comparison;
+    use crate::level;
+    use crate::summary::QuantileIntervals;
+    use plimsoll_model::objective::{Comparison, Objectives};
+    use plimsoll_model::record::{LevelEnd, LevelRecord, LevelStart, SampleRecord, Terms};
+    use plimsoll_model::{Counts, Histogram, Nanos};
 
     fn p99_below_50_ms() -> Objective {
         let subject = Subject::Quantile(Metric::PublishTime, 0.99);
@@ -143,8 +143,7 @@ mod tests {
     }
 
     fn level(p99: Option<f64>, interval: [f64; 2]) -> LevelSummary {
-        let mut quantiles_ci95 = vec![None; 6];
-        quantiles_ci95[4] = Some(interval);
+        let quantiles_ci95 = QuantileIntervals { p99: Some(interval), ..QuantileIntervals::default() };
         let publish_time = TimeSummary { p99, quantiles_ci95, ..TimeSummary::default() };
         LevelSummary { publish_time, ..LevelSummary::default() }
     }
@@ -158,13 +157,49 @@ mod tests {
         assert!(matches!(judged(None, [0.0, 0.0]), Standing::Undecided(_)));
     }
 
+    /// A level of ten samples with a hundred messages due in each, of which so many were never acknowledged; the times of
+    /// the others are 1 to 100 ms less their number.
+    fn with_unacknowledged(missing: u64) -> Standing {
+        let sample = || {
+            let mut times = Histogram::new();
+            (1..=100 - missing as i64).for_each(|millis| times.record(Nanos::from_millis(millis)));
+            let counts = Counts { due: 100, sent: 100, acknowledged: 100 - missing, ..Counts::default() };
+            SampleRecord { counts, histograms: [(Metric::PublishTime, times)].into() }
+        };
+        let p90 = Subject::Quantile(Metric::PublishTime, 0.9);
+        let objective = Objective { subject: p90, comparison: Comparison::Below, bound: 0.0915 };
+        let terms = Terms {
+            qos: 1,
+            objectives: Objectives { level: vec![objective.clone()], load_line: None },
+            ..Terms::default()
+        };
+        let record = LevelRecord {
+            start: LevelStart {
+                index: 0,
+                offered: Some(100.0),
+                in_flight: None,
+                devices: None,
+                connect_rate: None,
+                hold_start: Nanos::ZERO,
+                hold: Nanos::from_secs(10),
+                samples: 10,
+            },
+            end: Some(LevelEnd { at: Nanos::from_secs(11), ..LevelEnd::default() }),
+            warm_up: SampleRecord::default(),
+            samples: (0..10).map(|_| Some(sample())).collect(),
+            threads: Vec::new(),
+        };
+        judge(&objective, &level::summarize(&record, &terms))
+    }
+
     #[test]
-    fn what_was_never_acknowledged_is_slower_than_any_bound() {
-        let mut level = level(Some(0.04), [0.03, 0.045]);
-        (level.due, level.publish_time.n) = (1000, 989);
-        assert!(matches!(judge(&p99_below_50_ms(), &level), Standing::Missed(_)));
-        level.publish_time.n = 991;
-        assert_eq!(judge(&p99_below_50_ms(), &level), Standing::Met);
+    fn what_was_never_acknowledged_is_slower_than_any_bound_and_shifts_the_rank() {
+        // The 90th of 100 is 90 ms whether the last ten came or not.
+        assert_eq!(with_unacknowledged(0), Standing::Met);
+        assert_eq!(with_unacknowledged(10), Standing::Met);
+        let Standing::Missed(reason) = with_unacknowledged(11) else { panic!("the 90th never came") };
+        assert!(reason.contains("never came to its end"), "{reason}");
+        assert!(matches!(with_unacknowledged(100), Standing::Missed(_)), "nothing was ever acknowledged");
     }
 
     #[test]
@@ -203,7 +238,9 @@ mod tests {
             ..LevelSummary::default()
         };
         assert_eq!(judge(&objective, &level), Standing::Met);
-        level.connected = Some(800);
+        // A hundred more that never came: the 90 % quantile of all is none of those that did.
+        all.record_n(NEVER, 100);
+        level.with_missing.insert(Metric::ConnectTime, TimeSummary::of_independent(&all));
         assert!(matches!(judge(&objective, &level), Standing::Missed(_)));
         let none = LevelSummary { devices: Some(10), connected: Some(10), ..LevelSummary::default() };
         assert_eq!(judge(&objective, &none), Standing::Met);

@@ -8,11 +8,11 @@ use plimsoll_model::record::RunRecord;
 use plimsoll_model::{Histogram, Nanos, Verdict};
 use plimsoll_stats::{mean, quantile};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// The quantiles of every time, by name.
-pub const QUANTILES: [(&str, f64); 6] =
-    [("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
+pub const QUANTILES: [(&str, f64); 7] =
+    [("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)];
 
 /// The two-sided 95 % quantile of the normal distribution.
 const Z_95: f64 = 1.959_964;
@@ -27,7 +27,7 @@ pub struct Summary {
     /// The scenario's name.
     pub name: String,
     /// The verdict.
-    #[schemars(with = "String")]
+    #[schemars(with = "String", extend("enum" = ["met", "missed", "invalid", "failed", "interrupted", "running"]))]
     pub verdict: Verdict,
     /// Why, for people.
     pub reason: String,
@@ -44,7 +44,9 @@ pub struct Summary {
     pub levels: Vec<LevelSummary>,
     /// The load generator over all levels.
     pub generator: Generator,
-    /// First SYN to CONNACK of the clients during set-up.
+    /// First SYN to CONNACK of the clients during set-up; null where none connected then.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
     pub connect_time: TimeSummary,
     /// What connections cost below MQTT during set-up.
     pub wire: WireSummary,
@@ -79,9 +81,13 @@ pub struct LoadLine {
 /// The load generator's own health.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Generator {
-    /// Ready minus due.
+    /// Ready minus due; null where nothing was due.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
     pub lateness: TimeSummary,
-    /// Read minus received by the kernel.
+    /// Read minus received by the kernel; null where nothing was received.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
     pub receiver_lag: TimeSummary,
     /// Processor use of each load thread, 1 for a whole processor; null where it could not be read.
     pub cpu: Vec<Option<f64>>,
@@ -94,8 +100,12 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The levels' generators in one: lateness as given, the rest averaged.
-    pub(crate) fn over(levels: &[LevelSummary], lateness: TimeSummary) -> Generator {
+    /// The levels' generators in one: times as given, the rest averaged.
+    pub(crate) fn over(
+        levels: &[LevelSummary],
+        lateness: TimeSummary,
+        receiver_lag: TimeSummary,
+    ) -> Generator {
         let average =
             |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
         let threads = levels.iter().map(|level| level.generator.cpu.len()).max().unwrap_or(0);
@@ -104,7 +114,7 @@ impl Generator {
         };
         Generator {
             lateness,
-            receiver_lag: TimeSummary::default(),
+            receiver_lag,
             cpu: (0..threads).map(of_thread).collect(),
             run_delay: average(levels.iter().filter_map(|level| level.generator.run_delay).collect()),
             steal: average(levels.iter().filter_map(|level| level.generator.steal).collect()),
@@ -140,18 +150,50 @@ pub struct TimeSummary {
     pub p75: Option<f64>,
     /// 90 % quantile.
     pub p90: Option<f64>,
+    /// 95 % quantile.
+    pub p95: Option<f64>,
     /// 99 % quantile.
     pub p99: Option<f64>,
     /// 99.9 % quantile.
     pub p999: Option<f64>,
     /// The largest observation.
     pub max: Option<f64>,
-    /// 95 % confidence intervals of the quantiles by Woodruff's inversion, in the order p25, p50, p75, p90, p99, p999.
-    pub quantiles_ci95: Vec<Option<[f64; 2]>>,
+    /// 95 % confidence intervals of the quantiles by Woodruff's inversion.
+    pub quantiles_ci95: QuantileIntervals,
     /// Consecutive samples put together so that neighbours are independent.
     pub batch: usize,
     /// Whether neighbours are correlated all the same: the intervals are then too narrow.
     pub correlated: bool,
+}
+
+/// A 95 % confidence interval of each quantile; null where that is null, or where there are fewer than two samples.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct QuantileIntervals {
+    /// Of the first quartile.
+    pub p25: Option<[f64; 2]>,
+    /// Of the median.
+    pub p50: Option<[f64; 2]>,
+    /// Of the third quartile.
+    pub p75: Option<[f64; 2]>,
+    /// Of the 90 % quantile.
+    pub p90: Option<[f64; 2]>,
+    /// Of the 95 % quantile.
+    pub p95: Option<[f64; 2]>,
+    /// Of the 99 % quantile.
+    pub p99: Option<[f64; 2]>,
+    /// Of the 99.9 % quantile.
+    pub p999: Option<[f64; 2]>,
+}
+
+impl QuantileIntervals {
+    fn of([p25, p50, p75, p90, p95, p99, p999]: [Option<[f64; 2]>; 7]) -> QuantileIntervals {
+        QuantileIntervals { p25, p50, p75, p90, p95, p99, p999 }
+    }
+}
+
+/// A time that was never observed does not exist: null.
+pub(crate) fn observed<S: Serializer>(time: &TimeSummary, serializer: S) -> Result<S::Ok, S::Error> {
+    (time.n > 0).then_some(time).serialize(serializer)
 }
 
 impl TimeSummary {
@@ -164,10 +206,12 @@ impl TimeSummary {
         let told = QUANTILES.map(|(_, q)| quantile::quantile(&merged, q).map(Nanos::as_secs_f64));
         let fractions = QUANTILES.map(|(_, q)| q);
         let intervals = quantile::intervals(samples, &fractions);
-        let quantiles_ci95 = intervals.into_iter().zip(told).map(|(interval, told)| {
-            told.and(interval).map(|interval| [seconds(interval.lo), seconds(interval.hi)])
-        });
-        let [p25, p50, p75, p90, p99, p999] = told;
+        let interval = |position: usize| {
+            let interval = intervals.get(position)?.as_ref()?;
+            told.get(position).copied().flatten().map(|_| [seconds(interval.lo), seconds(interval.hi)])
+        };
+        let quantiles_ci95 = QuantileIntervals::of(std::array::from_fn(interval));
+        let [p25, p50, p75, p90, p95, p99, p999] = told;
         TimeSummary {
             n: merged.count(),
             samples: samples.iter().filter(|sample| !sample.is_empty()).count(),
@@ -177,10 +221,11 @@ impl TimeSummary {
             p50,
             p75,
             p90,
+            p95,
             p99,
             p999,
             max: merged.max().map(Nanos::as_secs_f64),
-            quantiles_ci95: quantiles_ci95.collect(),
+            quantiles_ci95,
             batch: mean.batching.size,
             correlated: mean.batching.correlated,
         }
@@ -193,21 +238,27 @@ impl TimeSummary {
         let mut summary = TimeSummary::of(&[all], true);
         let n = all.count() as f64;
         let at = |q: f64| all.quantile(q.clamp(0.0, 1.0)).map(Nanos::as_secs_f64);
-        let told = [summary.p25, summary.p50, summary.p75, summary.p90, summary.p99, summary.p999];
-        let interval = |(told, (_, q)): (Option<f64>, (&str, f64))| {
+        summary.quantiles_ci95 = QuantileIntervals::of(QUANTILES.map(|(_, q)| {
             let half = Z_95 * (q * (1.0 - q) / n).sqrt();
-            told.and(Some([at(q - half)?, at(q + half)?]))
-        };
-        summary.quantiles_ci95 = told.into_iter().zip(QUANTILES).map(interval).collect();
+            summary.quantile(q).0.and(Some([at(q - half)?, at(q + half)?]))
+        }));
         summary
     }
 
     /// A quantile of [`QUANTILES`] and its interval.
     pub fn quantile(&self, q: f64) -> (Option<f64>, Option<[f64; 2]>) {
-        let told = [self.p25, self.p50, self.p75, self.p90, self.p99, self.p999];
-        let position = QUANTILES.iter().position(|(_, known)| (known - q).abs() < 1e-9);
-        let interval = position.and_then(|p| self.quantiles_ci95.get(p).copied().flatten());
-        (position.and_then(|p| told.get(p).copied().flatten()), interval)
+        let of = &self.quantiles_ci95;
+        let all = [
+            (self.p25, of.p25),
+            (self.p50, of.p50),
+            (self.p75, of.p75),
+            (self.p90, of.p90),
+            (self.p95, of.p95),
+            (self.p99, of.p99),
+            (self.p999, of.p999),
+        ];
+        let found = QUANTILES.iter().zip(all).find(|((_, known), _)| (known - q).abs() < 1e-9);
+        found.map_or((None, None), |(_, told)| told)
     }
 }
 

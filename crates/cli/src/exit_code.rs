@@ -22,6 +22,7 @@ pub fn of(verdict: Verdict) -> u8 {
         Verdict::Missed => MISSED,
         Verdict::Invalid => INVALID,
         Verdict::Failed => UNDOABLE,
-        Verdict::Interrupted => INTERRUPTED,
+        // A run that has been left before its end has been cut short as well.
+        Verdict::Interrupted | Verdict::Running => INTERRUPTED,
     }
 }

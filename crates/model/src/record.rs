@@ -160,12 +160,15 @@ pub struct Provenance {
     pub placement: BTreeMap<String, String>,
     /// What the host's monotonic clock (`CLOCK_MONOTONIC`) showed at time zero of the run, in nanoseconds, so that
     /// stamps of other processes on this host can be compared; `None` before the engine was started.
-    #[serde(default)]
+    #[serde(default, rename = "clock_epoch_ns", alias = "clock_epoch")]
     pub clock_epoch: Option<i64>,
     /// What the wall clock showed at time zero of the run, in nanoseconds since 1970; `None` before the engine was
     /// started.
-    #[serde(default)]
+    #[serde(default, rename = "wall_epoch_ns")]
     pub wall_epoch: Option<i64>,
+    /// The process that writes the run, in a form by which it is known on its host; `None` where that cannot be read.
+    #[serde(default)]
+    pub process: Option<String>,
 }
 
 /// What the analysis must know of the plan.
@@ -257,6 +260,8 @@ pub struct RunRecord {
     pub provenance: Provenance,
     /// How it ended; `None` when it was killed or still goes on.
     pub end: Option<RunEnd>,
+    /// Whether the process that writes it is known to be alive.
+    pub goes_on: bool,
     /// Set-up: connect times and connection counts before the first level.
     pub set_up: SampleRecord,
     /// The levels begun.

@@ -42,6 +42,8 @@ pub enum Verdict {
     Failed,
     /// The user stopped the run; what was measured is kept.
     Interrupted,
+    /// The run still goes on; what was measured so far is shown.
+    Running,
 }
 
 impl Verdict {
@@ -53,6 +55,7 @@ impl Verdict {
             Verdict::Invalid => "invalid",
             Verdict::Failed => "failed",
             Verdict::Interrupted => "interrupted",
+            Verdict::Running => "running",
         }
     }
 }

@@ -55,6 +55,25 @@ impl ProcessSampler {
     }
 }
 
+/// This process, in a form by which [`is_alive`] knows it: the boot of the host, its number, and when it began in clock
+/// ticks, since numbers come again. `None` where that cannot be read.
+pub fn own_identity() -> Option<String> {
+    identity(&Process::myself().ok()?)
+}
+
+/// Whether that process runs on this host, as far as can be seen from here: one in another container cannot.
+pub fn is_alive(process: &str) -> bool {
+    let number = process.split('/').nth(1).and_then(|number| number.parse().ok());
+    let found = number.and_then(|number| Process::new(number).ok());
+    found.and_then(|found| identity(&found)).is_some_and(|found| found == process)
+}
+
+fn identity(process: &Process) -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let stat = process.stat().ok().filter(|stat| stat.state != 'Z')?;
+    Some(format!("{}/{}/{}", boot.trim(), stat.pid, stat.starttime))
+}
+
 /// A process and its descendants, with what the kernel tells of each.
 fn family(root: i32) -> Vec<(Process, Stat)> {
     let Ok(all) = all_processes() else { return Vec::new() };
@@ -97,6 +116,19 @@ mod tests {
         }
         let usage = sampler.sample(Nanos::from_secs(1)).unwrap();
         assert!(usage.cpu > Nanos::ZERO && usage.rss > 100_000 && usage.descriptors >= 3, "{usage:?} {spun}");
+    }
+
+    #[test]
+    fn a_process_is_known_while_it_lives_and_not_by_its_number_alone() {
+        let own = own_identity().unwrap();
+        assert!(is_alive(&own));
+        assert!(!is_alive(&format!("{own}1")) && !is_alive("") && !is_alive("boot/1/2"));
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let its = identity(&Process::new(child.id() as i32).unwrap()).unwrap();
+        assert!(is_alive(&its));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_alive(&its));
     }
 
     #[test]

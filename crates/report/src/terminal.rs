@@ -267,7 +267,7 @@ fn verdict_colour(verdict: Verdict) -> Tint {
     match verdict {
         Verdict::Met => Tint::Green,
         Verdict::Missed | Verdict::Failed => Tint::Red,
-        Verdict::Invalid | Verdict::Interrupted => Tint::Yellow,
+        Verdict::Invalid | Verdict::Interrupted | Verdict::Running => Tint::Yellow,
     }
 }
 

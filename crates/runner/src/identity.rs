@@ -42,6 +42,7 @@ pub fn new_run(
             placement: placement.facts(),
             clock_epoch: None,
             wall_epoch: None,
+            process: plimsoll_observe::process::own_identity(),
         },
     }
 }

@@ -23,7 +23,7 @@ use plimsoll_model::record::{Measurement, RunEnd, RunRecord};
 use plimsoll_observe::limits::Limits;
 use plimsoll_platform::{Platform, PlatformError};
 use plimsoll_scenario::plan::Plan;
-use plimsoll_store::{RunReader, RunWriter, StoreError};
+use plimsoll_store::{RunWriter, StoreError};
 use preflight::{Demand, Finding, Severity};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> 
         Err(Failure::Platform(error)) => writer.end(&RunEnd::Failed(error.to_string())),
         Err(Failure::Engine(error)) => writer.end(&RunEnd::Failed(error.to_string())),
     };
-    let read = || RunReader::open(&options.store).and_then(|reader| reader.run(&id.to_string()));
+    let read = || writer.reader().run(&id.to_string());
     let record = match ended {
         Ok(()) => read()?,
         Err(error) => {
@@ -160,7 +160,7 @@ fn perform(
     placement::step_back();
     let storm = plan.load.storm.clone().map(|storm| Storm::new(storm, platform_options));
     let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, progress).with_storm(storm);
-    let outcome = connect_and_run_levels(plan, &options.store, id, &mut engine, &mut watch);
+    let outcome = connect_and_run_levels(plan, id, &mut engine, &mut watch);
     engine.stop(&mut watch);
     // What the platform used in the last seconds, and a store that failed, are known only now.
     let stored = watch.finish();
@@ -171,7 +171,6 @@ fn perform(
 
 fn connect_and_run_levels(
     plan: &Plan,
-    store: &std::path::Path,
     id: RunId,
     engine: &mut Engine,
     watch: &mut RunWatch,
@@ -196,7 +195,7 @@ fn connect_and_run_levels(
             // A store that failed also stops the level; `finish` tells.
             return Ok(RunEnd::Interrupted);
         }
-        let record = RunReader::open(store)?.run(&id.to_string())?;
+        let record = watch.record(id)?;
         if let Some(level) = record.levels.last() {
             let level = plimsoll_analysis::level::summarize(level, &record.terms);
             watch.level_ended(&level);

@@ -5,8 +5,8 @@ use crate::storm::Storm;
 use crate::{Options, Progress};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
-use plimsoll_model::Nanos;
-use plimsoll_model::record::{LevelEnd, LevelStart, Measurement};
+use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, RunRecord};
+use plimsoll_model::{Nanos, RunId};
 use plimsoll_observe::process::ProcessSampler;
 use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_platform::Platform;
@@ -132,6 +132,14 @@ impl<'a> RunWatch<'a> {
         told.append(&mut self.stormed);
         told.extend(end.incident.take());
         end.incident = (!told.is_empty()).then(|| told.join("; "));
+    }
+
+    /// What was recorded of the run so far.
+    ///
+    /// # Errors
+    /// The store is damaged or gone.
+    pub fn record(&self, id: RunId) -> Result<RunRecord, StoreError> {
+        self.writer.reader().run(&id.to_string())
     }
 
     /// Tells that a level is closed.

@@ -9,6 +9,7 @@ mod check;
 mod describe;
 mod diagnostic;
 mod objective;
+mod observations;
 mod overrides;
 pub mod plan;
 pub mod profile;

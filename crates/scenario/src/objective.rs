@@ -28,8 +28,8 @@ const TIMES: [(&str, Metric, &str); 6] = [
 ];
 
 /// Quantiles that objectives may be about, by the last part of their key.
-const QUANTILES: [(&str, f64); 6] =
-    [("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999)];
+const QUANTILES: [(&str, f64); 7] =
+    [("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)];
 
 impl Name {
     /// Every name, in the order of reports.
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn keys_are_distinct() {
         let all: Vec<Name> = Name::all().collect();
-        assert_eq!(all.len(), 46);
+        assert_eq!(all.len(), 52);
         for (position, name) in all.iter().enumerate() {
             assert_eq!(all.iter().position(|other| other.key() == name.key()), Some(position));
         }

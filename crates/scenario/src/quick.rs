@@ -188,6 +188,13 @@ impl Tree<'_> {
             );
             return;
         }
+        if self.root.has(&format!("objectives.{key}")) {
+            self.found.push(
+                Diagnostic::new(&words.part(0, key.chars().count()), format!("a second bound for `{key}`"))
+                    .help("an objective has one bound; remove the other `--objective`"),
+            );
+            return;
+        }
         let start = value.chars().count() - condition.chars().count();
         let span = words.part(start, value.chars().count());
         if let Err(message) = set(

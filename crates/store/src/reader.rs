@@ -8,6 +8,7 @@ use plimsoll_model::record::{
 };
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use rusqlite::{Connection, Row, params};
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -22,13 +23,15 @@ pub struct RunListing {
     pub started: String,
     /// How it ended; `None` when it was killed or still goes on.
     pub end: Option<RunEnd>,
+    /// The process that writes it.
+    pub process: Option<String>,
     /// Levels begun.
     pub levels: u32,
 }
 
-/// Reads a run store.
-pub struct RunReader {
-    connection: Connection,
+/// Reads a run store, through a connection of its own or one that is borrowed from a writer.
+pub struct RunReader<C = Connection> {
+    connection: C,
     path: PathBuf,
 }
 
@@ -39,6 +42,12 @@ impl RunReader {
     /// The file is missing, unreadable, no run store, or was written by a newer version.
     pub fn open(path: &Path) -> Result<RunReader, StoreError> {
         Ok(RunReader { connection: schema::open_for_reading(path)?, path: path.to_owned() })
+    }
+}
+
+impl<C: Borrow<Connection>> RunReader<C> {
+    pub(crate) fn through(connection: C, path: &Path) -> RunReader<C> {
+        RunReader { connection, path: path.to_owned() }
     }
 
     /// All runs, the newest last.
@@ -55,6 +64,7 @@ impl RunReader {
                 id: row.get(0)?,
                 name: row.get(1)?,
                 started: provenance.started,
+                process: provenance.process,
                 end: end.map(|end| self.parse(&end)).transpose()?,
                 levels: row.get(4)?,
             })
@@ -77,6 +87,7 @@ impl RunReader {
                 terms: self.parse::<Terms>(&row.get::<_, String>(3)?)?,
                 provenance: self.parse(&row.get::<_, String>(4)?)?,
                 end: end.map(|end| self.parse(&end)).transpose()?,
+                goes_on: false,
                 set_up: SampleRecord::default(),
                 levels: Vec::new(),
                 components: Vec::new(),
@@ -210,7 +221,7 @@ impl RunReader {
         mut read: impl FnMut(&Row) -> Result<(), RowError>,
     ) -> Result<(), StoreError> {
         let failed = |cause| StoreError::Read { path: self.path.clone(), cause };
-        let mut statement = self.connection.prepare(sql).map_err(failed)?;
+        let mut statement = self.connection.borrow().prepare(sql).map_err(failed)?;
         let mut rows = statement.query(params).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             read(row).map_err(|error| match error {

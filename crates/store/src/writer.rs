@@ -1,6 +1,6 @@
 //! Writing a run while it goes on.
 
-use crate::{StoreError, schema};
+use crate::{RunReader, StoreError, schema};
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{Measurement, Provenance, RunEnd, SamplePart, Terms};
 use rusqlite::{Connection, Transaction, params};
@@ -74,6 +74,11 @@ impl RunWriter {
     pub fn set_epoch(&mut self, monotonic: i64, wall: i64) -> Result<(), StoreError> {
         (self.provenance.clock_epoch, self.provenance.wall_epoch) = (Some(monotonic), Some(wall));
         self.update_provenance()
+    }
+
+    /// Reads the store through the connection that writes it, so that the run is there even if its file was moved away.
+    pub fn reader(&self) -> RunReader<&Connection> {
+        RunReader::through(&self.connection, &self.path)
     }
 
     fn update_provenance(&self) -> Result<(), StoreError> {

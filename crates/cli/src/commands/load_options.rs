@@ -61,6 +61,12 @@ pub struct LoadOptions {
     objective: Vec<String>,
 }
 
+/// Whether that is a host and a port, and no file: `localhost:1883`.
+fn looks_like_address(what: &str) -> bool {
+    let port = what.rsplit_once(':').map(|(host, port)| (host.is_empty(), port.parse::<u16>()));
+    matches!(port, Some((false, Ok(_)))) && !what.contains('/')
+}
+
 /// Bytes that a scenario file may have.
 const LARGEST_FILE: u64 = 8 * 1024 * 1024;
 const WITHOUT_FILE: &str = "Without a scenario file";
@@ -86,6 +92,12 @@ impl LoadOptions {
         let Some(path) = self.file() else {
             return Ok(quick(&self.quick_options(), &overrides, &environment)?);
         };
+        if looks_like_address(&self.what) && !path.exists() {
+            return Err(Failure::Usage(format!(
+                "there is no file {0}; an address begins with its protocol: mqtt://{0}",
+                self.what
+            )));
+        }
         if let Some(option) = self.option_without_file() {
             return Err(Failure::Usage(format!(
                 "{option} goes with an address, not with a scenario file; use --set to change a key of the file"
@@ -106,11 +118,11 @@ impl LoadOptions {
         (!self.what.contains("://")).then(|| Path::new(&self.what))
     }
 
-    /// Where a report goes by default: beside the scenario.
-    pub fn default_report(&self) -> PathBuf {
+    /// Where the report of a run goes by default: beside the scenario, or, without one, under the name of the run.
+    pub fn report_of(&self, run: &str) -> PathBuf {
         match self.file() {
             Some(path) => path.with_extension("report.html"),
-            None => PathBuf::from("plimsoll.report.html"),
+            None => PathBuf::from(format!("plimsoll.{run}.report.html")),
         }
     }
 

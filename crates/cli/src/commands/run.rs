@@ -30,7 +30,8 @@ pub struct Run {
     /// Where to write the machine-readable result
     #[arg(long, value_name = "FILE")]
     summary_json: Option<PathBuf>,
-    /// Where to write the report (default: beside the scenario)
+    /// Where to write the report (default: beside the scenario, for an address
+    /// plimsoll.RUN.report.html)
     #[arg(long, value_name = "FILE.html", conflicts_with = "no_report")]
     report: Option<PathBuf>,
     /// Write no report
@@ -59,7 +60,7 @@ impl Run {
         say(&terminal::render(&outcome.summary, colour()));
         let summary = self.summary_json.as_ref().map(|path| write(path, &json::render(&outcome.summary)));
         if !self.no_report {
-            let path = self.report.clone().unwrap_or_else(|| self.load.default_report());
+            let path = self.report.clone().unwrap_or_else(|| self.load.report_of(&outcome.record.id));
             write(&path, &html::render(&outcome.record, &outcome.summary))?;
             say(&format!("report: {}\n", path.display()));
         }

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::output::say;
 use clap::Args;
 use plimsoll_model::record::RunEnd;
+use plimsoll_observe::process::is_alive;
 use plimsoll_store::RunReader;
 
 /// Lists the stored runs, the newest last
@@ -22,6 +23,7 @@ impl Runs {
         say(&format!("{:<9} {:<21} {:>6}  {:<12} name\n", "run", "started", "levels", "end"));
         for run in runs {
             let end = match run.end {
+                None if run.process.as_deref().is_some_and(is_alive) => "running",
                 None => "none",
                 Some(RunEnd::Complete) => "complete",
                 Some(RunEnd::Interrupted) => "interrupted",

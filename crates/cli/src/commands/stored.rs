@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use clap::Args;
 use plimsoll_model::record::RunRecord;
+use plimsoll_observe::process::is_alive;
 use plimsoll_store::RunReader;
 use std::path::PathBuf;
 
@@ -27,7 +28,9 @@ pub struct StoredRun {
 impl StoredRun {
     /// Reads it.
     pub fn read(&self) -> Result<RunRecord, Failure> {
-        Ok(self.open()?.run(&self.run)?)
+        let mut record = self.open()?.run(&self.run)?;
+        record.goes_on = record.end.is_none() && record.provenance.process.as_deref().is_some_and(is_alive);
+        Ok(record)
     }
 
     /// Opens the store that holds it.

@@ -140,3 +140,12 @@ fn outputs_that_would_overwrite_each_other_or_the_scenario_are_refused() {
     run(&["--summary-json", "y", "--report", "y"]);
     assert_eq!(bench.files(), ["scenario.yaml"]);
 }
+
+#[test]
+fn an_address_without_its_protocol_is_told_what_is_missing() {
+    let bench = Bench::new();
+    let run = bench.call(["run", "localhost:1883", "--devices", "1", "--rate", "1"]);
+    run.exits(104).says("mqtt://localhost:1883");
+    bench.call(["check", "localhost:1883"]).exits(104).says("mqtt://localhost:1883");
+    bench.call(["check", "no-such-file.yaml"]).exits(104).says("cannot read no-such-file.yaml");
+}

@@ -40,6 +40,25 @@ fn an_interrupt_keeps_the_levels_and_leaves_no_process() {
 }
 
 #[test]
+fn a_run_that_goes_on_is_shown_as_such() {
+    let bench = Bench::new();
+    let (_run, _) = in_second_level(&bench);
+    bench.call(["show", "--store", STORE]).exits(0).says("RUNNING").says("still goes on").says("100/s");
+    bench.call(["runs", "--store", STORE]).exits(0).says("running disturbed");
+}
+
+#[test]
+fn a_store_that_is_moved_away_does_not_lose_the_report() {
+    let bench = Bench::new();
+    let (run, _) = in_second_level(&bench);
+    std::fs::rename(bench.path(STORE), bench.path("moved.db")).unwrap();
+    let run = run.finish();
+    // SQLite may refuse to write to a file that was moved; what was measured before is reported all the same.
+    assert_eq!(run.level(0)["verdict"], "met", "{}", run.stdout);
+    assert_eq!(count(run.level(0), "delivered"), 299);
+}
+
+#[test]
 fn two_interrupts_end_the_program_at_once_and_leave_no_process() {
     let bench = Bench::new();
     let (run, started) = in_second_level(&bench);

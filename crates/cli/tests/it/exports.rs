@@ -1,6 +1,6 @@
 //! A stored run for other tools: HdrHistogram's log, JMeter's result file, k6's summary.
 
-use crate::harness::{Bench, STORE, count};
+use crate::harness::{Bench, STORE, count, until_valid};
 use serde_json::Value;
 
 const SCENARIO: &str = "name: exported
@@ -13,7 +13,7 @@ objectives: { publish_p99: null, publish_p50: \"< 10 s\" }
 #[test]
 fn a_run_is_exported_to_the_formats_of_its_peers() {
     let bench = Bench::new();
-    let run = bench.run(&SCENARIO.replace("load:", "record: { messages: true }\nload:")).exits(0);
+    let run = until_valid(|| bench.run(&SCENARIO.replace("load:", "record: { messages: true }\nload:")));
     let export = |format: &str| bench.call(["export", "--store", STORE, "--format", format]).exits(0).stdout;
 
     let hlog = export("hlog");
@@ -31,7 +31,7 @@ fn a_run_is_exported_to_the_formats_of_its_peers() {
     assert_eq!(of_level("200/s"), count(run.level(1), "due"));
     assert!(of_level("100/s warm-up") > 0);
     assert!(rows.iter().all(|row| row.len() == head.len() && row[column("success")] == "true"), "{jtl}");
-    let started: i64 = run.summary["provenance"]["wall_epoch"].as_i64().unwrap() / 1_000_000;
+    let started: i64 = run.summary["provenance"]["wall_epoch_ns"].as_i64().unwrap() / 1_000_000;
     let ages = rows.iter().map(|row| row[column("timeStamp")].parse::<i64>().unwrap() - started);
     assert!(ages.clone().all(|age| (0..60_000).contains(&age)), "milliseconds of this run: {jtl}");
 

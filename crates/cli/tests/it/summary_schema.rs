@@ -50,7 +50,7 @@ load: { levels: [1000], warm_up: 200ms, hold: 1500ms, samples: 5, drain: 1s }
         }
     };
     has(&run.summary, "schema verdict load_line levels generator components provenance");
-    assert_eq!(run.summary["schema"], 0);
+    assert_eq!(run.summary["schema"], 1);
     has(&run.summary["generator"], "lateness cpu");
     if !run.summary["load_line"].is_null() {
         has(&run.summary["load_line"], "rate level at_least limited_by");
@@ -59,7 +59,7 @@ load: { levels: [1000], warm_up: 200ms, hold: 1500ms, samples: 5, drain: 1s }
     has(level, "offered achieved validity due sent unsent acknowledged expected_deliveries delivered late");
     has(level, "superseded lost duplicated reordered foreign");
     for time in ["publish_time", "publish_time_from_send", "subscribe_time", "subscribe_time_from_send"] {
-        has(&level[time], "n samples mean ci95 p25 p50 p75 p90 p99 p999 max");
+        has(&level[time], "n samples mean ci95 p25 p50 p75 p90 p95 p99 p999 max");
     }
     // 10/(1 - q) observations tell a quantile: about 1,500 do for p99 and not for p999.
     let time = &level["subscribe_time"];

@@ -48,6 +48,7 @@ fn draw() -> RunRecord {
         terms: terms(),
         provenance: provenance(),
         end: Some(RunEnd::Complete),
+        goes_on: false,
         set_up: set_up(),
         components: components(&levels),
         levels,
@@ -143,6 +144,7 @@ fn provenance() -> Provenance {
         ]),
         clock_epoch: Some(86_400_000_000_000),
         wall_epoch: None,
+        process: None,
     }
 }
 

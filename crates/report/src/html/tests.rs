@@ -314,3 +314,18 @@ fn lost_connections_are_told_with_their_outages() {
     assert!(bare(&record).contains("Some clients came back only after their level"));
     assert_eq!(summarize(&record).levels[0].recovery, None);
 }
+
+#[test]
+fn lines_of_equal_objectives_have_one_label() {
+    let mut record = synthetic::record();
+    for objective in &mut record.terms.objectives.level {
+        if let plimsoll_model::objective::Subject::Quantile(..) = objective.subject {
+            objective.bound = 0.05;
+        }
+    }
+    let (_, times) = charts(&bare(&record)).into_iter().find(|(id, _)| id == "chart-times").unwrap();
+    let labels = times["layout"]["annotations"].as_array().unwrap();
+    assert_eq!(labels.len(), 1, "{labels:?}");
+    let text = labels[0]["text"].as_str().unwrap();
+    assert!(text.contains("publish_p99") && text.contains("subscribe_p99"), "{text}");
+}

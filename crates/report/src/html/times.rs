@@ -80,7 +80,7 @@ fn chart(record: &RunRecord, levels: &[&LevelSummary], shown: &[&Shown]) -> Figu
         .collect();
     let boxes = || shown.iter().flat_map(|shown| levels.iter().filter_map(|level| (shown.boxplot)(level)));
     let values = boxes()
-        .flat_map(|b| b.five.into_iter().chain([b.max]))
+        .flat_map(|b| [b.lower_whisker, b.p25, b.p50, b.p75, b.upper_whisker, b.max])
         .chain(limits.iter().map(|(objective, _)| objective.bound))
         .map(milliseconds);
     let names: Vec<String> = levels.iter().map(|level| level::name(level)).collect();
@@ -115,11 +115,11 @@ fn boxes_of(levels: &[&LevelSummary], shown: &Shown) -> Box<Boxes> {
     };
     let slowest = taken.iter().map(|(_, boxplot)| vec![milliseconds(boxplot.max)]).collect();
     BoxPlot::new_xy(taken.iter().map(|(position, _)| *position).collect(), slowest)
-        .lower_fence(part(|b| b.five[0]))
-        .q1(part(|b| b.five[1]))
-        .median(part(|b| b.five[2]))
-        .q3(part(|b| b.five[3]))
-        .upper_fence(part(|b| b.five[4]))
+        .lower_fence(part(|b| b.lower_whisker))
+        .q1(part(|b| b.p25))
+        .median(part(|b| b.p50))
+        .q3(part(|b| b.p75))
+        .upper_fence(part(|b| b.upper_whisker))
         .box_points(BoxPoints::All)
         .jitter(0.0)
         .point_pos(0.0)
@@ -147,7 +147,7 @@ fn mark_limits(layout: Layout, limits: &[(&Objective, &Shown)]) -> Layout {
     };
     let label = |(objective, shown): &(&Objective, &Shown)| {
         Annotation::new()
-            .text(figure::text(&objective.to_string()))
+            .text(figure::text(&at_the_line(objective, limits)))
             .x_ref("paper")
             .x(0.0)
             .x_anchor(Anchor::Left)
@@ -158,7 +158,18 @@ fn mark_limits(layout: Layout, limits: &[(&Objective, &Shown)]) -> Layout {
             .show_arrow(false)
             .font(Font::new().color(shown.colour).size(12))
     };
-    layout.shapes(limits.iter().map(line).collect()).annotations(limits.iter().map(label).collect())
+    // Labels of lines that lie upon each other could not be read.
+    let own = limits.iter().enumerate().filter(|(position, (objective, _))| {
+        limits.iter().take(*position).all(|(other, _)| other.bound != objective.bound)
+    });
+    let labels = own.map(|(_, limit)| label(limit)).collect();
+    layout.shapes(limits.iter().map(line).collect()).annotations(labels)
+}
+
+/// All objectives whose line is that of this one.
+fn at_the_line(objective: &Objective, limits: &[(&Objective, &Shown)]) -> String {
+    let same = limits.iter().filter(|(other, _)| other.bound == objective.bound);
+    same.map(|(other, _)| other.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn quantiles(summary: &Summary, shown: &[&Shown]) -> Markup {

@@ -42,6 +42,7 @@ fn headline(summary: &Summary) -> String {
         }
         (None, Verdict::Failed) => "The run could not be done".into(),
         (None, Verdict::Interrupted) => "The run ended before a load line was found".into(),
+        (None, Verdict::Running) => "The run still goes on".into(),
         (None, Verdict::Invalid) => "No load line: the lowest level decides nothing".into(),
         (None, Verdict::Missed | Verdict::Met) => "No load line: the lowest level misses an objective".into(),
     }

@@ -130,3 +130,27 @@ fn the_closed_model_needs_no_rate() {
     let plan = quick(&options, &overrides, &ENVIRONMENT).unwrap();
     assert_eq!(plan.load.levels, [LevelPlan::InFlight(1), LevelPlan::InFlight(5)]);
 }
+
+#[test]
+fn an_objective_has_one_bound() {
+    let objectives = vec!["publish_p99 < 5 ms".into(), "publish_p99 < 9 ms".into()];
+    let told = quick(&QuickOptions { objectives, ..least() }, &[], &ENVIRONMENT).unwrap_err().to_string();
+    assert!(told.contains("a second bound for `publish_p99`"), "{told}");
+}
+
+#[test]
+fn levels_too_short_for_an_objective_are_told_with_the_hold_that_they_need() {
+    let options = |hold: &str| QuickOptions { hold: Some(hold.into()), qos: Some("1".into()), ..least() };
+    // 10 / (1 - 0.99) observations: at 100/s in 5 s there are 500, at 200/s there are 1,000.
+    let plan = quick(&options("5s"), &[], &ENVIRONMENT).unwrap();
+    let told = plan.too_few_observations();
+    assert!(
+        told.iter().any(|text| text
+            .starts_with("publish_p99 needs 1000 observations, but the hold of 100/s has about 500")
+            && text.ends_with("hold for 10 s or more")),
+        "{told:?}"
+    );
+    assert!(plan.describe().contains("warning"), "{}", plan.describe());
+    let plan = quick(&options("10s"), &[], &ENVIRONMENT).unwrap();
+    assert_eq!(plan.too_few_observations(), [""; 0]);
+}
