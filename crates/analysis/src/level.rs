@@ -85,6 +85,8 @@ pub struct LevelSummary {
     pub foreign: u64,
     /// Deliveries of this run flagged as retained.
     pub retained: u64,
+    /// Deliveries of wills.
+    pub wills: u64,
     /// Connections lost.
     pub disconnected: u64,
     /// Connections made again.
@@ -415,6 +417,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         reordered: counts.reordered,
         foreign: counts.foreign,
         retained: counts.retained,
+        wills: counts.wills,
         disconnected: counts.disconnected,
         reconnects: counts.reconnects,
         // What was lost when the level closed may have come late.

@@ -26,6 +26,7 @@ pub fn largest(message: &MessagePlan) -> u32 {
 pub struct Contents {
     message: MessagePlan,
     topic: Template,
+    user_properties: Vec<(String, Template)>,
     run: RunId,
     run_text: String,
     seed: u64,
@@ -41,11 +42,28 @@ impl Contents {
         Contents {
             message: plan.message.clone(),
             topic: plan.mqtt.topic.clone(),
+            user_properties: plan.mqtt.session.user_properties.clone(),
             run,
             run_text: run.to_string(),
             seed: plan.seed,
             marker: Vec::new(),
         }
+    }
+
+    /// The user properties of a message.
+    pub fn user_properties(&self, device: u32, sequence: u32) -> Vec<(&str, String)> {
+        if self.user_properties.is_empty() {
+            return Vec::new();
+        }
+        let time_ms = (crate::clock::wall_nanos() / 1_000_000) as u64;
+        let variables =
+            Variables { run: &self.run_text, device, subscriber: 0, sequence, marker: &[], time_ms };
+        let rendered = self.user_properties.iter().map(|(name, template)| {
+            let mut value = Vec::new();
+            template.render(&variables, &mut || 0, &mut value);
+            (name.as_str(), String::from_utf8_lossy(&value).into_owned())
+        });
+        rendered.collect()
     }
 
     /// Appends the topic of a message.

@@ -90,6 +90,8 @@ pub enum Event {
         /// When.
         at: Nanos,
     },
+    /// A subscriber received a device's will.
+    Will,
     /// A subscriber received something.
     Received {
         /// The subscriber.

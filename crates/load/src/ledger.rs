@@ -42,15 +42,15 @@ struct Device {
     /// Sequence of the front of `messages`.
     base: u32,
     messages: VecDeque<Message>,
-    /// For each receiver, one more than the highest sequence it has had from this device.
+    /// For each subscriber that may receive, one more than the highest sequence it has had from this device.
     highest: Vec<u32>,
     /// Sequence of the first message due in the current hold.
     hold_begin: Option<u32>,
 }
 
 impl Device {
-    fn new(receivers: usize) -> Device {
-        Device { base: 0, messages: VecDeque::new(), highest: vec![0; receivers], hold_begin: None }
+    fn new(seats: usize) -> Device {
+        Device { base: 0, messages: VecDeque::new(), highest: vec![0; seats], hold_begin: None }
     }
 }
 
@@ -171,7 +171,7 @@ impl Ledger {
     /// An empty ledger. `acknowledges` is false at QoS 0.
     pub fn new(topology: Arc<Topology>, acknowledges: bool, share: Share) -> Ledger {
         let owned = (0..topology.devices()).filter(|&device| share.owns(device));
-        let devices = owned.map(|device| Device::new(topology.receivers(device).len())).collect();
+        let devices = owned.map(|device| Device::new(topology.receivers(device).seats())).collect();
         Ledger {
             topology,
             acknowledges,
@@ -192,7 +192,8 @@ impl Ledger {
 
     /// The same with the age of the newest values of its devices.
     pub fn with_freshness(self) -> Ledger {
-        let freshness = Freshness::new(self.devices.iter().map(|device| device.highest.len()));
+        let owned = (0..self.topology.devices()).filter(|&device| self.share.owns(device));
+        let freshness = Freshness::new(owned.map(|device| self.topology.receivers(device).len()));
         Ledger { freshness: Some(freshness), ..self }
     }
 
@@ -233,7 +234,7 @@ impl Ledger {
         recorder.counts(place).due += 1;
         recorder.time(place, Metric::Lateness, at - due);
         let state = self.devices.get_mut((device / self.share.of) as usize)?;
-        let receivers = state.highest.len();
+        let receivers = self.topology.receivers(device).len();
         let sequence = state.base.wrapping_add(state.messages.len() as u32);
         let number_in_hold = match place.sample {
             None => 0,
@@ -338,13 +339,14 @@ impl Ledger {
     /// Books a delivery.
     pub fn received(&mut self, recorder: &mut Recorder, now: Place, receipt: Receipt) {
         let Receipt { device, sequence, subscriber, at, content } = receipt;
-        let position = self.topology.receivers(device).position(subscriber);
+        let receivers = self.topology.receivers(device);
+        let (position, seat) = (receivers.position(subscriber), receivers.seat(subscriber));
         let state = self.devices.get_mut((device / self.share.of) as usize);
-        let (Some(position), Some(state)) = (position, state) else {
+        let (Some(position), Some(seat), Some(state)) = (position, seat, state) else {
             recorder.counts(now).foreign += 1;
             return;
         };
-        let Some(highest) = state.highest.get_mut(position) else {
+        let Some(highest) = state.highest.get_mut(seat) else {
             recorder.counts(now).foreign += 1;
             return;
         };
@@ -409,7 +411,7 @@ impl Ledger {
         let mut first_loss: Option<(Nanos, FirstLoss)> = None;
         for (index, state) in (0..).zip(&mut self.devices) {
             let device = self.share.index + index * self.share.of;
-            let receivers = state.highest.len() as u32;
+            let receivers = self.topology.receivers(device).len() as u32;
             let base = state.base;
             state.base = base.wrapping_add(state.messages.len() as u32);
             state.hold_begin = None;
@@ -464,7 +466,7 @@ impl Ledger {
         let Some(state) = self.devices.get_mut((device / self.share.of) as usize) else { return };
         while state.messages.front().is_some_and(|front| front.settled && front.undelivered.is_empty()) {
             if let (Some(log), Some(message)) = (&mut self.log, state.messages.front()) {
-                let receivers = state.highest.len() as u32;
+                let receivers = self.topology.receivers(device).len() as u32;
                 log.push(message.record(device, state.base, receivers, self.acknowledges));
             }
             state.messages.pop_front();

@@ -504,6 +504,7 @@ impl<D: Driver> Shard<D> {
                 }
                 self.recorder.counts(now).reconnects += 1;
             }
+            Event::Will => self.recorder.counts(now).wills += 1,
             Event::Secured { took, resumed } => {
                 self.recorder.time(now, Metric::HandshakeTime, took);
                 let counts = self.recorder.counts(now);

@@ -13,15 +13,35 @@ pub enum Receivers {
     All(u32),
     /// These, in rising order.
     Listed(Vec<u32>),
+    /// One of subscribers `0..n`, whichever the platform chooses: a shared subscription.
+    OneOf(u32),
 }
 
 impl Receivers {
-    /// How many there are.
+    /// How many deliveries of a message they expect together.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
             Receivers::All(count) => *count as usize,
             Receivers::Listed(list) => list.len(),
+            Receivers::OneOf(count) => (*count).min(1) as usize,
+        }
+    }
+
+    /// How many subscribers may receive: those who share a subscription are one receiver, but each keeps its own order.
+    pub fn seats(&self) -> usize {
+        match self {
+            Receivers::OneOf(count) => *count as usize,
+            _ => self.len(),
+        }
+    }
+
+    /// The place of a subscriber among those who may receive.
+    #[inline]
+    pub fn seat(&self, subscriber: u32) -> Option<usize> {
+        match self {
+            Receivers::OneOf(count) => (subscriber < *count).then_some(subscriber as usize),
+            _ => self.position(subscriber),
         }
     }
 
@@ -30,12 +50,13 @@ impl Receivers {
         self.len() == 0
     }
 
-    /// The place of a subscriber among them.
+    /// Which of the expected deliveries one to that subscriber is.
     #[inline]
     pub fn position(&self, subscriber: u32) -> Option<usize> {
         match self {
             Receivers::All(count) => (subscriber < *count).then_some(subscriber as usize),
             Receivers::Listed(list) => list.binary_search(&subscriber).ok(),
+            Receivers::OneOf(count) => (subscriber < *count).then_some(0),
         }
     }
 }
@@ -63,7 +84,8 @@ impl Topology {
             let name = topic_of(plan, run, device);
             let matches = |of: &Vec<String>| of.iter().any(|filter| topic::matches(filter, &name));
             let receivers = match filters.as_slice() {
-                [shared] if matches(shared) => Receivers::All(subscribers),
+                [same] if matches(same) && plan.subscribers.share.is_some() => Receivers::OneOf(subscribers),
+                [same] if matches(same) => Receivers::All(subscribers),
                 [_] => Receivers::All(0),
                 each => {
                     let list: Vec<u32> =
@@ -90,6 +112,12 @@ impl Topology {
         Topology { groups: vec![Receivers::All(subscribers)], group_of_device: vec![0; devices as usize] }
     }
 
+    /// All subscribers share what they expect of every device.
+    #[cfg(test)]
+    pub fn shared(devices: u32, subscribers: u32) -> Topology {
+        Topology { groups: vec![Receivers::OneOf(subscribers)], group_of_device: vec![0; devices as usize] }
+    }
+
     /// How many devices there are.
     pub fn devices(&self) -> u32 {
         self.group_of_device.len() as u32
@@ -112,7 +140,34 @@ pub fn topic_of(plan: &Plan, run: RunId, device: u32) -> String {
     address(&plan.mqtt.topic, run, device, 0)
 }
 
-/// The topic filters of a subscriber.
+/// What a subscriber subscribes to: its filters, as a share of its group where it has one, and the wills of devices.
+pub fn subscriptions_of(plan: &Plan, run: RunId, subscriber: u32) -> Vec<String> {
+    let filters = filters_of(plan, run, subscriber);
+    // Wills that the filters match already would come twice.
+    let wills = plan.mqtt.session.will.as_ref().filter(|will| {
+        let topic = address(&will.topic, run, 0, 0);
+        !filters.iter().any(|filter| topic::matches(filter, &topic))
+    });
+    let wills = wills.map(|will| address(&will.filter, run, 0, 0));
+    let shared = |filter: String| match &plan.subscribers.share {
+        Some(group) => format!("$share/{group}/{filter}"),
+        None => filter,
+    };
+    filters.into_iter().chain(wills).map(shared).collect()
+}
+
+/// Topic and content of a device's will.
+pub fn will_of(plan: &Plan, run: RunId, device: u32) -> Option<(String, String)> {
+    let will = plan.mqtt.session.will.as_ref()?;
+    Some((address(&will.topic, run, device, 0), address(&will.payload, run, device, 0)))
+}
+
+/// The filter that matches the wills of a run.
+pub fn will_filter(plan: &Plan, run: RunId) -> Option<String> {
+    Some(address(&plan.mqtt.session.will.as_ref()?.filter, run, 0, 0))
+}
+
+/// The topic filters of a subscriber, without the group in which they may be shared.
 pub fn filters_of(plan: &Plan, run: RunId, subscriber: u32) -> Vec<String> {
     plan.subscribers.filters.iter().map(|filter| address(filter, run, 0, subscriber)).collect()
 }

@@ -39,6 +39,8 @@ pub struct Counts {
     pub foreign: u64,
     /// By time of arrival: deliveries of this run flagged as retained; they are no part of the ledger.
     pub retained: u64,
+    /// By time of arrival: deliveries of wills; they are no part of the ledger.
+    pub wills: u64,
     /// By time: connections lost.
     pub disconnected: u64,
     /// By time: attempts to connect again.
@@ -87,6 +89,7 @@ impl AddAssign for Counts {
         self.reordered += other.reordered;
         self.foreign += other.foreign;
         self.retained += other.retained;
+        self.wills += other.wills;
         self.disconnected += other.disconnected;
         self.reconnects += other.reconnects;
         self.connects += other.connects;

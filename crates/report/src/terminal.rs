@@ -209,6 +209,7 @@ fn ledger(summary: &Summary) -> String {
             ("duplicated", level.duplicated),
             ("reordered", level.reordered),
             ("foreign", level.foreign),
+            ("wills", level.wills),
             ("connections lost", level.disconnected),
             ("reconnected", level.reconnects),
             ("connecting failed", level.connect_failed),

@@ -97,7 +97,8 @@ impl Plan {
             ));
         }
         if let Some(messages) = self.messages_due() {
-            let deliveries = messages * f64::from(self.subscribers.count);
+            let receivers = if self.subscribers.share.is_some() { 1 } else { self.subscribers.count };
+            let deliveries = messages * f64::from(receivers);
             let deliveries = match self.subscribers.count {
                 0 => String::new(),
                 _ => format!(", and up to {} deliveries", grouped(deliveries.round())),
@@ -146,8 +147,9 @@ impl Plan {
             Protocol::Mqtt => {}
         }
         let retained = if self.mqtt.retain { ", retained" } else { "" };
+        let session = if self.mqtt.session.expiry.is_some() { ", persistent sessions" } else { "" };
         format!(
-            "{} over MQTT {version}, QoS {}{retained}, topic {}{}",
+            "{} over MQTT {version}, QoS {}{retained}{session}, topic {}{}",
             devices,
             level_of(self.mqtt.qos),
             topic,
@@ -161,12 +163,16 @@ impl Plan {
             return "none: deliveries are not measured".to_owned();
         }
         let filters: Vec<String> = subscribers.filters.iter().map(|filter| filter.text()).collect();
+        let shared = match &subscribers.share {
+            Some(group) => format!(", shared in the group {group}"),
+            None => String::new(),
+        };
         let work = match subscribers.work {
             Nanos::ZERO => String::new(),
             work => format!(", {} of work on each message", work.show()),
         };
         format!(
-            "{} with QoS {}, filter {}{work}{}",
+            "{} with QoS {}, filter {}{shared}{work}{}",
             grouped(f64::from(subscribers.count)),
             level_of(subscribers.qos),
             filters.join(" and "),

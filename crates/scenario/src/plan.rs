@@ -10,8 +10,10 @@ pub use plimsoll_model::search::SearchTerms;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use std::net::IpAddr;
 
+pub use session::{SessionPlan, WillPlan};
 pub use transport::{ClientIdentity, TlsPlan, TransportPlan, WebSocketPlan};
 
+mod session;
 mod transport;
 
 /// A run, resolved.
@@ -131,6 +133,9 @@ pub struct SubscriberPlan {
     pub qos: QoS,
     /// Topic filters of each, with `{subscriber}` as a possible variable.
     pub filters: Vec<Template>,
+    /// The group in which they share what they subscribe to: each message goes to one of them. `None` for subscribers
+    /// that each get all.
+    pub share: Option<String>,
     /// Time that a subscriber spends on a message before it reads the next; zero for a fast one.
     pub work: Nanos,
     /// The emulated network between each subscriber and the platform.
@@ -167,6 +172,8 @@ pub struct MqttPlan {
     pub offline: Offline,
     /// What lies between MQTT and TCP.
     pub transport: TransportPlan,
+    /// What outlives a connection, and what MQTT 5 puts beside a message.
+    pub session: SessionPlan,
 }
 
 /// A value that must not be shown.

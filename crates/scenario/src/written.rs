@@ -13,9 +13,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 mod course;
+mod session;
 mod tls;
 
 pub(crate) use course::{Search, Storm};
+pub(crate) use session::{SessionKind, Will};
 pub(crate) use tls::Tls;
 
 pub(crate) type Duration = Written<Nanos>;
@@ -129,6 +131,10 @@ pub(crate) struct SubscriberGroup {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub filters: Option<Vec<String>>,
+    /// Name of the group in which they share their subscription (MQTT 5 only): each message goes to one of them. Filters
+    /// written as `$share/GROUP/FILTER` say the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<String>,
     /// Time that a subscriber spends on a message before it reads the next.
     #[serde(default = "no_time")]
     pub work: Duration,
@@ -229,6 +235,23 @@ pub(crate) struct Mqtt {
     /// How connections are secured, for an address that begins with `mqtts://` or `wss://`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+    /// Whether sessions outlive their connections.
+    pub session: SessionKind,
+    /// How long a persistent session is kept for a client that does not come back, in whole seconds (MQTT 5 only).
+    /// Default: 1h.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_expiry: Option<Duration>,
+    /// The message that the platform publishes for a device whose connection is lost. Its deliveries are counted apart;
+    /// subscribers also subscribe to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub will: Option<Will>,
+    /// User properties of each message by name (MQTT 5 only), with `{run}`, `{device}`, `{sequence}` and `{time}` as
+    /// possible variables.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub user_properties: BTreeMap<String, String>,
+    /// Whether a device sends its topic once a connection and an alias of it from then on, where the platform takes
+    /// aliases (MQTT 5 only).
+    pub topic_alias: bool,
 }
 
 impl Default for Mqtt {
@@ -247,6 +270,11 @@ impl Default for Mqtt {
             reconnect: Reconnect::default(),
             offline: OfflinePolicy::Buffer,
             tls: None,
+            session: SessionKind::Clean,
+            session_expiry: None,
+            will: None,
+            user_properties: BTreeMap::new(),
+            topic_alias: false,
         }
     }
 }

@@ -41,6 +41,8 @@ pub fn open(broker: u16, tls: Option<Arc<ServerConfig>>) -> u16 {
 
 /// Serves one client; whatever ends it, the client sees the end of its connection.
 fn serve<S: Read + Write>(stream: S, turns: &TcpStream, broker: u16) {
+    // The size of a refusal is the library's choice.
+    #[allow(clippy::result_large_err)]
     let answer = |request: &Request, mut response: Response| {
         assert_eq!(request.uri().path(), "/mqtt");
         assert_eq!(request.headers()["sec-websocket-protocol"], "mqtt");

@@ -190,3 +190,24 @@ fn without_a_log_nothing_is_kept() {
     bench.acknowledge(sequence);
     assert_eq!((bench.ledger.logged(), bench.ledger.take_log()), (0, vec![]));
 }
+
+/// Whoever of the group gets a message, it is delivered; another one is too many. Order is kept by each member alone.
+#[test]
+fn a_group_that_shares_its_subscription_expects_each_message_once() {
+    let topology = Arc::new(Topology::shared(1, 3));
+    let ledger = Ledger::new(topology, true, Share::WHOLE);
+    let mut bench = Bench { ledger, recorder: Recorder::default(), total: Counts::default() };
+    let sent: Vec<u32> = (0..4).map(|at| bench.send(at)).collect();
+    bench.receive(sent[1], 2);
+    bench.receive(sent[0], 1);
+    bench.receive(sent[0], 0);
+    assert_eq!((bench.counts().reordered, bench.counts().duplicated), (0, 1));
+    bench.receive(sent[2], 2);
+    bench.close();
+    let counts = bench.counts();
+    assert_eq!((counts.expected_deliveries, counts.delivered, counts.lost()), (4, 3, 1));
+    bench.receive(sent[3], 3);
+    assert_eq!(bench.counts().foreign, 1, "nobody of the group");
+    bench.receive(sent[3], 0);
+    assert_eq!(bench.counts().lost(), 0);
+}

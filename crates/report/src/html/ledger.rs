@@ -29,7 +29,7 @@ const PLAIN: fn(&LevelSummary) -> Tone = |_| Tone::Plain;
 const NOTABLE: fn(&LevelSummary) -> Tone = |_| Tone::Notable;
 const VIOLATION: fn(&LevelSummary) -> Tone = |_| Tone::Violation;
 
-const ENTRIES: [Entry; 15] = [
+const ENTRIES: [Entry; 16] = [
     entry("Due", |level| Some(level.due), PLAIN, true),
     entry("Sent", |level| Some(level.sent), PLAIN, true),
     entry("Unsent", |level| Some(level.unsent), NOTABLE, true),
@@ -43,6 +43,7 @@ const ENTRIES: [Entry; 15] = [
     entry("Duplicated", |level| Some(level.duplicated), duplicates, true),
     entry("Reordered", |level| Some(level.reordered), VIOLATION, true),
     entry("Foreign", |level| Some(level.foreign), NOTABLE, true),
+    entry("Wills", |level| Some(level.wills), NOTABLE, false),
     entry("Disconnected", |level| Some(level.disconnected), NOTABLE, false),
     entry("Reconnects", |level| Some(level.reconnects), NOTABLE, true),
 ];

@@ -8,6 +8,7 @@ mod objectives;
 mod population;
 mod protocol;
 mod search;
+mod session;
 mod storm;
 mod transport;
 
@@ -61,7 +62,9 @@ pub(crate) fn resolve(
     let mqtt = mqtt::resolve(&mut scenario.mqtt, &mut context);
     let address = platform.as_ref().and_then(|platform| platform.address.as_ref());
     let transport = transport::resolve(&scenario.mqtt, address, &mut context);
-    let mqtt = mqtt.zip(transport).map(|(mqtt, transport)| MqttPlan { transport, ..mqtt });
+    let session = session::resolve(&scenario.mqtt, &mut context);
+    session::check_levels(&scenario, &mut context);
+    let mqtt = mqtt.zip(transport).map(|(mqtt, transport)| MqttPlan { transport, session, ..mqtt });
     let subscribers = mqtt::subscribers(&mut scenario, &mut context);
     let message = message::resolve(&mut scenario.message, &mut context);
     let load = load::resolve(&mut scenario, &mut context);

@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::diagnostic::Diagnostic;
-use crate::plan::{MqttPlan, Offline, Secret, SubscriberPlan, Template, TransportPlan};
+use crate::plan::{MqttPlan, Offline, Piece, Secret, SessionPlan, SubscriberPlan, Template, TransportPlan};
 use crate::quantity::Written;
 use crate::template::{TemplateError, Variables};
 use crate::written::{
@@ -72,6 +72,7 @@ pub(super) fn resolve(mqtt: &mut Mqtt, context: &mut Context<'_>) -> Option<Mqtt
         connect_timeout: mqtt.connect_timeout.0,
         reconnect,
         transport: TransportPlan::default(),
+        session: SessionPlan::default(),
     })
 }
 
@@ -130,6 +131,7 @@ pub(super) fn subscribers(scenario: &mut Scenario, context: &mut Context<'_>) ->
                 count: *count,
                 qos: None,
                 filters: None,
+                share: None,
                 work: Written(Nanos::ZERO),
                 link: None,
             };
@@ -145,13 +147,18 @@ pub(super) fn subscribers(scenario: &mut Scenario, context: &mut Context<'_>) ->
             Template::compile(&scenario.mqtt.topic, &["run", "device", "sequence"]).ok()?.as_filter().text(),
         ],
     };
+    let (share, texts) = share(group.share, texts, scenario.mqtt.version, path, context);
     let mut filters = Vec::new();
     for (position, text) in texts.iter().enumerate() {
         let path = format!("{path}.{position}");
         match Template::compile(text, &["run", "subscriber"]) {
-            Ok(filter) if topic::shared(&example(&filter)).is_some() => {
+            Ok(filter) if share.is_some() && filter.pieces.contains(&Piece::Subscriber) => {
                 filters.push(filter);
-                context.error(&path, "shared subscriptions are not supported yet");
+                context.error_with_help(
+                    &path,
+                    "those who share a subscription have the same filters",
+                    "take `{subscriber}` out, or let each subscriber get everything",
+                );
             }
             Ok(filter) => {
                 if !topic::valid_filter(&example(&filter)) || filter.longest(0) > LONGEST_TEXT {
@@ -171,12 +178,56 @@ pub(super) fn subscribers(scenario: &mut Scenario, context: &mut Context<'_>) ->
         count: group.count,
         qos: Some(qos),
         filters: Some(texts),
+        share: share.clone(),
         work: group.work,
         link: group.link,
     };
     scenario.population.subscribers = Subscribers::Group(written);
     let QosLevel(qos) = qos;
-    whole.then_some(SubscriberPlan { count: group.count, qos, filters, work, link })
+    whole.then_some(SubscriberPlan { count: group.count, qos, filters, share, work, link })
+}
+
+/// The group of a shared subscription, as its own key or in the filters, and the filters without it.
+fn share(
+    written: Option<String>,
+    texts: Vec<String>,
+    version: ProtocolVersion,
+    path: &str,
+    context: &mut Context<'_>,
+) -> (Option<String>, Vec<String>) {
+    const KEY: &str = "population.subscribers.share";
+    let mut group = written.clone();
+    let mut plain = Vec::new();
+    for (position, text) in texts.into_iter().enumerate() {
+        let path = format!("{path}.{position}");
+        let Some((name, filter)) = text.strip_prefix("$share/").and_then(|rest| rest.split_once('/')) else {
+            if group.is_some() && written.is_none() {
+                let help = "write `$share/` before all of them, or before none";
+                context.error_with_help(&path, "one filter is shared and another is not", help);
+            }
+            plain.push(text);
+            continue;
+        };
+        let first = position == 0 && written.is_none();
+        if !first && group.as_deref() != Some(name) {
+            let help = "give all filters the same group";
+            context.error_with_help(&path, "subscribers can be in one group only", help);
+        }
+        group.get_or_insert(name.to_owned());
+        plain.push(filter.to_owned());
+    }
+    if let Some(name) = &group {
+        let path = if written.is_some() { KEY } else { path };
+        if version == ProtocolVersion::V311 {
+            let help = "write `mqtt: { version: \"5\" }`, or do not share";
+            context.error_with_help(path, "MQTT 3.1.1 has no shared subscriptions", help);
+        }
+        if !topic::valid_name(name) || name.contains(['/', '{']) {
+            let help = "a group is a plain word, as `workers`";
+            context.error_with_help(path, format!("`{name}` is no name of a group"), help);
+        }
+    }
+    (group, plain)
 }
 
 /// Reports a text that is no template, where it can be on the variable itself.
@@ -186,7 +237,7 @@ pub(super) fn report(context: &mut Context<'_>, path: &str, error: TemplateError
 }
 
 /// One of the texts that a template renders to.
-fn example(template: &Template) -> String {
+pub(super) fn example(template: &Template) -> String {
     let variables =
         Variables { run: "00000000", device: 0, subscriber: 0, sequence: 0, marker: b"", time_ms: 0 };
     let mut out = Vec::new();

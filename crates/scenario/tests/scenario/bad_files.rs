@@ -86,6 +86,22 @@ fn wrong_files_are_told_with_place_and_remedy() {
             let address = "{ profile: existing, address: \"mqtts://broker\" }";
             GOOD.replace("embedded", address) + &format!("mqtt: {{ {files} }}\n")
         }),
+        ("what MQTT 3.1.1 lacks", {
+            let mqtt =
+                "topic_alias: true, user_properties: { a: x }, session_expiry: 1m, will: { delay: 1s }";
+            GOOD.replace("subscribers: 2", "subscribers: { count: 2, share: a/b }")
+                + &format!("mqtt: {{ {mqtt} }}\n")
+        }),
+        ("wills and sessions", {
+            let mqtt = "session: persistent, will: { topic: \"plimsoll/{run}/{device}\", payload: gone }";
+            GOOD.replace("levels: { from: 100, to: 500, step: 100 }", "devices: [10]")
+                + &format!("mqtt: {{ {mqtt} }}\n")
+        }),
+        ("shared filters", {
+            let filters = "filters: [\"$share/a/x/{subscriber}\", \"$share/b/y\", z]";
+            GOOD.replace("subscribers: 2", &format!("subscribers: {{ count: 2, {filters} }}"))
+                + "mqtt: { version: \"5\" }\n"
+        }),
         ("addresses", GOOD.replace("embedded", "{ profile: existing, address: \"mqtts://broker/mqtt\" }")),
         ("profile file", GOOD.replace("embedded", "./broken.yaml")),
     ] {

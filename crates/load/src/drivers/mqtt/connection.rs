@@ -7,7 +7,7 @@ use super::socket::{Interest, Socket};
 use super::{Io, Timer};
 use crate::driver::{Client, Event, Traffic};
 use crate::refusal;
-use plimsoll_codec::mqtt::packet_length;
+use plimsoll_codec::mqtt::{packet_length, topic};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{LinkPlan, Offline};
 use rustix::event::epoll::EventFlags;
@@ -103,6 +103,7 @@ impl Connection {
     pub fn new(
         client: Client,
         filters: Vec<String>,
+        will: Option<(String, String)>,
         settings: &Arc<Settings>,
         first_pause: Nanos,
         link: LinkPlan,
@@ -116,7 +117,7 @@ impl Connection {
             link: Link::new(link),
             generation: 0,
             interest: Interest { read: true, write: true },
-            session: Session::new(client, filters, settings),
+            session: Session::new(client, filters, settings).with_will(will),
             queue: VecDeque::new(),
             out: Vec::new(),
             written: 0,
@@ -486,7 +487,8 @@ impl Connection {
             io.topic_name.clear();
             io.contents.render_topic(device, sequence, &mut io.topic_name);
             let begin = self.out.len();
-            match self.session.publish(sequence, &io.topic_name, &io.content, &mut self.out) {
+            let user = io.contents.user_properties(device, sequence);
+            match self.session.publish(sequence, &io.topic_name, &io.content, &user, &mut self.out) {
                 Ok(()) => self.marks.push_back(Mark {
                     begin,
                     end: self.out.len(),
@@ -677,7 +679,11 @@ impl Connection {
                 events.push(Event::Refused { device, sequence, at, reason })
             }
             Happened::Pong => self.ping_sent = None,
-            Happened::Delivered { payload, retained } => {
+            Happened::Delivered { payload, topic, retained } => {
+                if io.wills.as_ref().is_some_and(|filter| topic::matches(filter, topic)) {
+                    events.push(Event::Will);
+                    return Ok(());
+                }
                 // What a platform sends to a device that never subscribed belongs to no subscriber.
                 let (subscriber, marker) = match self.client {
                     Client::Subscriber(subscriber) => (subscriber, io.contents.marker(payload)),
@@ -701,7 +707,35 @@ impl Connection {
         let again = std::mem::replace(&mut self.was_ready, true);
         let took = self.accepted.take().unwrap_or(at) - self.began;
         events.push(Event::Ready { client: self.client, took, again });
+        self.go_on(io, events);
         self.schedule_keep_alive(slot, at, io);
+    }
+
+    /// Takes up a session where its last connection left it.
+    fn go_on(&mut self, io: &mut Io, events: &mut Vec<Event>) {
+        let Client::Device(device) = self.client else { return };
+        if self.session.begins() {
+            let at = io.clock.now();
+            events.extend(self.session.abandon().map(|sequence| Event::Abandoned { device, sequence, at }));
+            return;
+        }
+        for (id, message) in self.session.unanswered() {
+            let sequence = message.sequence;
+            if message.released {
+                self.session.release_again(id, &mut self.out);
+                continue;
+            }
+            io.content.clear();
+            io.contents.render(device, sequence, &mut io.content);
+            io.topic_name.clear();
+            io.contents.render_topic(device, sequence, &mut io.topic_name);
+            let user = io.contents.user_properties(device, sequence);
+            let repeated =
+                self.session.repeat((id, sequence), &io.topic_name, &io.content, &user, &mut self.out);
+            if let Err(reason) = repeated {
+                events.push(Event::Refused { device, sequence, at: io.clock.now(), reason });
+            }
+        }
     }
 
     fn schedule_keep_alive(&mut self, slot: u32, from: Nanos, io: &mut Io) {
@@ -746,22 +780,37 @@ impl Connection {
         self.partial.clear();
         self.busy_until = Nanos::ZERO;
         self.ping_sent = None;
+        let persistent = self.session.is_persistent();
         if let Client::Device(device) = self.client {
             // Encoded but not sent: it waits again, in front.
             for mark in self.marks.drain(..).rev() {
-                self.session.withdraw(mark.sequence);
                 if mark.begin < gone {
                     if !mark.reported {
                         events.push(mark.sent(device, at));
                     }
-                    events.push(Event::Abandoned { device, sequence: mark.sequence, at });
+                    // At QoS 0 nothing is repeated.
+                    if !persistent {
+                        self.session.withdraw(mark.sequence);
+                        events.push(Event::Abandoned { device, sequence: mark.sequence, at });
+                    }
                 } else {
+                    self.session.withdraw(mark.sequence);
                     self.queue.push_front(mark.sequence);
                 }
             }
-            events.extend(self.session.abandon().map(|sequence| Event::Abandoned { device, sequence, at }));
+            if !persistent {
+                events.extend(self.session.abandon().map(|sequence| Event::Abandoned {
+                    device,
+                    sequence,
+                    at,
+                }));
+            }
         }
-        self.session.reset();
+        if persistent {
+            self.session.suspend();
+        } else {
+            self.session.reset();
+        }
         self.tell_urgency(io);
         self.put_away(io);
         let client = self.client;

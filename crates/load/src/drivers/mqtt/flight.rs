@@ -86,6 +86,13 @@ impl Flight {
         }
     }
 
+    /// Every message with its packet id, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, Message)> + '_ {
+        let row =
+            self.row.iter().enumerate().filter_map(|(place, message)| Some((self.id_at(place), (*message)?)));
+        self.aside.iter().map(|(&id, &message)| (id, message)).chain(row)
+    }
+
     /// Takes out every message, the oldest first.
     pub fn drain(&mut self) -> impl Iterator<Item = u32> + '_ {
         self.open = 0;

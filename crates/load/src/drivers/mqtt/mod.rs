@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::sources::Sources;
-use crate::topology::filters_of;
+use crate::topology::{subscriptions_of, will_filter, will_of};
 use connection::Connection;
 use layers::Transport;
 use plimsoll_model::{Nanos, RunId};
@@ -71,6 +71,8 @@ struct Io {
     transport: Transport,
     /// What came, with that taken off.
     unwrapped: Vec<u8>,
+    /// The filter that tells wills from messages.
+    wills: Option<String>,
     content: Vec<u8>,
     topic_name: Vec<u8>,
     jitter: Random,
@@ -109,14 +111,17 @@ impl MqttDriver {
         let mut connections: Vec<Connection> = devices
             .iter()
             .map(|&device| {
-                Connection::new(Client::Device(device), Vec::new(), &settings, first_pause, plan.link)
+                let will = will_of(plan, run, device);
+                let client = Client::Device(device);
+                Connection::new(client, Vec::new(), will, &settings, first_pause, plan.link)
             })
             .collect();
         connections.extend(subscribers.map(|subscriber| {
-            let filters = filters_of(plan, run, subscriber);
+            let filters = subscriptions_of(plan, run, subscriber);
             Connection::new(
                 Client::Subscriber(subscriber),
                 filters,
+                None,
                 &settings,
                 first_pause,
                 plan.subscribers.link,
@@ -141,6 +146,7 @@ impl MqttDriver {
             scratch: vec![0; READ_SIZE],
             transport: Transport::new(&plan.mqtt.transport, plan.seed).map_err(std::io::Error::other)?,
             unwrapped: Vec::new(),
+            wills: will_filter(plan, run),
             content: Vec::new(),
             topic_name: Vec::new(),
             jitter: random(plan.seed, &[u64::from(share.index), 0x6a69_7474_6572]),

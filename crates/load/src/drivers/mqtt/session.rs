@@ -1,14 +1,16 @@
-//! The client side of an MQTT session, without I/O: bytes in, bytes and meanings out. Sessions are clean: a lost
-//! connection ends them, and what was in flight is neither repeated nor asked for again.
+//! The client side of an MQTT session, without I/O: bytes in, bytes and meanings out. A lost connection ends a clean
+//! session, and what was in flight is neither repeated nor asked for again; a persistent one goes on with the next
+//! connection.
 
-use super::flight::Flight;
+use super::flight::{Flight, Message};
 use crate::driver::Client;
 use plimsoll_codec::mqtt::{
-    AckKind, Connack, Connect, Disconnect, Packet, Properties, Property, PublishHeader, QoS, Suback, Version,
-    connack_text, encode_ack, encode_connect, encode_pingreq, encode_publish, encode_subscribe, reason_text,
+    AckKind, Connack, Connect, Disconnect, Packet, Properties, Property, Publish, PublishHeader, QoS, Suback,
+    Version, Will, connack_text, encode_ack, encode_connect, encode_pingreq, encode_publish,
+    encode_subscribe, reason_text,
 };
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{MqttPlan, Secret};
+use plimsoll_scenario::plan::{MqttPlan, Secret, WillPlan};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -29,7 +31,15 @@ pub struct Settings {
     window: u16,
     /// The largest content that will be sent, bytes.
     content: u32,
+    /// How long sessions outlive their connections, in seconds; `None` for clean ones.
+    expiry: Option<u32>,
+    will: Option<WillPlan>,
+    /// Whether topics are sent under an alias where the platform takes one.
+    topic_alias: bool,
 }
+
+/// The alias of a device's only topic.
+const ALIAS: u16 = 1;
 
 impl Settings {
     /// Of a plan. `content` is the largest content that will be sent, in bytes.
@@ -46,6 +56,9 @@ impl Settings {
             // A packet id must be left for the next message.
             window: mqtt.in_flight.min(u16::MAX - 1),
             content,
+            expiry: mqtt.session.expiry,
+            will: mqtt.session.will.clone(),
+            topic_alias: mqtt.session.topic_alias,
         }
     }
 }
@@ -55,6 +68,15 @@ pub struct Session {
     settings: Arc<Settings>,
     client: Client,
     filters: Box<[String]>,
+    /// Topic and content of its will.
+    will: Option<Box<(String, String)>>,
+    /// Whether the platform takes topic aliases, and the message that gave our topic its own.
+    takes_alias: bool,
+    aliased_by: Option<u32>,
+    /// Whether the platform has kept the session.
+    resumed: bool,
+    /// Whether there is nothing to go on with.
+    fresh: bool,
     /// The window in force: the smaller of ours and the platform's receive maximum.
     window: u16,
     /// The largest packet that the platform takes, bytes.
@@ -94,6 +116,8 @@ pub enum Happened<'a> {
     Delivered {
         /// The content.
         payload: &'a [u8],
+        /// Where it was published to.
+        topic: &'a str,
         /// From the platform's memory of retained messages.
         retained: bool,
     },
@@ -108,6 +132,11 @@ impl Session {
             settings: Arc::clone(settings),
             client,
             filters: filters.into_boxed_slice(),
+            will: None,
+            takes_alias: false,
+            aliased_by: None,
+            resumed: false,
+            fresh: true,
             window: settings.window,
             largest_packet: u32::MAX,
             keep_alive: settings.keep_alive,
@@ -117,23 +146,46 @@ impl Session {
         }
     }
 
+    /// The same with topic and content of a will.
+    pub fn with_will(self, will: Option<(String, String)>) -> Session {
+        Session { will: will.map(Box::new), ..self }
+    }
+
+    /// Whether the session outlives its connections.
+    pub fn is_persistent(&self) -> bool {
+        self.settings.expiry.is_some()
+    }
+
     /// Writes CONNECT. The client id names run, role and number.
     pub fn connect(&mut self, run: RunId, out: &mut Vec<u8>) -> Result<(), String> {
         let client_id = match self.client {
             Client::Device(device) => format!("plm-{run}-d{device}"),
             Client::Subscriber(subscriber) => format!("plm-{run}-s{subscriber}"),
         };
-        let properties: Vec<Property> =
+        let version = self.settings.version;
+        let mut properties: Vec<Property> =
             self.settings.receive_maximum.map(Property::ReceiveMaximum).into_iter().collect();
+        let expiry = self.settings.expiry.filter(|_| version == Version::V5);
+        properties.extend(expiry.map(Property::SessionExpiryInterval));
+        let delay = self.settings.will.as_ref().map(|will| will.delay).filter(|&delay| delay > 0);
+        let will_properties: Vec<Property> = delay.map(Property::WillDelayInterval).into_iter().collect();
+        let will = self.settings.will.as_ref().zip(self.will.as_ref()).map(|(plan, will)| Will {
+            qos: plan.qos,
+            retain: plan.retain,
+            topic: &will.0,
+            payload: will.1.as_bytes(),
+            properties: Properties::List(&will_properties),
+        });
         let connect = Connect {
             version: self.settings.version,
             client_id: &client_id,
-            clean_start: true,
+            // In MQTT 3.1.1 a session that begins clean also ends with its connection.
+            clean_start: !self.is_persistent() || (self.fresh && version == Version::V5),
             keep_alive: (self.settings.keep_alive.as_secs_f64().ceil() as u64).min(u64::from(u16::MAX))
                 as u16,
             username: self.settings.username.as_deref(),
             password: self.settings.password.as_ref().map(|secret| secret.0.as_bytes()),
-            will: None,
+            will,
             properties: Properties::List(&properties),
         };
         encode_connect(&connect, out).map_err(|error| error.to_string())
@@ -144,7 +196,7 @@ impl Session {
         self.settings.qos == QoS::AtMostOnce || self.flight.len() < usize::from(self.window)
     }
 
-    /// Writes a PUBLISH.
+    /// Writes a PUBLISH; `user` are its user properties.
     ///
     /// # Errors
     /// The platform said that it takes no packet of that size, or the packet cannot be written at all: the reason.
@@ -153,13 +205,13 @@ impl Session {
         sequence: u32,
         topic: &[u8],
         payload: &[u8],
+        user: &[(&str, String)],
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        let Settings { version, qos, retain, .. } = *self.settings;
-        let packet_id = if qos == QoS::AtMostOnce { 0 } else { self.flight.begin(sequence) };
-        let header = PublishHeader { dup: false, qos, retain, topic, packet_id };
+        let packet_id = if self.settings.qos == QoS::AtMostOnce { 0 } else { self.flight.begin(sequence) };
         let begin = out.len();
-        let encoded = encode_publish(version, &header, payload, out).map_err(|error| error.to_string());
+        let message = Outgoing { dup: false, packet_id, topic, payload, user };
+        let encoded = self.write(sequence, message, out);
         let length = out.len() - begin;
         let largest = self.largest_packet;
         let fits = encoded.and_then(|()| match length > largest as usize {
@@ -171,13 +223,66 @@ impl Session {
         if fits.is_err() {
             out.truncate(begin);
             self.flight.end(packet_id);
+            self.forget_alias(sequence);
         }
         fits
+    }
+
+    /// Writes a PUBLISH again that the platform may have had, over an earlier connection.
+    ///
+    /// # Errors
+    /// The packet cannot be written: the reason.
+    pub fn repeat(
+        &mut self,
+        (packet_id, sequence): (u16, u32),
+        topic: &[u8],
+        payload: &[u8],
+        user: &[(&str, String)],
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        self.write(sequence, Outgoing { dup: true, packet_id, topic, payload, user }, out)
+    }
+
+    /// Writes PUBREL again.
+    pub fn release_again(&mut self, packet_id: u16, out: &mut Vec<u8>) {
+        encode_ack(self.settings.version, AckKind::Pubrel, packet_id, out);
+    }
+
+    fn write(&mut self, sequence: u32, message: Outgoing<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+        let Settings { version, qos, retain, .. } = *self.settings;
+        let Outgoing { dup, packet_id, topic, payload, user } = message;
+        if !self.takes_alias && user.is_empty() {
+            let header = PublishHeader { dup, qos, retain, topic, packet_id };
+            return encode_publish(version, &header, payload, out).map_err(|error| error.to_string());
+        }
+        let mut properties: Vec<Property> =
+            user.iter().map(|(name, value)| Property::UserProperty(name, value)).collect();
+        let mut topic = std::str::from_utf8(topic).map_err(|error| error.to_string())?;
+        if self.takes_alias {
+            properties.push(Property::TopicAlias(ALIAS));
+            if self.aliased_by.is_some() {
+                topic = "";
+            } else {
+                self.aliased_by = Some(sequence);
+            }
+        }
+        let packet_id = (qos != QoS::AtMostOnce).then_some(packet_id);
+        let properties = Properties::List(&properties);
+        let publish = Publish { dup, qos, retain, topic, packet_id, properties, payload };
+        Packet::Publish(publish).encode(version, out).map_err(|error| error.to_string())
+    }
+
+    /// The message that was to give the topic its alias does not leave.
+    fn forget_alias(&mut self, sequence: u32) {
+        if self.aliased_by == Some(sequence) {
+            self.aliased_by = None;
+        }
     }
 
     /// Takes back a message that was encoded but never begun to be sent.
     pub fn withdraw(&mut self, sequence: u32) {
         self.flight.withdraw(sequence);
+        self.forget_alias(sequence);
     }
 
     /// Writes PINGREQ.
@@ -187,8 +292,12 @@ impl Session {
 
     /// Writes DISCONNECT.
     pub fn disconnect(&mut self, out: &mut Vec<u8>) {
-        // A DISCONNECT without properties always fits.
-        let goodbye = Packet::Disconnect(Disconnect { reason: 0, properties: Properties::default() });
+        // A DISCONNECT always fits.
+        // A session that is not needed any more is not left behind; MQTT 3.1.1 has no way to say that.
+        let ends = [Property::SessionExpiryInterval(0)];
+        let persistent = self.is_persistent() && self.settings.version == Version::V5;
+        let properties = Properties::List(if persistent { &ends } else { &[] });
+        let goodbye = Packet::Disconnect(Disconnect { reason: 0, properties });
         let _ = goodbye.encode(self.settings.version, out);
     }
 
@@ -202,10 +311,33 @@ impl Session {
         self.flight.drain()
     }
 
-    /// Back to the state before CONNECT.
+    /// What is in flight of a session that the platform has kept, in the order in which it was sent first; empty for
+    /// one that begins.
+    pub fn unanswered(&self) -> Vec<(u16, Message)> {
+        let mut unanswered: Vec<(u16, Message)> =
+            if self.resumed { self.flight.iter().collect() } else { Vec::new() };
+        unanswered.sort_by_key(|(_, message)| message.sequence);
+        unanswered
+    }
+
+    /// Whether the platform has begun the session anew, so that what was in flight is to be given up.
+    pub fn begins(&self) -> bool {
+        !self.resumed
+    }
+
+    /// Back to the state before CONNECT, as if there had been no session.
     pub fn reset(&mut self) {
         self.flight.drain().for_each(drop);
         self.incoming.clear();
+        self.fresh = true;
+        self.suspend();
+    }
+
+    /// Back to the state before CONNECT, with the session's memory of messages.
+    pub fn suspend(&mut self) {
+        self.takes_alias = false;
+        self.aliased_by = None;
+        self.resumed = false;
         self.window = self.settings.window;
         self.keep_alive = self.settings.keep_alive;
         self.largest_packet = u32::MAX;
@@ -229,7 +361,8 @@ impl Session {
             _ if self.phase == Phase::Connecting => Err("the platform did not begin with CONNACK".into()),
             Packet::Suback(suback) if self.phase == Phase::Subscribing => self.suback(&suback),
             Packet::Publish(publish) => {
-                let delivered = Happened::Delivered { payload: publish.payload, retained: publish.retain };
+                let Publish { payload, topic, retain: retained, .. } = publish;
+                let delivered = Happened::Delivered { payload, topic, retained };
                 let id = publish.packet_id.unwrap_or_default();
                 match publish.qos {
                     QoS::AtMostOnce => Ok(delivered),
@@ -286,7 +419,22 @@ impl Session {
         if let Some(seconds) = offered.server_keep_alive() {
             self.keep_alive = Nanos::from_secs(i64::from(seconds));
         }
-        if self.filters.is_empty() {
+        if self.settings.topic_alias {
+            self.takes_alias = offered.topic_alias_maximum().is_some_and(|most| most >= ALIAS);
+        }
+        // What an earlier program of that name has left is not ours.
+        self.resumed = connack.session_present && !self.fresh;
+        self.fresh = false;
+        if !self.resumed {
+            self.incoming.clear();
+        }
+        if offered.shared_subscription_available() == Some(false)
+            && self.filters.iter().any(|filter| filter.starts_with("$share/"))
+        {
+            return Err("the platform has no shared subscriptions, the scenario asks for one".into());
+        }
+        // A session that the platform has kept has its subscriptions.
+        if self.filters.is_empty() || self.resumed {
             self.phase = Phase::Ready;
             return Ok(Happened::Ready);
         }
@@ -358,6 +506,15 @@ impl Session {
         let told = told(text);
         format!("code 0x{code:02x} {}{told}", reason_text(self.settings.version, code))
     }
+}
+
+/// A message to be written.
+struct Outgoing<'a> {
+    dup: bool,
+    packet_id: u16,
+    topic: &'a [u8],
+    payload: &'a [u8],
+    user: &'a [(&'a str, String)],
 }
 
 /// The platform's own words, in brackets: cut and without control characters, which could command a terminal.

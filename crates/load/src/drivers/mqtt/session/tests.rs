@@ -21,6 +21,7 @@ fn plan(version: Version, qos: QoS) -> MqttPlan {
         offline: plimsoll_scenario::plan::Offline::Buffer,
         reconnect: (Nanos(1), Nanos(2)),
         transport: Default::default(),
+        session: Default::default(),
     }
 }
 
@@ -61,10 +62,105 @@ fn receive(session: &mut Session, version: Version, packet: &Packet) -> (Result<
     (happened, out)
 }
 
+/// A device with a persistent session, connected for the first time.
+fn persistent(version: Version, qos: QoS) -> Session {
+    let mut plan = plan(version, qos);
+    plan.session.expiry = Some(60);
+    let mut session =
+        Session::new(Client::Device(3), Vec::new(), &Arc::new(Settings::new(&plan, qos, CONTENT)));
+    receive(&mut session, version, &connack(0, &[])).0.unwrap();
+    session
+}
+
+fn reconnected(session: &mut Session, version: Version, session_present: bool) {
+    session.suspend();
+    let answer = Packet::Connack(Connack { session_present, code: 0, properties: Properties::default() });
+    assert_eq!(receive(session, version, &answer).0.unwrap(), "Ready");
+}
+
+#[test]
+fn a_persistent_session_goes_on_where_it_was() {
+    let mut session = persistent(Version::V5, QoS::ExactlyOnce);
+    for sequence in 5..8 {
+        session.publish(sequence, b"t", b"x", &[], &mut Vec::new()).unwrap();
+    }
+    receive(&mut session, Version::V5, &ack(AckKind::Pubrec, 2, 0)).0.unwrap();
+    reconnected(&mut session, Version::V5, true);
+    let left: Vec<(u16, u32, bool)> =
+        session.unanswered().iter().map(|(id, message)| (*id, message.sequence, message.released)).collect();
+    assert_eq!(left, [(1, 5, false), (2, 6, true), (3, 7, false)]);
+    let mut out = Vec::new();
+    session.repeat((1, 5), b"t", b"x", &[], &mut out).unwrap();
+    match Packet::decode(Version::V5, &out).unwrap() {
+        Packet::Publish(publish) => assert_eq!((publish.dup, publish.packet_id), (true, Some(1))),
+        other => panic!("{other:?}"),
+    }
+    let (happened, _) = receive(&mut session, Version::V5, &ack(AckKind::Pubcomp, 2, 0));
+    assert_eq!(happened.unwrap(), "Acknowledged(6)");
+}
+
+#[test]
+fn a_session_that_the_platform_has_lost_gives_up_what_was_in_flight() {
+    let mut session = persistent(Version::V311, QoS::AtLeastOnce);
+    session.publish(5, b"t", b"x", &[], &mut Vec::new()).unwrap();
+    reconnected(&mut session, Version::V311, false);
+    assert!(session.begins() && session.unanswered().is_empty());
+    assert_eq!(session.abandon().collect::<Vec<_>>(), [5]);
+}
+
+#[test]
+fn a_session_asks_to_be_kept_and_says_when_it_is_not_needed_any_more() {
+    let mut session = persistent(Version::V5, QoS::AtLeastOnce);
+    let mut out = Vec::new();
+    session.connect(RunId::from_bits(7), &mut out).unwrap();
+    match Packet::decode(Version::V5, &out).unwrap() {
+        Packet::Connect(connect) => {
+            assert!(!connect.clean_start, "it was connected before");
+            assert_eq!(connect.properties.session_expiry_interval(), Some(60));
+        }
+        other => panic!("{other:?}"),
+    }
+    out.clear();
+    session.disconnect(&mut out);
+    match Packet::decode(Version::V5, &out).unwrap() {
+        Packet::Disconnect(goodbye) => assert_eq!(goodbye.properties.session_expiry_interval(), Some(0)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_topic_is_sent_once_and_then_stands_under_its_alias() {
+    let mut plan = plan(Version::V5, QoS::AtMostOnce);
+    plan.session.topic_alias = true;
+    let settings = Arc::new(Settings::new(&plan, QoS::AtMostOnce, CONTENT));
+    let mut session = Session::new(Client::Device(3), Vec::new(), &settings);
+    let topic_of = |session: &mut Session, sequence: u32| {
+        let mut out = Vec::new();
+        let user = [("unit", "C".to_owned())];
+        session.publish(sequence, b"a/b", b"x", &user, &mut out).unwrap();
+        match Packet::decode(Version::V5, &out).unwrap() {
+            Packet::Publish(publish) => {
+                assert_eq!(publish.properties.user_properties().collect::<Vec<_>>(), [("unit", "C")]);
+                (publish.topic.to_owned(), publish.properties.topic_alias())
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    receive(&mut session, Version::V5, &connack(0, &[Property::TopicAliasMaximum(10)])).0.unwrap();
+    assert_eq!(topic_of(&mut session, 0), ("a/b".into(), Some(1)));
+    assert_eq!(topic_of(&mut session, 1), (String::new(), Some(1)));
+    session.withdraw(1);
+    session.withdraw(0);
+    assert_eq!(topic_of(&mut session, 2), ("a/b".into(), Some(1)), "the platform never learnt the alias");
+    session.reset();
+    receive(&mut session, Version::V5, &connack(0, &[])).0.unwrap();
+    assert_eq!(topic_of(&mut session, 3), ("a/b".into(), None), "this platform takes none");
+}
+
 #[test]
 fn a_message_at_qos_2_is_acknowledged_by_pubcomp_only() {
     let mut session = device(Version::V311, QoS::ExactlyOnce);
-    session.publish(7, b"t", b"x", &mut Vec::new()).unwrap();
+    session.publish(7, b"t", b"x", &[], &mut Vec::new()).unwrap();
     let (early, _) = receive(&mut session, Version::V311, &ack(AckKind::Pubcomp, 1, 0));
     assert_eq!(early.unwrap(), "Nothing", "PUBCOMP without PUBREC acknowledges nothing");
     let (happened, answer) = receive(&mut session, Version::V311, &ack(AckKind::Pubrec, 1, 0));
@@ -80,7 +176,7 @@ fn the_window_is_the_smaller_of_ours_and_the_platforms() {
     assert_eq!(happened.unwrap(), "Ready");
     for sequence in 0..2 {
         assert!(session.may_publish());
-        session.publish(sequence, b"t", b"x", &mut Vec::new()).unwrap();
+        session.publish(sequence, b"t", b"x", &[], &mut Vec::new()).unwrap();
     }
     assert!(!session.may_publish());
     receive(&mut session, Version::V5, &ack(AckKind::Puback, 2, 0)).0.unwrap();
@@ -90,7 +186,7 @@ fn the_window_is_the_smaller_of_ours_and_the_platforms() {
 #[test]
 fn a_refusal_tells_the_platforms_reason() {
     let mut session = device(Version::V5, QoS::AtLeastOnce);
-    session.publish(7, b"t", b"x", &mut Vec::new()).unwrap();
+    session.publish(7, b"t", b"x", &[], &mut Vec::new()).unwrap();
     let (happened, _) = receive(&mut session, Version::V5, &ack(AckKind::Puback, 1, 0x97));
     assert!(
         happened.as_ref().is_ok_and(|text| text.contains("Refused(7") && text.contains("0x97")),
