@@ -321,6 +321,9 @@ pub struct ComponentSummary {
     pub cpu_mean: f64,
     /// Highest processor use of any reading.
     pub cpu_max: f64,
+    /// Threads of it that were runnable without a processor, on average: it waits for itself where its own threads have too
+    /// few processors, and for others where those take them; null where that could not be read.
+    pub run_delay: Option<f64>,
     /// Highest resident memory, in bytes.
     pub rss_max: u64,
     /// Most open file descriptors.
@@ -346,6 +349,12 @@ impl ComponentSummary {
             name: name.to_owned(),
             cpu_mean: share(cpu, window),
             cpu_max: readings.iter().map(|usage| share(usage.cpu, usage.window)).fold(0.0, f64::max),
+            run_delay: readings
+                .iter()
+                .map(|usage| usage.run_delay)
+                .sum::<Option<Nanos>>()
+                .filter(|_| window > Nanos::ZERO)
+                .map(|waited| share(waited, window)),
             rss_max: readings.iter().map(|usage| usage.rss).max().unwrap_or(0),
             descriptors_max: readings.iter().map(|usage| usage.descriptors).max().unwrap_or(0),
             readings: readings.len(),

@@ -113,6 +113,9 @@ pub struct ComponentUsage {
     pub window: Nanos,
     /// Processor time used in the window by the component's processes, children included.
     pub cpu: Nanos,
+    /// Time that its threads were runnable without a processor, summed (schedstat); `None` where it cannot be read.
+    #[serde(default)]
+    pub run_delay: Option<Nanos>,
     /// Resident memory at the end of the window, in bytes.
     pub rss: u64,
     /// Open file descriptors at the end of the window.

@@ -18,6 +18,8 @@ struct Reading {
     at: Nanos,
     /// Processor time of each process so far, in clock ticks; told apart by start time, since pids come again.
     ticks: HashMap<(i32, u64), u64>,
+    /// Nanoseconds that each thread waited for a processor so far.
+    waits: HashMap<i32, u64>,
 }
 
 impl ProcessSampler {
@@ -36,23 +38,41 @@ impl ProcessSampler {
         }
         let ticks =
             family.iter().map(|(process, stat)| ((process.pid, stat.starttime), stat.utime + stat.stime));
-        let reading = Reading { at: now, ticks: ticks.collect() };
+        let waits = family.iter().flat_map(|(process, _)| waits(process)).collect();
+        let reading = Reading { at: now, ticks: ticks.collect(), waits };
         let last = self.last.replace(reading.clone())?;
         let used: u64 = reading
             .ticks
             .iter()
             .map(|(process, ticks)| ticks.saturating_sub(last.ticks.get(process).copied().unwrap_or(0)))
             .sum();
+        // A thread that ended meanwhile takes its last wait along; a number that came again has waited less.
+        let waited = reading
+            .waits
+            .iter()
+            .filter_map(|(thread, wait)| wait.checked_sub(last.waits.get(thread).copied().unwrap_or(0)));
+        let waited: u64 = waited.sum();
         let page = procfs::page_size();
         Some(ComponentUsage {
             component: self.component.clone(),
             at: now,
             window: now - last.at,
             cpu: Nanos::from_secs_f64(used as f64 / procfs::ticks_per_second() as f64),
+            run_delay: (!reading.waits.is_empty()).then_some(Nanos(waited as i64)),
             rss: family.iter().map(|(_, stat)| stat.rss * page).sum(),
             descriptors: family.iter().map(|(process, _)| process.fd_count().unwrap_or(0) as u64).sum(),
         })
     }
+}
+
+/// How long each thread of a process waited for a processor (Linux, Documentation/scheduler/sched-stats).
+fn waits(process: &Process) -> Vec<(i32, u64)> {
+    let Ok(tasks) = process.tasks() else { return Vec::new() };
+    let wait = |pid: i32, tid: i32| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+        Some((tid, text.split_whitespace().nth(1)?.parse().ok()?))
+    };
+    tasks.flatten().filter_map(|task| wait(task.pid, task.tid)).collect()
 }
 
 /// This process, in a form by which [`is_alive`] knows it: the boot of the host, its number, and when it began in clock
@@ -116,6 +136,26 @@ mod tests {
         }
         let usage = sampler.sample(Nanos::from_secs(1)).unwrap();
         assert!(usage.cpu > Nanos::ZERO && usage.rss > 100_000 && usage.descriptors >= 3, "{usage:?} {spun}");
+    }
+
+    #[test]
+    fn more_busy_threads_than_processors_are_seen_waiting() {
+        let mut sampler = ProcessSampler::new("self".into(), std::process::id() as i32);
+        sampler.sample(Nanos(0));
+        let threads = std::thread::available_parallelism().unwrap().get() * 2;
+        let usage = std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    let begin = std::time::Instant::now();
+                    while begin.elapsed().as_millis() < 300 {}
+                });
+            }
+            std::thread::sleep(std::time::Duration::from_millis(250));
+            sampler.sample(Nanos::from_millis(250)).unwrap()
+        });
+        // Each of twice as many threads as processors waits half of the time; a tenth of that is seen at least.
+        let least = Nanos::from_millis(250 * threads as i64 / 20);
+        assert!(usage.run_delay.is_some_and(|waited| waited > least), "{usage:?}");
     }
 
     #[test]

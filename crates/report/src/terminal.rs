@@ -44,10 +44,11 @@ pub fn render(summary: &Summary, colour: Colour) -> String {
     out += &format!("\n{}\n", generator(summary));
     for component in &summary.components {
         out += &format!(
-            "{:<10} cpu mean {:.0} % max {:.0} %, memory {}, {} open files\n",
+            "{:<10} cpu mean {:.0} % max {:.0} %{}, memory {}, {} files\n",
             component.name,
             component.cpu_mean * 100.0,
             component.cpu_max * 100.0,
+            component.run_delay.map(|wait| format!(", waits {:.0} %", wait * 100.0)).unwrap_or_default(),
             bytes(component.rss_max as f64),
             component.descriptors_max
         );

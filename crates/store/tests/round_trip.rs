@@ -82,6 +82,7 @@ fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
         at: Nanos(1),
         window: Nanos(1),
         cpu: Nanos(1),
+        run_delay: Some(Nanos(5)),
         rss: 5,
         descriptors: 6,
     };

@@ -48,6 +48,7 @@ fn totals(summary: &Summary) -> Markup {
         Column::Text("Component"),
         Column::Number("CPU mean"),
         Column::Number("CPU max"),
+        Column::Number("Waiting for CPU"),
         Column::Number("Memory max"),
         Column::Number("Open files max"),
     ];
@@ -60,6 +61,7 @@ fn totals(summary: &Summary) -> Markup {
                     th scope="row" { (component.name) }
                     (share_cell(Some(component.cpu_mean)))
                     (share_cell(Some(component.cpu_max)))
+                    (share_cell(component.run_delay))
                     (number_cell(Some(terminal::bytes(component.rss_max as f64))))
                     (number_cell(Some(terminal::count(component.descriptors_max as f64))))
                 }
@@ -137,6 +139,7 @@ mod tests {
             at: Nanos::from_secs(second),
             window: Nanos::from_secs(1),
             cpu: Nanos::from_millis(500),
+            run_delay: None,
             rss: 3 << 20,
             descriptors: 9,
         }

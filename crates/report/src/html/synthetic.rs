@@ -269,6 +269,7 @@ fn components(levels: &[LevelRecord]) -> Vec<ComponentUsage> {
         at: Nanos::from_secs(second),
         window: Nanos::from_secs(1),
         cpu: Nanos::from_secs_f64(cpu),
+        run_delay: Some(Nanos::from_millis(12)),
         rss: (mebibytes * 1024.0 * 1024.0) as u64,
         descriptors: 1012,
     };
