@@ -18,10 +18,10 @@ pub(super) fn check(scenario: &Scenario, address: Option<&Endpoint>, context: &m
     };
     let values = |mqtt: &Mqtt| serde_json::to_value(mqtt).unwrap_or_default();
     let (written, default) = (values(&scenario.mqtt), values(&Mqtt::default()));
-    for key in KEYS {
+    for (key, value) in written.as_object().into_iter().flatten() {
         let path = format!("mqtt.{key}");
         // A resolved scenario has every default written out.
-        if context.written(&path) && written.get(key) != default.get(key) {
+        if !COMMON.contains(&key.as_str()) && context.written(&path) && default.get(key) != Some(value) {
             let help = format!("remove it; of `mqtt`, {} hold for every protocol", COMMON.join(", "));
             context.error_with_help(&path, format!("`{key}` means nothing to {name}"), help);
         }
