@@ -6,8 +6,6 @@ use crate::written::{Mqtt, Scenario, Subscribers};
 
 /// Keys of `mqtt` that mean something to every protocol: the topic is the path.
 const COMMON: [&str; 3] = ["topic", "connect_timeout", "reconnect"];
-const KEYS: [&str; 9] =
-    ["version", "qos", "keep_alive", "username", "password", "retain", "receive_maximum", "in_flight", "tls"];
 
 /// Reports what MQTT has and requests have not.
 pub(super) fn check(scenario: &Scenario, address: Option<&Endpoint>, context: &mut Context<'_>) {
