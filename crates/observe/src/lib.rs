@@ -2,4 +2,5 @@
 
 pub mod host;
 pub mod process;
+pub mod tcp;
 pub mod threads;
