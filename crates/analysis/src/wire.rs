@@ -1,4 +1,4 @@
-//! What connections cost below MQTT: handshakes of TLS.
+//! What happens below MQTT: handshakes of TLS, and what the kernel knows of TCP.
 
 use crate::summary::TimeSummary;
 use plimsoll_model::{Counts, Histogram, Metric};
@@ -17,6 +17,19 @@ pub struct WireSummary {
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]
     pub handshake_time: TimeSummary,
+    /// The kernel's smoothed round-trip time of a bounded sample of connections, looked at when samples end; null where
+    /// it was not read. It is that of the packets that our side sends.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
+    pub tcp_rtt: TimeSummary,
+    /// The least round-trip time of those connections.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
+    pub tcp_least_rtt: TimeSummary,
+    /// Segments that those connections of ours sent again; null where it was not read.
+    pub tcp_retransmissions: Option<u64>,
+    /// Mean number of segments in flight on such a connection; null where it was not read.
+    pub tcp_in_flight: Option<f64>,
 }
 
 impl WireSummary {
@@ -26,6 +39,11 @@ impl WireSummary {
             handshakes: counts.handshakes,
             handshakes_resumed: counts.handshakes_resumed,
             handshake_time: TimeSummary::of_independent(&merged(Metric::HandshakeTime)),
+            tcp_rtt: TimeSummary::of_independent(&merged(Metric::TcpRtt)),
+            tcp_least_rtt: TimeSummary::of_independent(&merged(Metric::TcpLeastRtt)),
+            tcp_retransmissions: (counts.tcp_connections > 0).then_some(counts.tcp_retransmissions),
+            tcp_in_flight: (counts.tcp_connections > 0)
+                .then(|| counts.tcp_in_flight as f64 / counts.tcp_connections as f64),
         }
     }
 
@@ -39,6 +57,10 @@ impl WireSummary {
                 text += &format!(", half within {}", time(Some(p50)));
             }
             told.push(text);
+        }
+        if let Some(again) = self.tcp_retransmissions {
+            let (p50, max) = (time(self.tcp_rtt.p50), time(self.tcp_rtt.max));
+            told.push(format!("TCP round trip p50 {p50}, max {max}; {again} segments sent again"));
         }
         told
     }

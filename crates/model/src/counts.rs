@@ -53,6 +53,12 @@ pub struct Counts {
     pub handshakes: u64,
     /// By time: of those, the ones that resumed an earlier session.
     pub handshakes_resumed: u64,
+    /// At sample ends: TCP connections that the kernel was asked about, summed.
+    pub tcp_connections: u64,
+    /// At sample ends: segments in flight on those connections, summed.
+    pub tcp_in_flight: u64,
+    /// Segments that those connections sent again since they were looked at last.
+    pub tcp_retransmissions: u64,
     /// Content bytes of the sent messages (the marshalled size, summed).
     pub content_bytes: u64,
     /// Bytes of the sent messages as protocol packets (the publication size, summed).
@@ -96,6 +102,9 @@ impl AddAssign for Counts {
         self.connect_failed += other.connect_failed;
         self.handshakes += other.handshakes;
         self.handshakes_resumed += other.handshakes_resumed;
+        self.tcp_connections += other.tcp_connections;
+        self.tcp_in_flight += other.tcp_in_flight;
+        self.tcp_retransmissions += other.tcp_retransmissions;
         self.content_bytes += other.content_bytes;
         self.publication_bytes += other.publication_bytes;
         self.bytes_sent += other.bytes_sent;

@@ -30,11 +30,15 @@ pub enum Metric {
     Outage,
     /// TCP connected to TLS secured, of one connection.
     HandshakeTime,
+    /// The kernel's smoothed round-trip time of one connection, at the end of a sample.
+    TcpRtt,
+    /// The kernel's least round-trip time of one connection, at the end of a sample.
+    TcpLeastRtt,
 }
 
 impl Metric {
     /// Every metric, in the order of reports.
-    pub const ALL: [Metric; 12] = [
+    pub const ALL: [Metric; 14] = [
         Metric::PublishTime,
         Metric::PublishTimeFromSend,
         Metric::SubscribeTime,
@@ -47,6 +51,8 @@ impl Metric {
         Metric::Freshness,
         Metric::Outage,
         Metric::HandshakeTime,
+        Metric::TcpRtt,
+        Metric::TcpLeastRtt,
     ];
 
     /// The name in the run store, in exports and in the summary.
@@ -64,6 +70,8 @@ impl Metric {
             Metric::Freshness => "freshness",
             Metric::Outage => "outage",
             Metric::HandshakeTime => "handshake_time",
+            Metric::TcpRtt => "tcp_rtt",
+            Metric::TcpLeastRtt => "tcp_least_rtt",
         }
     }
 

@@ -4,4 +4,5 @@ pub mod host;
 pub mod limits;
 pub mod probe;
 pub mod process;
+pub mod tcp;
 pub mod threads;

@@ -5,9 +5,15 @@ use crate::storm::Storm;
 use crate::{Options, Progress};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
+<<<<<<< HEAD
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, RunRecord};
 use plimsoll_model::{Nanos, RunId};
+=======
+use plimsoll_model::Nanos;
+use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, SamplePart};
+>>>>>>> mqtt
 use plimsoll_observe::process::ProcessSampler;
+use plimsoll_observe::tcp::TcpSampler;
 use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_platform::Platform;
 use plimsoll_scenario::plan::Plan;
@@ -30,6 +36,7 @@ pub struct RunWatch<'a> {
     components: Vec<ProcessSampler>,
     next_component_reading: Nanos,
     threads: ThreadSampler,
+    tcp: TcpSampler,
     level: Option<LevelStart>,
     next_sample: u16,
     /// Completed operations of each sample of the level.
@@ -55,6 +62,7 @@ impl<'a> RunWatch<'a> {
         let components = platform.processes().into_iter().map(|(name, pid)| ProcessSampler::new(name, pid));
         RunWatch {
             components: components.collect(),
+            tcp: TcpSampler::new(platform.address()),
             writer,
             platform,
             progress,
@@ -196,6 +204,11 @@ impl<'a> RunWatch<'a> {
             }
             let usages = self.threads.sample(now, level.index, self.next_sample);
             self.pending.extend(usages.into_iter().map(Measurement::Thread));
+            let sample = Some(self.next_sample);
+            self.pending.extend(self.tcp.sample().map(|reading| {
+                let (counts, histograms) = (reading.counts, reading.histograms.into_iter().collect());
+                Measurement::Sample(SamplePart { level: level.index, sample, counts, histograms })
+            }));
             self.next_sample += 1;
         }
     }

@@ -98,6 +98,12 @@ fn messages_go_over_tls_and_the_bytes_on_the_wire_are_counted() {
     // A record has 22 bytes more than what is in it (RFC 8446, 5.2 and 5.3), and the acknowledgements are records too.
     let clear = number(level, &["publication_size"]) * count(level, "sent") as f64;
     assert!(count(level, "bytes_sent") as f64 > clear + 22.0 * count(level, "sent") as f64, "{level:#}");
+    // Five sample ends, 21 connections; a host that stalls may make one reading of several.
+    let looked = level["wire"]["tcp_rtt"]["n"].as_u64().unwrap();
+    assert!((21..=105).contains(&looked), "{level:#}");
+    let round_trips = ["tcp_least_rtt", "tcp_rtt"].map(|name| number(level, &["wire", name, "p50"]));
+    assert!(0.0 < round_trips[0] && round_trips[0] <= round_trips[1] && round_trips[1] < 1.0, "{level:#}");
+    assert!(level["wire"]["tcp_retransmissions"].is_u64(), "{level:#}");
     run.says("21 TLS handshakes, 0 of them resumed");
 }
 

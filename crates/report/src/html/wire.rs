@@ -24,6 +24,11 @@ pub fn body(summary: &Summary) -> Markup {
         Column::Number("Resumed"),
         Column::Number("Handshake p50"),
         Column::Number("Handshake p99"),
+        Column::Number("TCP round trip p50"),
+        Column::Number("p99"),
+        Column::Number("Least p50"),
+        Column::Number("Segments in flight"),
+        Column::Number("Sent again"),
     ];
     let shown = |time: Option<f64>| number_cell(time.map(|time| terminal::time(Some(time))));
     let rows: Vec<Markup> = rows_of(summary)
@@ -36,6 +41,11 @@ pub fn body(summary: &Summary) -> Markup {
                     (number_cell(Some(terminal::count(wire.handshakes_resumed as f64))))
                     (shown(wire.handshake_time.p50))
                     (shown(wire.handshake_time.p99))
+                    (shown(wire.tcp_rtt.p50))
+                    (shown(wire.tcp_rtt.p99))
+                    (shown(wire.tcp_least_rtt.p50))
+                    (number_cell(wire.tcp_in_flight.map(|segments| format!("{segments:.2}"))))
+                    (number_cell(wire.tcp_retransmissions.map(|again| terminal::count(again as f64))))
                 }
             }
         })
