@@ -5,13 +5,8 @@ use crate::storm::Storm;
 use crate::{Options, Progress};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
-<<<<<<< HEAD
-use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, RunRecord};
+use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, RunRecord, SamplePart};
 use plimsoll_model::{Nanos, RunId};
-=======
-use plimsoll_model::Nanos;
-use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, SamplePart};
->>>>>>> mqtt
 use plimsoll_observe::process::ProcessSampler;
 use plimsoll_observe::tcp::TcpSampler;
 use plimsoll_observe::threads::ThreadSampler;
