@@ -28,13 +28,15 @@ fn completed(record: &LevelRecord, metric: Metric) -> Option<TimeSummary> {
     let (expected, sent) = samples.iter().fold((0, 0), |(expected, sent), sample| {
         (expected + sample.counts.expected_deliveries, sent + sample.counts.sent)
     });
-    // What was not sent would have had as many receivers as what was.
+    // What was not sent would have had as many receivers on average as what was, of which each sample knows its own.
     let receivers = expected as f64 / sent.max(1) as f64;
     let owed = |counts: &Counts| match metric {
         Metric::PublishTime => counts.due,
         Metric::PublishTimeFromSend => counts.sent,
         Metric::SubscribeTime => {
-            ((counts.due as f64 * receivers).round() as u64).saturating_sub(counts.superseded)
+            let unsent = counts.due.saturating_sub(counts.sent);
+            let expected = counts.expected_deliveries + (unsent as f64 * receivers).round() as u64;
+            expected.saturating_sub(counts.superseded)
         }
         Metric::SubscribeTimeFromSend => counts.expected_deliveries.saturating_sub(counts.superseded),
         _ => 0,

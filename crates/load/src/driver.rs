@@ -98,7 +98,7 @@ pub enum Event {
         subscriber: u32,
         /// The marker, `None` where the content carries none.
         marker: Option<Marker>,
-        /// When it was read.
+        /// When the kernel received it, where it tells, else when it was read.
         at: Nanos,
         /// How long it had lain in the kernel before, where the kernel tells.
         lag: Option<Nanos>,

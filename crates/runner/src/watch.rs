@@ -32,6 +32,8 @@ pub struct RunWatch<'a> {
     next_component_reading: Nanos,
     threads: ThreadSampler,
     tcp: TcpSampler,
+    /// Whether the connections were looked at since the hold began.
+    tcp_counts: bool,
     level: Option<LevelStart>,
     next_sample: u16,
     /// Completed operations of each sample of the level.
@@ -58,6 +60,7 @@ impl<'a> RunWatch<'a> {
         RunWatch {
             components: components.collect(),
             tcp: TcpSampler::new(platform.address()),
+            tcp_counts: false,
             writer,
             platform,
             progress,
@@ -190,7 +193,13 @@ impl<'a> RunWatch<'a> {
         };
         if self.next_sample == 0 && now < level.hold_start {
             // Until the hold begins every reading is a new beginning.
+            self.tcp_counts = false;
             return self.threads.restart(now);
+        }
+        if self.next_sample < level.samples && !self.tcp_counts {
+            // What was sent again before the hold belongs to none of its samples.
+            self.tcp_counts = true;
+            let _ = self.tcp.sample();
         }
         if self.next_sample < level.samples && now >= sample_end(self.next_sample) {
             // After a hiccup of ours one reading covers several samples, and is booked under the last of them.

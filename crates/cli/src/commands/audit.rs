@@ -15,16 +15,20 @@ use plimsoll_target::record::{self, Account};
 use plimsoll_target::station::Station;
 use std::io::Read;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often the end of the command is looked for.
 const LOOK: Duration = Duration::from_millis(10);
 /// Time after the command's end in which its last messages are still served.
 const LINGER: Duration = Duration::from_millis(300);
+/// How a command ends that has done what it should.
+const WELL: &str = "exit status: 0";
+/// Longest wait for the rest of the command's output: something that it left behind may hold on to it.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Bytes of the command's output that are kept.
-const MOST_OUTPUT: u64 = 16 * 1024 * 1024;
+const MOST_OUTPUT: usize = 16 * 1024 * 1024;
 
 /// Runs another load generator against a target of known truth, and shows the
 /// figures that it reports beside what really happened
@@ -88,7 +92,11 @@ impl Audit {
         let span = account.span.map_or(Nanos::ZERO, |(first, last)| last - first);
         let open = self.rate.map(|rate| (rate, open_loop::times(settings.queue, rate, span)));
         say(&page(&command.join(" "), &status, &reported, &account, open.as_ref()));
-        Ok(if interrupted.load(Ordering::Relaxed) { exit_code::INTERRUPTED } else { exit_code::MET })
+        Ok(match (interrupted.load(Ordering::Relaxed), status.as_str()) {
+            (true, _) => exit_code::INTERRUPTED,
+            (false, WELL) => exit_code::MET,
+            (false, _) => exit_code::UNDOABLE,
+        })
     }
 }
 
@@ -106,13 +114,20 @@ fn perform(command: &[String], interrupted: &AtomicBool) -> Result<(String, Stri
         call.args(arguments).stdin(Stdio::null()).stdout(writer.try_clone().map_err(failed)?).stderr(writer);
         call.spawn().map_err(failed)?
     };
-    let listener = std::thread::spawn(move || {
-        let mut printed = Vec::new();
+    let printed = Arc::new(Mutex::new(Vec::new()));
+    let (page, (ended, end)) = (Arc::clone(&printed), std::sync::mpsc::channel());
+    std::thread::spawn(move || {
         let mut reader = reader;
-        // What it prints beyond is read and thrown away, so that it does not wait for us.
-        let _ = reader.by_ref().take(MOST_OUTPUT).read_to_end(&mut printed);
-        let _ = std::io::copy(&mut reader, &mut std::io::sink());
-        String::from_utf8_lossy(&printed).into_owned()
+        let mut bytes = [0; 8192];
+        while let Ok(count @ 1..) = reader.read(&mut bytes) {
+            let mut page = page.lock().unwrap_or_else(PoisonError::into_inner);
+            // What it prints beyond is read and thrown away, so that it does not wait for us.
+            if page.len() < MOST_OUTPUT {
+                page.extend_from_slice(bytes.get(..count).unwrap_or_default());
+            }
+        }
+        // Nobody listens where the wait was over.
+        let _ = ended.send(());
     });
     let status = loop {
         if interrupted.load(Ordering::Relaxed) {
@@ -123,7 +138,9 @@ fn perform(command: &[String], interrupted: &AtomicBool) -> Result<(String, Stri
             None => std::thread::sleep(LOOK),
         }
     };
-    let printed = listener.join().unwrap_or_default();
+    let _ = end.recv_timeout(LAST_WORDS);
+    let printed =
+        String::from_utf8_lossy(&printed.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
     Ok((printed, status.to_string()))
 }
 
@@ -136,7 +153,7 @@ fn page(
     open: Option<&(f64, Histogram)>,
 ) -> String {
     let mut out = format!("\naudit of: {command}\n");
-    if status != "exit status: 0" {
+    if status != WELL {
         out.push_str(&format!("it ended with {status}\n"));
     }
     let of = |figure| reported.iter().find(|(known, _)| *known == figure).map(|(_, value)| *value);

@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::{connections, search};
-use crate::plan::{ArrivalsPer, LevelPlan, LoadPlan, Model, SearchTerms};
+use crate::plan::{ArrivalsPer, LevelPlan, LoadPlan, Model, Protocol, SearchTerms};
 use crate::quantity::{Rate, Written};
 use crate::written::{Arrivals, LevelRange, Levels, Load, Marker, Per, Scenario, WorkloadModel};
 use plimsoll_model::Nanos;
@@ -24,7 +24,11 @@ const LONGEST_SPIN: Nanos = Nanos::from_millis(10);
 const INTEGER_DEVICES: u32 = 1 << 17;
 const INTEGER_SEQUENCES: f64 = (1 << 24) as f64;
 
-pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Option<LoadPlan> {
+pub(super) fn resolve(
+    scenario: &mut Scenario,
+    protocol: Protocol,
+    context: &mut Context<'_>,
+) -> Option<LoadPlan> {
     let load = &mut scenario.load;
     if load.hold.0.0 / i64::from(load.samples.max(1)) < SHORTEST_SAMPLE.0 {
         let at = if context.written("load.hold") { "load.hold" } else { "load.samples" };
@@ -45,7 +49,7 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Opt
     if scenario.load.search.is_some() && search.is_none() {
         return None;
     }
-    check_numbers(scenario, &levels, search.as_ref(), context);
+    check_numbers(scenario, &levels, search.as_ref(), protocol, context);
     let load = &scenario.load;
     Some(LoadPlan {
         model,
@@ -245,11 +249,16 @@ fn check_numbers(
     scenario: &Scenario,
     levels: &[LevelPlan],
     search: Option<&SearchTerms>,
+    protocol: Protocol,
     context: &mut Context<'_>,
 ) {
     let devices = scenario.population.devices;
+    let most_of_device = match protocol {
+        Protocol::Mqtt => u64::from(scenario.mqtt.in_flight),
+        Protocol::Http | Protocol::Coap => 1,
+    };
     if super::mqtt::is_acknowledged(scenario) {
-        let most = u64::from(devices) * u64::from(scenario.mqtt.in_flight);
+        let most = u64::from(devices) * most_of_device;
         for (position, level) in levels.iter().enumerate() {
             if let LevelPlan::InFlight(count) = level
                 && u64::from(*count) > most

@@ -67,7 +67,9 @@ pub(crate) fn resolve(
     let mqtt = mqtt.zip(transport).map(|(mqtt, transport)| MqttPlan { transport, session, ..mqtt });
     let subscribers = mqtt::subscribers(&mut scenario, &mut context);
     let message = message::resolve(&mut scenario.message, &mut context);
-    let load = load::resolve(&mut scenario, &mut context);
+    let protocol = platform.as_ref().and_then(|platform| platform.address.as_ref());
+    let protocol = protocol.map(|address| address.protocol).unwrap_or_default();
+    let load = load::resolve(&mut scenario, protocol, &mut context);
     let storm = storm::resolve(&mut scenario.load, platform.as_ref(), &mut context);
     let load = load.map(|load| LoadPlan { storm, ..load });
     storm::check_offline(&scenario, &mut context);

@@ -527,9 +527,12 @@ impl Connection {
                 }
                 Ok(Some(reading)) => {
                     let read_at = io.clock.now();
-                    // Bytes count from when the kernel had them; a subscriber that works has them when it reads them.
-                    let lag =
-                        if io.work > Nanos::ZERO { Nanos::ZERO } else { reading.lag.unwrap_or_default() };
+                    // Bytes count from when the kernel had them, but not from before the last look, when nothing was there
+                    // to be read: what was lost on the way and came again has the stamp of what overtook it. A subscriber
+                    // that works has them when it reads them.
+                    let works = io.work > Nanos::ZERO && matches!(self.client, Client::Subscriber(_));
+                    let unread = read_at - io.looked_at;
+                    let lag = if works { Nanos::ZERO } else { reading.lag.unwrap_or_default().min(unread) };
                     io.traffic.received += reading.length as u64;
                     let bytes = scratch.get(..reading.length).unwrap_or_default();
                     let at = read_at - lag;
@@ -547,7 +550,9 @@ impl Connection {
             match outcome {
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(reason) => return self.failed(slot, reason, io, events),
+                // What was read before the end may have said it already.
+                Err(reason) if self.socket.is_some() => return self.failed(slot, reason, io, events),
+                Err(_) => return,
             }
         }
     }

@@ -77,6 +77,8 @@ struct Io {
     topic_name: Vec<u8>,
     jitter: Random,
     traffic: Traffic,
+    /// When the last look at the sockets but one began: what is read now was not there to be read before.
+    looked_at: Nanos,
     /// Connections whose next step waits for the platform: their bytes are read at once.
     urgent: u32,
 }
@@ -152,6 +154,7 @@ impl MqttDriver {
             jitter: random(plan.seed, &[u64::from(share.index), 0x6a69_7474_6572]),
             traffic: Traffic::default(),
             urgent: 0,
+            looked_at: Nanos::ZERO,
         };
         Ok(MqttDriver {
             share,
@@ -214,6 +217,7 @@ impl MqttDriver {
     /// Waits so long at most for sockets to be ready and serves them.
     fn look(&mut self, wait: Nanos, events: &mut Vec<Event>) {
         let timeout = timespec(wait.max(Nanos::ZERO));
+        let begun = self.io.clock.now();
         let mut room = [const { MaybeUninit::uninit() }; READY];
         // The only error of a sound epoll instance is an interrupting signal, after which we look again anyway.
         let Ok((ready, _)) = epoll::wait(&self.io.epoll, &mut room[..], Some(&timeout)) else { return };
@@ -225,6 +229,7 @@ impl MqttDriver {
                 connection.ready(slot, generation, event.flags, &mut self.io, events);
             }
         }
+        self.io.looked_at = begun;
     }
 }
 

@@ -77,6 +77,8 @@ pub struct Session {
     resumed: bool,
     /// Whether there is nothing to go on with.
     fresh: bool,
+    /// Whether the platform has granted the subscriptions of the present session.
+    subscribed: bool,
     /// The window in force: the smaller of ours and the platform's receive maximum.
     window: u16,
     /// The largest packet that the platform takes, bytes.
@@ -137,6 +139,7 @@ impl Session {
             aliased_by: None,
             resumed: false,
             fresh: true,
+            subscribed: false,
             window: settings.window,
             largest_packet: u32::MAX,
             keep_alive: settings.keep_alive,
@@ -433,8 +436,9 @@ impl Session {
         {
             return Err("the platform has no shared subscriptions, the scenario asks for one".into());
         }
-        // A session that the platform has kept has its subscriptions.
-        if self.filters.is_empty() || self.resumed {
+        // A session that the platform has kept has its subscriptions, if they were ever granted.
+        self.subscribed &= self.resumed;
+        if self.filters.is_empty() || self.subscribed {
             self.phase = Phase::Ready;
             return Ok(Happened::Ready);
         }
@@ -458,6 +462,7 @@ impl Session {
                 ));
             }
         }
+        self.subscribed = true;
         self.phase = Phase::Ready;
         Ok(Happened::Ready)
     }

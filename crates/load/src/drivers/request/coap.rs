@@ -2,7 +2,6 @@
 //! the acknowledgement or by themselves.
 
 use super::{Answer, Device, Io};
-use crate::driver::Event;
 use plimsoll_codec::coap::{self, Kind, Message, code};
 use plimsoll_model::Nanos;
 use rustix::net::{SendFlags, send};
@@ -18,6 +17,12 @@ pub fn first_timeout(fraction: f64) -> Nanos {
     Nanos::from_secs_f64(ACK_TIMEOUT * (1.0 + ACK_SPREAD * fraction))
 }
 
+/// How long an answer is awaited from the first sending on: until after the last repetition (MAX_TRANSMIT_WAIT of section
+/// 4.8.2), and as long again for an answer that comes by itself.
+pub fn patience(first_timeout: Nanos) -> Nanos {
+    first_timeout * ((1 << (MOST_REPETITIONS + 1)) - 1)
+}
+
 /// Writes a confirmable POST to `PATH/TOPIC`; its token is its message id.
 pub fn request(path: &str, topic: &[u8], content: &[u8], id: u16, out: &mut Vec<u8>) {
     let mut options = Vec::new();
@@ -30,6 +35,10 @@ pub fn request(path: &str, topic: &[u8], content: &[u8], id: u16, out: &mut Vec<
 /// What a datagram means for the request under way.
 pub fn answer(device: &mut Device, datagram: &[u8], io: &mut Io) -> Answer {
     let Ok(message) = Message::decode(datagram) else { return Answer::NotYet };
+    if message.kind == Kind::Confirmable {
+        // Also one that is repeated because our acknowledgement was lost (sections 4.2 and 5.2.2).
+        acknowledge(device, message.id, io);
+    }
     let (id, token) = (device.id, device.id.to_be_bytes());
     let Some(current) = &mut device.current else { return Answer::NotYet };
     match message.kind {
@@ -43,16 +52,6 @@ pub fn answer(device: &mut Device, datagram: &[u8], io: &mut Io) -> Answer {
         }
         Kind::Acknowledgement if message.id != id => return Answer::NotYet,
         _ if message.token != token => return Answer::NotYet,
-        Kind::Confirmable => {
-            let mut out = Vec::new();
-            let (kind, code) = (Kind::Acknowledgement, code::EMPTY);
-            Message { kind, code, id: message.id, token: &[], options: &[], payload: &[] }.encode(&mut out);
-            if let Some(socket) = &device.socket
-                && let Ok(count) = send(socket, &out, SendFlags::NOSIGNAL)
-            {
-                io.traffic.sent += count as u64;
-            }
-        }
         _ => {}
     }
     let (class, detail) = (message.code >> 5, message.code & 0x1f);
@@ -62,20 +61,22 @@ pub fn answer(device: &mut Device, datagram: &[u8], io: &mut Io) -> Answer {
     }
 }
 
-/// Sends the request again where its time has come, or gives it up.
-pub fn repeat(device: &mut Device, slot: u32, now: Nanos, io: &mut Io, events: &mut Vec<Event>) {
-    let number = device.number;
-    let Some(current) = device.current.as_mut().filter(|current| current.timeout > Nanos::ZERO) else {
-        return;
-    };
-    if now < current.repeat_at || current.acknowledged {
-        return;
+fn acknowledge(device: &Device, id: u16, io: &mut Io) {
+    let mut out = Vec::new();
+    let (kind, code) = (Kind::Acknowledgement, code::EMPTY);
+    Message { kind, code, id, token: &[], options: &[], payload: &[] }.encode(&mut out);
+    if let Some(socket) = &device.socket
+        // One that finds no room is asked for again.
+        && let Ok(count) = send(socket, &out, SendFlags::NOSIGNAL)
+    {
+        io.traffic.sent += count as u64;
     }
-    if current.repeated >= MOST_REPETITIONS {
-        let sequence = current.sequence;
-        device.current = None;
-        events.push(Event::Abandoned { device: number, sequence, at: now });
-        io.dirty.push(slot);
+}
+
+/// Sends the request again where its time has come.
+pub fn repeat(device: &mut Device, slot: u32, now: Nanos, io: &mut Io) {
+    let Some(current) = device.current.as_mut() else { return };
+    if now < current.repeat_at || current.acknowledged || current.repeated >= MOST_REPETITIONS {
         return;
     }
     current.repeated += 1;

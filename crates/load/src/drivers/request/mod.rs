@@ -32,6 +32,8 @@ use std::sync::Arc;
 const READY: usize = 128;
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 64 * 1024;
+/// How long an answer is awaited before its request is given up.
+const ANSWER_TIMEOUT: Nanos = Nanos::from_secs(30);
 /// Largest answer that is taken; a longer one is a lie or an attack.
 const LARGEST_ANSWER: usize = 2 * 1024 * 1024;
 
@@ -91,12 +93,16 @@ struct Device {
     was_ready: bool,
     /// CoAP's message id.
     id: u16,
+    /// When the request under way is looked at for having waited too long; zero where no timer is set.
+    watch_at: Nanos,
 }
 
 struct UnderWay {
     sequence: u32,
     content: u32,
     sent: bool,
+    /// When it is given up.
+    give_up_at: Nanos,
     /// CoAP: when it is sent again, after how long, and how often it was.
     repeat_at: Nanos,
     timeout: Nanos,
@@ -158,11 +164,15 @@ impl RequestDriver {
     }
 
     fn send_dirty(&mut self, events: &mut Vec<Event>) {
-        for slot in std::mem::take(&mut self.io.dirty) {
+        let mut dirty = std::mem::take(&mut self.io.dirty);
+        for slot in dirty.drain(..) {
             if let Some(device) = self.devices.get_mut(slot as usize) {
                 device.go_on(slot, &mut self.io, events);
             }
         }
+        // What became dirty meanwhile stands in the other vector.
+        dirty.append(&mut self.io.dirty);
+        self.io.dirty = dirty;
     }
 
     fn fire_timers(&mut self, events: &mut Vec<Event>) {
@@ -211,16 +221,24 @@ impl Driver for RequestDriver {
     }
 
     fn withdraw(&mut self, events: &mut Vec<Event>) {
-        let now = self.io.clock.now();
-        for device in &mut self.devices {
+        let at = self.io.clock.now();
+        for (slot, device) in (0..).zip(&mut self.devices) {
             device.queue.clear();
-            if let Some(current) = device.current.as_mut().filter(|current| !current.sent) {
-                // Its first bytes may be with the kernel already, so the rest follows and it counts as sent.
-                current.sent = true;
-                let (content, packet) = (current.content, device.out.len() as u32);
-                let (device, sequence) = (device.number, current.sequence);
-                events.push(Event::Sent { device, sequence, at: now, content, packet });
+            let (number, packet) = (device.number, device.out.len() as u32);
+            let Some(UnderWay { sequence, content, sent, .. }) = device.current.take() else { continue };
+            if !sent && device.written > 0 {
+                // Its first bytes cannot be called back.
+                events.push(Event::Sent { device: number, sequence, at, content, packet });
             }
+            if sent || device.written > 0 {
+                events.push(Event::Abandoned { device: number, sequence, at });
+            }
+            // Whatever holds it up must not hold up the next level.
+            if self.io.protocol == Protocol::Http && device.state == State::Ready {
+                device.reopen(slot, &mut self.io);
+            }
+            device.out.clear();
+            device.written = 0;
         }
     }
 
@@ -272,6 +290,7 @@ impl Device {
             pause,
             was_ready: false,
             id: 0,
+            watch_at: Nanos::ZERO,
         }
     }
 
@@ -285,7 +304,24 @@ impl Device {
                 let reason = format!("no TCP connection within {}", io.connect_timeout);
                 self.failed(slot, reason, io, events);
             }
-            State::Ready => coap::repeat(self, slot, now, io, events),
+            State::Ready => {
+                if self.watch_at != Nanos::ZERO && now >= self.watch_at {
+                    let next = self.current.as_ref().map(|current| current.give_up_at);
+                    self.watch_at = next.filter(|&at| at > now).unwrap_or(Nanos::ZERO);
+                    if self.watch_at != Nanos::ZERO {
+                        io.timers.push(Reverse((self.watch_at, slot, self.generation)));
+                    }
+                }
+                let expired = |current: &UnderWay| now >= current.give_up_at;
+                match (io.protocol, self.current.as_ref().is_some_and(expired)) {
+                    (Protocol::Coap, false) => coap::repeat(self, slot, now, io),
+                    (Protocol::Coap, true) => self.give_up(slot, now, io, events),
+                    (_, true) => {
+                        self.failed(slot, format!("no answer within {ANSWER_TIMEOUT}"), io, events);
+                    }
+                    (_, false) => {}
+                }
+            }
             _ => {}
         }
     }
@@ -293,6 +329,7 @@ impl Device {
     fn open(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
         self.began = io.clock.now();
         self.generation = self.generation.wrapping_add(1);
+        self.watch_at = Nanos::ZERO;
         let datagrams = io.protocol == Protocol::Coap;
         let opened = (|| {
             let family = if io.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -371,17 +408,24 @@ impl Device {
         self.out.clear();
         self.written = 0;
         let now = io.clock.now();
-        let timeout = match io.protocol {
+        let (timeout, patience) = match io.protocol {
             Protocol::Coap => {
                 self.id = self.id.wrapping_add(1);
                 coap::request(&io.path, &io.topic, &io.content, self.id, &mut self.out);
-                coap::first_timeout(io.random.fraction())
+                let timeout = coap::first_timeout(io.random.fraction());
+                (timeout, coap::patience(timeout))
             }
             _ => {
                 http::request(&io.host, &io.path, &io.topic, &io.content, &mut self.out);
-                Nanos::ZERO
+                (Nanos::ZERO, ANSWER_TIMEOUT)
             }
         };
+        let give_up_at = now + patience;
+        // One timer watches over all requests of a device, for nearly all are answered long before.
+        if self.watch_at == Nanos::ZERO {
+            self.watch_at = give_up_at;
+            io.timers.push(Reverse((give_up_at, slot, self.generation)));
+        }
         if timeout > Nanos::ZERO {
             io.timers.push(Reverse((now + timeout, slot, self.generation)));
         }
@@ -390,6 +434,7 @@ impl Device {
             content: io.content.len() as u32,
             sent: false,
             repeat_at: now + timeout,
+            give_up_at,
             timeout,
             repeated: 0,
             acknowledged: false,
@@ -461,9 +506,28 @@ impl Device {
         }
         if stays {
             io.dirty.push(slot);
-            return Ok(());
+        } else {
+            self.reopen(slot, io);
         }
-        Err("the platform closed the connection".into())
+        Ok(())
+    }
+
+    /// Connects anew at once, because the platform ends a connection with its answer, which it may.
+    fn reopen(&mut self, slot: u32, io: &mut Io) {
+        self.socket = None;
+        self.input.clear();
+        self.generation = self.generation.wrapping_add(1);
+        self.watch_at = Nanos::ZERO;
+        self.state = State::Waiting;
+        io.timers.push(Reverse((io.clock.now(), slot, self.generation)));
+    }
+
+    /// Gives up the request under way; the connection stays.
+    fn give_up(&mut self, slot: u32, at: Nanos, io: &mut Io, events: &mut Vec<Event>) {
+        if let Some(UnderWay { sequence, .. }) = self.current.take() {
+            events.push(Event::Abandoned { device: self.number, sequence, at });
+            io.dirty.push(slot);
+        }
     }
 
     fn want(&mut self, slot: u32, io: &Io) {
@@ -496,6 +560,7 @@ impl Device {
             events.push(Event::ConnectFailed { client, reason });
         }
         self.generation = self.generation.wrapping_add(1);
+        self.watch_at = Nanos::ZERO;
         if self.was_ready {
             let pause = Nanos::from_secs_f64(self.pause.as_secs_f64() * (0.5 + 0.5 * io.random.fraction()));
             self.pause = (self.pause * 2).min(io.pauses.1);
