@@ -76,14 +76,14 @@ impl Audit {
         std::thread::sleep(LINGER);
         stop.store(true, Ordering::Relaxed);
         let served = server.join();
-        let (printed, status) = performed?;
-        if let Ok(Err(error)) = served {
-            return Err(undoable(&error));
-        }
         let account = record::read(&path).map_err(|error| undoable(&error));
         if !kept {
             // It was ours alone; where it cannot be removed it stays among the temporary files.
             let _ = std::fs::remove_file(&path);
+        }
+        let (printed, status) = performed?;
+        if let Ok(Err(error)) = served {
+            return Err(undoable(&error));
         }
         let program = command.first().map_or("", String::as_str);
         let reported = figures::find(program, &printed);

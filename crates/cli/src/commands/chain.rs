@@ -70,6 +70,8 @@ impl Chain {
             });
         }
         end(&mut stations);
+        // A terminal's Ctrl-C reaches the stations as well.
+        failed = failed.filter(|_| !stop.load(Ordering::Relaxed));
         failed.map_or(Ok(exit_code::MET), |reason| Err(Failure::Undoable(reason)))
     }
 

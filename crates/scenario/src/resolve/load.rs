@@ -3,7 +3,7 @@
 use super::Context;
 use super::{connections, search};
 use crate::plan::{ArrivalsPer, LevelPlan, LoadPlan, Model, Protocol, SearchTerms};
-use crate::quantity::{Rate, Written};
+use crate::quantity::{Quantity, Rate, Written};
 use crate::written::{Arrivals, LevelRange, Levels, Load, Marker, Per, Scenario, WorkloadModel};
 use plimsoll_model::Nanos;
 use plimsoll_stats::distribution::InterArrival;
@@ -127,6 +127,20 @@ fn partly_open(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec
         context.error_with_help("load", "missing key `session_messages` in `load`", help);
         return None;
     };
+    let thinking = think_time * i64::from(messages - 1);
+    if load.warm_up.0 < thinking {
+        let at = if context.written("load.warm_up") { "load.warm_up" } else { "load.session_messages" };
+        let message = format!(
+            "the warm-up ({}) is shorter than a session thinks ({}): the hold would have fewer messages than its level says",
+            load.warm_up.0.show(),
+            thinking.show()
+        );
+        context.error_with_help(
+            at,
+            message,
+            "lengthen `warm_up`, or lower `session_messages` or `think_time`",
+        );
+    }
     Some((Model::PartlyOpen { arrivals, messages, think_time, timeout }, rates(load, context)?))
 }
 

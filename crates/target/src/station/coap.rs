@@ -22,6 +22,7 @@ pub struct Endpoint {
     order: VecDeque<(Nanos, (SocketAddr, u16))>,
     /// The number of each peer, by which its messages are kept in order.
     peers: HashMap<SocketAddr, u64>,
+    next_peer: u64,
     next_id: u16,
 }
 
@@ -53,6 +54,7 @@ impl Endpoint {
             exchanges: HashMap::new(),
             order: VecDeque::new(),
             peers: HashMap::new(),
+            next_peer: 0,
             next_id: 0,
         })
     }
@@ -96,8 +98,12 @@ impl Endpoint {
         let token_length = request.token.len();
         self.exchanges.insert(key, Exchange { kind: request.kind, get, token, token_length, answer: None });
         self.order.push_back((now, key));
-        let next = self.peers.len() as u64;
+        if self.peers.len() >= MOST_EXCHANGES {
+            self.peers.clear();
+        }
+        let next = self.next_peer;
         let peer = *self.peers.entry(from).or_insert(next);
+        self.next_peer += u64::from(peer == next);
         let (topic, payload) = (request.path(), request.payload.to_vec());
         let message = Message { topic, payload, qos: QoS::AtMostOnce, id: request.id };
         Ok(Some(Request { peer, from, message }))

@@ -86,7 +86,7 @@ impl Session {
             }
             let id = self.next;
             self.next = self.next.wrapping_add(1);
-            let get = matches!(head.method, "GET" | "HEAD");
+            let get = head.method == "GET";
             self.pending.push_back(Pending { id, get, keep_alive: head.keep_alive, served: None });
             messages.push(Message {
                 topic: head.target.to_owned(),

@@ -331,6 +331,8 @@ impl Device {
         self.generation = self.generation.wrapping_add(1);
         self.watch_at = Nanos::ZERO;
         let datagrams = io.protocol == Protocol::Coap;
+        // Drawn anew, since a server remembers those of an earlier socket with the same port (RFC 7252 section 4.4).
+        self.id = io.random.below(1 << 16) as u16;
         let opened = (|| {
             let family = if io.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
             let kind = if datagrams { SocketType::DGRAM } else { SocketType::STREAM };
