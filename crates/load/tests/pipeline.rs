@@ -161,7 +161,7 @@ fn a_closed_loop_keeps_its_operations_in_flight() {
 #[test]
 fn partly_open_sessions_offer_their_messages_one_after_the_other() {
     let plan = plan(
-        "model: partly_open, session_messages: 5, think_time: 10ms, levels: [100], hold: 10s, samples: 10, warm_up: 0s",
+        "model: partly_open, session_messages: 5, think_time: 10ms, levels: [100], hold: 10s, samples: 10, warm_up: 40ms",
     );
     let level = run(&plan, Nanos::from_millis(1), 10);
     // Of about 200 sessions of a Poisson process; four deviations of their number are allowed.
