@@ -17,8 +17,8 @@ pub fn first_timeout(fraction: f64) -> Nanos {
     Nanos::from_secs_f64(ACK_TIMEOUT * (1.0 + ACK_SPREAD * fraction))
 }
 
-/// How long an answer is awaited from the first sending on: until after the last repetition (MAX_TRANSMIT_WAIT of section
-/// 4.8.2), and as long again for an answer that comes by itself.
+/// How long an answer is awaited from the first sending on: until the wait after the last repetition is over
+/// (MAX_TRANSMIT_WAIT of section 4.8.2).
 pub fn patience(first_timeout: Nanos) -> Nanos {
     first_timeout * ((1 << (MOST_REPETITIONS + 1)) - 1)
 }
