@@ -1,0 +1,314 @@
+//! Whole messages out of a stream of bytes, however they are cut.
+
+use super::head::{Framing, Head};
+use super::{HttpError, Start};
+
+/// Largest head that is taken, in bytes.
+const LARGEST_HEAD: usize = 64 * 1024;
+/// Longest line that says the size of a chunk, in bytes.
+const LONGEST_SIZE_LINE: usize = 256;
+
+/// Which messages a reader expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Requests.
+    Request,
+    /// Answers; interim ones (1xx) are passed over.
+    Answer,
+}
+
+/// Takes messages off the front of a connection's bytes. Bodies in chunks are put together in place.
+#[derive(Debug)]
+pub struct Reader {
+    side: Side,
+    largest_body: usize,
+    buffer: Vec<u8>,
+    /// Bytes of `buffer` that belong to messages taken already.
+    begin: usize,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The head is not whole; so much of what is there has no end of a head in it.
+    Head { searched: usize },
+    /// The head is whole.
+    Body(Body),
+}
+
+/// A body being read; offsets count from the beginning of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Body {
+    head: usize,
+    stays: bool,
+    framing: Framing,
+    /// Chunked: what is put together already, and what of the wire is done with.
+    put: usize,
+    read: usize,
+}
+
+/// A whole message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// First line and fields.
+    pub head: Head<'a>,
+    /// The body, chunks put together.
+    pub body: &'a [u8],
+    /// Whether the connection stays open after it.
+    pub stays: bool,
+    /// Bytes of the head, its empty line included.
+    pub head_bytes: u32,
+}
+
+impl Reader {
+    /// A reader of messages of that side, with bodies of at most so many bytes.
+    pub fn new(side: Side, largest_body: usize) -> Reader {
+        Reader { side, largest_body, buffer: Vec::new(), begin: 0, state: State::Head { searched: 0 } }
+    }
+
+    /// Adds bytes that came.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.begin > 0 {
+            self.buffer.drain(..self.begin.min(self.buffer.len()));
+            self.begin = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Whether bytes of a message that is not whole are there.
+    pub fn is_within_message(&self) -> bool {
+        self.buffer.len() > self.begin
+    }
+
+    /// Forgets everything, for a new connection.
+    pub fn clear(&mut self) {
+        self.buffer.clear();
+        self.begin = 0;
+        self.state = State::Head { searched: 0 };
+    }
+
+    /// The next whole message, `None` while it is not whole. `ended`: whether no more bytes will come. `bodiless`: whether
+    /// the answer that is awaited has no body whatever its head says (that to HEAD).
+    ///
+    /// # Errors
+    /// See [`HttpError`]; the connection is of no more use then.
+    pub fn take(&mut self, ended: bool, bodiless: bool) -> Result<Option<Message<'_>>, HttpError> {
+        let whole = loop {
+            match self.state {
+                State::Head { searched } => match self.read_head(searched, bodiless)? {
+                    Some(body) => self.state = State::Body(body),
+                    None if ended && self.is_within_message() => return Err(HttpError::Cut),
+                    None => return Ok(None),
+                },
+                State::Body(body) => match self.read_body(body, ended)? {
+                    Some(whole) if whole.interim => {
+                        self.begin += whole.wire;
+                        self.state = State::Head { searched: 0 };
+                    }
+                    Some(whole) => break whole,
+                    None if ended => return Err(HttpError::Cut),
+                    None => return Ok(None),
+                },
+            }
+        };
+        self.state = State::Head { searched: 0 };
+        let message = self.buffer.get(self.begin..).unwrap_or_default();
+        self.begin += whole.wire;
+        let (head, rest) = message.split_at_checked(whole.head).ok_or(HttpError::Cut)?;
+        let body = rest.get(..whole.body).unwrap_or_default();
+        let head_bytes = whole.head as u32;
+        Ok(Some(Message { head: Head::read(head, self.side)?, body, stays: whole.stays, head_bytes }))
+    }
+
+    fn read_head(&mut self, searched: usize, bodiless: bool) -> Result<Option<Body>, HttpError> {
+        let message = self.buffer.get(self.begin..).unwrap_or_default();
+        // The end may have been cut in three places.
+        let from = searched.saturating_sub(3);
+        let found = message.get(from..).and_then(|rest| memchr::memmem::find(rest, b"\r\n\r\n"));
+        let Some(end) = found.map(|at| from + at + 4).filter(|&end| end <= LARGEST_HEAD) else {
+            if message.len() > LARGEST_HEAD {
+                return Err(HttpError::HeadTooLong(LARGEST_HEAD));
+            }
+            self.state = State::Head { searched: message.len() };
+            return Ok(None);
+        };
+        let head = Head::read(message.get(..end).unwrap_or_default(), self.side)?;
+        let (framing, stays) = head.framing(bodiless)?;
+        if let Framing::Length(length) = framing
+            && length > self.largest_body
+        {
+            return Err(HttpError::BodyTooLong(self.largest_body));
+        }
+        Ok(Some(Body { head: end, stays, framing, put: end, read: end }))
+    }
+
+    fn read_body(&mut self, body: Body, ended: bool) -> Result<Option<Whole>, HttpError> {
+        let message = self.buffer.get_mut(self.begin..).unwrap_or_default();
+        let there = message.len() - body.head.min(message.len());
+        let whole = |length: usize, wire: usize, head: &[u8], side| {
+            let start = Head::read(head, side).map(|head| head.start);
+            let interim = matches!(start, Ok(Start::Status { code: 100..200, .. }));
+            Whole { head: body.head, body: length, wire, stays: body.stays, interim }
+        };
+        match body.framing {
+            Framing::Length(length) if there >= length => {
+                let head = message.get(..body.head).unwrap_or_default();
+                Ok(Some(whole(length, body.head + length, head, self.side)))
+            }
+            Framing::Length(_) => Ok(None),
+            Framing::Close if there > self.largest_body => Err(HttpError::BodyTooLong(self.largest_body)),
+            Framing::Close if ended => Ok(Some(whole(
+                there,
+                body.head + there,
+                message.get(..body.head).unwrap_or_default(),
+                self.side,
+            ))),
+            Framing::Close => Ok(None),
+            Framing::Chunked => {
+                let mut body = body;
+                let end = put_together(message, &mut body, self.largest_body)?;
+                self.state = State::Body(body);
+                let head = message.get(..body.head).unwrap_or_default();
+                Ok(end.map(|end| whole(body.put - body.head, end, head, self.side)))
+            }
+        }
+    }
+}
+
+struct Whole {
+    head: usize,
+    body: usize,
+    wire: usize,
+    stays: bool,
+    interim: bool,
+}
+
+/// Moves the contents of whole chunks behind the head (RFC 9112 section 7.1); the offset behind the last chunk and its
+/// trailers once it is there.
+fn put_together(message: &mut [u8], body: &mut Body, largest: usize) -> Result<Option<usize>, HttpError> {
+    loop {
+        let rest = message.get(body.read..).unwrap_or_default();
+        let Some(line_end) = memchr::memchr(b'\n', rest.get(..LONGEST_SIZE_LINE).unwrap_or(rest)) else {
+            return if rest.len() >= LONGEST_SIZE_LINE { Err(HttpError::Chunk) } else { Ok(None) };
+        };
+        let line = rest.get(..line_end).unwrap_or_default();
+        let size = line.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+        let size = str::from_utf8(size).ok().filter(|text| !text.starts_with('+'));
+        let size = size.and_then(|text| usize::from_str_radix(text, 16).ok()).ok_or(HttpError::Chunk)?;
+        let begin = body.read + line_end + 1;
+        if size == 0 {
+            return end_of_trailers(message.get(begin..).unwrap_or_default())
+                .map(|end| end.map(|end| begin + end));
+        }
+        if size > largest || body.put - body.head + size > largest {
+            return Err(HttpError::BodyTooLong(largest));
+        }
+        let end = begin + size;
+        match message.get(end..).unwrap_or_default() {
+            [b'\r', b'\n', ..] => {
+                message.copy_within(begin..end, body.put);
+                body.put += size;
+                body.read = end + 2;
+            }
+            [] | [b'\r'] => return Ok(None),
+            _ => return Err(HttpError::Chunk),
+        }
+    }
+}
+
+/// Where the trailer section ends: with its empty line.
+fn end_of_trailers(rest: &[u8]) -> Result<Option<usize>, HttpError> {
+    if rest.starts_with(b"\r\n") {
+        return Ok(Some(2));
+    }
+    match memchr::memmem::find(rest, b"\r\n\r\n") {
+        Some(at) => Ok(Some(at + 4)),
+        None if rest.len() > LARGEST_HEAD => Err(HttpError::HeadTooLong(LARGEST_HEAD)),
+        None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a reader makes of bytes that come in pieces of that size and then end.
+    fn read(side: Side, bytes: &[u8], piece: usize) -> Vec<String> {
+        let mut reader = Reader::new(side, 1000);
+        let mut told = Vec::new();
+        let mut take = |reader: &mut Reader, ended| {
+            loop {
+                match reader.take(ended, false) {
+                    Ok(Some(message)) => {
+                        let body = String::from_utf8_lossy(message.body).into_owned();
+                        told.push(format!("{:?} {body} {}", message.head.start, message.stays));
+                    }
+                    Ok(None) => return true,
+                    Err(error) => {
+                        told.push(format!("error: {error}"));
+                        return false;
+                    }
+                }
+            }
+        };
+        for piece in bytes.chunks(piece.max(1)) {
+            reader.push(piece);
+            if !take(&mut reader, false) {
+                return told;
+            }
+        }
+        take(&mut reader, true);
+        told
+    }
+
+    const STREAM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 201 Created\r\n\
+        Transfer-Encoding: chunked\r\n\r\n4;x=y\r\nWiki\r\n05\r\npedia\r\n0\r\nTrailer: z\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n\
+        HTTP/1.1 200 OK\r\n\r\nrest";
+
+    #[test]
+    fn messages_are_whole_wherever_they_are_cut() {
+        let expected = [
+            "Status { code: 200, reason: \"OK\" } ok true",
+            "Status { code: 201, reason: \"Created\" } Wikipedia true",
+            "Status { code: 204, reason: \"No Content\" }  true",
+            "Status { code: 200, reason: \"OK\" } rest false",
+        ];
+        for piece in 1..=STREAM.len() {
+            assert_eq!(read(Side::Answer, STREAM, piece), expected, "in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn bounds_hold() {
+        let long = format!("HTTP/1.1 200 OK\r\nA: {}", "x".repeat(LARGEST_HEAD));
+        assert!(read(Side::Answer, long.as_bytes(), 4096)[0].contains("head is longer"));
+        let announced = b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n";
+        assert!(read(Side::Answer, announced, 10)[0].contains("more than 1000 bytes"));
+        let chunk = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n";
+        assert!(read(Side::Answer, chunk, 10)[0].contains("more than 1000 bytes"));
+        let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}", "x".repeat(1001));
+        assert!(read(Side::Answer, endless.as_bytes(), 100)[0].contains("more than 1000 bytes"));
+        let broken = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n";
+        assert_eq!(read(Side::Answer, broken, 7), ["error: a chunk of its body is broken"]);
+        assert_eq!(
+            read(Side::Request, b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nab", 7),
+            ["error: the connection ended within it"]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic_and_cutting_changes_nothing(
+            bytes in prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\r'), Just(b'\n'), Just(b'0')], 0..200),
+            prefix in 0usize..STREAM.len(),
+            piece in 1usize..50,
+        ) {
+            let mut stream = STREAM[..prefix].to_vec();
+            stream.extend(bytes);
+            for side in [Side::Answer, Side::Request] {
+                prop_assert_eq!(read(side, &stream, piece), read(side, &stream, stream.len()));
+            }
+        }
+    }
+}
