@@ -78,8 +78,13 @@ impl Marker {
 
     /// The first marker in ASCII form anywhere in a payload, `None` where there is none.
     pub fn find_ascii(payload: &[u8]) -> Option<Marker> {
+        Marker::all_ascii(payload).next()
+    }
+
+    /// Every marker in ASCII form in a payload, in order.
+    pub fn all_ascii(payload: &[u8]) -> impl Iterator<Item = Marker> + '_ {
         memmem::find_iter(payload, ASCII_PREFIX)
-            .find_map(|begin| read_hexadecimal(payload.get(begin + ASCII_PREFIX.len()..)?))
+            .filter_map(|begin| read_hexadecimal(payload.get(begin + ASCII_PREFIX.len()..)?))
     }
 
     /// The integer form: from the top, run in 8 bits, device in 17, sequence in 24, check in 4. `None` when one of
@@ -111,8 +116,13 @@ impl Marker {
     /// The first marker of that run (its low eight bits) among the decimal integers in a text, `None` where there is
     /// none. Digits behind a decimal point are not looked at: measured values end in long rows of them.
     pub fn find_integer(payload: &[u8], run_tag: u16) -> Option<Marker> {
+        Marker::all_integer(payload, run_tag).next()
+    }
+
+    /// Every marker of that run among the decimal integers in a text, in order.
+    pub fn all_integer(payload: &[u8], run_tag: u16) -> impl Iterator<Item = Marker> + '_ {
         let run = run_tag & 0xff;
-        integers(payload).filter_map(Marker::from_integer).find(|marker| marker.run == run)
+        integers(payload).filter_map(Marker::from_integer).filter(move |marker| marker.run == run)
     }
 }
 

@@ -2,9 +2,10 @@
 
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::RunId;
-use plimsoll_scenario::Variables;
 use plimsoll_scenario::plan::{Content, MarkerForm, MessagePlan, Plan, Template};
-use plimsoll_stats::distribution::random;
+use plimsoll_scenario::{Captures, Columns, Variables};
+use plimsoll_stats::distribution::{Random, random};
+use std::sync::{Arc, OnceLock};
 
 /// The run's tag as the scenario's marker form carries it.
 pub fn run_tag(message: &MessagePlan, run: RunId) -> u16 {
@@ -15,11 +16,15 @@ pub fn run_tag(message: &MessagePlan, run: RunId) -> u16 {
 }
 
 /// A size that no content of the plan exceeds, in bytes.
-pub fn largest(message: &MessagePlan) -> u32 {
-    match &message.content {
-        Content::Sized(sizes) => sizes.largest(),
-        Content::Template(template) => template.longest(message.marker.length()) as u32,
-    }
+pub fn largest(plan: &Plan) -> u32 {
+    let message = &plan.message;
+    let (marker, feed) = (message.marker.length(), message.feed.as_deref());
+    let inner = match &message.content {
+        Content::Sized(sizes) => sizes.largest() as usize,
+        Content::Template(template) => template.longest_with(marker, 0, feed),
+    };
+    let envelope = plan.platform.roles.device.envelope.as_ref();
+    envelope.map_or(inner, |envelope| envelope.longest_with(marker, inner, feed)) as u32
 }
 
 /// Makes contents and reads their markers.
@@ -31,10 +36,15 @@ pub struct Contents {
     run_text: String,
     seed: u64,
     marker: Vec<u8>,
+    /// What stands around the message, and the message that was made last.
+    envelope: Option<Template>,
+    inner: Vec<u8>,
+    captures: Arc<OnceLock<Captures>>,
 }
 
 /// Distinguishes the random numbers of contents from those of arrivals.
 const CONTENT_STREAM: u64 = 0x636f_6e74_656e_7400;
+const BESIDE_STREAM: u64 = 0x6265_7369_6465_0000;
 
 impl Contents {
     /// Contents of a run.
@@ -47,7 +57,35 @@ impl Contents {
             run_text: run.to_string(),
             seed: plan.seed,
             marker: Vec::new(),
+            envelope: plan.platform.roles.device.envelope.clone(),
+            inner: Vec::new(),
+            captures: Arc::default(),
         }
+    }
+
+    /// The same with what set-up steps capture, once they have.
+    pub fn with_captures(self, captures: &Arc<OnceLock<Captures>>) -> Contents {
+        Contents { captures: Arc::clone(captures), ..self }
+    }
+
+    /// The marker that was made last.
+    pub fn last_marker(&self) -> &[u8] {
+        &self.marker
+    }
+
+    /// The message that was made last, without what stands around it; empty where nothing does.
+    pub fn last_message(&self) -> &[u8] {
+        &self.inner
+    }
+
+    /// The rows of the feed.
+    pub fn feed(&self) -> Option<&dyn Columns> {
+        self.message.feed.as_deref()
+    }
+
+    /// Random numbers for what stands beside a message, such as a path.
+    pub fn numbers(&self, device: u32, sequence: u32) -> Random {
+        random(self.seed, &[BESIDE_STREAM, u64::from(device), u64::from(sequence)])
     }
 
     /// The user properties of a message.
@@ -56,8 +94,7 @@ impl Contents {
             return Vec::new();
         }
         let time_ms = (crate::clock::wall_nanos() / 1_000_000) as u64;
-        let variables =
-            Variables { run: &self.run_text, device, subscriber: 0, sequence, marker: &[], time_ms };
+        let variables = Variables { run: &self.run_text, device, sequence, time_ms, ..Variables::default() };
         let rendered = self.user_properties.iter().map(|(name, template)| {
             let mut value = Vec::new();
             template.render(&variables, &mut || 0, &mut value);
@@ -68,8 +105,7 @@ impl Contents {
 
     /// Appends the topic of a message.
     pub fn render_topic(&self, device: u32, sequence: u32, out: &mut Vec<u8>) {
-        let variables =
-            Variables { run: &self.run_text, device, subscriber: 0, sequence, marker: &[], time_ms: 0 };
+        let variables = Variables { run: &self.run_text, device, sequence, ..Variables::default() };
         self.topic.render(&variables, &mut || 0, out);
     }
 
@@ -87,25 +123,40 @@ impl Contents {
             }
         }
         let mut numbers = random(self.seed, &[CONTENT_STREAM, u64::from(device), u64::from(sequence)]);
-        match &self.message.content {
-            Content::Sized(sizes) => {
-                let end = out.len() + sizes.sample(&mut numbers) as usize;
-                out.extend_from_slice(&self.marker);
-                out.resize(end.max(out.len()), b'.');
-            }
-            Content::Template(template) => {
-                let time_ms = (crate::clock::wall_nanos() / 1_000_000) as u64;
-                let variables = Variables {
-                    run: &self.run_text,
-                    device,
-                    subscriber: 0,
-                    sequence,
-                    marker: &self.marker,
-                    time_ms,
-                };
-                template.render(&variables, &mut || numbers.bits(), out);
+        let variables = Variables {
+            run: &self.run_text,
+            device,
+            sequence,
+            marker: &self.marker,
+            time_ms: (crate::clock::wall_nanos() / 1_000_000) as u64,
+            captures: self.captures.get(),
+            feed: self.message.feed.as_deref(),
+            ..Variables::default()
+        };
+        let Some(envelope) = &self.envelope else {
+            return render_message(&self.message.content, &variables, &mut numbers, out);
+        };
+        self.inner.clear();
+        render_message(&self.message.content, &variables, &mut numbers, &mut self.inner);
+        let variables = Variables { message: &self.inner, ..variables };
+        envelope.render(&variables, &mut || numbers.bits(), out);
+    }
+
+    /// Calls for every marker in a content that carries several messages; whether there was any.
+    pub fn each_marker(&self, content: &[u8], found: &mut dyn FnMut(Marker)) -> bool {
+        let mut any = false;
+        let mut tell = |marker| {
+            any = true;
+            found(marker);
+        };
+        match self.message.marker {
+            MarkerForm::Binary => Marker::read_binary(content).into_iter().for_each(&mut tell),
+            MarkerForm::Ascii => Marker::all_ascii(content).for_each(&mut tell),
+            MarkerForm::Integer => {
+                Marker::all_integer(content, run_tag(&self.message, self.run)).for_each(&mut tell);
             }
         }
+        any
     }
 
     /// The marker of a content, `None` where it carries none.
@@ -115,5 +166,16 @@ impl Contents {
             MarkerForm::Ascii => Marker::find_ascii(content),
             MarkerForm::Integer => Marker::find_integer(content, run_tag(&self.message, self.run)),
         }
+    }
+}
+
+fn render_message(content: &Content, variables: &Variables<'_>, numbers: &mut Random, out: &mut Vec<u8>) {
+    match content {
+        Content::Sized(sizes) => {
+            let end = out.len() + sizes.sample(numbers) as usize;
+            out.extend_from_slice(variables.marker);
+            out.resize(end.max(out.len()), b'.');
+        }
+        Content::Template(template) => template.render(variables, &mut || numbers.bits(), out),
     }
 }

@@ -60,6 +60,11 @@ pub enum Event {
         /// Bytes of the whole protocol packet.
         packet: u32,
     },
+    /// A message was sent again, after an answer that asks for it.
+    Repeated {
+        /// The status of that answer.
+        status: u16,
+    },
     /// The platform took responsibility for the message (not at QoS 0).
     Acknowledged {
         /// The device.

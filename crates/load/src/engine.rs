@@ -3,21 +3,26 @@
 use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::driver::{Client, Driver};
+use crate::drivers::Part;
+use crate::drivers::coap::CoapDriver;
+use crate::drivers::http::HttpDriver;
+use crate::drivers::listener::{ListenerDriver, Listening};
 use crate::drivers::mqtt::MqttDriver;
-use crate::drivers::request::RequestDriver;
+use crate::drivers::together::Together;
 use crate::mailbox::Mailbox;
 use crate::recorder::Timeline;
 use crate::shard::{Command, Reply, Shard, Wiring};
 use crate::topology::Topology;
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, SamplePart};
 use plimsoll_model::{Nanos, RunId};
+use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{LevelPlan, Plan, Protocol};
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity, set_current_timer_slack};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -47,6 +52,37 @@ pub struct Engine {
     has_run: bool,
     /// Devices connected when the last level ended.
     connected: u32,
+    /// Where subscribers listen.
+    listening: Option<Listening>,
+    captures: Arc<OnceLock<Captures>>,
+}
+
+/// What a load thread starts with.
+struct Start {
+    plan: Arc<Plan>,
+    run: RunId,
+    topology: Arc<Topology>,
+    share: Share,
+    wiring: Wiring,
+    processor: Option<usize>,
+    precedence: bool,
+}
+
+impl Start {
+    fn with<D: Driver + Send + 'static>(self, driver: D) -> Result<ShardThread, EngineError> {
+        let Start { plan, run, topology, share, wiring, processor, precedence } = self;
+        spawn(Shard::new(plan, run, topology, share, driver, wiring), share.index, processor, precedence)
+    }
+
+    fn with_listener<D: Part + Send + 'static>(
+        self,
+        devices: D,
+        listener: ListenerDriver,
+    ) -> Result<ShardThread, EngineError> {
+        let load = &self.plan.load;
+        let driver = Together::new(devices, listener, load.coalescing(), load.spin)?;
+        self.with(driver)
+    }
 }
 
 struct ShardThread {
@@ -107,30 +143,47 @@ impl Engine {
         let topology = Arc::new(Topology::of(plan, run));
         let of = processors.len().max(1) as u32;
         let (replies_in, replies) = channel();
+        let captures = Arc::new(OnceLock::new());
+        let listening = match plan.platform.roles.listener {
+            Some(_) => Some(Listening::bind(address, processors.len())?),
+            None => None,
+        };
         let mailboxes: Vec<_> = (0..of).map(|_| Arc::new(Mailbox::default())).collect();
         let mut shards = Vec::new();
         for (index, &processor) in (0..).zip(processors) {
             let share = Share { index, of };
             let wiring = Wiring { replies: replies_in.clone(), mailboxes: mailboxes.clone() };
-            let (plan, topology) = (Arc::clone(plan), Arc::clone(&topology));
-            shards.push(match plan.protocol() {
-                Protocol::Mqtt => {
-                    let driver = MqttDriver::new(&plan, run, address, share, clock)?;
-                    spawn(
-                        Shard::new(plan, run, topology, share, driver, wiring),
-                        index,
-                        processor,
-                        precedence,
-                    )
+            let start = Start {
+                plan: Arc::clone(plan),
+                run,
+                topology: Arc::clone(&topology),
+                share,
+                wiring,
+                processor,
+                precedence,
+            };
+            let listener = match (&plan.platform.roles.listener, &listening) {
+                (Some(role), Some(listening)) => {
+                    let socket = listening.socket(index)?;
+                    Some(ListenerDriver::new(plan, role, run, socket, share, clock)?)
                 }
-                Protocol::Http | Protocol::Coap => {
-                    let driver = RequestDriver::new(&plan, run, address, share, clock)?;
-                    spawn(
-                        Shard::new(plan, run, topology, share, driver, wiring),
-                        index,
-                        processor,
-                        precedence,
-                    )
+                _ => None,
+            };
+            shards.push(match (plan.protocol(), listener) {
+                (Protocol::Mqtt, None) => start.with(MqttDriver::new(plan, run, address, share, clock)?),
+                (Protocol::Mqtt, Some(listener)) => {
+                    start.with_listener(MqttDriver::new(plan, run, address, share, clock)?, listener)
+                }
+                (Protocol::Http, None) => {
+                    start.with(HttpDriver::new(plan, run, address, share, clock, &captures)?)
+                }
+                (Protocol::Http, Some(listener)) => {
+                    let devices = HttpDriver::new(plan, run, address, share, clock, &captures)?;
+                    start.with_listener(devices, listener)
+                }
+                (Protocol::Coap, None) => start.with(CoapDriver::new(plan, run, address, share, clock)?),
+                (Protocol::Coap, Some(listener)) => {
+                    start.with_listener(CoapDriver::new(plan, run, address, share, clock)?, listener)
                 }
             }?);
         }
@@ -142,7 +195,20 @@ impl Engine {
             in_set_up: false,
             has_run: false,
             connected: 0,
+            listening,
+            captures,
         })
+    }
+
+    /// Where a subscriber listens, for the steps that tell the platform; empty where subscribers are clients.
+    pub fn listener(&self, subscriber: u32) -> String {
+        self.listening.as_ref().map(|listening| listening.url(subscriber)).unwrap_or_default()
+    }
+
+    /// Gives what set-up steps captured to whoever sends requests from now on; once in a run.
+    pub fn give(&self, captures: Captures) {
+        // Nobody else gives any.
+        let _ = self.captures.set(captures);
     }
 
     /// The load threads: kernel thread ids and the processors that they are bound to.

@@ -170,9 +170,9 @@ impl<D: Driver> Shard<D> {
         driver: D,
         wiring: Wiring,
     ) -> Shard<D> {
-        let content = crate::content::largest(&plan.message).max(1) as usize;
+        let content = crate::content::largest(&plan).max(1) as usize;
         let batch = (BATCH_BYTES / content).clamp(1, BATCH);
-        let acknowledges = plan.mqtt.qos != plimsoll_codec::mqtt::QoS::AtMostOnce;
+        let acknowledges = plan.acknowledges();
         let ledger = Ledger::new(topology, acknowledges, share);
         let ledger = if plan.record.messages { ledger.logging() } else { ledger };
         let ledger = if plan.record.freshness { ledger.with_freshness() } else { ledger };
@@ -435,7 +435,7 @@ impl<D: Driver> Shard<D> {
             Event::Sent { device, sequence, at, content, packet } => {
                 let sizes = (content, packet);
                 self.ledger.sent(&mut self.recorder, &timeline, (device, sequence), at, sizes);
-                if self.plan.mqtt.qos == plimsoll_codec::mqtt::QoS::AtMostOnce {
+                if !self.plan.acknowledges() {
                     self.operation_ended((device, sequence), at);
                 }
             }
@@ -447,6 +447,10 @@ impl<D: Driver> Shard<D> {
                 self.ledger.given_up(&mut self.recorder, (device, sequence), true);
                 self.incident(reason);
                 self.operation_ended((device, sequence), at);
+            }
+            Event::Repeated { status } => {
+                self.recorder.counts(timeline.place(self.driver.now())).repeated += 1;
+                self.incident(format!("sent again after {status}"));
             }
             Event::Abandoned { device, sequence, at } => {
                 self.ledger.given_up(&mut self.recorder, (device, sequence), false);
@@ -462,6 +466,7 @@ impl<D: Driver> Shard<D> {
             Event::Sent { .. }
             | Event::Acknowledged { .. }
             | Event::Refused { .. }
+            | Event::Repeated { .. }
             | Event::Abandoned { .. } => {}
             other => self.book_anywhere(other, self.last_place),
         }
@@ -527,6 +532,7 @@ impl<D: Driver> Shard<D> {
             Event::Sent { .. }
             | Event::Acknowledged { .. }
             | Event::Refused { .. }
+            | Event::Repeated { .. }
             | Event::Abandoned { .. } => {}
         }
     }

@@ -174,7 +174,7 @@ pub fn filters_of(plan: &Plan, run: RunId, subscriber: u32) -> Vec<String> {
 
 fn address(template: &Template, run: RunId, device: u32, subscriber: u32) -> String {
     let run = run.to_string();
-    let variables = Variables { run: &run, device, subscriber, sequence: 0, marker: &[], time_ms: 0 };
+    let variables = Variables { run: &run, device, subscriber, ..Variables::default() };
     let mut out = Vec::new();
     template.render(&variables, &mut || 0, &mut out);
     String::from_utf8_lossy(&out).into_owned()

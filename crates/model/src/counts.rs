@@ -20,6 +20,8 @@ pub struct Counts {
     pub acknowledged: u64,
     /// Messages that the platform refused with a reason code.
     pub refused: u64,
+    /// By time: messages sent again, after an answer that asks for it.
+    pub repeated: u64,
     /// Operations that came to their end within the time of this sample, whenever they were due: acknowledged,
     /// or at QoS 0 sent. Divided by the hold this is the achieved load.
     pub completed: u64,
@@ -86,6 +88,7 @@ impl AddAssign for Counts {
         self.unsent += other.unsent;
         self.acknowledged += other.acknowledged;
         self.refused += other.refused;
+        self.repeated += other.repeated;
         self.completed += other.completed;
         self.expected_deliveries += other.expected_deliveries;
         self.delivered += other.delivered;

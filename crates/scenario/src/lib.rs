@@ -5,6 +5,7 @@
 //! is the plan. Each step reports everything that it finds wrong at once. Pure: files and the environment are
 //! reached through what the caller passes.
 
+mod captures;
 mod check;
 mod describe;
 mod diagnostic;
@@ -26,6 +27,7 @@ mod wrap;
 mod written;
 mod yaml;
 
+pub use captures::Captures;
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use overrides::Override;
 pub use profiles::{profile, profiles, read_profile};
@@ -33,7 +35,7 @@ pub use quantity::duration;
 pub use quick::{PASSWORD_VARIABLE, QuickOptions, quick};
 pub use schema::{platform_schema, scenario_schema};
 pub use span::{Source, Span};
-pub use template::Variables;
+pub use template::{Columns, Variables};
 
 use plan::Plan;
 use span::Origin;

@@ -2,6 +2,7 @@
 //! the analysis read only this, never the files it came from.
 
 use crate::profile::Profile;
+use crate::template::Columns;
 use plimsoll_codec::marker;
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::Nanos;
@@ -9,10 +10,16 @@ pub use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
 pub use plimsoll_model::search::SearchTerms;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use std::net::IpAddr;
+use std::sync::Arc;
 
+pub use roles::{
+    Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, OptionPlan, OptionValue,
+    RequestPlan, RolePlan, StepPlan,
+};
 pub use session::{SessionPlan, WillPlan};
 pub use transport::{ClientIdentity, TlsPlan, TransportPlan, WebSocketPlan};
 
+mod roles;
 mod session;
 mod transport;
 
@@ -35,6 +42,8 @@ pub struct Plan {
     pub subscribers: SubscriberPlan,
     /// How devices and subscribers speak MQTT.
     pub mqtt: MqttPlan,
+    /// How devices speak HTTP.
+    pub http: HttpPlan,
     /// What a device sends.
     pub message: MessagePlan,
     /// How much, when and for how long.
@@ -57,9 +66,14 @@ pub struct RecordPlan {
 }
 
 impl Plan {
-    /// What devices speak: what the platform's address says, else MQTT.
+    /// What devices speak: what the profile says, else the platform's address, else MQTT.
     pub fn protocol(&self) -> Protocol {
-        self.platform.address.as_ref().map(|address| address.protocol).unwrap_or_default()
+        self.platform.protocol()
+    }
+
+    /// Whether the platform answers each message: not at QoS 0 of MQTT.
+    pub fn acknowledges(&self) -> bool {
+        self.protocol() != Protocol::Mqtt || self.mqtt.qos != QoS::AtMostOnce
     }
 }
 
@@ -70,6 +84,16 @@ pub struct PlatformPlan {
     pub profile: Profile,
     /// `host:port` of a platform that runs already; `None` where the profile starts it.
     pub address: Option<Endpoint>,
+    /// What each role says to it.
+    pub roles: RolePlan,
+}
+
+impl PlatformPlan {
+    /// What devices speak: what the profile says, else the address, else MQTT.
+    pub fn protocol(&self) -> Protocol {
+        let told = self.address.as_ref().map(|address| address.protocol);
+        self.roles.device.protocol.or(told).unwrap_or_default()
+    }
 }
 
 /// Where a platform is reached, as the user named it.
@@ -99,6 +123,17 @@ pub enum Protocol {
     Coap,
 }
 
+/// The name as people write it.
+impl std::fmt::Display for Protocol {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Protocol::Mqtt => "MQTT",
+            Protocol::Http => "HTTP",
+            Protocol::Coap => "CoAP",
+        })
+    }
+}
+
 /// What lies between MQTT and TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wire {
@@ -122,6 +157,17 @@ impl LinkPlan {
     pub fn delays(self) -> bool {
         self.delay > Nanos::ZERO || self.jitter > Nanos::ZERO
     }
+}
+
+/// How devices speak HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpPlan {
+    /// Connections of each device: so many requests of it can be under way.
+    pub connections: u32,
+    /// Connections that all devices share, in place of their own.
+    pub pool: Option<u32>,
+    /// How long an answer is awaited.
+    pub timeout: Nanos,
 }
 
 /// The subscribers.
@@ -193,6 +239,8 @@ pub struct MessagePlan {
     pub content: Content,
     /// The form of the marker in it.
     pub marker: MarkerForm,
+    /// The rows from which templates take values.
+    pub feed: Option<Arc<dyn Columns>>,
 }
 
 /// The content of a message.
@@ -265,6 +313,23 @@ pub enum Piece {
     RandomInteger(i64, i64),
     /// `{random:LOW..HIGH:DECIMALS}`: a decimal number.
     RandomDecimal(f64, f64, u8),
+    /// `{message}` and `{message:json}`: the scenario's message as it is, or as it stands within a string of JSON.
+    Message(Escape),
+    /// `{feed:COLUMN}`: a column of the row that this message has, by the column's position.
+    Column(usize),
+    /// `{listener}`: the address at which a subscriber listens, such as `http://127.0.0.1:40123`.
+    Listener,
+    /// A value that a set-up step captured, by its slot.
+    Captured(usize),
+}
+
+/// How a text is written into another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Escape {
+    /// As it is.
+    None,
+    /// As the inside of a string of JSON (RFC 8259 section 7).
+    Json,
 }
 
 /// How much, when and for how long.

@@ -1,6 +1,8 @@
 //! A platform profile: how to start a platform, how to know that it is up, how to talk to it. Files in
 //! `platforms/`, embedded in the program; a user adds one without compiling.
 
+use crate::plan::Protocol;
+pub use crate::profiles::roles::Roles;
 use std::collections::BTreeMap;
 
 /// A platform profile, resolved.
@@ -16,6 +18,16 @@ pub struct Profile {
     pub components: Vec<Component>,
     /// Limits of the platform that the profile sets or leaves, by name, for the report.
     pub limits: BTreeMap<String, String>,
+    /// What communication it offers, which requirements it meets, how it is documented: by name, for comparisons.
+    pub qualities: BTreeMap<String, String>,
+    /// Values by name that a scenario may set; `{NAME}` stands for them in the texts of roles.
+    pub variables: BTreeMap<String, String>,
+    /// How each role speaks to the platform, where no mapping says otherwise.
+    pub roles: Roles,
+    /// Other ways to say the same, by name; a role that a mapping has takes the place of the profile's.
+    pub mappings: BTreeMap<String, Roles>,
+    /// The mapping taken where a scenario names none.
+    pub mapping: Option<String>,
     /// The file as written.
     pub source: String,
 }
@@ -36,10 +48,25 @@ pub struct Component {
     pub mqtt_port: Option<String>,
     /// Name of the port that speaks MQTT 5, where `mqtt_port` speaks only older versions.
     pub mqtt5_port: Option<String>,
+    /// Name of the port that speaks HTTP, if any.
+    pub http_port: Option<String>,
+    /// Name of the UDP port that speaks CoAP, if any.
+    pub coap_port: Option<String>,
     /// How to install the command where it is missing.
     pub install: Option<String>,
     /// How to ask for the version: a command and its arguments.
     pub version: Option<Vec<String>>,
     /// Cost a month, in the currency of the user's choice, for cost figures.
     pub cost_per_month: Option<f64>,
+}
+
+impl Component {
+    /// Name of the port that speaks a protocol, if any.
+    pub fn port(&self, protocol: Protocol) -> Option<&String> {
+        match protocol {
+            Protocol::Mqtt => self.mqtt_port.as_ref(),
+            Protocol::Http => self.http_port.as_ref(),
+            Protocol::Coap => self.coap_port.as_ref(),
+        }
+    }
 }

@@ -4,6 +4,7 @@ use crate::check::{check, near_miss};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::profile::{Component, Profile};
 use crate::reader::read;
+use crate::resolve::{Compiler, RoleError};
 use crate::schema::platform_schema;
 use crate::span::{Origin, Source};
 use crate::tree::Node;
@@ -11,6 +12,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+
+pub(crate) mod roles;
+
+use roles::Roles;
 
 /// The profiles embedded in the program, in the order of lists: name and text.
 const EMBEDDED: [(&str, &str); 4] = [
@@ -34,6 +39,35 @@ pub(crate) struct WrittenProfile {
     /// Limits of the platform that the profile sets or leaves, by name, for the report.
     #[serde(default)]
     limits: BTreeMap<String, String>,
+    /// Name of an embedded profile whose variables, roles, mappings and qualities this one has where it writes none of
+    /// its own: another way to start what is spoken to in the same words.
+    #[serde(default)]
+    like: Option<String>,
+    /// What communication it offers, which requirements it meets, how it is documented: by name, for comparisons.
+    #[serde(default)]
+    qualities: BTreeMap<String, String>,
+    /// Values by name that a scenario may set with `platform.with`; `{NAME}` stands for them in the texts of roles.
+    #[serde(default)]
+    variables: BTreeMap<String, String>,
+    /// What registers devices and subscriptions before the run.
+    #[serde(default)]
+    controller: Option<roles::Controller>,
+    /// What a device says. Without it messages go plainly to the topic.
+    #[serde(default)]
+    device: Option<roles::Device>,
+    /// How a subscriber receives. Without it subscribers are MQTT clients.
+    #[serde(default)]
+    subscriber: Option<roles::Subscriber>,
+    /// What a querier asks.
+    #[serde(default)]
+    querier: Option<roles::Querier>,
+    /// Other ways to map messages to what the platform knows, or other protocols to say them in, by name: a scenario
+    /// chooses with `platform.mapping`. A role that a mapping has takes the place of the profile's.
+    #[serde(default)]
+    mappings: BTreeMap<String, Roles>,
+    /// The mapping taken where a scenario names none.
+    #[serde(default)]
+    mapping: Option<String>,
     /// The components, in the order of starting; empty for a platform that runs already.
     components: Vec<WrittenComponent>,
 }
@@ -59,6 +93,12 @@ struct WrittenComponent {
     /// Name of the port that speaks MQTT 5, where `mqtt_port` speaks only older versions.
     #[serde(default)]
     mqtt5_port: Option<String>,
+    /// Name of the port that speaks HTTP, if any.
+    #[serde(default)]
+    http_port: Option<String>,
+    /// Name of the UDP port that speaks CoAP, if any.
+    #[serde(default)]
+    coap_port: Option<String>,
     /// How to install the command where it is missing.
     #[serde(default)]
     install: Option<String>,
@@ -105,11 +145,18 @@ pub fn read_profile(source: Source) -> Result<Profile, Diagnostics> {
             return Err(found);
         }
     };
+    let written = inherit(written, &root, &mut found);
     check_profile(&written, &root, &mut found);
+    check_roles(&written, &root, &mut found);
     if !found.is_empty() {
         return Err(found);
     }
     Ok(Profile {
+        roles: written.roles(),
+        mappings: written.mappings,
+        mapping: written.mapping,
+        variables: written.variables,
+        qualities: written.qualities,
         name: written.name,
         title: written.title,
         description: written.description.trim_end().to_owned(),
@@ -117,6 +164,73 @@ pub fn read_profile(source: Source) -> Result<Profile, Diagnostics> {
         limits: written.limits,
         source: source.text,
     })
+}
+
+impl WrittenProfile {
+    fn roles(&self) -> Roles {
+        Roles {
+            controller: self.controller.clone(),
+            device: self.device.clone(),
+            subscriber: self.subscriber.clone(),
+            querier: self.querier.clone(),
+        }
+    }
+}
+
+/// Takes from the profile that this one is like what it does not write itself.
+fn inherit(written: WrittenProfile, root: &Node, found: &mut Diagnostics) -> WrittenProfile {
+    let Some(name) = &written.like else { return written };
+    let Some(model) = profile(name) else {
+        let message = format!("there is no embedded profile `{name}` to be like");
+        let help = near_miss(name, EMBEDDED.iter().map(|(name, _)| *name));
+        found.push(Diagnostic::new(root.locate("like"), message).help(help));
+        return written;
+    };
+    let has_roles = written.roles() != Roles::default();
+    let roles = if has_roles { written.roles() } else { model.roles };
+    let mut variables = model.variables;
+    variables.extend(written.variables.clone());
+    let mut qualities = model.qualities;
+    qualities.extend(written.qualities.clone());
+    WrittenProfile {
+        controller: roles.controller,
+        device: roles.device,
+        subscriber: roles.subscriber,
+        querier: roles.querier,
+        mappings: if written.mappings.is_empty() { model.mappings } else { written.mappings.clone() },
+        mapping: written.mapping.clone().or(model.mapping),
+        variables,
+        qualities,
+        ..written
+    }
+}
+
+/// Compiles what every role says, in every mapping, so that what is wrong is told where it stands.
+fn check_roles(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics) {
+    for name in profile.variables.keys() {
+        let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(is_name) {
+            let message = format!("`{name}` is no name of a variable");
+            let help = "a small letter, then small letters, digits and `_`";
+            found.push(Diagnostic::new(root.locate(&format!("variables.{name}")), message).help(help));
+        }
+    }
+    if let Some(name) = profile.mapping.as_ref().filter(|name| !profile.mappings.contains_key(*name)) {
+        let help = near_miss(name, profile.mappings.keys().map(String::as_str));
+        let message = format!("there is no mapping `{name}`");
+        found.push(Diagnostic::new(root.locate("mapping"), message).help(help));
+    }
+    let mut compile = |roles: &Roles, prefix: &str| {
+        let mut compiler = Compiler { variables: &profile.variables, columns: None, errors: Vec::new() };
+        compiler.roles(roles);
+        for RoleError { path, message, help } in compiler.errors {
+            found.push(Diagnostic::new(root.locate(&format!("{prefix}{path}")), message).help(help));
+        }
+    };
+    compile(&profile.roles(), "");
+    for (name, roles) in &profile.mappings {
+        compile(roles, &format!("mappings.{name}."));
+    }
 }
 
 fn component(written: WrittenComponent) -> Component {
@@ -127,6 +241,8 @@ fn component(written: WrittenComponent) -> Component {
         ready_port: written.ready_port,
         mqtt_port: written.mqtt_port,
         mqtt5_port: written.mqtt5_port,
+        http_port: written.http_port,
+        coap_port: written.coap_port,
         install: written.install,
         version: written.version,
         cost_per_month: written.cost_per_month,
@@ -147,6 +263,8 @@ fn check_profile(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics)
             ("ready_port", Some(&component.ready_port)),
             ("mqtt_port", component.mqtt_port.as_ref()),
             ("mqtt5_port", component.mqtt5_port.as_ref()),
+            ("http_port", component.http_port.as_ref()),
+            ("coap_port", component.coap_port.as_ref()),
         ] {
             let Some(port) = port else { continue };
             let variable = format!("{{port:{port}}}");
@@ -175,10 +293,24 @@ fn check_profile(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics)
             }
         }
     }
-    let speaking = profile.components.iter().filter(|component| component.mqtt_port.is_some()).count();
-    if !profile.components.is_empty() && speaking != 1 {
-        let message = format!("exactly one component must have an `mqtt_port`, but {speaking} have");
-        found.push(Diagnostic::new(root.locate("components"), message).help("devices connect to that port"));
+    let ports: [(&str, fn(&WrittenComponent) -> &Option<String>); 3] = [
+        ("mqtt_port", |component| &component.mqtt_port),
+        ("http_port", |component| &component.http_port),
+        ("coap_port", |component| &component.coap_port),
+    ];
+    let mut any = profile.components.is_empty();
+    for (name, port) in ports {
+        let speaking = profile.components.iter().filter(|component| port(component).is_some()).count();
+        any |= speaking > 0;
+        if speaking > 1 {
+            let message = format!("one component may have an `{name}`, but {speaking} have");
+            found
+                .push(Diagnostic::new(root.locate("components"), message).help("devices speak to that port"));
+        }
+    }
+    if !any {
+        let message = "exactly one component must have an `mqtt_port`, an `http_port` or a `coap_port`";
+        found.push(Diagnostic::new(root.locate("components"), message).help("devices speak to that port"));
     }
 }
 

@@ -1,10 +1,11 @@
 //! Templates: texts with variables such as `{device}`, compiled once and rendered for each message.
 
-use crate::plan::{Piece, Template};
+use crate::captures::Captures;
+use crate::plan::{Escape, Piece, Template};
 use std::io::Write;
 
 /// What the variables of a template stand for in one message.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Variables<'a> {
     /// The run id.
     pub run: &'a str,
@@ -18,6 +19,33 @@ pub struct Variables<'a> {
     pub marker: &'a [u8],
     /// Wall-clock time of sending, milliseconds since 1970.
     pub time_ms: u64,
+    /// The scenario's message, where the template is what stands around it.
+    pub message: &'a [u8],
+    /// Where the subscriber listens.
+    pub listener: &'a str,
+    /// What set-up steps captured.
+    pub captures: Option<&'a Captures>,
+    /// The rows of the feed.
+    pub feed: Option<&'a dyn Columns>,
+}
+
+/// Gives each message a row of values.
+pub trait Columns: std::fmt::Debug + Send + Sync {
+    /// Appends the value that a message has in a column.
+    fn write(&self, column: usize, device: u32, sequence: u32, out: &mut Vec<u8>);
+    /// The most bytes of a value in a column.
+    fn longest(&self, column: usize) -> usize;
+}
+
+/// The names that may stand in a template.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Names<'a> {
+    /// Variables of this program.
+    pub built_in: &'a [&'a str],
+    /// Values that set-up steps capture, by slot.
+    pub captured: &'a [&'a str],
+    /// Columns of the feed, by position; `None` takes any.
+    pub columns: Option<&'a [String]>,
 }
 
 /// A text that is no template.
@@ -31,6 +59,10 @@ pub(crate) struct TemplateError {
     pub written: String,
 }
 
+/// Longest captured value that is reckoned with where sizes are foreseen, in bytes.
+const LONGEST_CAPTURED: usize = 2048;
+/// Longest address of a listener, in bytes.
+const LONGEST_LISTENER: usize = 64;
 /// Most decimals that `{random:..}` may ask for.
 const MOST_DECIMALS: u8 = 9;
 
@@ -38,6 +70,11 @@ impl Template {
     /// Compiles a text. A variable is a brace followed by a letter; `{{` stands for a brace itself, and any other
     /// brace is text, so that JSON needs no escapes. Only the variables named in `allowed` may stand in it.
     pub(crate) fn compile(text: &str, allowed: &[&str]) -> Result<Template, TemplateError> {
+        Template::compile_with(text, &Names { built_in: allowed, ..Names::default() })
+    }
+
+    /// The same with names beside those of this program.
+    pub(crate) fn compile_with(text: &str, names: &Names<'_>) -> Result<Template, TemplateError> {
         let mut pieces = Vec::new();
         let mut plain = String::new();
         let mut rest = text;
@@ -56,7 +93,7 @@ impl Template {
                 if !plain.is_empty() {
                     pieces.push(Piece::Text(std::mem::take(&mut plain)));
                 }
-                pieces.push(piece(name, allowed).map_err(|(message, help)| TemplateError {
+                pieces.push(piece(name, names).map_err(|(message, help)| TemplateError {
                     message,
                     help,
                     written: format!("{{{name}}}"),
@@ -96,12 +133,33 @@ impl Template {
                     // Adding zero turns a negative zero into a positive one.
                     write!(out, "{:.*}", usize::from(decimals), value + 0.0)
                 }
+                Piece::Message(Escape::None) => out.write_all(variables.message),
+                Piece::Message(Escape::Json) => {
+                    escape_json(variables.message, out);
+                    Ok(())
+                }
+                Piece::Column(column) => {
+                    if let Some(feed) = variables.feed {
+                        feed.write(column, variables.device, variables.sequence, out);
+                    }
+                    Ok(())
+                }
+                Piece::Listener => out.write_all(variables.listener.as_bytes()),
+                Piece::Captured(slot) => {
+                    let value = variables.captures.map(|captures| captures.get(slot, variables));
+                    out.write_all(value.unwrap_or_default().as_bytes())
+                }
             };
         }
     }
 
     /// The most bytes that the template can render to, with a marker of that length.
     pub fn longest(&self, marker: usize) -> usize {
+        self.longest_with(marker, 0, None)
+    }
+
+    /// The same with a message of that length and the columns of that feed. Captured values count as 2 KiB.
+    pub fn longest_with(&self, marker: usize, message: usize, feed: Option<&dyn Columns>) -> usize {
         let length = |piece: &Piece| match *piece {
             Piece::Text(ref text) => text.len(),
             Piece::Run => 8,
@@ -113,6 +171,12 @@ impl Template {
                 let decimals = usize::from(decimals);
                 format!("{low:.decimals$}").len().max(format!("{high:.decimals$}").len()) + 1
             }
+            Piece::Message(Escape::None) => message,
+            // A control character becomes six.
+            Piece::Message(Escape::Json) => 6 * message,
+            Piece::Column(column) => feed.map_or(0, |feed| feed.longest(column)),
+            Piece::Listener => LONGEST_LISTENER,
+            Piece::Captured(_) => LONGEST_CAPTURED,
         };
         self.pieces.iter().map(length).sum()
     }
@@ -131,6 +195,12 @@ impl Template {
                 Piece::Time => "{time}".to_owned(),
                 Piece::RandomInteger(low, high) => format!("{{random:{low}..{high}}}"),
                 Piece::RandomDecimal(low, high, decimals) => format!("{{random:{low}..{high}:{decimals}}}"),
+                Piece::Message(Escape::None) => "{message}".to_owned(),
+                Piece::Message(Escape::Json) => "{message:json}".to_owned(),
+                Piece::Listener => "{listener}".to_owned(),
+                // Written with their positions: for people, not to be compiled again.
+                Piece::Column(column) => format!("{{feed:{column}}}"),
+                Piece::Captured(slot) => format!("{{captured:{slot}}}"),
             })
             .collect()
     }
@@ -202,10 +272,14 @@ fn variable(after: &str) -> Result<(&str, &str), TemplateError> {
 }
 
 /// The piece that a variable's words stand for, or what is wrong and what to do.
-fn piece(words: &str, allowed: &[&str]) -> Result<Piece, (String, String)> {
+fn piece(words: &str, names: &Names<'_>) -> Result<Piece, (String, String)> {
     let (name, range) = words.split_once(':').map_or((words, None), |(name, range)| (name, Some(range)));
-    if !allowed.contains(&name) {
-        let listed: Vec<String> = allowed.iter().map(|name| format!("{{{name}}}")).collect();
+    if let (Some(slot), None) = (names.captured.iter().position(|known| *known == name), range) {
+        return Ok(Piece::Captured(slot));
+    }
+    if !names.built_in.contains(&name) {
+        let all = names.built_in.iter().chain(names.captured);
+        let listed: Vec<String> = all.map(|name| format!("{{{name}}}")).collect();
         return Err((
             format!("there is no variable `{{{name}}}` here"),
             format!("allowed here: {}; write `{{{{` where you mean a brace itself", listed.join(", ")),
@@ -218,6 +292,17 @@ fn piece(words: &str, allowed: &[&str]) -> Result<Piece, (String, String)> {
         "sequence" => Piece::Sequence,
         "marker" => Piece::Marker,
         "time" => Piece::Time,
+        "listener" => Piece::Listener,
+        "message" => match range {
+            None => return Ok(Piece::Message(Escape::None)),
+            Some("json") => return Ok(Piece::Message(Escape::Json)),
+            Some(other) => {
+                let help =
+                    "write `{message}` for the message as it is, `{message:json}` within a string of JSON";
+                return Err((format!("a message is not written as `{other}`"), help.to_owned()));
+            }
+        },
+        "feed" => return column_piece(range.unwrap_or_default(), names.columns),
         _ => return random_piece(range.unwrap_or_default()),
     };
     match range {
@@ -226,6 +311,35 @@ fn piece(words: &str, allowed: &[&str]) -> Result<Piece, (String, String)> {
             format!("`{{{words}}}`: `{name}` takes nothing after a colon"),
             format!("write `{{{name}}}`"),
         )),
+    }
+}
+
+fn column_piece(name: &str, columns: Option<&[String]>) -> Result<Piece, (String, String)> {
+    let Some(columns) = columns else { return Ok(Piece::Column(0)) };
+    let found = columns.iter().position(|column| column == name).map(Piece::Column);
+    found.ok_or_else(|| match columns {
+        [] => (
+            format!("`{{feed:{name}}}`, but the message has no feed"),
+            "give it rows with `message.feed`".to_owned(),
+        ),
+        _ => (format!("the feed has no column `{name}`"), format!("its columns: {}", columns.join(", "))),
+    })
+}
+
+/// Writes a text as the inside of a string of JSON (RFC 8259 section 7).
+fn escape_json(text: &[u8], out: &mut Vec<u8>) {
+    for &byte in text {
+        match byte {
+            b'"' | b'\\' => out.extend([b'\\', byte]),
+            b'\n' => out.extend(b"\\n"),
+            b'\r' => out.extend(b"\\r"),
+            b'\t' => out.extend(b"\\t"),
+            0..0x20 => {
+                // Writing to a Vec cannot fail.
+                let _ = write!(out, "\\u{byte:04x}");
+            }
+            _ => out.push(byte),
+        }
     }
 }
 
@@ -274,6 +388,7 @@ mod tests {
             sequence: 42,
             marker: b"MARK",
             time_ms: 1_700_000_000_123,
+            ..Variables::default()
         };
         Template::compile(text, ALL).unwrap().render(&variables, &mut || bits, &mut out);
         String::from_utf8(out).unwrap()

@@ -13,10 +13,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 mod course;
+mod http;
 mod session;
 mod tls;
 
 pub(crate) use course::{Search, Storm};
+pub(crate) use http::Http;
 pub(crate) use session::{SessionKind, Will};
 pub(crate) use tls::Tls;
 
@@ -41,6 +43,9 @@ pub(crate) struct Scenario {
     /// How devices and subscribers speak MQTT.
     #[serde(default)]
     pub mqtt: Mqtt,
+    /// How devices speak HTTP.
+    #[serde(default, skip_serializing_if = "Http::is_default")]
+    pub http: Http,
     /// What a device sends.
     #[serde(default)]
     pub message: Message,
@@ -78,6 +83,12 @@ pub(crate) struct AttachedPlatform {
     /// `ws://host:port/path` or `wss://host:port/path` over WebSocket. Only for profiles that start nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Written<Endpoint>>,
+    /// One of the profile's mappings: how messages become what the platform knows, or the protocol that says them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapping: Option<String>,
+    /// Values of the profile's variables, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub with: BTreeMap<String, String>,
 }
 
 /// Who takes part.
@@ -141,6 +152,13 @@ pub(crate) struct SubscriberGroup {
     /// An emulated network between each subscriber and the platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
+}
+
+impl SubscriberGroup {
+    /// So many subscribers with every default.
+    pub fn of(count: u32) -> SubscriberGroup {
+        SubscriberGroup { count, qos: None, filters: None, share: None, work: no_time(), link: None }
+    }
 }
 
 /// An emulated network between a client and the platform: what either side sends arrives later. Loss, bandwidth and TCP's
@@ -350,6 +368,18 @@ pub(crate) struct Message {
     /// Form of the marker that every message carries. Default: binary, with a template ascii.
     #[serde(default)]
     pub marker: Option<Marker>,
+    /// Rows of values: templates take a column's with `{feed:COLUMN}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feed: Option<Feed>,
+}
+
+/// Rows of values, one a message: the first messages of all devices take the first rows in the order of the devices,
+/// their second messages the next ones; after the last row the first comes again.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Feed {
+    /// A file of comma-separated values with a header line, or of JSON Lines (`.jsonl`), relative to the scenario.
+    pub file: String,
 }
 
 /// The content's size in bytes: one, or a distribution.

@@ -1,5 +1,24 @@
 //! One driver a folder or file.
 
+pub mod coap;
+pub mod http;
+pub mod listener;
 pub mod mqtt;
 pub mod null;
-pub mod request;
+pub mod together;
+
+use crate::driver::Driver;
+use plimsoll_model::Nanos;
+use std::os::fd::BorrowedFd;
+
+/// A driver that can be waited for together with another one.
+pub trait Part: Driver {
+    /// Ready to be read when the driver has something to do.
+    fn descriptor(&self) -> BorrowedFd<'_>;
+
+    /// When it has something to do whatever the network brings.
+    fn next_timer(&self) -> Nanos;
+
+    /// Whether its next step waits for the platform, so that what comes must be read at once.
+    fn is_urgent(&self) -> bool;
+}

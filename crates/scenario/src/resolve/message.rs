@@ -2,17 +2,32 @@
 
 use super::Context;
 use super::mqtt::report;
-use crate::plan::{Content, MarkerForm, MessagePlan, Piece, Template};
+use crate::plan::{Content, MarkerForm, MessagePlan, Piece, PlatformPlan, Template};
 use crate::quantity::{Size, Written};
+use crate::template::{Columns, Names};
 use crate::written::{Marker, Message, MessageSize, NormalSize, SizeDistribution, UniformSize};
 use plimsoll_stats::distribution;
+use std::sync::Arc;
 
 /// Largest content, in bytes.
 const LARGEST: u32 = 1 << 20;
 /// Size where neither size nor template is given, in bytes.
 const DEFAULT: u32 = 64;
 
-pub(super) fn resolve(message: &mut Message, context: &mut Context<'_>) -> Option<MessagePlan> {
+/// The rows that a template takes values from.
+pub(super) struct Rows<'a> {
+    /// Names of the columns; none without rows.
+    pub columns: &'a [String],
+    /// The rows.
+    pub table: Option<Arc<dyn Columns>>,
+}
+
+pub(super) fn resolve(
+    message: &mut Message,
+    platform: Option<&PlatformPlan>,
+    rows: Rows<'_>,
+    context: &mut Context<'_>,
+) -> Option<MessagePlan> {
     if message.size.is_some() && message.template.is_some() {
         context.error_with_help(
             "message.size",
@@ -21,26 +36,39 @@ pub(super) fn resolve(message: &mut Message, context: &mut Context<'_>) -> Optio
         );
         return None;
     }
-    let default = if message.template.is_some() { Marker::Ascii } else { Marker::Binary };
+    let wished = platform.and_then(|platform| platform.roles.device.marker);
+    let default = match wished {
+        _ if message.template.is_some() => Marker::Ascii,
+        Some(MarkerForm::Ascii) => Marker::Ascii,
+        Some(MarkerForm::Integer) => Marker::Integer,
+        Some(MarkerForm::Binary) | None => Marker::Binary,
+    };
     let marker = match *message.marker.get_or_insert(default) {
         Marker::Binary => MarkerForm::Binary,
         Marker::Ascii => MarkerForm::Ascii,
         Marker::Integer => MarkerForm::Integer,
     };
+    if let (Some(wished), MarkerForm::Binary) = (wished, marker)
+        && wished != MarkerForm::Binary
+    {
+        let help = format!("use `{wished}`, which the profile says survives");
+        context.error_with_help("message.marker", "the platform takes text, not a binary marker", help);
+    }
     let content = match &message.template {
-        Some(text) => Content::Template(template(text, marker, context)?),
+        Some(text) => Content::Template(template(text, marker, &rows, context)?),
         None => {
             let size = message.size.get_or_insert(MessageSize::Fixed(Written(Size(DEFAULT))));
             Content::Sized(sized(size, marker, context)?)
         }
     };
-    Some(MessagePlan { content, marker })
+    Some(MessagePlan { content, marker, feed: rows.table })
 }
 
-fn template(text: &str, marker: MarkerForm, context: &mut Context<'_>) -> Option<Template> {
+fn template(text: &str, marker: MarkerForm, rows: &Rows<'_>, context: &mut Context<'_>) -> Option<Template> {
     const PATH: &str = "message.template";
-    let allowed = ["marker", "run", "device", "sequence", "time", "random"];
-    let template = match Template::compile(text, &allowed) {
+    let built_in = &["marker", "run", "device", "sequence", "time", "random", "feed"];
+    let names = Names { built_in, columns: Some(rows.columns), ..Names::default() };
+    let template = match Template::compile_with(text, &names) {
         Ok(template) => template,
         Err(error) => {
             report(context, PATH, error);
@@ -62,7 +90,7 @@ fn template(text: &str, marker: MarkerForm, context: &mut Context<'_>) -> Option
             "use `ascii` or `integer` with a template",
         );
     }
-    if template.longest(marker.length()) > LARGEST as usize {
+    if template.longest_with(marker.length(), 0, rows.table.as_deref()) > LARGEST as usize {
         context.error(PATH, "the template can become larger than 1 MiB");
     }
     Some(template)

@@ -3,7 +3,6 @@
 use super::Context;
 use crate::diagnostic::Diagnostic;
 use crate::plan::{MqttPlan, Offline, Piece, Secret, SessionPlan, SubscriberPlan, Template, TransportPlan};
-use crate::quantity::Written;
 use crate::template::{TemplateError, Variables};
 use crate::written::{
     Mqtt, OfflinePolicy, ProtocolVersion, QosLevel, Scenario, SubscriberGroup, Subscribers,
@@ -126,17 +125,7 @@ fn topic_template(mqtt: &Mqtt, context: &mut Context<'_>) -> Option<Template> {
 /// The subscribers, with the defaults of their filters and QoS filled in.
 pub(super) fn subscribers(scenario: &mut Scenario, context: &mut Context<'_>) -> Option<SubscriberPlan> {
     let (group, path) = match &scenario.population.subscribers {
-        Subscribers::Count(count) => {
-            let group = SubscriberGroup {
-                count: *count,
-                qos: None,
-                filters: None,
-                share: None,
-                work: Written(Nanos::ZERO),
-                link: None,
-            };
-            (group, "population.subscribers")
-        }
+        Subscribers::Count(count) => (SubscriberGroup::of(*count), "population.subscribers"),
         Subscribers::Group(group) => (group.clone(), "population.subscribers.filters"),
     };
     let qos = group.qos.unwrap_or(scenario.mqtt.qos);
@@ -238,8 +227,7 @@ pub(super) fn report(context: &mut Context<'_>, path: &str, error: TemplateError
 
 /// One of the texts that a template renders to.
 pub(super) fn example(template: &Template) -> String {
-    let variables =
-        Variables { run: "00000000", device: 0, subscriber: 0, sequence: 0, marker: b"", time_ms: 0 };
+    let variables = Variables { run: "00000000", ..Variables::default() };
     let mut out = Vec::new();
     template.render(&variables, &mut || 0, &mut out);
     String::from_utf8_lossy(&out).into_owned()

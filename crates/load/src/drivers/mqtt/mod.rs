@@ -5,7 +5,7 @@ mod flight;
 mod layers;
 mod link;
 mod session;
-mod socket;
+pub(super) mod socket;
 mod tls;
 mod websocket;
 
@@ -13,6 +13,7 @@ use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
+use crate::drivers::Part;
 use crate::sources::Sources;
 use crate::topology::{subscriptions_of, will_filter, will_of};
 use connection::Connection;
@@ -28,7 +29,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Sockets told of by one look.
@@ -105,7 +106,7 @@ impl MqttDriver {
         share: Share,
         clock: Clock,
     ) -> std::io::Result<MqttDriver> {
-        let content = crate::content::largest(&plan.message);
+        let content = crate::content::largest(plan);
         let settings = Arc::new(Settings::new(&plan.mqtt, plan.subscribers.qos, content));
         let devices: Vec<u32> = (0..plan.devices).filter(|&device| share.owns(device)).collect();
         let subscribers = (0..plan.subscribers.count).filter(|&subscriber| share.owns(subscriber));
@@ -200,8 +201,7 @@ impl MqttDriver {
     /// Waits for the network until then at most. Where much arrives, it is left to gather for a while, for a wake-up
     /// costs more than a reading; when it came is known from the kernel's stamps.
     fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
-        let next_timer = self.io.timers.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
-        let until = until.min(next_timer);
+        let until = until.min(self.next_timer());
         let now = self.io.clock.now();
         if self.lively && self.coalescing > Nanos::ZERO && self.io.urgent == 0 && until > now {
             // Cut short by a signal, it only gathers less.
@@ -235,6 +235,20 @@ impl MqttDriver {
 
 fn timespec(span: Nanos) -> Timespec {
     Timespec { tv_sec: span.0 / 1_000_000_000, tv_nsec: span.0 % 1_000_000_000 }
+}
+
+impl Part for MqttDriver {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.io.epoll.as_fd()
+    }
+
+    fn next_timer(&self) -> Nanos {
+        self.io.timers.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at)
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.io.urgent > 0
+    }
 }
 
 impl Driver for MqttDriver {

@@ -48,6 +48,14 @@ impl Socket {
         }
     }
 
+    /// Takes over a connection that was accepted.
+    pub fn accepted(descriptor: OwnedFd) -> Result<Socket, Errno> {
+        rustix::io::ioctl_fionbio(&descriptor, true)?;
+        rustix_sockopt::set_tcp_nodelay(&descriptor, true)?;
+        let _ = setsockopt(&descriptor, sockopt::ReceiveTimestampns, &true);
+        Ok(Socket { descriptor })
+    }
+
     /// Asks to be woken for reading and perhaps writing.
     pub fn register(&self, epoll: &OwnedFd, data: u64, interest: Interest) -> Result<(), Errno> {
         epoll::add(epoll, &self.descriptor, EventData::new_u64(data), interest.flags())

@@ -43,7 +43,7 @@ pub fn answer(device: &mut Device, datagram: &[u8], io: &mut Io) -> Answer {
     let Some(current) = &mut device.current else { return Answer::NotYet };
     match message.kind {
         Kind::Reset if message.id == id => {
-            return Answer::Refused { reason: "the platform reset the request".into(), stays: true };
+            return Answer::Refused("the platform reset the request".into());
         }
         Kind::Acknowledgement if message.id == id && message.code == code::EMPTY => {
             // The answer comes by itself (section 5.2.2).
@@ -56,8 +56,8 @@ pub fn answer(device: &mut Device, datagram: &[u8], io: &mut Io) -> Answer {
     }
     let (class, detail) = (message.code >> 5, message.code & 0x1f);
     match class {
-        2 => Answer::Done { stays: true },
-        _ => Answer::Refused { reason: format!("the platform answered {class}.{detail:02}"), stays: true },
+        2 => Answer::Done,
+        _ => Answer::Refused(format!("the platform answered {class}.{detail:02}")),
     }
 }
 

@@ -1,18 +1,17 @@
-//! A plain driver for protocols of requests and answers: each device has one request under way, and its next waits for the
-//! answer, which the platform answers for. [`http`] and [`coap`] say what goes over the wire; here are sockets, timers
-//! and one epoll a shard.
+//! The CoAP driver: each device has one request under way, and its next waits for the answer, which the platform answers
+//! for. [`exchange`] says what goes over the wire; here are sockets, timers and one epoll a shard.
 
-mod coap;
-mod http;
+mod exchange;
 
 use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
+use crate::drivers::Part;
 use crate::refusal;
 use crate::sources::Sources;
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{Plan, Protocol};
+use plimsoll_scenario::plan::Plan;
 use plimsoll_stats::distribution::{Random, random};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -25,30 +24,25 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Sockets told of by one look.
 const READY: usize = 128;
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 64 * 1024;
-/// How long an answer is awaited before its request is given up.
-const ANSWER_TIMEOUT: Nanos = Nanos::from_secs(30);
-/// Largest answer that is taken; a longer one is a lie or an attack.
-const LARGEST_ANSWER: usize = 2 * 1024 * 1024;
-
 /// What came of the bytes of an answer.
 enum Answer {
     /// It is not whole yet, or it is no answer to what was asked.
     NotYet,
-    /// The request was done; whether the connection stays.
-    Done { stays: bool },
-    /// The request was refused, with the platform's words; whether the connection stays.
-    Refused { reason: String, stays: bool },
+    /// The request was done.
+    Done,
+    /// The request was refused, with the platform's words.
+    Refused(String),
 }
 
 /// Devices of one shard that send requests.
-pub struct RequestDriver {
+pub struct CoapDriver {
     share: Share,
     devices: Vec<Device>,
     io: Io,
@@ -60,9 +54,6 @@ struct Io {
     epoll: OwnedFd,
     address: SocketAddr,
     sources: Sources,
-    protocol: Protocol,
-    /// `Host` of HTTP requests.
-    host: String,
     /// Path before the topic.
     path: String,
     contents: Contents,
@@ -87,7 +78,6 @@ struct Device {
     current: Option<UnderWay>,
     out: Vec<u8>,
     written: usize,
-    input: Vec<u8>,
     began: Nanos,
     pause: Nanos,
     was_ready: bool,
@@ -118,7 +108,7 @@ enum State {
     Waiting,
 }
 
-impl RequestDriver {
+impl CoapDriver {
     /// A driver for the devices of a share, none of them connected yet.
     ///
     /// # Errors
@@ -129,10 +119,8 @@ impl RequestDriver {
         address: SocketAddr,
         share: Share,
         clock: Clock,
-    ) -> std::io::Result<RequestDriver> {
+    ) -> std::io::Result<CoapDriver> {
         let endpoint = plan.platform.address.as_ref();
-        let host = endpoint.map_or_else(|| address.ip().to_string(), |endpoint| endpoint.host.clone());
-        let host = if host.contains(':') { format!("[{host}]") } else { host };
         let owned = (0..plan.devices).filter(|&device| share.owns(device));
         let devices = owned.map(|number| Device::new(number, plan.mqtt.reconnect.0)).collect();
         let io = Io {
@@ -140,8 +128,6 @@ impl RequestDriver {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             address,
             sources: Sources::new(plan.source_addresses.clone(), address),
-            protocol: plan.protocol(),
-            host: format!("{host}:{}", address.port()),
             path: endpoint.map(|endpoint| endpoint.path.trim_end_matches('/').to_owned()).unwrap_or_default(),
             contents: Contents::new(plan, run),
             connect_timeout: plan.mqtt.connect_timeout,
@@ -154,7 +140,7 @@ impl RequestDriver {
             random: random(plan.seed, &[u64::from(share.index), 0x7265_7175_6573_7400]),
             traffic: Traffic::default(),
         };
-        Ok(RequestDriver { share, devices, io })
+        Ok(CoapDriver { share, devices, io })
     }
 
     fn device(&mut self, client: Client) -> Option<(u32, &mut Device, &mut Io)> {
@@ -189,7 +175,21 @@ impl RequestDriver {
     }
 }
 
-impl Driver for RequestDriver {
+impl Part for CoapDriver {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.io.epoll.as_fd()
+    }
+
+    fn next_timer(&self) -> Nanos {
+        self.io.timers.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at)
+    }
+
+    fn is_urgent(&self) -> bool {
+        true
+    }
+}
+
+impl Driver for CoapDriver {
     fn now(&self) -> Nanos {
         self.io.clock.now()
     }
@@ -222,7 +222,7 @@ impl Driver for RequestDriver {
 
     fn withdraw(&mut self, events: &mut Vec<Event>) {
         let at = self.io.clock.now();
-        for (slot, device) in (0..).zip(&mut self.devices) {
+        for device in &mut self.devices {
             device.queue.clear();
             let (number, packet) = (device.number, device.out.len() as u32);
             let Some(UnderWay { sequence, content, sent, .. }) = device.current.take() else { continue };
@@ -232,10 +232,6 @@ impl Driver for RequestDriver {
             }
             if sent || device.written > 0 {
                 events.push(Event::Abandoned { device: number, sequence, at });
-            }
-            // Whatever holds it up must not hold up the next level.
-            if self.io.protocol == Protocol::Http && device.state == State::Ready {
-                device.reopen(slot, &mut self.io);
             }
             device.out.clear();
             device.written = 0;
@@ -285,7 +281,6 @@ impl Device {
             current: None,
             out: Vec::new(),
             written: 0,
-            input: Vec::new(),
             began: Nanos::ZERO,
             pause,
             was_ready: false,
@@ -313,13 +308,9 @@ impl Device {
                     }
                 }
                 let expired = |current: &UnderWay| now >= current.give_up_at;
-                match (io.protocol, self.current.as_ref().is_some_and(expired)) {
-                    (Protocol::Coap, false) => coap::repeat(self, slot, now, io),
-                    (Protocol::Coap, true) => self.give_up(slot, now, io, events),
-                    (_, true) => {
-                        self.failed(slot, format!("no answer within {ANSWER_TIMEOUT}"), io, events);
-                    }
-                    (_, false) => {}
+                match self.current.as_ref().is_some_and(expired) {
+                    false => exchange::repeat(self, slot, now, io),
+                    true => self.give_up(slot, now, io, events),
                 }
             }
             _ => {}
@@ -330,16 +321,12 @@ impl Device {
         self.began = io.clock.now();
         self.generation = self.generation.wrapping_add(1);
         self.watch_at = Nanos::ZERO;
-        let datagrams = io.protocol == Protocol::Coap;
         // Drawn anew, since a server remembers those of an earlier socket with the same port (RFC 7252 section 4.4).
         self.id = io.random.below(1 << 16) as u16;
         let opened = (|| {
             let family = if io.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-            let kind = if datagrams { SocketType::DGRAM } else { SocketType::STREAM };
+            let kind = SocketType::DGRAM;
             let socket = socket_with(family, kind, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
-            if !datagrams {
-                sockopt::set_tcp_nodelay(&socket, true)?;
-            }
             if let Some(source) = io.sources.of(self.number) {
                 net::bind(&socket, &SocketAddr::new(source, 0))?;
             }
@@ -410,18 +397,10 @@ impl Device {
         self.out.clear();
         self.written = 0;
         let now = io.clock.now();
-        let (timeout, patience) = match io.protocol {
-            Protocol::Coap => {
-                self.id = self.id.wrapping_add(1);
-                coap::request(&io.path, &io.topic, &io.content, self.id, &mut self.out);
-                let timeout = coap::first_timeout(io.random.fraction());
-                (timeout, coap::patience(timeout))
-            }
-            _ => {
-                http::request(&io.host, &io.path, &io.topic, &io.content, &mut self.out);
-                (Nanos::ZERO, ANSWER_TIMEOUT)
-            }
-        };
+        self.id = self.id.wrapping_add(1);
+        exchange::request(&io.path, &io.topic, &io.content, self.id, &mut self.out);
+        let timeout = exchange::first_timeout(io.random.fraction());
+        let patience = exchange::patience(timeout);
         let give_up_at = now + patience;
         // One timer watches over all requests of a device, for nearly all are answered long before.
         if self.watch_at == Nanos::ZERO {
@@ -457,12 +436,10 @@ impl Device {
         let Some(socket) = &self.socket else { return };
         let mut scratch = std::mem::take(&mut io.scratch);
         let outcome = match recv(socket, &mut scratch[..], RecvFlags::empty()) {
-            Ok((0, _)) if io.protocol != Protocol::Coap => {
-                Err("the platform closed the connection".to_owned())
-            }
             Ok((count, _)) => {
                 io.traffic.received += count as u64;
-                self.take_in(slot, scratch.get(..count).unwrap_or_default(), io, events)
+                self.take_in(slot, scratch.get(..count).unwrap_or_default(), io, events);
+                Ok(())
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(()),
             Err(error) => Err(format!("connection lost: {error}")),
@@ -473,31 +450,12 @@ impl Device {
         }
     }
 
-    fn take_in(
-        &mut self,
-        slot: u32,
-        bytes: &[u8],
-        io: &mut Io,
-        events: &mut Vec<Event>,
-    ) -> Result<(), String> {
+    fn take_in(&mut self, slot: u32, bytes: &[u8], io: &mut Io, events: &mut Vec<Event>) {
         let at = io.clock.now();
-        let answer = match io.protocol {
-            Protocol::Coap => coap::answer(self, bytes, io),
-            _ => {
-                if self.current.as_ref().is_none_or(|current| !current.sent) {
-                    return Err("the platform answered what was not asked".into());
-                }
-                if self.input.len() + bytes.len() > LARGEST_ANSWER {
-                    return Err(format!("an answer of more than {LARGEST_ANSWER} bytes was sent to us"));
-                }
-                self.input.extend_from_slice(bytes);
-                http::answer(&mut self.input)?
-            }
-        };
-        let (refused, stays) = match answer {
-            Answer::NotYet => return Ok(()),
-            Answer::Done { stays } => (None, stays),
-            Answer::Refused { reason, stays } => (Some(reason), stays),
+        let refused = match exchange::answer(self, bytes, io) {
+            Answer::NotYet => return,
+            Answer::Done => None,
+            Answer::Refused(reason) => Some(reason),
         };
         let (device, current) = (self.number, self.current.take());
         if let Some(UnderWay { sequence, .. }) = current {
@@ -506,22 +464,7 @@ impl Device {
                 Some(reason) => Event::Refused { device, sequence, at, reason },
             });
         }
-        if stays {
-            io.dirty.push(slot);
-        } else {
-            self.reopen(slot, io);
-        }
-        Ok(())
-    }
-
-    /// Connects anew at once, because the platform ends a connection with its answer, which it may.
-    fn reopen(&mut self, slot: u32, io: &mut Io) {
-        self.socket = None;
-        self.input.clear();
-        self.generation = self.generation.wrapping_add(1);
-        self.watch_at = Nanos::ZERO;
-        self.state = State::Waiting;
-        io.timers.push(Reverse((io.clock.now(), slot, self.generation)));
+        io.dirty.push(slot);
     }
 
     /// Gives up the request under way; the connection stays.
@@ -545,7 +488,6 @@ impl Device {
     fn failed(&mut self, slot: u32, reason: String, io: &mut Io, events: &mut Vec<Event>) {
         let (at, device, was_ready) = (io.clock.now(), self.number, self.state == State::Ready);
         self.socket = None;
-        self.input.clear();
         match self.current.take() {
             Some(UnderWay { sequence, sent: true, .. }) => {
                 events.push(Event::Abandoned { device, sequence, at });

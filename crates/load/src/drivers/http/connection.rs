@@ -1,0 +1,432 @@
+//! One connection to the platform: at most one request under way on it.
+
+use super::Io;
+use crate::driver::{Client, Event};
+use crate::drivers::mqtt::socket::{Interest, Socket};
+use crate::refusal;
+use plimsoll_codec::http::{Reader, Side, Start};
+use plimsoll_model::Nanos;
+use rustix::event::epoll::EventFlags;
+use std::cmp::Reverse;
+
+/// Largest answer that is taken; a longer one is a lie or an attack.
+const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
+/// Characters of the platform's words that are shown.
+const LONGEST_REASON: usize = 160;
+
+/// A connection of a lane.
+pub(super) struct Connection {
+    pub lane: u32,
+    /// The device whose events tell what becomes of it.
+    device: u32,
+    /// Whether it stands for that device, which is lost with it; a further one does not.
+    stands: bool,
+    number: u32,
+    pub state: State,
+    socket: Option<Socket>,
+    generation: u32,
+    reader: Reader,
+    out: Vec<u8>,
+    written: usize,
+    current: Option<UnderWay>,
+    /// Devices that are told when it is ready.
+    waiting: Vec<u32>,
+    began: Nanos,
+    pause: Nanos,
+    was_ready: bool,
+    /// Whether a timer looks after it; one is enough.
+    watched: bool,
+    /// Whether it stands in the list of those that are free.
+    pub listed: bool,
+    /// Whether its loss was told, and no return yet.
+    told_lost: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Not connected, and nobody wants it to be.
+    Closed,
+    Connecting,
+    /// Connected; a request is under way or not.
+    Ready,
+    /// To be connected again after a pause.
+    Pausing,
+}
+
+struct UnderWay {
+    message: Message,
+    content: u32,
+    sent: bool,
+    give_up_at: Nanos,
+}
+
+/// A message that waits for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Message {
+    pub device: u32,
+    pub sequence: u32,
+    /// How often it was sent before, and the last answer's status.
+    pub tries: u32,
+    pub after: u16,
+}
+
+/// What became of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Nothing that its lane must know.
+    Same,
+    /// It takes the next request.
+    Free,
+    /// The platform ended it in good order: it is opened again for the next request.
+    Ended,
+}
+
+impl Connection {
+    pub fn new(lane: u32, number: u32, (device, stands): (u32, bool), pause: Nanos) -> Connection {
+        Connection {
+            lane,
+            device,
+            stands,
+            number,
+            state: State::Closed,
+            socket: None,
+            generation: 0,
+            reader: Reader::new(Side::Answer, LARGEST_ANSWER),
+            out: Vec::new(),
+            written: 0,
+            current: None,
+            waiting: Vec::new(),
+            began: Nanos::ZERO,
+            pause,
+            was_ready: false,
+            watched: false,
+            listed: false,
+            told_lost: false,
+        }
+    }
+
+    /// Opens it for a device, which is told when it is ready; at once where it is.
+    pub fn open_for(&mut self, slot: u32, device: u32, io: &mut Io, events: &mut Vec<Event>) {
+        match self.state {
+            State::Ready => {
+                let client = Client::Device(device);
+                events.push(Event::Ready { client, took: Nanos::ZERO, again: false });
+            }
+            State::Closed => {
+                self.waiting.push(device);
+                self.open(slot, io, events);
+            }
+            State::Connecting | State::Pausing => self.waiting.push(device),
+        }
+    }
+
+    pub fn open(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
+        self.began = io.clock.now();
+        self.generation = self.generation.wrapping_add(1);
+        self.watched = false;
+        let opened = Socket::connect(io.address, io.sources.of(self.number)).and_then(|socket| {
+            socket.register(&io.epoll, self.data(slot), Interest { read: true, write: true })?;
+            Ok(socket)
+        });
+        match opened {
+            Ok(socket) => {
+                self.socket = Some(socket);
+                self.state = State::Connecting;
+                io.timers.push(Reverse((self.began + io.connect_timeout, slot, self.generation)));
+            }
+            Err(error) => self.lost(slot, refusal::told(error), io, events),
+        }
+    }
+
+    fn data(&self, slot: u32) -> u64 {
+        u64::from(slot) << 32 | u64::from(self.generation)
+    }
+
+    /// Whether it takes a request now.
+    pub fn is_free(&self) -> bool {
+        self.state == State::Ready && self.current.is_none()
+    }
+
+    /// Begins a request on a free connection.
+    pub fn begin(&mut self, slot: u32, message: Message, io: &mut Io, events: &mut Vec<Event>) {
+        self.out.clear();
+        self.written = 0;
+        let content = io.requests.write(message.device, message.sequence, &mut self.out);
+        let now = io.clock.now();
+        let give_up_at = now + io.timeout;
+        // One timer watches over all requests of a connection, for nearly all are answered long before.
+        if !std::mem::replace(&mut self.watched, true) {
+            io.timers.push(Reverse((give_up_at, slot, self.generation)));
+        }
+        self.current = Some(UnderWay { message, content, sent: false, give_up_at });
+        self.send(slot, io, events);
+    }
+
+    fn send(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
+        while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
+            let Some(socket) = &self.socket else { return };
+            // Before, not after: a platform on this host may have answered by the time that the call returns.
+            let at = io.clock.now();
+            match socket.write(rest) {
+                Ok(0) => {
+                    // Fails only for a socket that is not registered, which ours is.
+                    let _ = socket.modify(&io.epoll, self.data(slot), Interest { read: true, write: true });
+                    return;
+                }
+                Ok(count) => {
+                    self.written += count;
+                    io.traffic.sent += count as u64;
+                    self.report_sent(at, events);
+                }
+                Err(error) => return self.lost(slot, format!("cannot send: {error}"), io, events),
+            }
+        }
+    }
+
+    fn report_sent(&mut self, at: Nanos, events: &mut Vec<Event>) {
+        let whole = self.written == self.out.len();
+        let Some(current) = self.current.as_mut().filter(|current| whole && !current.sent) else { return };
+        current.sent = true;
+        let Message { device, sequence, tries, after } = current.message;
+        let (content, packet) = (current.content, self.out.len() as u32);
+        events.push(match tries {
+            0 => Event::Sent { device, sequence, at, content, packet },
+            _ => Event::Repeated { status: after },
+        });
+    }
+
+    /// Handles what the kernel tells of its socket.
+    pub fn ready(
+        &mut self,
+        slot: u32,
+        generation: u32,
+        flags: EventFlags,
+        io: &mut Io,
+        events: &mut Vec<Event>,
+    ) -> Turn {
+        let Some(socket) = self.socket.as_ref().filter(|_| generation == self.generation) else {
+            return Turn::Same;
+        };
+        if self.state == State::Connecting {
+            if let Err(error) = socket.take_error() {
+                self.lost(slot, refusal::told(error), io, events);
+                return Turn::Same;
+            }
+            let _ = socket.modify(&io.epoll, self.data(slot), Interest { read: true, write: false });
+            return self.connected(io, events);
+        }
+        if flags.contains(EventFlags::OUT) {
+            let _ = socket.modify(&io.epoll, self.data(slot), Interest { read: true, write: false });
+            self.send(slot, io, events);
+        }
+        if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
+            return self.read(slot, io, events);
+        }
+        Turn::Same
+    }
+
+    fn connected(&mut self, io: &mut Io, events: &mut Vec<Event>) -> Turn {
+        self.state = State::Ready;
+        let took = io.clock.now() - self.began;
+        self.was_ready = true;
+        if std::mem::take(&mut self.told_lost) {
+            events.push(Event::Ready { client: Client::Device(self.device), took, again: true });
+        }
+        for device in self.waiting.drain(..) {
+            events.push(Event::Ready { client: Client::Device(device), took, again: false });
+        }
+        Turn::Free
+    }
+
+    fn read(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) -> Turn {
+        let mut scratch = std::mem::take(&mut io.scratch);
+        let turn = self.read_into(slot, &mut scratch, io, events);
+        io.scratch = scratch;
+        turn
+    }
+
+    fn read_into(&mut self, slot: u32, scratch: &mut [u8], io: &mut Io, events: &mut Vec<Event>) -> Turn {
+        let Some(socket) = &self.socket else { return Turn::Same };
+        let (at, ended) = match socket.read(scratch) {
+            Ok(None) => return Turn::Same,
+            Ok(Some(reading)) => {
+                let now = io.clock.now();
+                io.traffic.received += reading.length as u64;
+                self.reader.push(scratch.get(..reading.length).unwrap_or_default());
+                // What is read now was not there at the last look but one, whatever the kernel's stamp says.
+                let lag = reading.lag.unwrap_or_default().min(now - io.looked_at);
+                (now - lag, reading.length == 0)
+            }
+            Err(error) => {
+                self.lost(slot, format!("connection lost: {error}"), io, events);
+                return Turn::Same;
+            }
+        };
+        self.answer(slot, at, ended, io, events)
+    }
+
+    fn answer(&mut self, slot: u32, at: Nanos, ended: bool, io: &mut Io, events: &mut Vec<Event>) -> Turn {
+        let asked = self.current.as_ref().is_some_and(|current| current.sent);
+        if !asked && self.reader.is_within_message() {
+            self.lost(slot, "the platform answered what was not asked".into(), io, events);
+            return Turn::Same;
+        }
+        let (status, reason, stays) = match self.reader.take(ended, false) {
+            Ok(None) if ended => {
+                return self.ended(slot, io, events);
+            }
+            Ok(None) => return Turn::Same,
+            Ok(Some(message)) => {
+                let Start::Status { code, reason } = message.head.start else { return Turn::Same };
+                let told = (!io.requests.is_success(code))
+                    .then(|| said(code, reason, message.head.field("location"), message.body));
+                (code, told, message.stays && !ended)
+            }
+            Err(error) => {
+                self.lost(slot, format!("the platform's answer: {error}"), io, events);
+                return Turn::Same;
+            }
+        };
+        self.pause = io.pauses.0;
+        if let Some(UnderWay { message, .. }) = self.current.take() {
+            let Message { device, sequence, tries, .. } = message;
+            match reason {
+                None => events.push(Event::Acknowledged { device, sequence, at }),
+                Some(_) if io.requests.is_to_be_repeated(status) && tries < io.most_tries => {
+                    let pause = io.pauses.0 * (1 << tries.min(10));
+                    let message = Message { tries: tries + 1, after: status, ..message };
+                    io.to_repeat.push(Reverse((at + pause.min(io.pauses.1), self.lane, message)));
+                }
+                Some(reason) => events.push(Event::Refused { device, sequence, at, reason }),
+            }
+        }
+        if stays {
+            return Turn::Free;
+        }
+        self.close();
+        Turn::Ended
+    }
+
+    /// The platform closed its side.
+    fn ended(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) -> Turn {
+        if self.current.is_some() {
+            self.lost(slot, "the platform closed the connection before it answered".into(), io, events);
+            return Turn::Same;
+        }
+        // Between two requests it may (RFC 9112 section 9.5).
+        self.close();
+        Turn::Ended
+    }
+
+    fn close(&mut self) {
+        self.socket = None;
+        self.reader.clear();
+        self.out.clear();
+        self.written = 0;
+        self.watched = false;
+        self.generation = self.generation.wrapping_add(1);
+        self.state = State::Closed;
+    }
+
+    /// Whether it is about to be opened again by itself is known from its state afterwards.
+    pub fn timer(&mut self, slot: u32, generation: u32, io: &mut Io, events: &mut Vec<Event>) {
+        if generation != self.generation {
+            return;
+        }
+        let now = io.clock.now();
+        match self.state {
+            State::Pausing => self.open(slot, io, events),
+            State::Connecting if now >= self.began + io.connect_timeout => {
+                let reason = format!("no TCP connection within {}", io.connect_timeout);
+                self.lost(slot, reason, io, events);
+            }
+            State::Ready => {
+                self.watched = false;
+                match self.current.as_ref().map(|current| current.give_up_at) {
+                    Some(at) if at <= now => {
+                        let reason = format!("no answer within {}", io.timeout);
+                        self.lost(slot, reason, io, events);
+                    }
+                    Some(at) => {
+                        self.watched = true;
+                        io.timers.push(Reverse((at, slot, self.generation)));
+                    }
+                    None => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes back a request of which the kernel has no byte yet; tells of one that is under way that nobody waits for it.
+    pub fn withdraw(&mut self, at: Nanos, events: &mut Vec<Event>) -> Turn {
+        let Some(UnderWay { message, content, sent, .. }) = self.current.take() else { return Turn::Same };
+        let Message { device, sequence, tries, .. } = message;
+        if !sent && self.written > 0 && tries == 0 {
+            let packet = self.out.len() as u32;
+            events.push(Event::Sent { device, sequence, at, content, packet });
+        }
+        if sent || self.written > 0 {
+            events.push(Event::Abandoned { device, sequence, at });
+        }
+        // Whatever holds it up must not hold up the next level.
+        self.close();
+        Turn::Ended
+    }
+
+    /// The connection is no more: a request that was sent is given up, and it is opened again after a pause.
+    fn lost(&mut self, slot: u32, reason: String, io: &mut Io, events: &mut Vec<Event>) {
+        let at = io.clock.now();
+        let was_ready = self.state == State::Ready;
+        match self.current.take() {
+            Some(UnderWay { message, sent, .. }) if sent || message.tries > 0 => {
+                let Message { device, sequence, .. } = message;
+                events.push(Event::Abandoned { device, sequence, at });
+            }
+            Some(UnderWay { message, .. }) => io.returned.push((self.lane, message)),
+            None => {}
+        }
+        self.close();
+        let client = Client::Device(self.device);
+        if !was_ready {
+            events.push(Event::ConnectFailed { client, reason });
+        } else if self.stands {
+            self.told_lost = true;
+            events.push(Event::Disconnected { client, at, reason });
+        }
+        if self.was_ready {
+            let pause = Nanos::from_secs_f64(self.pause.as_secs_f64() * (0.5 + 0.5 * io.random.fraction()));
+            self.pause = (self.pause * 2).min(io.pauses.1);
+            self.state = State::Pausing;
+            io.timers.push(Reverse((at + pause, slot, self.generation)));
+        }
+    }
+
+    /// Says goodbye; whether it was connected.
+    pub fn goodbye(&mut self) -> bool {
+        let was = self.state == State::Ready;
+        self.current = None;
+        self.waiting.clear();
+        self.was_ready = false;
+        self.told_lost = false;
+        self.close();
+        was
+    }
+}
+
+/// What the platform said, for people.
+fn said(code: u16, reason: &str, location: Option<&[u8]>, body: &[u8]) -> String {
+    let whither = match (code, location) {
+        (300..400, Some(location)) => {
+            let location = String::from_utf8_lossy(location);
+            format!(
+                " to {location}, which is not followed: write that address in the profile or the scenario"
+            )
+        }
+        _ => String::new(),
+    };
+    let body = String::from_utf8_lossy(body.get(..LONGEST_REASON).unwrap_or(body)).into_owned();
+    let body = if body.is_empty() { String::new() } else { format!(": {body}") };
+    let told = format!("the platform answered {code} {reason}{whither}{body}");
+    told.chars().filter(|character| !character.is_control()).take(2 * LONGEST_REASON).collect()
+}

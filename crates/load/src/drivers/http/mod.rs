@@ -1,0 +1,361 @@
+//! The HTTP driver: requests of devices over kept connections, each device's own or shared by all of them.
+//!
+//! A *lane* is a queue of messages with the connections that take them: one lane for each device, or one for all devices
+//! of the shard. [`connection`] is one connection, [`requests`] what goes over it.
+
+mod connection;
+mod requests;
+
+use crate::arrivals::Share;
+use crate::clock::Clock;
+use crate::driver::{Client, Driver, Event, Traffic};
+use crate::drivers::Part;
+use crate::sources::Sources;
+use connection::{Connection, Message, State, Turn};
+use plimsoll_model::{Nanos, RunId};
+use plimsoll_scenario::Captures;
+use plimsoll_scenario::plan::Plan;
+use plimsoll_stats::distribution::{Random, random};
+use requests::Requests;
+use rustix::event::Timespec;
+use rustix::event::epoll;
+use rustix::thread::clock_nanosleep_relative;
+use rustix::time::ClockId;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
+
+/// Sockets told of by one look.
+const READY: usize = 256;
+/// Bytes read from a socket at once.
+const READ_SIZE: usize = 64 * 1024;
+/// How often a message is sent again at most after an answer that asks for it.
+const MOST_TRIES: u32 = 10;
+
+/// Devices of one shard that speak HTTP.
+pub struct HttpDriver {
+    share: Share,
+    lanes: Vec<Lane>,
+    connections: Vec<Connection>,
+    /// Connections of a lane.
+    width: u32,
+    /// Whether all devices have one lane.
+    shared: bool,
+    io: Io,
+    /// Lanes with something to send.
+    dirty: Vec<u32>,
+    /// Messages that wait for a connection.
+    queued: usize,
+    coalescing: Nanos,
+    spin: Nanos,
+    lively: bool,
+    /// What happened between two polls.
+    early: Vec<Event>,
+}
+
+/// Messages, and the connections that take them.
+#[derive(Default)]
+struct Lane {
+    queue: VecDeque<Message>,
+    /// Connections that take a request now, by slot; some may have been taken or lost since.
+    free: Vec<u32>,
+}
+
+/// What all connections of a shard use in turn.
+struct Io {
+    clock: Clock,
+    epoll: OwnedFd,
+    address: SocketAddr,
+    sources: Sources,
+    requests: Requests,
+    connect_timeout: Nanos,
+    timeout: Nanos,
+    pauses: (Nanos, Nanos),
+    most_tries: u32,
+    timers: BinaryHeap<Reverse<(Nanos, u32, u32)>>,
+    /// Messages to be sent again: when, in which lane, which.
+    to_repeat: BinaryHeap<Reverse<(Nanos, u32, Message)>>,
+    /// Messages whose connection was lost before it had taken them.
+    returned: Vec<(u32, Message)>,
+    scratch: Vec<u8>,
+    random: Random,
+    traffic: Traffic,
+    /// When the last look at the sockets but one began: what is read now was not there to be read before.
+    looked_at: Nanos,
+}
+
+impl HttpDriver {
+    /// A driver for the devices of a share, none of them connected yet.
+    ///
+    /// # Errors
+    /// The kernel refuses an epoll instance.
+    pub fn new(
+        plan: &Arc<Plan>,
+        run: RunId,
+        address: SocketAddr,
+        share: Share,
+        clock: Clock,
+        captures: &Arc<OnceLock<Captures>>,
+    ) -> std::io::Result<HttpDriver> {
+        let endpoint = plan.platform.address.as_ref();
+        let host = endpoint.map_or_else(|| address.ip().to_string(), |endpoint| endpoint.host.clone());
+        let host = if host.contains(':') { format!("[{host}]") } else { host };
+        let owned = (0..plan.devices).filter(|&device| share.owns(device)).count() as u32;
+        let (shared, lanes, width) = match plan.http.pool {
+            // Every shard has its part of them, and at least one.
+            Some(connections) => (true, owned.min(1), connections.div_ceil(share.of).min(owned).max(1)),
+            None => (false, owned, plan.http.connections.max(1)),
+        };
+        let pause = plan.mqtt.reconnect.0;
+        let connections = (0..lanes * width).map(|slot| {
+            let (lane, within) = (slot / width, slot % width);
+            let device = (if shared { within } else { lane }) * share.of + share.index;
+            Connection::new(lane, slot * share.of + share.index, (device, shared || within == 0), pause)
+        });
+        let io = Io {
+            clock,
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            address,
+            sources: Sources::new(plan.source_addresses.clone(), address),
+            requests: Requests::new(plan, run, format!("{host}:{}", address.port()), captures),
+            connect_timeout: plan.mqtt.connect_timeout,
+            timeout: plan.http.timeout,
+            pauses: plan.mqtt.reconnect,
+            most_tries: MOST_TRIES,
+            timers: BinaryHeap::new(),
+            to_repeat: BinaryHeap::new(),
+            returned: Vec::new(),
+            scratch: vec![0; READ_SIZE],
+            random: random(plan.seed, &[u64::from(share.index), 0x6874_7470]),
+            traffic: Traffic::default(),
+            looked_at: Nanos::ZERO,
+        };
+        Ok(HttpDriver {
+            share,
+            connections: connections.collect(),
+            lanes: (0..lanes).map(|_| Lane::default()).collect(),
+            width,
+            shared,
+            io,
+            dirty: Vec::new(),
+            queued: 0,
+            coalescing: plan.load.coalescing(),
+            spin: plan.load.spin,
+            lively: false,
+            early: Vec::new(),
+        })
+    }
+
+    fn lane(&self, device: u32) -> u32 {
+        if self.shared { 0 } else { device / self.share.of }
+    }
+
+    /// The connection that stands for a device.
+    fn own(&self, device: u32) -> u32 {
+        let of = device / self.share.of;
+        if self.shared { of % self.width } else { of * self.width }
+    }
+
+    fn enqueue(&mut self, lane: u32, message: Message, first: bool) {
+        let Some(state) = self.lanes.get_mut(lane as usize) else { return };
+        self.queued += 1;
+        match first {
+            true => state.queue.push_front(message),
+            false => state.queue.push_back(message),
+        }
+        self.dirty.push(lane);
+    }
+
+    /// Gives what waits in the lanes to connections that are free, and opens further ones where there are any.
+    fn send_dirty(&mut self, events: &mut Vec<Event>) {
+        while let Some(lane) = self.dirty.pop() {
+            let Some(state) = self.lanes.get_mut(lane as usize) else { continue };
+            while let Some(&message) = state.queue.front() {
+                let Some(slot) = state.free.pop() else { break };
+                let Some(connection) = self.connections.get_mut(slot as usize) else { continue };
+                connection.listed = false;
+                if connection.is_free() {
+                    state.queue.pop_front();
+                    self.queued -= 1;
+                    connection.begin(slot, message, &mut self.io, events);
+                }
+            }
+            if !state.queue.is_empty() {
+                let wanted = state.queue.len();
+                let slots = lane * self.width..(lane + 1) * self.width;
+                let closed = slots.filter(|&slot| {
+                    self.connections
+                        .get(slot as usize)
+                        .is_some_and(|connection| connection.state == State::Closed)
+                });
+                for slot in closed.take(wanted).collect::<Vec<_>>() {
+                    if let Some(connection) = self.connections.get_mut(slot as usize) {
+                        connection.open(slot, &mut self.io, events);
+                    }
+                }
+            }
+        }
+        for (lane, message) in std::mem::take(&mut self.io.returned) {
+            self.enqueue(lane, message, true);
+        }
+    }
+
+    fn turned(&mut self, slot: u32, turn: Turn) {
+        let Some(connection) = self.connections.get_mut(slot as usize) else { return };
+        let Some(lane) = self.lanes.get_mut(connection.lane as usize) else { return };
+        if turn == Turn::Free && !std::mem::replace(&mut connection.listed, true) {
+            lane.free.push(slot);
+        }
+        if turn != Turn::Same && !lane.queue.is_empty() {
+            self.dirty.push(connection.lane);
+        }
+    }
+
+    fn fire_timers(&mut self, events: &mut Vec<Event>) {
+        let now = self.io.clock.now();
+        while let Some(&Reverse((at, slot, generation))) = self.io.timers.peek() {
+            if at > now {
+                break;
+            }
+            self.io.timers.pop();
+            if let Some(connection) = self.connections.get_mut(slot as usize) {
+                connection.timer(slot, generation, &mut self.io, events);
+            }
+        }
+        while let Some(&Reverse((at, lane, message))) = self.io.to_repeat.peek() {
+            if at > now {
+                break;
+            }
+            self.io.to_repeat.pop();
+            self.enqueue(lane, message, false);
+        }
+    }
+
+    /// Waits for the network until then at most; see the MQTT driver.
+    fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        let until = until.min(self.next_timer());
+        let now = self.io.clock.now();
+        if self.lively && self.coalescing > Nanos::ZERO && self.queued == 0 && until > now {
+            // Cut short by a signal, it only gathers less.
+            let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(self.coalescing.min(until - now)));
+            return self.look(Nanos::ZERO, events);
+        }
+        self.look(until - now - self.spin, events);
+        while !self.lively && self.spin > Nanos::ZERO && self.io.clock.now() < until {
+            self.look(Nanos::ZERO, events);
+        }
+    }
+
+    fn look(&mut self, wait: Nanos, events: &mut Vec<Event>) {
+        let timeout = timespec(wait.max(Nanos::ZERO));
+        let begun = self.io.clock.now();
+        let mut room = [const { MaybeUninit::uninit() }; READY];
+        // The only error of a sound epoll instance is an interrupting signal, after which we look again anyway.
+        let Ok((ready, _)) = epoll::wait(&self.io.epoll, &mut room[..], Some(&timeout)) else { return };
+        self.lively = !ready.is_empty();
+        for event in ready {
+            let data = event.data.u64();
+            let (slot, generation) = ((data >> 32) as u32, data as u32);
+            if let Some(connection) = self.connections.get_mut(slot as usize) {
+                let turn = connection.ready(slot, generation, event.flags, &mut self.io, events);
+                self.turned(slot, turn);
+            }
+        }
+        self.io.looked_at = begun;
+    }
+}
+
+fn timespec(span: Nanos) -> Timespec {
+    Timespec { tv_sec: span.0 / 1_000_000_000, tv_nsec: span.0 % 1_000_000_000 }
+}
+
+impl Part for HttpDriver {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.io.epoll.as_fd()
+    }
+
+    fn next_timer(&self) -> Nanos {
+        let timer = self.io.timers.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
+        timer.min(self.io.to_repeat.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at))
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.queued > 0
+    }
+}
+
+impl Driver for HttpDriver {
+    fn now(&self) -> Nanos {
+        self.io.clock.now()
+    }
+
+    fn connect(&mut self, client: Client) -> bool {
+        let Client::Device(device) = client else { return false };
+        let slot = self.own(device);
+        if let Some(connection) = self.connections.get_mut(slot as usize) {
+            connection.open_for(slot, device, &mut self.io, &mut self.early);
+        }
+        true
+    }
+
+    fn release(&mut self, client: Client) -> bool {
+        let Client::Device(device) = client else { return false };
+        let lane = self.lane(device);
+        if let Some(state) = self.lanes.get_mut(lane as usize) {
+            let before = state.queue.len();
+            state.queue.retain(|message| message.device != device);
+            self.queued -= before - state.queue.len();
+        }
+        if self.shared {
+            // Its connection is that of others, too.
+            return true;
+        }
+        let slots = lane * self.width..(lane + 1) * self.width;
+        let mut connections =
+            slots.filter_map(|slot| self.connections.get_mut(slot as usize).map(Connection::goodbye));
+        let first = connections.next().unwrap_or_default();
+        connections.for_each(drop);
+        first
+    }
+
+    fn submit(&mut self, device: u32, sequence: u32) {
+        self.enqueue(self.lane(device), Message { device, sequence, tries: 0, after: 0 }, false);
+    }
+
+    fn withdraw(&mut self, events: &mut Vec<Event>) {
+        let at = self.io.clock.now();
+        let abandoned =
+            |message: Message| Event::Abandoned { device: message.device, sequence: message.sequence, at };
+        for lane in &mut self.lanes {
+            events.extend(lane.queue.drain(..).filter(|message| message.tries > 0).map(abandoned));
+        }
+        self.queued = 0;
+        let waiting = self.io.to_repeat.drain().map(|Reverse((.., message))| abandoned(message));
+        events.extend(waiting);
+        for slot in 0..self.connections.len() {
+            let turn = self.connections.get_mut(slot).map(|connection| connection.withdraw(at, events));
+            self.turned(slot as u32, turn.unwrap_or(Turn::Same));
+        }
+    }
+
+    fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        events.append(&mut self.early);
+        self.send_dirty(events);
+        self.wait(until, events);
+        self.fire_timers(events);
+        self.send_dirty(events);
+    }
+
+    fn take_traffic(&mut self) -> Traffic {
+        std::mem::take(&mut self.io.traffic)
+    }
+
+    fn disconnect(&mut self) {
+        for connection in &mut self.connections {
+            connection.goodbye();
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What a device's messages are as requests.
+
+use crate::content::Contents;
+use plimsoll_codec::http::escape_path;
+use plimsoll_model::RunId;
+use plimsoll_scenario::plan::{Plan, RequestPlan};
+use plimsoll_scenario::{Captures, Variables};
+use std::io::Write;
+use std::sync::{Arc, OnceLock};
+
+/// Writes requests: as the profile says, else a POST of the message to the topic.
+pub struct Requests {
+    host: String,
+    /// Path before that of every request.
+    base: String,
+    plan: Option<RequestPlan>,
+    contents: Contents,
+    run: String,
+    captures: Arc<OnceLock<Captures>>,
+    content: Vec<u8>,
+    topic: Vec<u8>,
+}
+
+impl Requests {
+    /// Requests of the devices of a run to a host; captures may come later.
+    pub fn new(plan: &Plan, run: RunId, host: String, captures: &Arc<OnceLock<Captures>>) -> Requests {
+        let address = plan.platform.address.as_ref();
+        let base = address.map(|address| address.path.trim_end_matches('/').to_owned());
+        Requests {
+            host,
+            base: base.unwrap_or_default(),
+            plan: plan.platform.roles.device.request.clone(),
+            contents: Contents::new(plan, run).with_captures(captures),
+            run: run.to_string(),
+            captures: Arc::clone(captures),
+            content: Vec::new(),
+            topic: Vec::new(),
+        }
+    }
+
+    /// Whether an answer with that status means that the platform took the message.
+    pub fn is_success(&self, status: u16) -> bool {
+        self.plan.as_ref().map_or((200..300).contains(&status), |plan| plan.is_success(status))
+    }
+
+    /// Whether the message is to be sent again after an answer with that status.
+    pub fn is_to_be_repeated(&self, status: u16) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.retry.contains(&status))
+    }
+
+    /// Appends the request of a message; returns the bytes of its body.
+    pub fn write(&mut self, device: u32, sequence: u32, out: &mut Vec<u8>) -> u32 {
+        self.content.clear();
+        self.contents.render(device, sequence, &mut self.content);
+        match &self.plan {
+            None => {
+                self.topic.clear();
+                self.contents.render_topic(device, sequence, &mut self.topic);
+                out.extend_from_slice(b"POST ");
+                out.extend_from_slice(self.base.as_bytes());
+                out.push(b'/');
+                escape_path(&self.topic, out);
+                self.end_line(out);
+                out.extend_from_slice(b"Content-Type: application/octet-stream\r\n");
+            }
+            Some(plan) => {
+                let variables = Variables {
+                    run: &self.run,
+                    device,
+                    sequence,
+                    marker: self.contents.last_marker(),
+                    time_ms: (crate::clock::wall_nanos() / 1_000_000) as u64,
+                    message: self.contents.last_message(),
+                    captures: self.captures.get(),
+                    feed: self.contents.feed(),
+                    ..Variables::default()
+                };
+                let mut numbers = self.contents.numbers(device, sequence);
+                let mut random = || numbers.bits();
+                out.extend_from_slice(plan.method.as_bytes());
+                out.push(b' ');
+                out.extend_from_slice(self.base.as_bytes());
+                plan.path.render(&variables, &mut random, out);
+                self.end_line(out);
+                for (name, value) in &plan.headers {
+                    out.extend_from_slice(name.as_bytes());
+                    out.extend_from_slice(b": ");
+                    value.render(&variables, &mut random, out);
+                    out.extend_from_slice(b"\r\n");
+                }
+            }
+        }
+        // Writing to a Vec cannot fail.
+        let _ = write!(out, "Content-Length: {}\r\n\r\n", self.content.len());
+        out.extend_from_slice(&self.content);
+        self.content.len() as u32
+    }
+
+    fn end_line(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b" HTTP/1.1\r\nHost: ");
+        out.extend_from_slice(self.host.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+}

@@ -1,0 +1,366 @@
+//! Subscribers that listen: an HTTP server of ours for each shard, to which the platform brings its notifications. The
+//! first part of a request's path is the subscriber's number.
+
+use crate::arrivals::Share;
+use crate::clock::Clock;
+use crate::content::Contents;
+use crate::driver::{Client, Driver, Event, Traffic};
+use crate::drivers::Part;
+use crate::drivers::mqtt::socket::{Interest, Socket};
+use plimsoll_codec::http::{HttpError, Reader, Side, Start, reason};
+use plimsoll_model::{Nanos, RunId};
+use plimsoll_scenario::plan::{ListenerRole, Plan};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use std::io::Write;
+use std::mem::MaybeUninit;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Sockets told of by one look.
+const READY: usize = 128;
+/// Bytes read from a socket at once.
+const READ_SIZE: usize = 64 * 1024;
+/// Largest notification that is taken: a broker's own limit for one may be 8 MB.
+const LARGEST_NOTIFICATION: usize = 16 * 1024 * 1024;
+/// Connections that the kernel keeps for us until we accept them.
+const BACKLOG: i32 = 4096;
+/// Answers that wait for a platform that does not read them, in bytes; beyond that its connection is closed.
+const MOST_UNSENT: usize = 1024 * 1024;
+/// What the readiness of the listening socket is known by.
+const LISTENING: u64 = u64::MAX;
+
+/// The sockets at which the subscribers of a run listen, one a shard.
+pub struct Listening {
+    sockets: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+}
+
+impl Listening {
+    /// Listens for so many shards, at the address of this host from which the platform is reached.
+    ///
+    /// # Errors
+    /// There is no way to the platform, or no free port.
+    pub fn bind(platform: SocketAddr, shards: usize) -> std::io::Result<Listening> {
+        let any = SocketAddr::new(if platform.is_ipv4() { [0, 0, 0, 0].into() } else { [0u16; 8].into() }, 0);
+        // Connecting a datagram socket sends nothing; it tells which of our addresses would be used.
+        let probe = std::net::UdpSocket::bind(any)?;
+        probe.connect(platform)?;
+        let here = SocketAddr::new(probe.local_addr()?.ip(), 0);
+        let (mut sockets, mut addresses) = (Vec::new(), Vec::new());
+        for _ in 0..shards {
+            let socket = TcpListener::bind(here)?;
+            rustix::net::listen(&socket, BACKLOG)?;
+            socket.set_nonblocking(true)?;
+            addresses.push(socket.local_addr()?);
+            sockets.push(socket);
+        }
+        Ok(Listening { sockets, addresses })
+    }
+
+    /// Where each subscriber listens, by its number: what set-up steps tell the platform.
+    pub fn url(&self, subscriber: u32) -> String {
+        let shards = self.addresses.len().max(1);
+        let address = self.addresses.get(subscriber as usize % shards);
+        address.map(|address| format!("http://{address}/{subscriber}")).unwrap_or_default()
+    }
+
+    /// The address of every shard's socket.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The socket of a shard.
+    ///
+    /// # Errors
+    /// The kernel gives no second descriptor of it.
+    pub fn socket(&self, shard: u32) -> std::io::Result<TcpListener> {
+        let missing = || std::io::Error::other("no such shard");
+        self.sockets.get(shard as usize).ok_or_else(missing)?.try_clone()
+    }
+}
+
+/// Subscribers of one shard that listen.
+pub struct ListenerDriver {
+    clock: Clock,
+    epoll: OwnedFd,
+    socket: TcpListener,
+    contents: Contents,
+    connections: Vec<Option<Connection>>,
+    vacant: Vec<usize>,
+    share: Share,
+    subscribers: u32,
+    /// What every answer ends with, from its header fields on.
+    answer: Vec<u8>,
+    scratch: Vec<u8>,
+    traffic: Traffic,
+    looked_at: Nanos,
+    early: Vec<Event>,
+}
+
+struct Connection {
+    socket: Socket,
+    reader: Reader,
+    unsent: Vec<u8>,
+    generation: u32,
+}
+
+impl ListenerDriver {
+    /// A driver that serves what comes at that socket.
+    ///
+    /// # Errors
+    /// The kernel refuses an epoll instance.
+    pub fn new(
+        plan: &Plan,
+        role: &ListenerRole,
+        run: RunId,
+        socket: TcpListener,
+        share: Share,
+        clock: Clock,
+    ) -> std::io::Result<ListenerDriver> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &socket, EventData::new_u64(LISTENING), EventFlags::IN)?;
+        let mut answer = format!("HTTP/1.1 {} {}\r\n", role.status, reason(role.status)).into_bytes();
+        for (name, value) in &role.headers {
+            // Writing to a Vec cannot fail.
+            let _ = write!(answer, "{name}: {value}\r\n");
+        }
+        answer.extend_from_slice(b"Content-Length: 0\r\n\r\n");
+        Ok(ListenerDriver {
+            clock,
+            epoll,
+            socket,
+            contents: Contents::new(plan, run),
+            connections: Vec::new(),
+            vacant: Vec::new(),
+            share,
+            subscribers: plan.subscribers.count,
+            answer,
+            scratch: vec![0; READ_SIZE],
+            traffic: Traffic::default(),
+            looked_at: Nanos::ZERO,
+            early: Vec::new(),
+        })
+    }
+
+    fn accept(&mut self) {
+        // At the limit of open files the platform's connections wait in the kernel until one of ours ends.
+        while let Ok((stream, _)) = self.socket.accept() {
+            let slot = self.vacant.pop().unwrap_or_else(|| {
+                self.connections.push(None);
+                self.connections.len() - 1
+            });
+            let generation = 0;
+            let opened = Socket::accepted(stream.into()).and_then(|socket| {
+                socket.register(&self.epoll, slot as u64, Interest { read: true, write: false })?;
+                Ok(Connection {
+                    socket,
+                    reader: Reader::new(Side::Request, LARGEST_NOTIFICATION),
+                    unsent: Vec::new(),
+                    generation,
+                })
+            });
+            match (opened, self.connections.get_mut(slot)) {
+                (Ok(connection), Some(place)) => *place = Some(connection),
+                _ => self.vacant.push(slot),
+            }
+        }
+    }
+
+    fn serve(&mut self, slot: usize, flags: EventFlags, events: &mut Vec<Event>) {
+        let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else { return };
+        if self.exchange(&mut connection, slot, flags, events) {
+            if let Some(place) = self.connections.get_mut(slot) {
+                *place = Some(connection);
+            }
+        } else {
+            self.vacant.push(slot);
+        }
+    }
+
+    /// Reads notifications and answers them; whether the connection stays.
+    fn exchange(
+        &mut self,
+        connection: &mut Connection,
+        slot: usize,
+        flags: EventFlags,
+        events: &mut Vec<Event>,
+    ) -> bool {
+        if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
+            let (at, lag, ended) = match connection.socket.read(&mut self.scratch) {
+                Ok(None) => return true,
+                Ok(Some(reading)) => {
+                    let now = self.clock.now();
+                    self.traffic.received += reading.length as u64;
+                    connection.reader.push(self.scratch.get(..reading.length).unwrap_or_default());
+                    // What is read now was not there at the last look but one, whatever the kernel's stamp says.
+                    let lag = reading.lag.unwrap_or_default().min(now - self.looked_at);
+                    (now - lag, reading.lag, reading.length == 0)
+                }
+                Err(_) => return false,
+            };
+            loop {
+                match connection.reader.take(ended, false) {
+                    Ok(Some(message)) => {
+                        let Start::Request { target, .. } = message.head.start else { return false };
+                        let subscriber = subscriber(target)
+                            .filter(|&number| number < self.subscribers && self.share.owns(number));
+                        let stays = message.stays;
+                        match subscriber {
+                            Some(subscriber) => {
+                                notify(&self.contents, subscriber, (at, lag), message.body, events);
+                                connection.unsent.extend_from_slice(&self.answer);
+                            }
+                            None => {
+                                let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+                                connection.unsent.extend_from_slice(answer);
+                            }
+                        }
+                        if !stays {
+                            self.send(connection, slot);
+                            return false;
+                        }
+                    }
+                    Ok(None) => break,
+                    Err(error) => {
+                        let status = if matches!(error, HttpError::BodyTooLong(_)) { 413 } else { 400 };
+                        // Writing to a Vec cannot fail.
+                        let _ = write!(
+                            connection.unsent,
+                            "HTTP/1.1 {status} {}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+                            reason(status)
+                        );
+                        self.send(connection, slot);
+                        return false;
+                    }
+                }
+            }
+            if ended {
+                self.send(connection, slot);
+                return false;
+            }
+        }
+        self.send(connection, slot) && connection.unsent.len() <= MOST_UNSENT
+    }
+
+    /// Sends what waits; whether the connection still works.
+    fn send(&mut self, connection: &mut Connection, slot: usize) -> bool {
+        let mut written = 0;
+        while let Some(rest) = connection.unsent.get(written..).filter(|rest| !rest.is_empty()) {
+            match connection.socket.write(rest) {
+                Ok(0) => break,
+                Ok(count) => written += count,
+                Err(_) => return false,
+            }
+        }
+        self.traffic.sent += written as u64;
+        connection.unsent.drain(..written);
+        let write = !connection.unsent.is_empty();
+        if write || connection.generation == 1 {
+            connection.generation = u32::from(write);
+            // Fails only for a socket that is not registered, which ours is.
+            let _ = connection.socket.modify(&self.epoll, slot as u64, Interest { read: true, write });
+        }
+        true
+    }
+
+    fn look(&mut self, wait: Nanos, events: &mut Vec<Event>) {
+        let wait = wait.max(Nanos::ZERO);
+        let timeout = Timespec { tv_sec: wait.0 / 1_000_000_000, tv_nsec: wait.0 % 1_000_000_000 };
+        let begun = self.clock.now();
+        let mut room = [const { MaybeUninit::uninit() }; READY];
+        // The only error of a sound epoll instance is an interrupting signal, after which we look again anyway.
+        let Ok((ready, _)) = epoll::wait(&self.epoll, &mut room[..], Some(&timeout)) else { return };
+        for event in ready {
+            match event.data.u64() {
+                LISTENING => self.accept(),
+                slot => self.serve(slot as usize, event.flags, events),
+            }
+        }
+        self.looked_at = begun;
+    }
+}
+
+/// The subscriber that the first part of a path names.
+fn subscriber(target: &str) -> Option<u32> {
+    let first = target.strip_prefix('/')?.split(['/', '?']).next()?;
+    first.parse().ok()
+}
+
+/// Tells of every message in a notification; of one without a marker, too.
+fn notify(
+    contents: &Contents,
+    subscriber: u32,
+    (at, lag): (Nanos, Option<Nanos>),
+    body: &[u8],
+    events: &mut Vec<Event>,
+) {
+    // All of a batch came together; its bytes are counted once.
+    let mut content = body.len() as u32;
+    let any = contents.each_marker(body, &mut |marker| {
+        let content = std::mem::take(&mut content);
+        events.push(Event::Received { subscriber, marker: Some(marker), at, lag, retained: false, content });
+    });
+    if !any {
+        events.push(Event::Received { subscriber, marker: None, at, lag, retained: false, content });
+    }
+}
+
+impl Part for ListenerDriver {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    fn next_timer(&self) -> Nanos {
+        Nanos::MAX
+    }
+
+    fn is_urgent(&self) -> bool {
+        false
+    }
+}
+
+impl Driver for ListenerDriver {
+    fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
+    fn connect(&mut self, client: Client) -> bool {
+        // It listens already.
+        self.early.push(Event::Ready { client, took: Nanos::ZERO, again: false });
+        true
+    }
+
+    fn release(&mut self, _: Client) -> bool {
+        true
+    }
+
+    fn submit(&mut self, _: u32, _: u32) {}
+
+    fn withdraw(&mut self, _: &mut Vec<Event>) {}
+
+    fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        events.append(&mut self.early);
+        self.look(until - self.clock.now(), events);
+    }
+
+    fn take_traffic(&mut self) -> Traffic {
+        std::mem::take(&mut self.traffic)
+    }
+
+    fn disconnect(&mut self) {
+        self.connections.clear();
+        self.vacant.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_part_of_a_path_is_the_subscriber() {
+        assert_eq!(["/7", "/7/n?x", "/7?x", "/"].map(subscriber), [Some(7), Some(7), Some(7), None]);
+        assert_eq!(["7", "/x", "/-1", "/99999999999"].map(subscriber), [None; 4]);
+    }
+}

@@ -1,0 +1,69 @@
+//! Values that set-up steps took out of the platform's answers, for later requests.
+
+use crate::Variables;
+use crate::plan::{CapturedName, Each};
+use std::collections::HashMap;
+
+/// Captured values by slot, each for the one whom it was captured for.
+#[derive(Clone, Debug, Default)]
+pub struct Captures {
+    slots: Vec<Slot>,
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    each: Each,
+    values: HashMap<(u32, u32), String>,
+}
+
+impl Captures {
+    /// Room for the names of a plan, with no value yet.
+    pub fn new(names: &[CapturedName]) -> Captures {
+        let slots = names.iter().map(|name| Slot { each: name.each, values: HashMap::new() });
+        Captures { slots: slots.collect() }
+    }
+
+    /// Keeps a value for a device, a subscriber, both, or all, as its step was done; takes the place of an earlier one.
+    pub fn set(&mut self, slot: usize, device: u32, subscriber: u32, value: String) {
+        if let Some(slot) = self.slots.get_mut(slot) {
+            slot.values.insert(key(slot.each, device, subscriber), value);
+        }
+    }
+
+    /// The value for the device and the subscriber of these variables; empty where none was captured.
+    pub fn get(&self, slot: usize, variables: &Variables<'_>) -> &str {
+        let found = self
+            .slots
+            .get(slot)
+            .and_then(|slot| slot.values.get(&key(slot.each, variables.device, variables.subscriber)));
+        found.map(String::as_str).unwrap_or_default()
+    }
+}
+
+fn key(each: Each, device: u32, subscriber: u32) -> (u32, u32) {
+    match each {
+        Each::Once => (0, 0),
+        Each::Device => (device, 0),
+        Each::Subscriber => (0, subscriber),
+        Each::Pair => (device, subscriber),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_belong_to_whom_they_were_captured_for() {
+        let name = |each| CapturedName { name: "x".into(), each };
+        let mut captures = Captures::new(&[name(Each::Once), name(Each::Device), name(Each::Pair)]);
+        captures.set(0, 1, 1, "all".into());
+        captures.set(1, 1, 9, "first".into());
+        captures.set(2, 1, 9, "pair".into());
+        let get = |slot, device, subscriber| {
+            captures.get(slot, &Variables { device, subscriber, ..Variables::default() }).to_owned()
+        };
+        assert_eq!([get(0, 7, 7), get(1, 1, 0), get(2, 1, 9)], ["all", "first", "pair"]);
+        assert_eq!([get(1, 2, 9), get(2, 1, 8), get(9, 1, 1)], ["", "", ""]);
+    }
+}

@@ -1,0 +1,162 @@
+//! What each role says to a platform, compiled: set-up steps of the controller, requests of devices and queriers,
+//! listeners of subscribers.
+
+use super::{MarkerForm, Protocol, Template};
+
+/// What a profile says of the four roles. The default is a platform of plain messages.
+#[derive(Clone, Debug, Default)]
+pub struct RolePlan {
+    /// The mapping that was chosen, where the profile has several.
+    pub mapping: Option<String>,
+    /// What the controller does before the run, in order.
+    pub set_up: Vec<StepPlan>,
+    /// What it does after the run where the scenario asks for it, in order.
+    pub clean_up: Vec<StepPlan>,
+    /// How a device says a message.
+    pub device: DeviceRole,
+    /// Where subscribers listen; `None` where they receive as clients of the protocol of the devices.
+    pub listener: Option<ListenerRole>,
+    /// What a querier asks.
+    pub query: Option<RequestPlan>,
+    /// What answers give to later requests; its position here is its slot in [`Captures`](crate::Captures).
+    pub captured: Vec<CapturedName>,
+    /// What the platform promises to deliver.
+    pub delivery: Delivery,
+}
+
+/// How a device says a message.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceRole {
+    /// What it speaks; `None` leaves it to the platform's address.
+    pub protocol: Option<Protocol>,
+    /// The request of HTTP or CoAP; `None` for a POST of the message to the topic.
+    pub request: Option<RequestPlan>,
+    /// What stands around a message; `None` sends the message as it is.
+    pub envelope: Option<Template>,
+    /// The form of the marker that the platform leaves unharmed.
+    pub marker: Option<MarkerForm>,
+}
+
+/// A step of the controller.
+#[derive(Clone, Debug)]
+pub struct StepPlan {
+    /// Its name, for progress and errors.
+    pub name: String,
+    /// How often it is done.
+    pub each: Each,
+    /// What is asked.
+    pub request: RequestPlan,
+    /// What is kept of the answers.
+    pub captures: Vec<Capture>,
+}
+
+/// How often a step is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Each {
+    /// Once.
+    #[default]
+    Once,
+    /// Once for each device.
+    Device,
+    /// Once for each subscriber.
+    Subscriber,
+    /// Once for each pair of a device and a subscriber.
+    Pair,
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub struct RequestPlan {
+    /// Name of the platform's port, where it is not the one that devices speak to.
+    pub port: Option<String>,
+    /// The method, such as `POST`.
+    pub method: String,
+    /// Path and query.
+    pub path: Template,
+    /// Header fields of HTTP.
+    pub headers: Vec<(String, Template)>,
+    /// Options of CoAP beside path and query, in the order of their numbers.
+    pub options: Vec<OptionPlan>,
+    /// The body; empty for none. A device's is the message in its envelope instead.
+    pub body: Template,
+    /// Status codes that mean success; empty for any of 200 to 299. CoAP's are class and detail together: 2.04 is 204.
+    pub expect: Vec<u16>,
+    /// Status codes after which the same request is sent again, after a pause.
+    pub retry: Vec<u16>,
+}
+
+impl RequestPlan {
+    /// Whether a status means success.
+    pub fn is_success(&self, status: u16) -> bool {
+        if self.expect.is_empty() { (200..300).contains(&status) } else { self.expect.contains(&status) }
+    }
+}
+
+/// An option of a CoAP request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OptionPlan {
+    /// Its number.
+    pub number: u16,
+    /// Its value.
+    pub value: OptionValue,
+}
+
+/// The value of a CoAP option.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OptionValue {
+    /// A whole number, in as few bytes as it needs.
+    Number(u32),
+    /// A text.
+    Text(Template),
+}
+
+/// A value taken out of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// Where it goes: a position in [`RolePlan::captured`].
+    pub slot: usize,
+    /// Where it stands.
+    pub from: CaptureFrom,
+}
+
+/// Where in an answer a value stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CaptureFrom {
+    /// In the JSON body, by pointer (RFC 6901).
+    Pointer(String),
+    /// A header field.
+    Header(String),
+    /// The last part of the path that the Location field names.
+    LocationEnd,
+}
+
+/// A captured value's name, and for whom it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapturedName {
+    /// The name.
+    pub name: String,
+    /// For whom: of a step that is done once for each device, each device has its own.
+    pub each: Each,
+}
+
+/// Where subscribers listen, and what they answer.
+#[derive(Clone, Debug)]
+pub struct ListenerRole {
+    /// What they speak.
+    pub protocol: Protocol,
+    /// The status that they answer with.
+    pub status: u16,
+    /// Header fields of their answers.
+    pub headers: Vec<(String, String)>,
+}
+
+/// What a platform promises to deliver of the messages of one device. What it does not deliver within its promise is
+/// superseded, not lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// Every message.
+    #[default]
+    Every,
+    /// The newest message; an older one may be left out once a newer one was delivered.
+    Latest,
+}

@@ -1,0 +1,213 @@
+//! What a profile says of the four roles, as written: controller, device, subscriber, querier.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// How each role speaks to the platform. In every text, `{NAME}` stands for a variable of the profile.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Roles {
+    /// What registers devices and subscriptions before the run.
+    #[serde(default)]
+    pub(crate) controller: Option<Controller>,
+    /// What a device says.
+    #[serde(default)]
+    pub(crate) device: Option<Device>,
+    /// How a subscriber receives.
+    #[serde(default)]
+    pub(crate) subscriber: Option<Subscriber>,
+    /// What a querier asks.
+    #[serde(default)]
+    pub(crate) querier: Option<Querier>,
+}
+
+/// What registers devices and subscriptions before the run.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Controller {
+    /// What is done before the run, in order. Steps must bear to be done again: a platform that has something already
+    /// says so with a status that `expect` lists.
+    #[serde(default)]
+    pub set_up: Vec<Step>,
+    /// What undoes it after the run, in order, where the scenario asks for it.
+    #[serde(default)]
+    pub clean_up: Vec<Step>,
+}
+
+/// A request of the controller, over HTTP.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Step {
+    /// Its name, for progress and errors.
+    pub name: String,
+    /// How often it is done: once, for each device, for each subscriber, or for each pair of both.
+    #[serde(default)]
+    pub each: EachWritten,
+    /// What is asked. Variables: `{run}`, `{device}`, `{subscriber}`, `{listener}` (where the subscriber listens),
+    /// `{feed:COLUMN}`, and what earlier steps captured.
+    pub request: Request,
+    /// Values taken out of the answer, by name: `/json/pointer`, `header:NAME`, or `location` for the last part of the
+    /// path in the Location field.
+    #[serde(default)]
+    pub capture: BTreeMap<String, String>,
+}
+
+/// How often a step is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EachWritten {
+    /// Once.
+    #[default]
+    Once,
+    /// For each device.
+    Device,
+    /// For each subscriber.
+    Subscriber,
+    /// For each pair of a device and a subscriber.
+    Pair,
+}
+
+/// A request of HTTP or CoAP.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Request {
+    /// Name of the port, where it is not the one that devices speak to.
+    #[serde(default)]
+    pub port: Option<String>,
+    /// The method.
+    #[serde(default = "post")]
+    #[schemars(regex(pattern = "^[A-Z]+$"))]
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// Header fields, of HTTP. Host and Content-Length are added.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// Options of CoAP beside path and query, by number: a whole number, or a text with variables.
+    #[serde(default)]
+    pub options: BTreeMap<String, OptionWritten>,
+    /// The body. A device's must have `{message}` in it, or `{message:json}` within a string of JSON.
+    #[serde(default)]
+    pub body: Option<String>,
+    /// Status codes that mean success; default any of 200 to 299. CoAP's are written without the point: 2.04 is 204.
+    #[serde(default)]
+    pub expect: Vec<u16>,
+    /// Status codes after which the same request is sent again after a pause, such as 503.
+    #[serde(default)]
+    pub retry: Vec<u16>,
+}
+
+fn post() -> String {
+    "POST".into()
+}
+
+/// The value of a CoAP option.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum OptionWritten {
+    /// A whole number.
+    Number(u32),
+    /// A text with variables.
+    Text(String),
+}
+
+/// What a device says.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Device {
+    /// The protocol of its messages.
+    pub speaks: Speaks,
+    /// HTTP and CoAP: the request that says a message. Variables: `{run}`, `{device}`, `{sequence}`, `{marker}`,
+    /// `{time}`, `{random:..}`, `{feed:COLUMN}`, `{message}`, and what set-up steps captured.
+    #[serde(default)]
+    pub request: Option<Request>,
+    /// MQTT: the topic of its messages. A scenario that writes `mqtt.topic` has its own.
+    #[serde(default)]
+    pub topic: Option<String>,
+    /// MQTT: what stands around the message, with `{message}` in it.
+    #[serde(default)]
+    pub payload: Option<String>,
+    /// The form of the marker that the platform leaves unharmed, where the scenario names none.
+    #[serde(default)]
+    pub marker: Option<MarkerWritten>,
+}
+
+/// A protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Speaks {
+    /// MQTT.
+    Mqtt,
+    /// HTTP/1.1.
+    Http,
+    /// CoAP over UDP.
+    Coap,
+}
+
+/// The form of a marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MarkerWritten {
+    /// Ten bytes.
+    Binary,
+    /// Letters, digits, dot and hyphen.
+    Ascii,
+    /// A whole number below 2^53.
+    Integer,
+}
+
+/// How a subscriber receives.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Subscriber {
+    /// The protocol in which it listens as a server, which `{listener}` in a set-up step tells the platform. Without it
+    /// subscribers are MQTT clients.
+    #[serde(default)]
+    pub listens: Option<Listens>,
+    /// The status that it answers notifications with.
+    #[serde(default = "two_hundred")]
+    #[schemars(range(min = 200, max = 599))]
+    pub status: u16,
+    /// Header fields of its answers.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// MQTT: the filters that it subscribes to, with `{run}` and `{subscriber}`. A scenario's own take their place.
+    #[serde(default)]
+    pub filters: Vec<String>,
+    /// What the platform promises to deliver.
+    #[serde(default)]
+    pub delivery: DeliveryWritten,
+}
+
+fn two_hundred() -> u16 {
+    200
+}
+
+/// In what a subscriber listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Listens {
+    /// HTTP/1.1: notifications are requests to the subscriber.
+    Http,
+}
+
+/// What the platform promises to deliver of the messages of a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum DeliveryWritten {
+    /// Every message.
+    #[default]
+    Every,
+    /// The newest: an older one may be left out once a newer one was delivered.
+    Latest,
+}
+
+/// What a querier asks.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Querier {
+    /// The request, over HTTP. Variables: `{run}`, `{device}` (one of the devices, by chance), `{random:..}`,
+    /// `{feed:COLUMN}`, and what set-up steps captured.
+    pub request: Request,
+}

@@ -1,0 +1,176 @@
+//! The platform under test: its profile, where it is, how its roles speak.
+
+use super::Context;
+use super::roles::Compiler;
+use crate::check::near_miss;
+use crate::plan::{Endpoint, PlatformPlan, RolePlan};
+use crate::profile::{Profile, Roles};
+use crate::profiles;
+use crate::span::Source;
+use crate::written::{AttachedPlatform, Platform, Scenario, SubscriberGroup, Subscribers};
+use std::collections::BTreeMap;
+
+/// Resolves the platform and lets its profile say what the scenario leaves open: topic and filters.
+pub(super) fn resolve(
+    scenario: &mut Scenario,
+    columns: &[String],
+    context: &mut Context<'_>,
+) -> Option<PlatformPlan> {
+    let attached = match &scenario.platform {
+        Platform::Name(name) => {
+            AttachedPlatform { profile: name.clone(), address: None, mapping: None, with: BTreeMap::new() }
+        }
+        Platform::Attached(attached) => attached.clone(),
+    };
+    let path = if matches!(scenario.platform, Platform::Name(_)) { "platform" } else { "platform.profile" };
+    let name = &attached.profile;
+    let profile = profile(name, path, context)?;
+    let address: Option<Endpoint> = attached.address.as_ref().map(|written| written.0.clone());
+    match (&address, profile.components.is_empty()) {
+        (None, true) => context.error_with_help(
+            path,
+            format!("the profile `{name}` starts nothing, so it needs an address"),
+            format!("write `platform: {{ profile: {name}, address: \"mqtt://host:1883\" }}`"),
+        ),
+        (Some(_), false) => context.error_with_help(
+            "platform.address",
+            format!("the profile `{name}` starts its own platform and takes no address"),
+            "leave the address out, or use the profile `existing` for a platform that runs already",
+        ),
+        _ => {}
+    }
+    let variables = variables(&profile, &attached.with, context);
+    let mapping = mapping(&profile, attached.mapping.as_ref(), context)?;
+    let roles = with_mapping(&profile, mapping.as_deref());
+    let mut compiler = Compiler { variables: &variables, columns: Some(columns), errors: Vec::new() };
+    let plan = RolePlan { mapping, ..compiler.roles(&roles) };
+    for error in std::mem::take(&mut compiler.errors) {
+        // The profile's own texts were checked when it was read: what is wrong now comes of what the scenario sets.
+        context.error_with_help(
+            path,
+            format!("profile `{name}`, {}: {}", error.path, error.message),
+            error.help,
+        );
+    }
+    fill_in(scenario, &roles, &compiler, context);
+    let resolved = PlatformPlan { profile, address, roles: plan };
+    check_ports(&resolved, path, context);
+    Some(resolved)
+}
+
+fn variables(
+    profile: &Profile,
+    with: &BTreeMap<String, String>,
+    context: &mut Context<'_>,
+) -> BTreeMap<String, String> {
+    let mut variables = profile.variables.clone();
+    for (name, value) in with {
+        if variables.insert(name.clone(), value.clone()).is_none() {
+            let message = format!("the profile `{}` has no variable `{name}`", profile.name);
+            let help = match profile.variables.is_empty() {
+                true => "it has no variables at all".to_owned(),
+                false => near_miss(name, profile.variables.keys().map(String::as_str)),
+            };
+            context.error_with_help(&format!("platform.with.{name}"), message, help);
+        }
+    }
+    variables
+}
+
+fn mapping(profile: &Profile, written: Option<&String>, context: &mut Context<'_>) -> Option<Option<String>> {
+    let Some(name) = written else { return Some(profile.mapping.clone()) };
+    if profile.mappings.contains_key(name) {
+        return Some(Some(name.clone()));
+    }
+    let message = format!("the profile `{}` has no mapping `{name}`", profile.name);
+    let help = match profile.mappings.is_empty() {
+        true => "it has no mappings".to_owned(),
+        false => near_miss(name, profile.mappings.keys().map(String::as_str)),
+    };
+    context.error_with_help("platform.mapping", message, help);
+    None
+}
+
+fn with_mapping(profile: &Profile, mapping: Option<&str>) -> Roles {
+    let own = mapping.and_then(|name| profile.mappings.get(name)).cloned().unwrap_or_default();
+    let common = profile.roles.clone();
+    Roles {
+        controller: own.controller.or(common.controller),
+        device: own.device.or(common.device),
+        subscriber: own.subscriber.or(common.subscriber),
+        querier: own.querier.or(common.querier),
+    }
+}
+
+/// What the profile says of topic and filters, where the scenario does not.
+fn fill_in(scenario: &mut Scenario, roles: &Roles, compiler: &Compiler<'_>, context: &Context<'_>) {
+    let topic = roles.device.as_ref().and_then(|device| device.topic.as_ref());
+    if let Some(topic) = topic.filter(|_| !context.written("mqtt.topic")) {
+        scenario.mqtt.topic = compiler.fill(topic);
+    }
+    let filters = roles.subscriber.as_ref().map(|subscriber| &subscriber.filters);
+    if let Some(filters) = filters.filter(|filters| !filters.is_empty()) {
+        let filters: Vec<String> = filters.iter().map(|filter| compiler.fill(filter)).collect();
+        match &mut scenario.population.subscribers {
+            Subscribers::Count(count) => {
+                let group = SubscriberGroup { filters: Some(filters), ..SubscriberGroup::of(*count) };
+                scenario.population.subscribers = Subscribers::Group(group);
+            }
+            Subscribers::Group(group) => {
+                group.filters.get_or_insert(filters);
+            }
+        }
+    }
+}
+
+/// What devices speak must have a port, or an address of that protocol.
+fn check_ports(platform: &PlatformPlan, path: &str, context: &mut Context<'_>) {
+    let protocol = platform.protocol();
+    if let Some(address) = &platform.address {
+        if address.protocol != protocol {
+            let message = format!(
+                "the address speaks {}, but devices of the profile `{}` speak {protocol}",
+                address.protocol, platform.profile.name
+            );
+            let help =
+                format!("write an address such as `{}://host:port`", protocol.to_string().to_lowercase());
+            context.error_with_help("platform.address", message, help);
+        }
+        return;
+    }
+    let components = &platform.profile.components;
+    if !components.is_empty() && !components.iter().any(|component| component.port(protocol).is_some()) {
+        let key = protocol.to_string().to_lowercase();
+        let message = format!(
+            "devices speak {protocol}, but no component of the profile `{}` has an `{key}_port`",
+            platform.profile.name
+        );
+        context.error(path, message);
+    }
+}
+
+/// The profile of that name, or in the file of that path.
+fn profile(name: &str, path: &str, context: &mut Context<'_>) -> Option<Profile> {
+    if !(name.contains('/') || name.ends_with(".yaml")) {
+        let profile = profiles::profile(name);
+        if profile.is_none() {
+            let help = profiles::help_for_unknown(name);
+            context.error_with_help(path, format!("there is no platform profile `{name}`"), help);
+        }
+        return profile;
+    }
+    let text = match (context.environment.profile)(name) {
+        Ok(text) => text,
+        Err(reason) => {
+            context.error(path, format!("cannot read the profile `{name}`: {reason}"));
+            return None;
+        }
+    };
+    match profiles::read_profile(Source { name: name.to_owned(), text }) {
+        Ok(profile) => Some(profile),
+        Err(diagnostics) => {
+            context.found.0.extend(diagnostics.0);
+            None
+        }
+    }
+}

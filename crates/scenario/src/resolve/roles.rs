@@ -1,0 +1,234 @@
+//! From what a profile says of the roles to what they send: variables filled in, templates compiled.
+
+use crate::plan::{
+    Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, MarkerForm, OptionPlan,
+    OptionValue, Piece, Protocol, RequestPlan, RolePlan, StepPlan, Template,
+};
+use crate::profiles::roles::{
+    DeliveryWritten, Device, EachWritten, Listens, MarkerWritten, OptionWritten, Request, Roles, Speaks, Step,
+};
+use crate::template::Names;
+use std::collections::BTreeMap;
+
+/// Something wrong in the roles of a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RoleError {
+    /// Where, from the roles on: `device.request.body`.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: String,
+}
+
+const STEP: &[&str] = &["run", "device", "subscriber", "listener", "random", "feed", "time"];
+const MESSAGE: &[&str] = &["run", "device", "sequence", "marker", "time", "random", "feed", "message"];
+const QUERY: &[&str] = &["run", "device", "random", "feed", "time"];
+
+/// What compiling needs to know.
+pub(crate) struct Compiler<'a> {
+    /// Variables of the profile with their values.
+    pub variables: &'a BTreeMap<String, String>,
+    /// Columns of the scenario's feed; `None` takes any.
+    pub columns: Option<&'a [String]>,
+    /// What was found to be wrong.
+    pub errors: Vec<RoleError>,
+}
+
+impl Compiler<'_> {
+    /// Compiles the roles. Where something is wrong, it is among the errors, and the result is of no use.
+    pub fn roles(&mut self, roles: &Roles) -> RolePlan {
+        let mut plan = RolePlan::default();
+        if let Some(controller) = &roles.controller {
+            for (position, step) in controller.set_up.iter().enumerate() {
+                let step = self.step(step, &format!("controller.set_up.{position}"), &mut plan.captured);
+                plan.set_up.push(step);
+            }
+            for (position, step) in controller.clean_up.iter().enumerate() {
+                let step = self.step(step, &format!("controller.clean_up.{position}"), &mut plan.captured);
+                plan.clean_up.push(step);
+            }
+        }
+        if let Some(device) = &roles.device {
+            plan.device = self.device(device, &plan.captured);
+        }
+        if let Some(subscriber) = &roles.subscriber {
+            plan.listener = subscriber.listens.map(|listens| ListenerRole {
+                protocol: match listens {
+                    Listens::Http => Protocol::Http,
+                },
+                status: subscriber.status,
+                headers: subscriber
+                    .headers
+                    .iter()
+                    .map(|(name, value)| (name.clone(), self.fill(value)))
+                    .collect(),
+            });
+            plan.delivery = match subscriber.delivery {
+                DeliveryWritten::Every => Delivery::Every,
+                DeliveryWritten::Latest => Delivery::Latest,
+            };
+        }
+        plan.query = roles
+            .querier
+            .as_ref()
+            .map(|querier| self.request(&querier.request, QUERY, "querier.request", &plan.captured));
+        plan
+    }
+
+    /// A text with the profile's variables filled in.
+    pub fn fill(&self, text: &str) -> String {
+        let mut filled = text.to_owned();
+        for (name, value) in self.variables {
+            filled = filled.replace(&format!("{{{name}}}"), value);
+        }
+        filled
+    }
+
+    fn step(&mut self, step: &Step, path: &str, captured: &mut Vec<CapturedName>) -> StepPlan {
+        let each = match step.each {
+            EachWritten::Once => Each::Once,
+            EachWritten::Device => Each::Device,
+            EachWritten::Subscriber => Each::Subscriber,
+            EachWritten::Pair => Each::Pair,
+        };
+        let request = self.request(&step.request, STEP, &format!("{path}.request"), captured);
+        let mut captures = Vec::new();
+        for (name, from) in &step.capture {
+            let path = format!("{path}.capture.{name}");
+            if STEP.contains(&name.as_str()) || MESSAGE.contains(&name.as_str()) {
+                self.error(&path, format!("`{name}` has a meaning of its own"), "choose another name".into());
+            }
+            let from = match from.as_str() {
+                "location" => CaptureFrom::LocationEnd,
+                text => match (text.strip_prefix("header:"), text.starts_with('/')) {
+                    (Some(header), _) => CaptureFrom::Header(header.trim().to_owned()),
+                    (None, true) => CaptureFrom::Pointer(text.to_owned()),
+                    (None, false) => {
+                        let help = "write `/pointer/into/the/json`, `header:NAME` or `location`".to_owned();
+                        self.error(&path, format!("`{text}` is no place in an answer"), help);
+                        CaptureFrom::LocationEnd
+                    }
+                },
+            };
+            let known = captured.iter().position(|known| known.name == *name);
+            let slot = known.unwrap_or_else(|| {
+                captured.push(CapturedName { name: name.clone(), each });
+                captured.len() - 1
+            });
+            captures.push(Capture { slot, from });
+        }
+        StepPlan { name: step.name.clone(), each, request, captures }
+    }
+
+    fn device(&mut self, device: &Device, captured: &[CapturedName]) -> DeviceRole {
+        let protocol = match device.speaks {
+            Speaks::Mqtt => Protocol::Mqtt,
+            Speaks::Http => Protocol::Http,
+            Speaks::Coap => Protocol::Coap,
+        };
+        let requests = protocol != Protocol::Mqtt;
+        match (&device.request, &device.payload, &device.topic) {
+            (Some(_), ..) if !requests => {
+                self.error("device.request", "MQTT has no requests", "write `topic` and `payload`".into());
+            }
+            (_, Some(_), _) | (_, _, Some(_)) if requests => {
+                let help = "write `request` with a path and a body".to_owned();
+                self.error("device", "topic and payload are for devices that speak MQTT", help);
+            }
+            _ => {}
+        }
+        let (body, at) = match &device.request {
+            Some(request) => (request.body.as_ref(), "device.request.body"),
+            None => (device.payload.as_ref(), "device.payload"),
+        };
+        let envelope = body.map(|text| self.template(text, MESSAGE, at, captured));
+        let says_it = |template: &Template| {
+            template.pieces.iter().any(|piece| matches!(piece, Piece::Message(_) | Piece::Marker))
+        };
+        if envelope.as_ref().is_some_and(|envelope| !says_it(envelope)) {
+            let help = "without it nobody can tell which message a delivery is".to_owned();
+            self.error(at, "neither `{message}` nor `{marker}` stands in it", help);
+        }
+        let marker = device.marker.map(|marker| match marker {
+            MarkerWritten::Binary => MarkerForm::Binary,
+            MarkerWritten::Ascii => MarkerForm::Ascii,
+            MarkerWritten::Integer => MarkerForm::Integer,
+        });
+        let request = device.request.as_ref().map(|request| {
+            let request = Request { body: None, ..request.clone() };
+            self.request(&request, MESSAGE, "device.request", captured)
+        });
+        DeviceRole { protocol: Some(protocol), request, envelope, marker }
+    }
+
+    fn request(
+        &mut self,
+        request: &Request,
+        variables: &[&str],
+        path: &str,
+        captured: &[CapturedName],
+    ) -> RequestPlan {
+        let target = self.template(&request.path, variables, &format!("{path}.path"), captured);
+        if !self.fill(&request.path).starts_with('/') {
+            self.error(&format!("{path}.path"), "a path begins with a slash", String::new());
+        }
+        let mut headers = Vec::new();
+        for (name, value) in &request.headers {
+            let at = format!("{path}.headers.{name}");
+            let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            if name.is_empty() || !name.bytes().all(is_token) || value.contains(['\r', '\n', '\0']) {
+                let help = "names have no blanks, values stand on one line".to_owned();
+                self.error(&at, format!("`{name}: {value}` is no header field"), help);
+            }
+            if ["host", "content-length", "transfer-encoding", "connection"]
+                .contains(&name.to_ascii_lowercase().as_str())
+            {
+                self.error(&at, format!("`{name}` is added by itself"), "remove it".into());
+            }
+            headers.push((name.clone(), self.template(value, variables, &at, captured)));
+        }
+        let mut options = Vec::new();
+        for (number, value) in &request.options {
+            let at = format!("{path}.options.{number}");
+            let Ok(number) = number.parse() else {
+                self.error(&at, format!("`{number}` is no option number"), "0 to 65535".into());
+                continue;
+            };
+            let value = match value {
+                OptionWritten::Number(number) => OptionValue::Number(*number),
+                OptionWritten::Text(text) => OptionValue::Text(self.template(text, variables, &at, captured)),
+            };
+            options.push(OptionPlan { number, value });
+        }
+        options.sort_by_key(|option| option.number);
+        let body = request.body.as_deref().unwrap_or_default();
+        let body = self.template(body, variables, &format!("{path}.body"), captured);
+        RequestPlan {
+            port: request.port.clone(),
+            method: request.method.clone(),
+            path: target,
+            headers,
+            options,
+            body,
+            expect: request.expect.clone(),
+            retry: request.retry.clone(),
+        }
+    }
+
+    fn template(&mut self, text: &str, built_in: &[&str], path: &str, captured: &[CapturedName]) -> Template {
+        let captured: Vec<&str> = captured.iter().map(|known| known.name.as_str()).collect();
+        let names = Names { built_in, captured: &captured, columns: self.columns };
+        match Template::compile_with(&self.fill(text), &names) {
+            Ok(template) => template,
+            Err(error) => {
+                self.error(path, error.message, error.help);
+                Template { pieces: Vec::new() }
+            }
+        }
+    }
+
+    fn error(&mut self, path: &str, message: impl Into<String>, help: String) {
+        self.errors.push(RoleError { path: path.to_owned(), message: message.into(), help });
+    }
+}
