@@ -29,6 +29,8 @@ pub struct Ledger {
     freshness: Option<Freshness>,
     /// Messages done with since the log was last taken; `None` where no log is kept.
     log: Option<Vec<MessageRecord>>,
+    /// Whether a message may be left out once a newer one of its device was delivered.
+    latest_only: bool,
 }
 
 /// First sending and last end among the hold's messages.
@@ -182,12 +184,18 @@ impl Ledger {
             span: Span::default(),
             freshness: None,
             log: None,
+            latest_only: false,
         }
     }
 
     /// The same with a log of every message.
     pub fn logging(self) -> Ledger {
         Ledger { log: Some(Vec::new()), ..self }
+    }
+
+    /// The same for a platform that promises to deliver the newest message only.
+    pub fn of_latest(self) -> Ledger {
+        Ledger { latest_only: true, ..self }
     }
 
     /// The same with the age of the newest values of its devices.
@@ -415,7 +423,13 @@ impl Ledger {
             let base = state.base;
             state.base = base.wrapping_add(state.messages.len() as u32);
             state.hold_begin = None;
-            for (sequence, message) in (base..).zip(state.messages.drain(..)) {
+            for (sequence, mut message) in (base..).zip(state.messages.drain(..)) {
+                if self.latest_only && message.sent != NOT_YET {
+                    let newer =
+                        state.highest.iter().enumerate().filter(|(_, highest)| **highest > sequence + 1);
+                    let superseded = newer.filter(|(seat, _)| message.undelivered.take(*seat)).count();
+                    recorder.counts(message.place).superseded += superseded as u64;
+                }
                 if let Some(log) = &mut self.log {
                     log.push(message.record(device, sequence, receivers, self.acknowledges));
                 }

@@ -11,7 +11,7 @@ use crate::topology::Topology;
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{LevelEnd, SamplePart};
 use plimsoll_model::{Metric, Nanos, RunId};
-use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan, Model, Plan};
+use plimsoll_scenario::plan::{ArrivalsPer, Delivery, LevelPlan, Model, Plan};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -174,6 +174,8 @@ impl<D: Driver> Shard<D> {
         let batch = (BATCH_BYTES / content).clamp(1, BATCH);
         let acknowledges = plan.acknowledges();
         let ledger = Ledger::new(topology, acknowledges, share);
+        let latest_only = plan.platform.roles.delivery == Delivery::Latest;
+        let ledger = if latest_only { ledger.of_latest() } else { ledger };
         let ledger = if plan.record.messages { ledger.logging() } else { ledger };
         let ledger = if plan.record.freshness { ledger.with_freshness() } else { ledger };
         Shard {

@@ -5,7 +5,7 @@ pub mod guard;
 mod placeholders;
 mod running;
 
-pub use running::{Death, Options, Platform};
+pub use running::{Death, HttpAddresses, Options, Platform};
 
 use std::path::PathBuf;
 

@@ -27,6 +27,11 @@ impl<'a> Placeholders<'a> {
         Ok(port)
     }
 
+    /// The ports that were asked for, by name.
+    pub fn into_ports(self) -> BTreeMap<String, u16> {
+        self.ports
+    }
+
     /// The text with its placeholders filled in; other braces stay as they are.
     pub fn fill(&mut self, text: &str) -> std::io::Result<String> {
         let mut filled = String::new();

@@ -2,12 +2,12 @@
 
 use crate::PlatformError;
 use crate::placeholders::Placeholders;
-use plimsoll_scenario::plan::{Endpoint, PlatformPlan};
-use plimsoll_scenario::profile::Component;
+use plimsoll_scenario::plan::{Endpoint, PlatformPlan, Protocol};
+use plimsoll_scenario::profile::{Component, ReadyRequest};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const GRACE: Duration = Duration::from_secs(3);
 /// How long one of several addresses may take to accept a connection.
 const LOOK: Duration = Duration::from_secs(2);
+/// Bytes of a status line up to its code: `HTTP/1.1 200`.
+const STATUS_LINE: usize = 12;
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
 /// How much of a component's output is looked at, in bytes, and how much of that an error shows.
@@ -49,6 +51,8 @@ pub struct Platform {
     address: SocketAddr,
     components: Vec<Running>,
     facts: BTreeMap<String, String>,
+    /// The ports of what we started, by name.
+    ports: BTreeMap<String, u16>,
     /// Holds the components' files; removed with the platform.
     dir: Option<TempDir>,
 }
@@ -60,6 +64,25 @@ struct Running {
     child: Child,
     log: PathBuf,
     reported: bool,
+}
+
+/// Where a platform is reached over HTTP.
+#[derive(Clone, Debug)]
+pub struct HttpAddresses {
+    host: SocketAddr,
+    ports: BTreeMap<String, u16>,
+    by_itself: Option<u16>,
+}
+
+impl HttpAddresses {
+    /// The address of the port of that name; without a name, of the one that requests go to by themselves.
+    pub fn of(&self, port: Option<&str>) -> Option<SocketAddr> {
+        let port = match port {
+            Some(name) => self.ports.get(name).copied(),
+            None => self.by_itself,
+        };
+        port.map(|port| SocketAddr::new(self.host.ip(), port))
+    }
 }
 
 /// A component that ended by itself.
@@ -82,7 +105,13 @@ impl Platform {
         if let Some(endpoint) = &plan.address {
             let address = resolve(endpoint)?;
             facts.insert("address".into(), format!("{}:{}", endpoint.host, endpoint.port));
-            return Ok(Platform { address, components: Vec::new(), facts, dir: None });
+            return Ok(Platform {
+                address,
+                components: Vec::new(),
+                facts,
+                ports: BTreeMap::new(),
+                dir: None,
+            });
         }
         let wrong = |what: String| PlatformError::Profile { profile: plan.profile.name.clone(), what };
         let dir =
@@ -92,24 +121,28 @@ impl Platform {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             components: Vec::new(),
             facts,
+            ports: BTreeMap::new(),
             dir: None,
         };
-        let mut mqtt_port = None;
+        let protocol = plan.protocol();
+        let mut device_port = None;
         for component in &plan.profile.components {
             let running = start(component, dir.path(), &mut placeholders, options)?;
             platform.components.push(running);
             let port = placeholders.port(&component.ready_port).map_err(|error| wrong(error.to_string()))?;
-            platform.await_ready(port, &options.stop)?;
-            let version_5 = component.mqtt5_port.as_ref().filter(|_| options.mqtt5);
-            if let Some(name) = version_5.or(component.mqtt_port.as_ref()) {
-                mqtt_port = Some(placeholders.port(name).map_err(|error| wrong(error.to_string()))?);
+            platform.await_ready(port, component.ready_request.as_ref(), &options.stop)?;
+            let version_5 = component.mqtt5_port.as_ref();
+            let version_5 = version_5.filter(|_| options.mqtt5 && protocol == Protocol::Mqtt);
+            if let Some(name) = version_5.or(component.port(protocol)) {
+                device_port = Some(placeholders.port(name).map_err(|error| wrong(error.to_string()))?);
             }
             if let Some(version) = component.version.as_ref().and_then(|command| version(command, dir.path()))
             {
                 platform.facts.insert(format!("{} version", component.name), version);
             }
         }
-        let port = mqtt_port.ok_or_else(|| wrong("no component has an mqtt_port".into()))?;
+        let port = device_port.ok_or_else(|| wrong(format!("no component has a port for {protocol}")))?;
+        platform.ports = placeholders.into_ports();
         platform.address.set_port(port);
         platform.facts.insert("address".into(), platform.address.to_string());
         platform.dir = Some(dir);
@@ -119,6 +152,18 @@ impl Platform {
     /// Where devices connect.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where requests over HTTP go: to a port by its name, else to the one that speaks HTTP.
+    pub fn http_addresses(&self, plan: &PlatformPlan) -> HttpAddresses {
+        let mut ports = self.ports.clone();
+        ports.extend(plan.ports.iter().map(|(name, port)| (name.clone(), *port)));
+        let speaking = plan.profile.components.iter().find_map(|component| component.http_port.clone());
+        let by_itself = match speaking.and_then(|name| ports.get(&name)).or_else(|| ports.get("http")) {
+            Some(&port) => Some(port),
+            None => (plan.protocol() == Protocol::Http).then_some(self.address.port()),
+        };
+        HttpAddresses { host: self.address, ports, by_itself }
     }
 
     /// Facts for the provenance of a run.
@@ -170,7 +215,12 @@ impl Platform {
         }
     }
 
-    fn await_ready(&mut self, port: u16, stop: &AtomicBool) -> Result<(), PlatformError> {
+    fn await_ready(
+        &mut self,
+        port: u16,
+        request: Option<&ReadyRequest>,
+        stop: &AtomicBool,
+    ) -> Result<(), PlatformError> {
         let Some(running) = self.components.last_mut() else { return Ok(()) };
         let begin = Instant::now();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
@@ -179,7 +229,8 @@ impl Platform {
                 let (component, log) = (running.name.clone(), last_words(&running.log));
                 return Err(PlatformError::Died { component, status: status.to_string(), log });
             }
-            if TcpStream::connect_timeout(&address, PAUSE.max(Duration::from_millis(100))).is_ok() {
+            let connected = TcpStream::connect_timeout(&address, PAUSE.max(Duration::from_millis(100)));
+            if connected.is_ok_and(|stream| request.is_none_or(|request| is_healthy(stream, request))) {
                 return Ok(());
             }
             if stop.load(Ordering::Relaxed) {
@@ -198,6 +249,17 @@ impl Drop for Platform {
     fn drop(&mut self) {
         self.take_down();
     }
+}
+
+/// Whether a component answers its health check as it should.
+fn is_healthy(mut stream: TcpStream, request: &ReadyRequest) -> bool {
+    let fields: String = request.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let text =
+        format!("GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}\r\n", request.path);
+    let asked = stream.set_read_timeout(Some(LOOK)).and_then(|()| stream.write_all(text.as_bytes()));
+    let mut line = [0; STATUS_LINE];
+    asked.and_then(|()| stream.read_exact(&mut line)).is_ok()
+        && line.ends_with(format!(" {}", request.status).as_bytes())
 }
 
 fn resolve(endpoint: &Endpoint) -> Result<SocketAddr, PlatformError> {

@@ -4,6 +4,7 @@
 //! Main flow: [`run`] checks the host, enters the run into the store, brings the platform up, connects, runs level
 //! after level with a [`watch`] that stores what is measured as it comes, and takes everything down whatever happens.
 
+mod controller;
 mod course;
 mod identity;
 mod placement;
@@ -13,15 +14,17 @@ mod watch;
 
 pub use placement::Placement;
 
+use controller::{ControllerError, Scene};
 use course::Course;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_load::clock::{Clock, wall_nanos};
-use plimsoll_load::engine::{Engine, EngineError};
+use plimsoll_load::engine::{Engine, EngineError, Watch};
 use plimsoll_model::RunId;
 use plimsoll_model::record::{Measurement, RunEnd, RunRecord};
 use plimsoll_observe::limits::Limits;
-use plimsoll_platform::{Platform, PlatformError};
+use plimsoll_platform::{HttpAddresses, Platform, PlatformError};
+use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::Plan;
 use plimsoll_store::{RunWriter, StoreError};
 use preflight::{Demand, Finding, Severity};
@@ -98,11 +101,14 @@ pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> 
     let ended = match performed {
         Ok(end) => writer.end(&end),
         Err(Failure::Store(error)) => Err(error),
-        Err(Failure::Platform(PlatformError::Interrupted) | Failure::Engine(EngineError::Interrupted)) => {
-            writer.end(&RunEnd::Interrupted)
-        }
+        Err(
+            Failure::Platform(PlatformError::Interrupted)
+            | Failure::Engine(EngineError::Interrupted)
+            | Failure::Controller(ControllerError::Interrupted),
+        ) => writer.end(&RunEnd::Interrupted),
         Err(Failure::Platform(error)) => writer.end(&RunEnd::Failed(error.to_string())),
         Err(Failure::Engine(error)) => writer.end(&RunEnd::Failed(error.to_string())),
+        Err(Failure::Controller(error)) => writer.end(&RunEnd::Failed(error.to_string())),
     };
     let read = || writer.reader().run(&id.to_string());
     let record = match ended {
@@ -133,6 +139,8 @@ enum Failure {
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error(transparent)]
+    Controller(#[from] ControllerError),
+    #[error(transparent)]
     Store(#[from] StoreError),
 }
 
@@ -158,14 +166,59 @@ fn perform(
     let mut engine =
         Engine::start(plan, id, platform.address(), &placement.load, placement.precedence, clock)?;
     placement::step_back();
+    let http = platform.http_addresses(&plan.platform);
     let storm = plan.load.storm.clone().map(|storm| Storm::new(storm, platform_options));
     let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, progress).with_storm(storm);
-    let outcome = connect_and_run_levels(plan, id, &mut engine, &mut watch);
+    let outcome = control_and_run_levels(plan, id, &http, options, &mut engine, &mut watch);
     engine.stop(&mut watch);
     // What the platform used in the last seconds, and a store that failed, are known only now.
     let stored = watch.finish();
     platform.take_down();
     stored?;
+    outcome
+}
+
+/// Lets the controller do its steps before the levels and, where the scenario asks for it, undo them afterwards.
+fn control_and_run_levels(
+    plan: &Plan,
+    id: RunId,
+    http: &HttpAddresses,
+    options: &Options,
+    engine: &mut Engine,
+    watch: &mut RunWatch,
+) -> Result<RunEnd, Failure> {
+    let roles = &plan.platform.roles;
+    let mut captures = Captures::new(&roles.captured);
+    let listeners: Vec<String> =
+        (0..plan.subscribers.count).map(|subscriber| engine.listener(subscriber)).collect();
+    let listener = |subscriber: u32| listeners.get(subscriber as usize).cloned().unwrap_or_default();
+    let scene =
+        Scene { plan, run: id, address: &|port| http.of(port), listener: &listener, stop: &options.stop };
+    let mut told = String::new();
+    let mut tell = |watch: &mut RunWatch, step: &str, done: u64, of: u64| {
+        if told != step {
+            watch.step(&format!("setting up: {step}"));
+            told = step.to_owned();
+        }
+        if of > 1 {
+            watch.connected(done, of);
+        }
+    };
+    controller::perform(&roles.set_up, &scene, &mut captures, &mut |step, done, of| {
+        tell(watch, step, done, of)
+    })?;
+    engine.give(captures.clone());
+    let outcome = connect_and_run_levels(plan, id, engine, watch);
+    if plan.platform.clean_up {
+        watch.step("cleaning up");
+        // The user may have stopped the run; what it has set up is taken away all the same.
+        let scene = Scene { stop: &AtomicBool::new(false), ..scene };
+        let cleaned = controller::perform(&roles.clean_up, &scene, &mut captures, &mut |_, _, _| {});
+        // What was measured is worth more than what was left behind.
+        if let Err(error) = cleaned {
+            watch.step(&format!("cleaning up failed: {error}"));
+        }
+    }
     outcome
 }
 

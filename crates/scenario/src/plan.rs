@@ -9,6 +9,7 @@ use plimsoll_model::Nanos;
 pub use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
 pub use plimsoll_model::search::SearchTerms;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -86,6 +87,10 @@ pub struct PlatformPlan {
     pub address: Option<Endpoint>,
     /// What each role says to it.
     pub roles: RolePlan,
+    /// Ports of a platform that runs already, by the names that its profile gives them.
+    pub ports: BTreeMap<String, u16>,
+    /// Whether the controller undoes after the run what it did before it.
+    pub clean_up: bool,
 }
 
 impl PlatformPlan {

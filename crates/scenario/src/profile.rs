@@ -44,6 +44,8 @@ pub struct Component {
     pub files: BTreeMap<String, String>,
     /// Name of the port at which the component is healthy when it accepts TCP connections.
     pub ready_port: String,
+    /// What that port must answer over HTTP before the component is healthy, where accepting is not enough.
+    pub ready_request: Option<ReadyRequest>,
     /// Name of the port that speaks MQTT, if any.
     pub mqtt_port: Option<String>,
     /// Name of the port that speaks MQTT 5, where `mqtt_port` speaks only older versions.
@@ -68,5 +70,25 @@ impl Component {
             Protocol::Http => self.http_port.as_ref(),
             Protocol::Coap => self.coap_port.as_ref(),
         }
+    }
+}
+
+/// A GET that a component answers with a certain status once it is healthy.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadyRequest {
+    /// Path and query.
+    pub path: String,
+    /// Header fields.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// The status that means healthy.
+    #[serde(default = "ReadyRequest::ok")]
+    pub status: u16,
+}
+
+impl ReadyRequest {
+    fn ok() -> u16 {
+        200
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::check::{check, near_miss};
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::profile::{Component, Profile};
+use crate::profile::{Component, Profile, ReadyRequest};
 use crate::reader::read;
 use crate::resolve::{Compiler, RoleError};
 use crate::schema::platform_schema;
@@ -18,10 +18,12 @@ pub(crate) mod roles;
 use roles::Roles;
 
 /// The profiles embedded in the program, in the order of lists: name and text.
-const EMBEDDED: [(&str, &str); 4] = [
+const EMBEDDED: [(&str, &str); 6] = [
     ("embedded", include_str!("../../../platforms/embedded.yaml")),
     ("mosquitto", include_str!("../../../platforms/mosquitto.yaml")),
     ("station", include_str!("../../../platforms/station.yaml")),
+    ("onem2m", include_str!("../../../platforms/onem2m.yaml")),
+    ("acme", include_str!("../../../platforms/acme.yaml")),
     ("existing", include_str!("../../../platforms/existing.yaml")),
 ];
 
@@ -87,6 +89,9 @@ struct WrittenComponent {
     files: BTreeMap<String, String>,
     /// Name of the port at which the component is healthy when it accepts TCP connections.
     ready_port: String,
+    /// What that port must answer over HTTP before the component is healthy, where accepting is not enough.
+    #[serde(default)]
+    ready_request: Option<ReadyRequest>,
     /// Name of the port that speaks MQTT, if any.
     #[serde(default)]
     mqtt_port: Option<String>,
@@ -239,6 +244,7 @@ fn component(written: WrittenComponent) -> Component {
         command: written.command,
         files: written.files,
         ready_port: written.ready_port,
+        ready_request: written.ready_request,
         mqtt_port: written.mqtt_port,
         mqtt5_port: written.mqtt5_port,
         http_port: written.http_port,

@@ -89,6 +89,26 @@ pub(crate) struct AttachedPlatform {
     /// Values of the profile's variables, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub with: BTreeMap<String, String>,
+    /// Ports of a platform that runs already, by the names that its profile gives them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ports: BTreeMap<String, u16>,
+    /// Whether what the controller registers is taken away again after the run. Default no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub clean_up: bool,
+}
+
+impl AttachedPlatform {
+    /// The profile of that name, with nothing said of it.
+    pub fn of(profile: String) -> AttachedPlatform {
+        AttachedPlatform {
+            profile,
+            address: None,
+            mapping: None,
+            with: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            clean_up: false,
+        }
+    }
 }
 
 /// Who takes part.

@@ -17,9 +17,7 @@ pub(super) fn resolve(
     context: &mut Context<'_>,
 ) -> Option<PlatformPlan> {
     let attached = match &scenario.platform {
-        Platform::Name(name) => {
-            AttachedPlatform { profile: name.clone(), address: None, mapping: None, with: BTreeMap::new() }
-        }
+        Platform::Name(name) => AttachedPlatform::of(name.clone()),
         Platform::Attached(attached) => attached.clone(),
     };
     let path = if matches!(scenario.platform, Platform::Name(_)) { "platform" } else { "platform.profile" };
@@ -53,7 +51,8 @@ pub(super) fn resolve(
         );
     }
     fill_in(scenario, &roles, &compiler, context);
-    let resolved = PlatformPlan { profile, address, roles: plan };
+    let resolved =
+        PlatformPlan { profile, address, roles: plan, ports: attached.ports, clean_up: attached.clean_up };
     check_ports(&resolved, path, context);
     Some(resolved)
 }

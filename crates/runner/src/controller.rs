@@ -1,0 +1,338 @@
+//! The controller: registers devices and subscriptions before a run and takes them away after it, as the platform's
+//! profile says. Nothing of this is measured, so a plain client does it, some requests at a time.
+
+use plimsoll_load::clock::wall_nanos;
+use plimsoll_model::RunId;
+use plimsoll_scenario::plan::{Capture, CaptureFrom, Each, Plan, RequestPlan, StepPlan};
+use plimsoll_scenario::{Captures, Variables};
+use plimsoll_stats::distribution::random;
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Requests under way at once, where the scenario does not say.
+pub const PARALLELISM: usize = 8;
+/// How often a request is sent that meets a busy server or no server at all, and the first pause between two.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long an answer is awaited.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Largest answer that is looked at, in bytes.
+const LARGEST_ANSWER: u64 = 4 * 1024 * 1024;
+/// Characters of an answer that an error shows.
+const SHOWN: usize = 300;
+/// Distinguishes the random numbers of set-up steps from others.
+const STREAM: u64 = 0x7365_7475_7000_0000;
+
+/// Why a step could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// The profile names a port that the platform does not have.
+    #[error("step `{step}`: the platform has no port `{port}`{help}")]
+    Port {
+        /// The step.
+        step: String,
+        /// The port's name.
+        port: String,
+        /// What to do.
+        help: &'static str,
+    },
+    /// The platform answered with a status that the step does not expect.
+    #[error("step `{step}`: {method} {url} was answered {status}: {body}")]
+    Status {
+        /// The step.
+        step: String,
+        /// The method.
+        method: String,
+        /// The whole address.
+        url: String,
+        /// The status.
+        status: u16,
+        /// The beginning of the answer.
+        body: String,
+    },
+    /// No answer came.
+    #[error("step `{step}`: {method} {url}: {cause}")]
+    Request {
+        /// The step.
+        step: String,
+        /// The method.
+        method: String,
+        /// The whole address.
+        url: String,
+        /// Why.
+        cause: String,
+    },
+    /// The answer has not got what is to be kept of it.
+    #[error("step `{step}`: the answer of {url} has no `{what}`: {body}")]
+    Capture {
+        /// The step.
+        step: String,
+        /// The whole address.
+        url: String,
+        /// What was looked for.
+        what: String,
+        /// The beginning of the answer.
+        body: String,
+    },
+    /// The user stopped the run.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// What steps need to know of the run.
+pub struct Scene<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The run.
+    pub run: RunId,
+    /// Where a port of the platform is reached over HTTP; `None` asks for the one that requests go to by themselves.
+    pub address: &'a (dyn Fn(Option<&str>) -> Option<SocketAddr> + Sync),
+    /// Where each subscriber listens.
+    pub listener: &'a (dyn Fn(u32) -> String + Sync),
+    /// Set to give up.
+    pub stop: &'a AtomicBool,
+}
+
+/// Does the steps in order and adds what they capture; `told` hears of each: its name, how many of its requests are done
+/// and how many there are.
+///
+/// # Errors
+/// The first that a step meets; steps done before it stay done.
+pub fn perform(
+    steps: &[StepPlan],
+    scene: &Scene<'_>,
+    captures: &mut Captures,
+    told: &mut dyn FnMut(&str, u64, u64),
+) -> Result<(), ControllerError> {
+    let client: ureq::Agent = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .max_idle_connections_per_host(PARALLELISM)
+        .timeout_global(Some(TIMEOUT))
+        .build()
+        .into();
+    for step in steps {
+        let address = (scene.address)(step.request.port.as_deref()).ok_or_else(|| ControllerError::Port {
+            step: step.name.clone(),
+            port: step.request.port.clone().unwrap_or_else(|| "http".into()),
+            help: "; give its number under `platform.ports`",
+        })?;
+        perform_one(step, scene, address, &client, captures, told)?;
+    }
+    Ok(())
+}
+
+fn perform_one(
+    step: &StepPlan,
+    scene: &Scene<'_>,
+    address: SocketAddr,
+    client: &ureq::Agent,
+    captures: &mut Captures,
+    told: &mut dyn FnMut(&str, u64, u64),
+) -> Result<(), ControllerError> {
+    let devices = u64::from(scene.plan.devices);
+    let subscribers = u64::from(scene.plan.subscribers.count);
+    let count = match step.each {
+        Each::Once => 1,
+        Each::Device => devices,
+        Each::Subscriber => subscribers,
+        Each::Pair => devices * subscribers,
+    };
+    let who = |number: u64| match step.each {
+        Each::Once => (0, 0),
+        Each::Device => (number as u32, 0),
+        Each::Subscriber => (0, number as u32),
+        Each::Pair => ((number / subscribers.max(1)) as u32, (number % subscribers.max(1)) as u32),
+    };
+    let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    let failed: Mutex<Option<ControllerError>> = Mutex::new(None);
+    let shared = Mutex::new(captures);
+    let halted = || scene.stop.load(Ordering::Relaxed) || lock(&failed).is_some();
+    std::thread::scope(|scope| {
+        for _ in 0..PARALLELISM.min(count as usize) {
+            scope.spawn(|| {
+                while !halted() {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        return;
+                    }
+                    match request(step, scene, address, client, &shared, who(number)) {
+                        Ok(()) => {
+                            done.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(error) => {
+                            lock(&failed).get_or_insert(error);
+                        }
+                    }
+                }
+            });
+        }
+        loop {
+            let now = done.load(Ordering::Relaxed);
+            told(&step.name, now, count);
+            if now >= count || halted() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    match failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None if done.into_inner() < count => Err(ControllerError::Interrupted),
+        None => Ok(()),
+    }
+}
+
+/// A request as it goes out.
+struct Written {
+    url: String,
+    headers: Vec<(String, Vec<u8>)>,
+    body: Vec<u8>,
+}
+
+fn request(
+    step: &StepPlan,
+    scene: &Scene<'_>,
+    address: SocketAddr,
+    client: &ureq::Agent,
+    captures: &Mutex<&mut Captures>,
+    (device, subscriber): (u32, u32),
+) -> Result<(), ControllerError> {
+    let written = write(&step.request, scene, address, &lock(captures), (device, subscriber));
+    let (name, method) = (&step.name, &step.request.method);
+    let failed = |cause: String| ControllerError::Request {
+        step: name.clone(),
+        method: method.clone(),
+        url: written.url.clone(),
+        cause,
+    };
+    let mut pause = PAUSE;
+    let mut tries = 1;
+    let (status, headers, body) = loop {
+        let answered = send(client, method, &written);
+        let again = match &answered {
+            Ok((status, ..)) => *status >= 500 && !step.request.is_success(*status),
+            Err(_) => true,
+        };
+        if !again || tries >= TRIES {
+            break answered.map_err(failed)?;
+        }
+        if scene.stop.load(Ordering::Relaxed) {
+            return Err(ControllerError::Interrupted);
+        }
+        std::thread::sleep(pause);
+        (pause, tries) = (pause * 2, tries + 1);
+    };
+    if !step.request.is_success(status) {
+        let (step, method, url) = (name.clone(), method.clone(), written.url);
+        return Err(ControllerError::Status { step, method, url, status, body: shown(&body) });
+    }
+    for capture in &step.captures {
+        let Some(value) = captured(capture, &headers, &body) else {
+            let (step, url) = (name.clone(), written.url.clone());
+            return Err(ControllerError::Capture {
+                step,
+                url,
+                what: place(&capture.from),
+                body: shown(&body),
+            });
+        };
+        lock(captures).set(capture.slot, device, subscriber, value);
+    }
+    Ok(())
+}
+
+fn write(
+    request: &RequestPlan,
+    scene: &Scene<'_>,
+    address: SocketAddr,
+    captures: &Captures,
+    (device, subscriber): (u32, u32),
+) -> Written {
+    let (run, listener) = (scene.run.to_string(), (scene.listener)(subscriber));
+    let variables = Variables {
+        run: &run,
+        device,
+        subscriber,
+        listener: &listener,
+        captures: Some(captures),
+        feed: scene.plan.message.feed.as_deref(),
+        time_ms: (wall_nanos() / 1_000_000) as u64,
+        ..Variables::default()
+    };
+    let mut numbers = random(scene.plan.seed, &[STREAM, u64::from(device), u64::from(subscriber)]);
+    let mut render = |template: &plimsoll_scenario::plan::Template| {
+        let mut out = Vec::new();
+        template.render(&variables, &mut || numbers.bits(), &mut out);
+        out
+    };
+    let base = scene.plan.platform.address.as_ref().map(|address| address.path.trim_end_matches('/'));
+    let path = render(&request.path);
+    Written {
+        url: format!("http://{address}{}{}", base.unwrap_or_default(), String::from_utf8_lossy(&path)),
+        headers: request.headers.iter().map(|(name, value)| (name.clone(), render(value))).collect(),
+        body: render(&request.body),
+    }
+}
+
+type Answer = (u16, Vec<(String, String)>, Vec<u8>);
+
+fn send(client: &ureq::Agent, method: &str, written: &Written) -> Result<Answer, String> {
+    let mut request = ureq::http::Request::builder().method(method).uri(&written.url);
+    for (name, value) in &written.headers {
+        request = request.header(name, value.as_slice());
+    }
+    let request = request.body(written.body.as_slice()).map_err(|error| error.to_string())?;
+    // By default a body is refused with methods that seldom have one; a profile may know better.
+    let client = client.configure_request(request).allow_non_standard_methods(true).build();
+    let mut answer = ureq::run(client).map_err(|error| error.to_string())?;
+    let headers = answer.headers().iter().map(|(name, value)| {
+        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+    });
+    let headers = headers.collect();
+    let status = answer.status().as_u16();
+    let body = answer.body_mut().with_config().limit(LARGEST_ANSWER).read_to_vec();
+    Ok((status, headers, body.map_err(|error| error.to_string())?))
+}
+
+fn captured(capture: &Capture, headers: &[(String, String)], body: &[u8]) -> Option<String> {
+    let header = |name: &str| {
+        headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    };
+    match &capture.from {
+        CaptureFrom::Header(name) => header(name).map(str::to_owned),
+        CaptureFrom::LocationEnd => {
+            let path = header("location")?.split(['?', '#']).next()?;
+            path.trim_end_matches('/').rsplit('/').next().map(str::to_owned)
+        }
+        CaptureFrom::Pointer(pointer) => {
+            let json: serde_json::Value = serde_json::from_slice(body).ok()?;
+            match json.pointer(pointer)? {
+                serde_json::Value::String(text) => Some(text.clone()),
+                serde_json::Value::Null => None,
+                other => Some(other.to_string()),
+            }
+        }
+    }
+}
+
+fn place(from: &CaptureFrom) -> String {
+    match from {
+        CaptureFrom::Header(name) => format!("header {name}"),
+        CaptureFrom::LocationEnd => "header Location".into(),
+        CaptureFrom::Pointer(pointer) => pointer.clone(),
+    }
+}
+
+fn shown(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN).collect();
+    if text.is_empty() { "nothing more was said".into() } else { text }
+}
+
+/// What another thread left half done is no worse than what it had not begun.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
