@@ -65,6 +65,8 @@ pub struct LevelSummary {
     pub acknowledged: Option<u64>,
     /// Messages refused by the platform with a reason code.
     pub refused: u64,
+    /// Messages sent again after an answer that asks for it, each time counted.
+    pub repeated: u64,
     /// One per sent message and matching subscriber.
     pub expected_deliveries: u64,
     /// Expected deliveries that came before the drain ended.
@@ -407,6 +409,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         never_ready: counts.never_ready,
         acknowledged: acknowledges.then_some(counts.acknowledged),
         refused: counts.refused,
+        repeated: counts.repeated,
         expected_deliveries: counts.expected_deliveries,
         delivered: counts.delivered,
         late: counts.late,

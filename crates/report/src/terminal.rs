@@ -168,7 +168,7 @@ fn wire(summary: &Summary) -> String {
             out.push('\n');
         }
     }
-    if out.is_empty() { out } else { format!("\nbelow MQTT\n{out}") }
+    if out.is_empty() { out } else { format!("\nconnections\n{out}") }
 }
 
 /// Levels that connect devices: a table of their own.
@@ -205,6 +205,8 @@ fn ledger(summary: &Summary) -> String {
         let mut told: Vec<String> = [
             ("unsent", level.unsent),
             ("refused", level.refused),
+            ("sent again", level.repeated),
+            ("superseded", level.superseded),
             ("lost", level.lost),
             ("late", level.late),
             ("duplicated", level.duplicated),

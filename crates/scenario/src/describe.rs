@@ -1,6 +1,6 @@
 //! A plan in words: what would happen, for `plimsoll check`.
 
-use crate::plan::{ArrivalsPer, Content, LevelPlan, LinkPlan, Model, Offline, Plan, Protocol};
+use crate::plan::{ArrivalsPer, Content, Each, LevelPlan, LinkPlan, Model, Offline, Plan, Protocol};
 use crate::quantity::Quantity;
 use crate::wrap::wrapped;
 use plimsoll_codec::mqtt::{QoS, Version};
@@ -81,6 +81,9 @@ impl Plan {
             ("connections", self.connections_in_words()),
             ("time", format!("at most {}, the platform's start apart", clock(self.longest_duration()))),
         ];
+        if let Some(steps) = self.set_up_in_words() {
+            facts.insert(3, ("set-up", steps));
+        }
         if let Some(storm) = &self.load.storm {
             let (component, after, down) = (&storm.component, storm.after.show(), storm.down.show());
             let offline = match self.mqtt.offline {
@@ -125,10 +128,29 @@ impl Plan {
 
     fn platform_in_words(&self) -> String {
         let profile = &self.platform.profile;
+        let mapping = match &self.platform.roles.mapping {
+            Some(mapping) => format!(", mapping {mapping}"),
+            None => String::new(),
+        };
         match &self.platform.address {
-            Some(address) => format!("{} at {}", profile.title, address.show()),
-            None => format!("{}: {}", profile.name, profile.title),
+            Some(address) => format!("{} at {}{mapping}", profile.title, address.show()),
+            None => format!("{}: {}{mapping}", profile.name, profile.title),
         }
+    }
+
+    /// The requests of the controller before the run.
+    fn set_up_in_words(&self) -> Option<String> {
+        let steps = &self.platform.roles.set_up;
+        let (devices, subscribers) = (u64::from(self.devices), u64::from(self.subscribers.count));
+        let count = |each| match each {
+            Each::Once => 1,
+            Each::Device => devices,
+            Each::Subscriber => subscribers,
+            Each::Pair => devices * subscribers,
+        };
+        let told = steps.iter().map(|step| format!("{} x {}", grouped(count(step.each) as f64), step.name));
+        let told: Vec<String> = told.collect();
+        (!told.is_empty()).then(|| told.join(", "))
     }
 
     fn devices_in_words(&self) -> String {
@@ -137,14 +159,24 @@ impl Plan {
             Version::V5 => "5",
         };
         let (devices, topic) = (grouped(f64::from(self.devices)), self.mqtt.topic.text());
-        match self.protocol() {
-            Protocol::Http => {
-                return format!("{devices} over HTTP/1.1, POST to {topic}, one request each at a time");
-            }
-            Protocol::Coap => {
-                return format!("{devices} over CoAP, POST to {topic}, one request each at a time");
-            }
-            Protocol::Mqtt => {}
+        let protocol = match self.protocol() {
+            Protocol::Http => "HTTP/1.1",
+            Protocol::Coap => "CoAP",
+            Protocol::Mqtt => "",
+        };
+        if self.protocol() != Protocol::Mqtt {
+            let request = match &self.platform.roles.device.request {
+                Some(request) => format!("{} {}", request.method, request.path.text()),
+                None => format!("POST to {topic}"),
+            };
+            let at_once = match (self.protocol(), self.http.pool) {
+                (Protocol::Http, Some(pool)) => format!("{} connections for all", grouped(f64::from(pool))),
+                (Protocol::Http, None) if self.http.connections > 1 => {
+                    format!("up to {} requests each at a time", self.http.connections)
+                }
+                _ => "one request each at a time".to_owned(),
+            };
+            return format!("{devices} over {protocol}, {request}, {at_once}");
         }
         let retained = if self.mqtt.retain { ", retained" } else { "" };
         let session = if self.mqtt.session.expiry.is_some() { ", persistent sessions" } else { "" };
@@ -161,6 +193,10 @@ impl Plan {
         let subscribers = &self.subscribers;
         if subscribers.count == 0 {
             return "none: deliveries are not measured".to_owned();
+        }
+        if let Some(listener) = &self.platform.roles.listener {
+            let count = grouped(f64::from(subscribers.count));
+            return format!("{count} that listen for notifications over {}", listener.protocol);
         }
         let filters: Vec<String> = subscribers.filters.iter().map(|filter| filter.text()).collect();
         let shared = match &subscribers.share {
@@ -184,7 +220,9 @@ impl Plan {
         let marker = self.message.marker;
         match &self.message.content {
             Content::Template(template) => {
-                format!("a template of at most {} B, {marker} marker", template.longest(marker.length()))
+                let feed = self.message.feed.as_deref();
+                let longest = template.longest_with(marker.length(), 0, feed);
+                format!("a template of at most {longest} B, {marker} marker")
             }
             Content::Sized(sizes) => format!("{}, {marker} marker", sizes_in_words(sizes)),
         }

@@ -320,12 +320,12 @@ pub enum Piece {
     RandomDecimal(f64, f64, u8),
     /// `{message}` and `{message:json}`: the scenario's message as it is, or as it stands within a string of JSON.
     Message(Escape),
-    /// `{feed:COLUMN}`: a column of the row that this message has, by the column's position.
-    Column(usize),
+    /// `{feed:COLUMN}`: a column of the row that this message has, by the column's position and name.
+    Column(usize, String),
     /// `{listener}`: the address at which a subscriber listens, such as `http://127.0.0.1:40123`.
     Listener,
-    /// A value that a set-up step captured, by its slot.
-    Captured(usize),
+    /// A value that a set-up step captured, by its slot and name.
+    Captured(usize, String),
 }
 
 /// How a text is written into another.

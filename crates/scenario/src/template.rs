@@ -138,14 +138,14 @@ impl Template {
                     escape_json(variables.message, out);
                     Ok(())
                 }
-                Piece::Column(column) => {
+                Piece::Column(column, _) => {
                     if let Some(feed) = variables.feed {
                         feed.write(column, variables.device, variables.sequence, out);
                     }
                     Ok(())
                 }
                 Piece::Listener => out.write_all(variables.listener.as_bytes()),
-                Piece::Captured(slot) => {
+                Piece::Captured(slot, _) => {
                     let value = variables.captures.map(|captures| captures.get(slot, variables));
                     out.write_all(value.unwrap_or_default().as_bytes())
                 }
@@ -174,9 +174,9 @@ impl Template {
             Piece::Message(Escape::None) => message,
             // A control character becomes six.
             Piece::Message(Escape::Json) => 6 * message,
-            Piece::Column(column) => feed.map_or(0, |feed| feed.longest(column)),
+            Piece::Column(column, _) => feed.map_or(0, |feed| feed.longest(column)),
             Piece::Listener => LONGEST_LISTENER,
-            Piece::Captured(_) => LONGEST_CAPTURED,
+            Piece::Captured(..) => LONGEST_CAPTURED,
         };
         self.pieces.iter().map(length).sum()
     }
@@ -198,9 +198,8 @@ impl Template {
                 Piece::Message(Escape::None) => "{message}".to_owned(),
                 Piece::Message(Escape::Json) => "{message:json}".to_owned(),
                 Piece::Listener => "{listener}".to_owned(),
-                // Written with their positions: for people, not to be compiled again.
-                Piece::Column(column) => format!("{{feed:{column}}}"),
-                Piece::Captured(slot) => format!("{{captured:{slot}}}"),
+                Piece::Column(_, name) => format!("{{feed:{name}}}"),
+                Piece::Captured(_, name) => format!("{{{name}}}"),
             })
             .collect()
     }
@@ -275,7 +274,7 @@ fn variable(after: &str) -> Result<(&str, &str), TemplateError> {
 fn piece(words: &str, names: &Names<'_>) -> Result<Piece, (String, String)> {
     let (name, range) = words.split_once(':').map_or((words, None), |(name, range)| (name, Some(range)));
     if let (Some(slot), None) = (names.captured.iter().position(|known| *known == name), range) {
-        return Ok(Piece::Captured(slot));
+        return Ok(Piece::Captured(slot, name.to_owned()));
     }
     if !names.built_in.contains(&name) {
         let all = names.built_in.iter().chain(names.captured);
@@ -315,8 +314,9 @@ fn piece(words: &str, names: &Names<'_>) -> Result<Piece, (String, String)> {
 }
 
 fn column_piece(name: &str, columns: Option<&[String]>) -> Result<Piece, (String, String)> {
-    let Some(columns) = columns else { return Ok(Piece::Column(0)) };
-    let found = columns.iter().position(|column| column == name).map(Piece::Column);
+    let piece = |position| Piece::Column(position, name.to_owned());
+    let Some(columns) = columns else { return Ok(piece(0)) };
+    let found = columns.iter().position(|column| column == name).map(piece);
     found.ok_or_else(|| match columns {
         [] => (
             format!("`{{feed:{name}}}`, but the message has no feed"),

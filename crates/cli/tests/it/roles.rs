@@ -1,0 +1,178 @@
+//! A platform that is added by a YAML file alone: set-up steps, requests, subscribers that listen.
+
+use crate::harness::{Bench, count};
+use crate::http_service::{Fault, HttpService};
+
+/// The profile of the tests' own small service.
+const PROFILE: &str = r#"
+name: things
+title: a small service of our own
+variables: { prefix: thing }
+controller:
+  set_up:
+    - name: register things
+      each: device
+      request:
+        path: /things
+        body: "{prefix}{device}"
+        expect: [201]
+      capture: { key: /thing/key, id: /thing/id }
+    - name: set hooks
+      each: subscriber
+      request: { path: /hooks, body: "{listener}" }
+  clean_up:
+    - name: delete things
+      each: device
+      request: { method: DELETE, path: "/things/{id}" }
+    - name: forget the hooks
+      request: { method: DELETE, path: /hooks }
+device:
+  speaks: http
+  marker: ascii
+  request:
+    method: PUT
+    path: /things/{id}
+    headers: { X-Key: "{key}", Content-Type: application/json }
+    body: '{"n":{sequence},"text":"{message:json}"}'
+    expect: [200, 204]
+    retry: [503]
+subscriber:
+  listens: http
+components: []
+"#;
+
+fn scenario(service: &HttpService, more: &str) -> String {
+    format!(
+        "name: things\nplatform: {{ profile: ./things.yaml, address: \"{}\", clean_up: true }}\n{more}",
+        service.url()
+    )
+}
+
+const CLOSED: &str = "population: { devices: 4, subscribers: 3 }\n\
+    load: { model: closed, in_flight: [4], hold: 1s, samples: 2, warm_up: 0s, drain: 1s }\n\
+    mqtt: { reconnect: { from: 10ms, to: 20ms } }\n\
+    objectives: { delivered: \">= 50 %\" }\n";
+
+#[test]
+fn a_platform_is_added_by_a_yaml_file_alone() {
+    let bench = Bench::new();
+    bench.write("things.yaml", PROFILE);
+    let service = HttpService::start([]);
+    let finished = bench.run(&scenario(&service, CLOSED)).exits(0);
+    let level = finished.level(0);
+    let sent = count(level, "sent");
+    assert!(sent > 100, "{sent}");
+    assert_eq!(count(level, "acknowledged"), sent);
+    assert_eq!(count(level, "expected_deliveries"), 3 * sent);
+    assert_eq!(count(level, "delivered"), 3 * sent);
+    for nothing in ["lost", "duplicated", "foreign", "late", "unsent"] {
+        assert_eq!(count(level, nothing), 0, "{nothing}");
+    }
+    let state = service.state();
+    let stored: usize = state.values.values().map(Vec::len).sum();
+    assert_eq!(stored as u64, sent);
+    assert!(
+        state.values["thing3"][0].starts_with("{\"n\":0,\"text\":\"plm"),
+        "{:?}",
+        state.values["thing3"][0]
+    );
+    // The controller's connections, at most eight, and one of each device.
+    assert!(state.connections <= 3 * 8 + 4, "{}", state.connections);
+    // Cleaned up: the same things can be registered again.
+    bench.run(&scenario(&service, CLOSED)).exits(0);
+}
+
+#[test]
+fn what_befalls_requests_is_in_the_ledger() {
+    let bench = Bench::new();
+    bench.write("things.yaml", PROFILE);
+    let faults = [
+        (3, Fault::Status(500)),
+        (5, Fault::Status(503)),
+        (6, Fault::Status(503)),
+        (9, Fault::Close),
+        (12, Fault::GoodbyeAfter),
+        (14, Fault::Chunked),
+        (17, Fault::Garbage),
+        (20, Fault::Untold),
+        (23, Fault::ToldTwice),
+        (26, Fault::Foreign),
+        (29, Fault::Redirect),
+    ];
+    let service = HttpService::start(faults);
+    let finished = bench.run(&scenario(&service, CLOSED));
+    let level = finished.level(0);
+    let (sent, acknowledged) = (count(level, "sent"), count(level, "acknowledged"));
+    // 500 and 307 are refused, closed and garbage have no answer; 503 is sent again.
+    assert_eq!(count(level, "refused"), 2, "{finished:?}");
+    assert_eq!(count(level, "repeated"), 2);
+    assert_eq!(sent - acknowledged, 4, "{finished:?}");
+    // Never told: 500, 307, garbage, the untold.
+    assert_eq!(count(level, "lost"), 4 * 3);
+    assert_eq!(count(level, "duplicated"), 3);
+    assert_eq!(count(level, "foreign"), 3);
+    let finished =
+        finished.says("the platform answered 500").says("to http://elsewhere/, which is not followed");
+    finished.says("sent again after 503").says("it is no HTTP/1: `SSH-2.0-OpenSSH`");
+}
+
+#[test]
+fn an_answer_that_never_comes_is_given_up() {
+    let bench = Bench::new();
+    bench.write("things.yaml", PROFILE);
+    let service = HttpService::start([(10, Fault::Silence)]);
+    let finished = bench.run(&scenario(&service, &format!("{CLOSED}http: {{ timeout: 300ms }}\n")));
+    let level = finished.level(0);
+    assert_eq!(count(level, "sent") - count(level, "acknowledged"), 1, "{finished:?}");
+    assert_eq!(count(level, "lost"), 0);
+    finished.says("no answer within 300ms");
+}
+
+#[test]
+fn devices_may_share_connections_and_deliveries_may_come_after_the_answer() {
+    let bench = Bench::new();
+    bench.write("things.yaml", PROFILE);
+    let service = HttpService::with([], false);
+    let more = "population: { devices: 40, subscribers: 1 }\n\
+        load: { arrivals: poisson, levels: [400], hold: 1s, samples: 2, warm_up: 0s, drain: 2s }\n\
+        http: { pool: 3 }\n\
+        objectives: { delivered: \">= 99 %\" }\n";
+    let finished = bench.run(&scenario(&service, more));
+    let level = finished.level(0);
+    assert_eq!(count(level, "delivered"), count(level, "due"), "{finished:?}");
+    assert!(level["publish_minus_subscribe"]["negative"].as_f64().unwrap() > 0.0, "{level:#}");
+    // The controller's, at most eight a step, and the pool.
+    assert!(service.state().connections <= 3 * 8 + 4, "{}", service.state().connections);
+}
+
+#[test]
+fn steps_that_fail_are_told_with_what_the_platform_said() {
+    let bench = Bench::new();
+    let service = HttpService::start([]);
+    bench.write("things.yaml", &PROFILE.replace("path: /things\n", "path: /thongs\n"));
+    let finished = bench.run(&scenario(&service, CLOSED)).exits(1);
+    finished.says("step `register things`: POST http://127.0.0.1").says("was answered 404: no such thing");
+    bench.write("things.yaml", &PROFILE.replace("key: /thing/key", "key: /thing/secret"));
+    bench
+        .run(&scenario(&service, CLOSED))
+        .exits(1)
+        .says("has no `/thing/secret`: {\"thing\":{\"id\":\"thing");
+}
+
+#[test]
+fn what_is_wrong_with_roles_is_told_with_its_place() {
+    let bench = Bench::new();
+    let service = HttpService::start([]);
+    for (from, to, expected) in [
+        ("{message:json}", "nothing", "neither `{message}` nor `{marker}` stands in it"),
+        ("{key}", "{kez}", "no variable `{kez}` here"),
+        ("each: device", "each: devise", "did you mean `device`"),
+        ("path: /things/{id}\n", "path: things/{id}\n", "a path begins with a slash"),
+        ("X-Key:", "Host:", "`Host` is added by itself"),
+        ("key: /thing/key", "key: thing", "`thing` is no place in an answer"),
+    ] {
+        assert!(PROFILE.contains(from), "{from}");
+        bench.write("things.yaml", &PROFILE.replace(from, to));
+        bench.run(&scenario(&service, CLOSED)).exits(104).says(expected).says("things.yaml");
+    }
+}
