@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::driver::{Client, Driver};
 use crate::drivers::mqtt::MqttDriver;
 use crate::drivers::request::RequestDriver;
+use crate::drivers::websocket::WebSocketDriver;
 use crate::mailbox::Mailbox;
 use crate::recorder::Timeline;
 use crate::shard::{Command, Reply, Shard, Wiring};
@@ -125,6 +126,15 @@ impl Engine {
                 }
                 Protocol::Http | Protocol::Coap => {
                     let driver = RequestDriver::new(&plan, run, address, share, clock)?;
+                    spawn(
+                        Shard::new(plan, run, topology, share, driver, wiring),
+                        index,
+                        processor,
+                        precedence,
+                    )
+                }
+                Protocol::WebSocket => {
+                    let driver = WebSocketDriver::new(&plan, run, address, share, clock)?;
                     spawn(
                         Shard::new(plan, run, topology, share, driver, wiring),
                         index,

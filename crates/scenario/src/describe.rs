@@ -1,6 +1,6 @@
 //! A plan in words: what would happen, for `plimsoll check`.
 
-use crate::plan::{ArrivalsPer, Content, LevelPlan, LinkPlan, Model, Offline, Plan, Protocol};
+use crate::plan::{ArrivalsPer, Content, LevelPlan, LinkPlan, MarkerForm, Model, Offline, Plan, Protocol};
 use crate::quantity::Quantity;
 use crate::wrap::wrapped;
 use plimsoll_codec::mqtt::{QoS, Version};
@@ -143,6 +143,10 @@ impl Plan {
             }
             Protocol::Coap => {
                 return format!("{devices} over CoAP, POST to {topic}, one request each at a time");
+            }
+            Protocol::WebSocket => {
+                let kind = if self.message.marker == MarkerForm::Binary { "binary" } else { "text" };
+                return format!("{devices} over WebSocket, {kind} messages, each answered by one");
             }
             Protocol::Mqtt => {}
         }

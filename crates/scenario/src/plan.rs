@@ -77,7 +77,7 @@ pub struct PlatformPlan {
 pub struct Endpoint {
     /// What is spoken there.
     pub protocol: Protocol,
-    /// What lies between MQTT and TCP.
+    /// What lies between that and TCP.
     pub wire: Wire,
     /// Name or address.
     pub host: String,
@@ -97,6 +97,8 @@ pub enum Protocol {
     Http,
     /// CoAP over UDP, one request of a device at a time.
     Coap,
+    /// WebSocket, each message one of its messages and answered by one.
+    WebSocket,
 }
 
 /// What lies between MQTT and TCP.

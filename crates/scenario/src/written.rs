@@ -78,6 +78,19 @@ pub(crate) struct AttachedPlatform {
     /// `ws://host:port/path` or `wss://host:port/path` over WebSocket. Only for profiles that start nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Written<Endpoint>>,
+    /// What is spoken at an address that begins with `ws://` or `wss://`: `mqtt` (the default), or `websocket` alone, where
+    /// each operation sends one message of the WebSocket and one comes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<OverWebSocket>,
+}
+
+/// What is spoken over WebSocket.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) enum OverWebSocket {
+    #[serde(rename = "mqtt")]
+    Mqtt,
+    #[serde(rename = "websocket")]
+    Plain,
 }
 
 /// Who takes part.

@@ -10,3 +10,4 @@ mod readiness;
 pub mod request;
 mod socket;
 mod timers;
+pub mod websocket;

@@ -14,7 +14,7 @@ mod transport;
 
 use crate::Environment;
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::plan::{Endpoint, LoadPlan, MqttPlan, Plan, PlatformPlan, RecordPlan};
+use crate::plan::{LoadPlan, MqttPlan, Plan, PlatformPlan, RecordPlan};
 use crate::profile::Profile;
 use crate::profiles;
 use crate::span::Source;
@@ -105,12 +105,12 @@ pub(crate) fn resolve(
 fn platform(written: &Platform, context: &mut Context<'_>) -> Option<PlatformPlan> {
     let (name, path, address) = match written {
         Platform::Name(name) => (name, "platform", None),
-        Platform::Attached(AttachedPlatform { profile, address }) => {
-            (profile, "platform.profile", address.as_ref().map(|written| written.0.clone()))
+        Platform::Attached(AttachedPlatform { profile, address, protocol }) => {
+            let address = address.as_ref().map(|written| written.0.clone());
+            (profile, "platform.profile", protocol::over_websocket(address, *protocol, context))
         }
     };
     let profile = profile(name, path, context)?;
-    let address: Option<Endpoint> = address;
     match (&address, profile.components.is_empty()) {
         (None, true) => context.error_with_help(
             path,

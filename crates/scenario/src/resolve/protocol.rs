@@ -1,17 +1,40 @@
-//! What can be said of platforms that are spoken to in requests and answers.
+//! What is spoken, and what can be said of platforms that are not spoken to in MQTT.
 
 use super::Context;
 use crate::plan::{Endpoint, Protocol};
-use crate::written::{Mqtt, Scenario, Subscribers};
+use crate::written::{Mqtt, OverWebSocket, Scenario, Subscribers};
 
-/// Keys of `mqtt` that mean something to every protocol: the topic is the path.
-const COMMON: [&str; 3] = ["topic", "connect_timeout", "reconnect"];
+/// Keys of `mqtt` that mean something to requests: the topic is the path.
+const OF_REQUESTS: &[&str] = &["topic", "connect_timeout", "reconnect"];
+/// Keys of `mqtt` that mean something to WebSocket alone.
+const OF_WEBSOCKET: &[&str] = &["tls", "connect_timeout", "reconnect"];
 
-/// Reports what MQTT has and requests have not.
+/// The address, with what the user says is spoken there.
+pub(super) fn over_websocket(
+    address: Option<Endpoint>,
+    said: Option<OverWebSocket>,
+    context: &mut Context<'_>,
+) -> Option<Endpoint> {
+    if said.is_some() && !address.as_ref().is_some_and(|address| address.wire.websocket) {
+        context.error_with_help(
+            "platform.protocol",
+            "`protocol` says what is spoken over a WebSocket, and there is none",
+            "write the address as `ws://host:port/path` or `wss://host/path`; other addresses begin with what is spoken",
+        );
+    }
+    let address = address?;
+    Some(match said {
+        Some(OverWebSocket::Plain) => Endpoint { protocol: Protocol::WebSocket, ..address },
+        Some(OverWebSocket::Mqtt) | None => address,
+    })
+}
+
+/// Reports what MQTT has and others have not.
 pub(super) fn check(scenario: &Scenario, address: Option<&Endpoint>, context: &mut Context<'_>) {
-    let name = match address.map(|address| address.protocol) {
-        Some(Protocol::Http) => "HTTP",
-        Some(Protocol::Coap) => "CoAP",
+    let (name, common) = match address.map(|address| address.protocol) {
+        Some(Protocol::Http) => ("HTTP", OF_REQUESTS),
+        Some(Protocol::Coap) => ("CoAP", OF_REQUESTS),
+        Some(Protocol::WebSocket) => ("WebSocket without MQTT", OF_WEBSOCKET),
         Some(Protocol::Mqtt) | None => return,
     };
     let values = |mqtt: &Mqtt| serde_json::to_value(mqtt).unwrap_or_default();
@@ -19,8 +42,8 @@ pub(super) fn check(scenario: &Scenario, address: Option<&Endpoint>, context: &m
     for (key, value) in written.as_object().into_iter().flatten() {
         let path = format!("mqtt.{key}");
         // A resolved scenario has every default written out.
-        if !COMMON.contains(&key.as_str()) && context.written(&path) && default.get(key) != Some(value) {
-            let help = format!("remove it; of `mqtt`, {} hold for every protocol", COMMON.join(", "));
+        if !common.contains(&key.as_str()) && context.written(&path) && default.get(key) != Some(value) {
+            let help = format!("remove it; of `mqtt`, {} hold here too", common.join(", "));
             context.error_with_help(&path, format!("`{key}` means nothing to {name}"), help);
         }
     }
