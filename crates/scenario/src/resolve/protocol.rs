@@ -15,7 +15,8 @@ pub(super) fn over_websocket(
     said: Option<OverWebSocket>,
     context: &mut Context<'_>,
 ) -> Option<Endpoint> {
-    if said.is_some() && !address.as_ref().is_some_and(|address| address.wire.websocket) {
+    let websocket = address.as_ref().is_some_and(|address| address.wire.websocket);
+    if said.is_some() && !websocket {
         context.error_with_help(
             "platform.protocol",
             "`protocol` says what is spoken over a WebSocket, and there is none",
@@ -24,8 +25,8 @@ pub(super) fn over_websocket(
     }
     let address = address?;
     Some(match said {
-        Some(OverWebSocket::Plain) => Endpoint { protocol: Protocol::WebSocket, ..address },
-        Some(OverWebSocket::Mqtt) | None => address,
+        Some(OverWebSocket::Plain) if websocket => Endpoint { protocol: Protocol::WebSocket, ..address },
+        _ => address,
     })
 }
 
