@@ -30,5 +30,6 @@ mod tcp_door;
 mod threads;
 mod tls;
 mod truth;
+mod websocket;
 mod websocket_door;
 mod whose_limit;

@@ -60,12 +60,13 @@ impl WebSocket {
     ) -> Result<(), String> {
         let Some(mut answer) = self.answer.take() else { return self.frames(bytes, content, out, taker) };
         answer.extend_from_slice(bytes);
-        match self.wish(plan).answered(&answer) {
-            Ok(Some(end)) => self.frames(answer.get(end..).unwrap_or_default(), content, out, taker),
-            Ok(None) => {
-                self.answer = Some(answer);
-                Ok(())
-            }
+        let answered = self.wish(plan).answered(&answer);
+        if let Ok(Some(end)) = answered {
+            return self.frames(answer.get(end..).unwrap_or_default(), content, out, taker);
+        }
+        self.answer = Some(answer);
+        match answered {
+            Ok(_) => Ok(()),
             Err(refusal @ Refusal::Status(_)) => {
                 Err(format!("{refusal}; is `{}` the path of its WebSocket?", plan.path))
             }
@@ -174,6 +175,16 @@ mod tests {
         assert_eq!(session, b"\x40\x02\x00\x01\x40\x02\x00\x02");
         let (mut reader, mut none) = (Reader::of_client(), Vec::new());
         assert_eq!(reader.read(&out, &mut none), Ok((out.len(), Some(Event::Pong(b"there?")))));
+    }
+
+    #[test]
+    fn a_refusal_opens_nothing() {
+        let mut socket = WebSocket::new(random(1, &[2]), None);
+        let (mut content, mut out) = (Vec::new(), Vec::new());
+        let refused = b"HTTP/1.1 404 Not Found\r\n\r\n";
+        let told = socket.incoming(&plan(), refused, &mut content, &mut out, &mut any).unwrap_err();
+        assert!(told.contains("404 Not Found; is `/mqtt` the path"), "{told}");
+        assert!(!socket.is_open());
     }
 
     #[test]
