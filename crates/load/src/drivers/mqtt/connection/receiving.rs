@@ -54,7 +54,7 @@ impl Connection {
     }
 
     /// Why a connection was lost, and what may be behind it.
-    pub(super) fn lost(&self, what: String) -> String {
+    fn lost(&self, what: String) -> String {
         match self.state {
             State::Layering => {
                 format!("{what}, within the handshake below MQTT; is it the port for this kind of address?")
@@ -64,7 +64,7 @@ impl Connection {
     }
 
     /// Takes what lies between session and socket off the bytes that came.
-    pub(super) fn unwrap(
+    fn unwrap(
         &mut self,
         slot: u32,
         bytes: &[u8],
@@ -91,7 +91,7 @@ impl Connection {
     }
 
     /// Handles what came for the session, after its way over an emulated network.
-    pub(super) fn arrive(
+    fn arrive(
         &mut self,
         slot: u32,
         bytes: &[u8],
@@ -123,7 +123,7 @@ impl Connection {
     }
 
     /// Hands over what has come from the platform by then.
-    pub(super) fn deliver(&mut self, slot: u32, by: Nanos, io: &mut Io, events: &mut Vec<Event>) {
+    fn deliver(&mut self, slot: u32, by: Nanos, io: &mut Io, events: &mut Vec<Event>) {
         while let Some(chunk) = self.link.as_mut().and_then(|link| link.down.arrived(by)) {
             self.parse(slot, &chunk.bytes, chunk.arrives, chunk.lag, io, events);
         }
@@ -177,7 +177,7 @@ impl Connection {
         }
     }
 
-    pub(super) fn packet(
+    fn packet(
         &mut self,
         slot: u32,
         packet: &[u8],

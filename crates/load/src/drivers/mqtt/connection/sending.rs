@@ -61,7 +61,7 @@ impl Connection {
         self.tell_urgency(io);
     }
 
-    pub(super) fn encode_waiting(&mut self, io: &mut Io, events: &mut Vec<Event>) {
+    fn encode_waiting(&mut self, io: &mut Io, events: &mut Vec<Event>) {
         self.out.tidy();
         let Client::Device(device) = self.client else { return };
         while self.state == State::Ready && !self.out.is_full() && self.session.may_publish() {
@@ -82,7 +82,7 @@ impl Connection {
         }
     }
 
-    pub(super) fn report_sent(&mut self, events: &mut Vec<Event>) {
+    fn report_sent(&mut self, events: &mut Vec<Event>) {
         let Client::Device(device) = self.client else { return };
         while let Some(mark) = self.out.next_taken() {
             events.extend(mark.sent(device, self.last_write));
@@ -90,7 +90,7 @@ impl Connection {
     }
 
     /// Hands to the kernel what has come over the emulated network by now; whether the kernel took not all of it.
-    pub(super) fn pass_on(&mut self, io: &mut Io) -> Result<bool, Errno> {
+    fn pass_on(&mut self, io: &mut Io) -> Result<bool, Errno> {
         let (Some(link), Some(socket)) = (&mut self.link, &self.socket) else { return Ok(false) };
         let now = io.clock.now();
         while let Some(mut chunk) = link.up.arrived(now) {
