@@ -77,7 +77,8 @@ impl Outgoing {
 
     /// The next message that was taken to its last byte.
     pub fn next_taken(&mut self) -> Option<Mark> {
-        self.marks.pop_front_if(|mark| mark.end <= self.taken)
+        self.marks.front().filter(|mark| mark.end <= self.taken)?;
+        self.marks.pop_front()
     }
 
     /// Forgets bytes that the kernel took, where that is cheap.
@@ -99,7 +100,8 @@ impl Outgoing {
     pub fn withdraw(&mut self, sealed: usize, mut withdrawn: impl FnMut(u32)) {
         let gone = self.taken + sealed;
         // From the back, so that the positions of the others stay true.
-        while let Some(mark) = self.marks.pop_back_if(|mark| mark.begin >= gone) {
+        while self.marks.back().is_some_and(|mark| mark.begin >= gone) {
+            let Some(mark) = self.marks.pop_back() else { return };
             self.bytes.drain(mark.begin..mark.end);
             withdrawn(mark.sequence);
         }
