@@ -9,6 +9,7 @@ use crate::drivers::http::HttpDriver;
 use crate::drivers::listener::{ListenerDriver, Listening};
 use crate::drivers::mqtt::MqttDriver;
 use crate::drivers::together::Together;
+use crate::drivers::websocket::WebSocketDriver;
 use crate::mailbox::Mailbox;
 use crate::recorder::Timeline;
 use crate::shard::{Command, Reply, Shard, Wiring};
@@ -184,6 +185,12 @@ impl Engine {
                 (Protocol::Coap, None) => start.with(CoapDriver::new(plan, run, address, share, clock)?),
                 (Protocol::Coap, Some(listener)) => {
                     start.with_listener(CoapDriver::new(plan, run, address, share, clock)?, listener)
+                }
+                (Protocol::WebSocket, None) => {
+                    start.with(WebSocketDriver::new(plan, run, address, share, clock)?)
+                }
+                (Protocol::WebSocket, Some(listener)) => {
+                    start.with_listener(WebSocketDriver::new(plan, run, address, share, clock)?, listener)
                 }
             }?);
         }

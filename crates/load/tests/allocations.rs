@@ -8,6 +8,7 @@ use plimsoll_load::arrivals::Share;
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver};
 use plimsoll_load::drivers::mqtt::MqttDriver;
+use plimsoll_load::drivers::websocket::WebSocketDriver;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply, Shard, Wiring};
 use plimsoll_load::topology::Topology;
@@ -69,10 +70,51 @@ fn serve(mut stream: TcpStream, subscriber: &Mutex<Option<TcpStream>>) {
     }
 }
 
-fn plan() -> Arc<Plan> {
+/// A WebSocket server that sends each message back.
+fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            std::thread::spawn(move || echo_messages(stream.unwrap()));
+        }
+    });
+    address
+}
+
+/// Serves one client whose messages are shorter than 126 bytes.
+fn echo_messages(mut stream: TcpStream) {
+    let (mut request, mut byte) = (Vec::new(), [0]);
+    while !request.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).unwrap();
+        request.push(byte[0]);
+    }
+    let request = String::from_utf8(request).unwrap();
+    let key = request.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).unwrap();
+    let accept = plimsoll_codec::websocket::accept_of(key.as_bytes());
+    let answer = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {accept}\r\n\r\n"
+    );
+    stream.write_all(answer.as_bytes()).unwrap();
+    let mut head = [0; 6];
+    while stream.read_exact(&mut head).is_ok() {
+        let [first, length, mask @ ..] = head;
+        let mut content = vec![0; usize::from(length & 0x7f)];
+        stream.read_exact(&mut content).unwrap();
+        content.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
+        let mut frame = vec![first, content.len() as u8];
+        frame.append(&mut content);
+        if stream.write_all(&frame).is_err() {
+            return;
+        }
+    }
+}
+
+fn plan(platform: &str, subscribers: u32) -> Arc<Plan> {
     let text = format!(
-        "name: steady\nplatform: {{ profile: existing, address: \"mqtt://127.0.0.1\" }}\n\
-         population: {{ devices: {DEVICES}, subscribers: 1 }}\n\
+        "name: steady\nplatform: {{ profile: existing, {platform} }}\n\
+         population: {{ devices: {DEVICES}, subscribers: {subscribers} }}\n\
          message: {{ size: 20 }}\nload: {{ levels: [2000], hold: 60s, samples: 2, warm_up: 0s }}\n"
     );
     let profile = |_: &str| Err("none".to_owned());
@@ -90,13 +132,32 @@ fn connected<D: Driver>(shard: &mut Shard<D>, replies: &Receiver<Reply>, clients
 #[test]
 fn a_load_thread_in_its_steady_state_allocates_nothing() {
     let reflector = Reflector::start();
-    let (plan, run, clock) = (plan(), RunId::from_bits(7), Clock::start());
+    let (plan, run, clock) = (plan("address: \"mqtt://127.0.0.1\"", 1), RunId::from_bits(7), Clock::start());
     let driver = MqttDriver::new(&plan, run, reflector.address, Share::WHOLE, clock).unwrap();
+    let acknowledged_and_delivered = assert_steady(&plan, run, clock, driver);
+    assert!(acknowledged_and_delivered.iter().all(|&number| number > 1000), "the load was there");
+}
+
+#[test]
+fn neither_does_one_that_speaks_websocket() {
+    let address = echo();
+    let platform = format!("address: \"ws://{address}\", protocol: websocket");
+    let (plan, run, clock) = (plan(&platform, 0), RunId::from_bits(7), Clock::start());
+    let driver = WebSocketDriver::new(&plan, run, address, Share::WHOLE, clock).unwrap();
+    let [acknowledged, _] = assert_steady(&plan, run, clock, driver);
+    assert!(acknowledged > 1000, "the load was there: {acknowledged}");
+}
+
+/// Loads a platform until a second goes by without an allocation; gives how much was acknowledged and delivered.
+fn assert_steady<D: Driver>(plan: &Arc<Plan>, run: RunId, clock: Clock, driver: D) -> [u64; 2] {
     let (replies_in, replies) = channel();
     let wiring = Wiring { replies: replies_in, mailboxes: vec![Arc::default()] };
-    let topology = Arc::new(Topology::of(&plan, run));
-    let mut shard = Shard::new(Arc::clone(&plan), run, topology, Share::WHOLE, driver, wiring);
-    connected(&mut shard, &replies, vec![Client::Subscriber(0)]);
+    let topology = Arc::new(Topology::of(plan, run));
+    let mut shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);
+    let subscribers = plan.subscribers.count;
+    if subscribers > 0 {
+        connected(&mut shard, &replies, (0..subscribers).map(Client::Subscriber).collect());
+    }
     connected(&mut shard, &replies, (0..DEVICES).map(Client::Device).collect());
 
     let start = clock.now() + Nanos::from_millis(10);
@@ -105,7 +166,7 @@ fn a_load_thread_in_its_steady_state_allocates_nothing() {
     shard.apply(Command::Run { timeline, level: plan.load.levels[0], drain_end: hold_end });
     // Queues and histograms grow to what the load needs. A stall of this host may make them grow once more, so the first
     // second without one is taken.
-    let second = |shard: &mut Shard<MqttDriver>| {
+    let second = |shard: &mut Shard<D>| {
         let end = clock.now() + Nanos::from_secs(1);
         allocation_counter::measure(|| {
             while clock.now() < end {
@@ -120,12 +181,12 @@ fn a_load_thread_in_its_steady_state_allocates_nothing() {
         .collect();
     assert_eq!(counted.last(), Some(&0), "allocations in each second: {counted:?}");
     shard.apply(Command::Close);
-    let acknowledged: u64 = replies
-        .try_iter()
-        .filter_map(|reply| match reply {
-            Reply::Part(part) => Some(part.counts.acknowledged.min(part.counts.delivered)),
-            _ => None,
-        })
-        .sum();
-    assert!(acknowledged > 1000, "the load was there: {acknowledged}");
+    let mut totals = [0; 2];
+    for reply in replies.try_iter() {
+        if let Reply::Part(part) = reply {
+            totals[0] += part.counts.acknowledged;
+            totals[1] += part.counts.delivered;
+        }
+    }
+    totals
 }

@@ -1,6 +1,8 @@
 //! A plan in words: what would happen, for `plimsoll check`.
 
-use crate::plan::{ArrivalsPer, Content, Each, LevelPlan, LinkPlan, Model, Offline, Plan, Protocol};
+use crate::plan::{
+    ArrivalsPer, Content, Each, LevelPlan, LinkPlan, MarkerForm, Model, Offline, Plan, Protocol,
+};
 use crate::quantity::Quantity;
 use crate::wrap::wrapped;
 use plimsoll_codec::mqtt::{QoS, Version};
@@ -162,6 +164,10 @@ impl Plan {
         let protocol = match self.protocol() {
             Protocol::Http => "HTTP/1.1",
             Protocol::Coap => "CoAP",
+            Protocol::WebSocket => {
+                let kind = if self.message.marker == MarkerForm::Binary { "binary" } else { "text" };
+                return format!("{devices} over WebSocket, {kind} messages, each answered by one");
+            }
             Protocol::Mqtt => "",
         };
         if self.protocol() != Protocol::Mqtt {

@@ -106,7 +106,7 @@ impl PlatformPlan {
 pub struct Endpoint {
     /// What is spoken there.
     pub protocol: Protocol,
-    /// What lies between MQTT and TCP.
+    /// What lies between that and TCP.
     pub wire: Wire,
     /// Name or address.
     pub host: String,
@@ -126,6 +126,8 @@ pub enum Protocol {
     Http,
     /// CoAP over UDP, one request of a device at a time.
     Coap,
+    /// WebSocket, each message one of its messages and answered by one.
+    WebSocket,
 }
 
 /// The name as people write it.
@@ -135,6 +137,7 @@ impl std::fmt::Display for Protocol {
             Protocol::Mqtt => "MQTT",
             Protocol::Http => "HTTP",
             Protocol::Coap => "CoAP",
+            Protocol::WebSocket => "WebSocket",
         })
     }
 }

@@ -69,6 +69,8 @@ impl Component {
             Protocol::Mqtt => self.mqtt_port.as_ref(),
             Protocol::Http => self.http_port.as_ref(),
             Protocol::Coap => self.coap_port.as_ref(),
+            // Only spoken to platforms that run already.
+            Protocol::WebSocket => None,
         }
     }
 }

@@ -13,8 +13,10 @@ pub const PASSWORD_VARIABLE: &str = "PLIMSOLL_PASSWORD";
 /// of the key of a scenario that it stands for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuickOptions {
-    /// `mqtt://[user@]host[:port]`: a platform that runs already.
+    /// `mqtt://[user@]host[:port]` or another address of a platform that runs already.
     pub address: String,
+    /// `--protocol`: what is spoken at a `ws://` or `wss://` address.
+    pub protocol: Option<String>,
     /// `--devices`: simulated publishers.
     pub devices: Option<String>,
     /// `--rate`: one rate (`500`, `500/s`), or `FROM..TO/STEP`, in operations per second.
@@ -63,6 +65,7 @@ pub fn quick(
         tree.search(&Words::new("--search", range));
     }
     for (option, path, value) in [
+        ("--protocol", "platform.protocol", &options.protocol),
         ("--devices", "population.devices", &options.devices),
         ("--subscribers", "population.subscribers", &options.subscribers),
         ("--qos", "mqtt.qos", &options.qos),

@@ -17,6 +17,9 @@ pub struct LoadOptions {
     /// Sets any key of the scenario, as in --set load.hold=10s (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// What is spoken at ws:// and wss://: mqtt, or websocket alone
+    #[arg(long, value_name = "NAME", help_heading = WITHOUT_FILE)]
+    protocol: Option<String>,
     /// Simulated devices
     #[arg(long, value_name = "N", help_heading = WITHOUT_FILE)]
     devices: Option<String>,
@@ -129,6 +132,7 @@ impl LoadOptions {
     fn quick_options(&self) -> QuickOptions {
         QuickOptions {
             address: self.what.clone(),
+            protocol: self.protocol.clone(),
             devices: self.devices.clone(),
             rate: self.rate.clone(),
             search: self.search.clone(),
@@ -148,6 +152,7 @@ impl LoadOptions {
 
     fn option_without_file(&self) -> Option<&'static str> {
         let given = [
+            ("--protocol", self.protocol.is_some()),
             ("--devices", self.devices.is_some()),
             ("--rate", self.rate.is_some()),
             ("--search", self.search.is_some()),

@@ -32,5 +32,6 @@ mod tcp_door;
 mod threads;
 mod tls;
 mod truth;
+mod websocket;
 mod websocket_door;
 mod whose_limit;

@@ -218,3 +218,24 @@ fn a_client_that_comes_back_resumes_its_session() {
     let anew = run(&bench, &address, "tls: { ca: ca.pem, resumption: false }", load);
     assert_eq!(of_levels(&anew), [(20, 0), (20, 0)], "{}", anew.stdout);
 }
+
+#[test]
+fn websocket_alone_goes_over_tls() {
+    let (bench, _) = bench();
+    let address = format!("wss://localhost:{}/in", websocket_door::echo(server(&bench, "server")));
+    let run = bench.run(&format!(
+        "name: secured websocket
+platform: {{ profile: existing, address: \"{address}\", protocol: websocket }}
+population: {{ devices: 20 }}
+mqtt: {{ tls: {{ ca: ca.pem }} }}
+message: {{ size: 1000, marker: ascii }}
+load: {{ {LEVELS}, warm_up: 200ms, hold: 1s, samples: 5, drain: 2s }}
+objectives: {{ delivered: null, achieved: null, publish_p99: null, publish_p50: \"< 10 s\" }}
+"
+    ));
+    let level = run.level(0);
+    let sent = count(level, "sent");
+    assert!(sent > 300, "{level:#}");
+    assert_eq!(["acknowledged", "foreign"].map(|name| count(level, name)), [sent, 0]);
+    assert_eq!(count(&run.summary["wire"], "handshakes"), 20, "{}", run.stdout);
+}

@@ -58,11 +58,16 @@ fn measure(options: &str, rate: u32, more: &str) -> Measured {
 }
 
 fn measure_population(options: &str, rate: u32, population: &str, more: &str) -> Measured {
+    measure_protocol(options, rate, population, "", more)
+}
+
+/// `protocol` stands beside the address where that says not all.
+fn measure_protocol(options: &str, rate: u32, population: &str, protocol: &str, more: &str) -> Measured {
     let bench = Bench::new();
     let (station, address) = start_station(&bench, options);
     let run = bench.run(&format!(
         "name: truth
-platform: {{ profile: existing, address: \"{address}\" }}
+platform: {{ profile: existing, address: \"{address}\"{protocol} }}
 population: {{ {population} }}
 load: {{ levels: [{rate}], warm_up: 0s, hold: 2s, samples: 10, drain: 2s }}
 record: {{ messages: true }}
@@ -289,12 +294,16 @@ objectives: {{ publish_p99: null, delivered: null, achieved: null, publish_p50: 
     assert!(hops.iter().all(|hop| hop.len() as u64 == sent));
 }
 
-/// Over HTTP, CoAP and (as MQTT) WebSocket too, a request is answered no earlier than the station served it, and what was lost was planted.
+/// Beside the address of a WebSocket that speaks no MQTT.
+const WEBSOCKET_ALONE: &str = ", protocol: websocket";
+
+/// Over HTTP, CoAP and WebSocket (alone and under MQTT) too, a request is answered no earlier than the station served it.
 #[test]
 fn requests_are_measured_as_the_station_served_them() {
-    for protocol in ["http", "coap", "websocket"] {
+    for (protocol, beside) in [("http", ""), ("coap", ""), ("websocket", ""), ("websocket", WEBSOCKET_ALONE)]
+    {
         let options = format!("--protocol {protocol} --service exponential:1ms");
-        let measured = measure_population(&options, 150, "devices: 20", "");
+        let measured = measure_protocol(&options, 150, "devices: 20", beside, "");
         let mut waits = Vec::new();
         for message in &measured.messages {
             let truth = &measured.truth[&(message.device, message.sequence)];
@@ -312,5 +321,43 @@ fn requests_are_measured_as_the_station_served_them() {
             waits[waits.len() / 2]
         );
         assert_eq!(count(measured.run.level(0), "acknowledged"), measured.truth.len() as u64);
+    }
+}
+
+/// Many messages of one device are under way over WebSocket, the load is near what the station carries, and each time is
+/// still that of its own message.
+#[test]
+fn every_message_over_websocket_has_its_own_answer() {
+    for (message, options) in [
+        ("", "--service exponential:1ms"),
+        ("message: { template: '{\"id\": \"{marker}\"}' }\n", "--service exponential:4ms --workers 4"),
+    ] {
+        let options = format!("--protocol websocket {options}");
+        let measured = measure_protocol(&options, 800, "devices: 2", WEBSOCKET_ALONE, message);
+        let [mut added, _] = measured.assert_enclosed();
+        added.sort_unstable();
+        let sent = measured.messages.len();
+        assert!(sent > 1000, "{sent}");
+        assert_eq!((added.len(), measured.fated("reordered") > 0), (sent, options.contains("workers")));
+        assert!(added[sent / 2] < 1_000_000, "two wake-ups took {} ns", added[sent / 2]);
+        let level = measured.run.level(0);
+        assert_eq!((count(level, "acknowledged"), count(level, "foreign")), (sent as u64, 0));
+    }
+}
+
+/// What the station drops is never answered, and a second answer is nobody's.
+#[test]
+fn faults_planted_over_websocket_are_found_to_the_message() {
+    let options = "--protocol websocket --service deterministic:200us --drop 0.02 --duplicate 0.03 --seed 7";
+    let measured = measure_protocol(options, 1000, "devices: 20", WEBSOCKET_ALONE, "");
+    measured.assert_enclosed();
+    let (dropped, duplicated) = (measured.fated("dropped"), measured.fated("duplicated"));
+    assert!(dropped > 20 && duplicated > 20, "{dropped} {duplicated}");
+    let level = measured.run.level(0);
+    assert_eq!(count(level, "acknowledged"), measured.messages.len() as u64 - dropped);
+    assert_eq!((count(level, "foreign"), count(level, "disconnected")), (duplicated, 0));
+    for message in &measured.messages {
+        let dropped = measured.truth[&(message.device, message.sequence)].fate == "dropped";
+        assert_eq!(message.fate == Fate::Unacknowledged, dropped, "{message:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! A door of WebSocket before a broker that speaks TCP, made of an independent implementation. It cuts and joins what
-//! the broker says, and asks clients whether they are there.
+//! WebSocket servers made of an independent implementation: a door before a broker that speaks TCP, which cuts and joins
+//! what the broker says and asks clients whether they are there, and an echo.
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{ErrorKind, Read, Write};
@@ -31,6 +31,30 @@ pub fn open(broker: u16, tls: Option<Arc<ServerConfig>>) -> u16 {
                     None => serve(stream, &turns, broker),
                     Some(tls) => {
                         serve(StreamOwned::new(ServerConnection::new(tls).unwrap(), stream), &turns, broker)
+                    }
+                }
+            });
+        }
+    });
+    port
+}
+
+/// Starts a server that sends each message back over TLS; returns its port. It stays while the tests run.
+pub fn echo(tls: Arc<ServerConfig>) -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, tls) = (stream.unwrap(), tls.clone());
+            thread::spawn(move || {
+                stream.set_nodelay(true).unwrap();
+                let stream = StreamOwned::new(ServerConnection::new(tls).unwrap(), stream);
+                let Ok(mut client) = tungstenite::accept(stream) else { return };
+                while let Ok(message) = client.read() {
+                    let data = message.is_binary() || message.is_text();
+                    // Pings are answered by the library.
+                    if data && client.send(message).is_err() {
+                        return;
                     }
                 }
             });

@@ -18,8 +18,8 @@ pub struct Request<'a> {
     pub host: &'a str,
     /// Path, from its first slash.
     pub path: &'a str,
-    /// The protocol to be spoken, as `mqtt`.
-    pub subprotocol: &'a str,
+    /// The protocol to be spoken, as `mqtt`; `None` leaves it to what the path means.
+    pub subprotocol: Option<&'a str>,
     /// Sixteen bytes drawn anew for each connection.
     pub key: [u8; 16],
 }
@@ -36,6 +36,9 @@ pub enum Refusal {
     /// A header that proves the switch is missing or wrong.
     #[error("the answer to the WebSocket request has a wrong `{0}`")]
     Header(&'static str),
+    /// The server chose a subprotocol that nobody asked for.
+    #[error("the server wants to speak `{0}` over its WebSocket, which was not asked for")]
+    Unasked(String),
     /// The server chose another subprotocol, or none.
     #[error("the server does not speak `{wanted}` over its WebSocket: it chose {chosen}")]
     Subprotocol {
@@ -57,11 +60,14 @@ impl Request<'_> {
         out.extend_from_slice(
             format!(
                 "GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                 Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\
-                 Sec-WebSocket-Protocol: {subprotocol}\r\n\r\n"
+                 Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n"
             )
             .as_bytes(),
         );
+        if let Some(subprotocol) = subprotocol {
+            out.extend_from_slice(format!("Sec-WebSocket-Protocol: {subprotocol}\r\n").as_bytes());
+        }
+        out.extend_from_slice(b"\r\n");
     }
 
     /// Reads the answer from its first byte: how many bytes it has, `None` where it is not whole yet.
@@ -105,11 +111,15 @@ impl Request<'_> {
             return Err(Refusal::Header("Sec-WebSocket-Extensions"));
         }
         let chosen = of("Sec-WebSocket-Protocol");
-        if chosen != self.subprotocol {
-            let chosen = if chosen.is_empty() { "none".to_owned() } else { format!("`{}`", shown(chosen)) };
-            return Err(Refusal::Subprotocol { wanted: self.subprotocol.to_owned(), chosen });
+        match self.subprotocol {
+            None if !chosen.is_empty() => Err(Refusal::Unasked(shown(chosen))),
+            Some(wanted) if chosen != wanted => {
+                let chosen =
+                    if chosen.is_empty() { "none".to_owned() } else { format!("`{}`", shown(chosen)) };
+                Err(Refusal::Subprotocol { wanted: wanted.to_owned(), chosen })
+            }
+            _ => Ok(Some(end + 4)),
         }
-        Ok(Some(end + 4))
     }
 }
 
@@ -128,7 +138,7 @@ mod tests {
     use super::*;
 
     const REQUEST: Request<'static> =
-        Request { host: "broker:8080", path: "/mqtt", subprotocol: "mqtt", key: *b"the sample nonce" };
+        Request { host: "broker:8080", path: "/mqtt", subprotocol: Some("mqtt"), key: *b"the sample nonce" };
 
     /// RFC 6455, section 1.3.
     #[test]
@@ -150,6 +160,17 @@ mod tests {
         }
         let followed = format!("{ANSWER}\u{2}");
         assert_eq!(REQUEST.answered(followed.as_bytes()), Ok(Some(ANSWER.len())));
+    }
+
+    #[test]
+    fn without_a_wish_for_a_subprotocol_none_may_be_chosen() {
+        let (request, mut out) = (Request { subprotocol: None, ..REQUEST }, Vec::new());
+        request.encode(&mut out);
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.ends_with("Sec-WebSocket-Version: 13\r\n\r\n"), "{text}");
+        assert_eq!(request.answered(ANSWER.as_bytes()), Err(Refusal::Unasked("mqtt".into())));
+        let answer = ANSWER.replace("Sec-WebSocket-Protocol: mqtt\r\n", "");
+        assert_eq!(request.answered(answer.as_bytes()), Ok(Some(answer.len())));
     }
 
     #[test]

@@ -6,19 +6,16 @@ use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
-use crate::drivers::mqtt::socket::{Interest, Socket};
+use crate::drivers::readiness::{Readiness, Ready, data};
+use crate::drivers::socket::{Interest, Socket};
 use plimsoll_codec::http::{HttpError, Reader, Side, Start, reason};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{ListenerRole, Plan};
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::io::Write;
-use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
-/// Sockets told of by one look.
-const READY: usize = 128;
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 64 * 1024;
 /// Largest notification that is taken: a broker's own limit for one may be 8 MB.
@@ -28,7 +25,7 @@ const BACKLOG: i32 = 4096;
 /// Answers that wait for a platform that does not read them, in bytes; beyond that its connection is closed.
 const MOST_UNSENT: usize = 1024 * 1024;
 /// What the readiness of the listening socket is known by.
-const LISTENING: u64 = u64::MAX;
+const LISTENING: u32 = u32::MAX;
 
 /// The sockets at which the subscribers of a run listen, one a shard.
 pub struct Listening {
@@ -83,18 +80,17 @@ impl Listening {
 /// Subscribers of one shard that listen.
 pub struct ListenerDriver {
     clock: Clock,
-    epoll: OwnedFd,
+    readiness: Readiness,
     socket: TcpListener,
     contents: Contents,
     connections: Vec<Option<Connection>>,
-    vacant: Vec<usize>,
+    vacant: Vec<u32>,
     share: Share,
     subscribers: u32,
     /// What every answer ends with, from its header fields on.
     answer: Vec<u8>,
     scratch: Vec<u8>,
     traffic: Traffic,
-    looked_at: Nanos,
     early: Vec<Event>,
 }
 
@@ -102,7 +98,7 @@ struct Connection {
     socket: Socket,
     reader: Reader,
     unsent: Vec<u8>,
-    generation: u32,
+    wants_to_write: bool,
 }
 
 impl ListenerDriver {
@@ -118,8 +114,8 @@ impl ListenerDriver {
         share: Share,
         clock: Clock,
     ) -> std::io::Result<ListenerDriver> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &socket, EventData::new_u64(LISTENING), EventFlags::IN)?;
+        let readiness = Readiness::new(clock, &plan.load)?;
+        epoll::add(readiness.epoll(), &socket, EventData::new_u64(data(LISTENING, 0)), EventFlags::IN)?;
         let mut answer = format!("HTTP/1.1 {} {}\r\n", role.status, reason(role.status)).into_bytes();
         for (name, value) in &role.headers {
             // Writing to a Vec cannot fail.
@@ -128,7 +124,7 @@ impl ListenerDriver {
         answer.extend_from_slice(b"Content-Length: 0\r\n\r\n");
         Ok(ListenerDriver {
             clock,
-            epoll,
+            readiness,
             socket,
             contents: Contents::new(plan, run),
             connections: Vec::new(),
@@ -138,7 +134,6 @@ impl ListenerDriver {
             answer,
             scratch: vec![0; READ_SIZE],
             traffic: Traffic::default(),
-            looked_at: Nanos::ZERO,
             early: Vec::new(),
         })
     }
@@ -148,29 +143,34 @@ impl ListenerDriver {
         while let Ok((stream, _)) = self.socket.accept() {
             let slot = self.vacant.pop().unwrap_or_else(|| {
                 self.connections.push(None);
-                self.connections.len() - 1
+                self.connections.len() as u32 - 1
             });
-            let generation = 0;
             let opened = Socket::accepted(stream.into()).and_then(|socket| {
-                socket.register(&self.epoll, slot as u64, Interest { read: true, write: false })?;
+                socket.register(
+                    self.readiness.epoll(),
+                    data(slot, 0),
+                    Interest { read: true, write: false },
+                )?;
                 Ok(Connection {
                     socket,
                     reader: Reader::new(Side::Request, LARGEST_NOTIFICATION),
                     unsent: Vec::new(),
-                    generation,
+                    wants_to_write: false,
                 })
             });
-            match (opened, self.connections.get_mut(slot)) {
+            match (opened, self.connections.get_mut(slot as usize)) {
                 (Ok(connection), Some(place)) => *place = Some(connection),
                 _ => self.vacant.push(slot),
             }
         }
     }
 
-    fn serve(&mut self, slot: usize, flags: EventFlags, events: &mut Vec<Event>) {
-        let Some(mut connection) = self.connections.get_mut(slot).and_then(Option::take) else { return };
+    fn serve(&mut self, slot: u32, flags: EventFlags, events: &mut Vec<Event>) {
+        let Some(mut connection) = self.connections.get_mut(slot as usize).and_then(Option::take) else {
+            return;
+        };
         if self.exchange(&mut connection, slot, flags, events) {
-            if let Some(place) = self.connections.get_mut(slot) {
+            if let Some(place) = self.connections.get_mut(slot as usize) {
                 *place = Some(connection);
             }
         } else {
@@ -182,7 +182,7 @@ impl ListenerDriver {
     fn exchange(
         &mut self,
         connection: &mut Connection,
-        slot: usize,
+        slot: u32,
         flags: EventFlags,
         events: &mut Vec<Event>,
     ) -> bool {
@@ -193,9 +193,7 @@ impl ListenerDriver {
                     let now = self.clock.now();
                     self.traffic.received += reading.length as u64;
                     connection.reader.push(self.scratch.get(..reading.length).unwrap_or_default());
-                    // What is read now was not there at the last look but one, whatever the kernel's stamp says.
-                    let lag = reading.lag.unwrap_or_default().min(now - self.looked_at);
-                    (now - lag, reading.lag, reading.length == 0)
+                    (self.readiness.received_at(now, reading.lag), reading.lag, reading.length == 0)
                 }
                 Err(_) => return false,
             };
@@ -244,7 +242,7 @@ impl ListenerDriver {
     }
 
     /// Sends what waits; whether the connection still works.
-    fn send(&mut self, connection: &mut Connection, slot: usize) -> bool {
+    fn send(&mut self, connection: &mut Connection, slot: u32) -> bool {
         let mut written = 0;
         while let Some(rest) = connection.unsent.get(written..).filter(|rest| !rest.is_empty()) {
             match connection.socket.write(rest) {
@@ -256,28 +254,28 @@ impl ListenerDriver {
         self.traffic.sent += written as u64;
         connection.unsent.drain(..written);
         let write = !connection.unsent.is_empty();
-        if write || connection.generation == 1 {
-            connection.generation = u32::from(write);
+        if write || connection.wants_to_write {
+            connection.wants_to_write = write;
             // Fails only for a socket that is not registered, which ours is.
-            let _ = connection.socket.modify(&self.epoll, slot as u64, Interest { read: true, write });
+            let _ = connection.socket.modify(
+                self.readiness.epoll(),
+                data(slot, 0),
+                Interest { read: true, write },
+            );
         }
         true
     }
 
-    fn look(&mut self, wait: Nanos, events: &mut Vec<Event>) {
-        let wait = wait.max(Nanos::ZERO);
-        let timeout = Timespec { tv_sec: wait.0 / 1_000_000_000, tv_nsec: wait.0 % 1_000_000_000 };
-        let begun = self.clock.now();
-        let mut room = [const { MaybeUninit::uninit() }; READY];
-        // The only error of a sound epoll instance is an interrupting signal, after which we look again anyway.
-        let Ok((ready, _)) = epoll::wait(&self.epoll, &mut room[..], Some(&timeout)) else { return };
-        for event in ready {
-            match event.data.u64() {
+    fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        self.readiness.wait(until);
+        let found = self.readiness.found();
+        for &Ready { slot, flags, .. } in &found {
+            match slot {
                 LISTENING => self.accept(),
-                slot => self.serve(slot as usize, event.flags, events),
+                slot => self.serve(slot, flags, events),
             }
         }
-        self.looked_at = begun;
+        self.readiness.served(found);
     }
 }
 
@@ -308,7 +306,7 @@ fn notify(
 
 impl Part for ListenerDriver {
     fn descriptor(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
+        self.readiness.epoll().as_fd()
     }
 
     fn next_timer(&self) -> Nanos {
@@ -341,7 +339,7 @@ impl Driver for ListenerDriver {
 
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
         events.append(&mut self.early);
-        self.look(until - self.clock.now(), events);
+        self.wait(until, events);
     }
 
     fn take_traffic(&mut self) -> Traffic {

@@ -1,11 +1,19 @@
-//! One driver a folder or file.
+//! One driver a folder or file, and what they have in common: sockets and when they are ready, what lies between a
+//! session and its socket, what is on its way to the kernel.
 
 pub mod coap;
 pub mod http;
+mod layers;
+mod link;
 pub mod listener;
 pub mod mqtt;
 pub mod null;
+mod outgoing;
+mod readiness;
+mod socket;
+mod timers;
 pub mod together;
+pub mod websocket;
 
 use crate::driver::Driver;
 use plimsoll_model::Nanos;

@@ -1,9 +1,9 @@
-//! What lies between MQTT and TCP: nothing, TLS, WebSocket, or WebSocket over TLS.
+//! What lies between messages and TCP: nothing, TLS, WebSocket, or WebSocket over TLS.
 
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use std::sync::Arc;
 
-/// What lies between MQTT and TCP; the default is nothing.
+/// What lies between messages and TCP; the default is nothing.
 #[derive(Clone, Debug, Default)]
 pub struct TransportPlan {
     /// TLS, directly over TCP.

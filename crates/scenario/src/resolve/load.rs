@@ -270,9 +270,10 @@ fn check_numbers(
     let most_of_device = match protocol {
         Protocol::Mqtt => u64::from(scenario.mqtt.in_flight),
         Protocol::Http | Protocol::Coap => 1,
+        Protocol::WebSocket => u64::MAX,
     };
     if super::mqtt::is_acknowledged(scenario) {
-        let most = u64::from(devices) * most_of_device;
+        let most = u64::from(devices).saturating_mul(most_of_device);
         for (position, level) in levels.iter().enumerate() {
             if let LevelPlan::InFlight(count) = level
                 && u64::from(*count) > most

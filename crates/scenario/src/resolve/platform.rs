@@ -24,6 +24,7 @@ pub(super) fn resolve(
     let name = &attached.profile;
     let profile = profile(name, path, context)?;
     let address: Option<Endpoint> = attached.address.as_ref().map(|written| written.0.clone());
+    let address = super::protocol::over_websocket(address, attached.protocol, context);
     match (&address, profile.components.is_empty()) {
         (None, true) => context.error_with_help(
             path,

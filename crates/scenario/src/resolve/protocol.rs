@@ -1,14 +1,37 @@
-//! What can be said of platforms that are spoken to in requests and answers.
+//! What is spoken, and what can be said of platforms that are not spoken to in MQTT.
 
 use super::Context;
-use crate::plan::{PlatformPlan, Protocol};
-use crate::written::{Mqtt, Scenario, Subscribers};
+use crate::plan::{Endpoint, PlatformPlan, Protocol};
+use crate::written::{Mqtt, OverWebSocket, Scenario, Subscribers};
 use plimsoll_model::Nanos;
 
-/// Keys of `mqtt` that mean something to every protocol: the topic is the path.
-const COMMON: [&str; 3] = ["topic", "connect_timeout", "reconnect"];
+/// Keys of `mqtt` that mean something to requests: the topic is the path.
+const OF_REQUESTS: &[&str] = &["topic", "connect_timeout", "reconnect"];
+/// Keys of `mqtt` that mean something to WebSocket alone.
+const OF_WEBSOCKET: &[&str] = &["tls", "connect_timeout", "reconnect"];
 
-/// Reports what MQTT has and requests have not.
+/// The address, with what the user says is spoken there.
+pub(super) fn over_websocket(
+    address: Option<Endpoint>,
+    said: Option<OverWebSocket>,
+    context: &mut Context<'_>,
+) -> Option<Endpoint> {
+    let websocket = address.as_ref().is_some_and(|address| address.wire.websocket);
+    if said.is_some() && !websocket {
+        context.error_with_help(
+            "platform.protocol",
+            "`protocol` says what is spoken over a WebSocket, and there is none",
+            "write the address as `ws://host:port/path` or `wss://host/path`; other addresses begin with what is spoken",
+        );
+    }
+    let address = address?;
+    Some(match said {
+        Some(OverWebSocket::Plain) if websocket => Endpoint { protocol: Protocol::WebSocket, ..address },
+        _ => address,
+    })
+}
+
+/// Reports what MQTT has and others have not.
 pub(super) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, context: &mut Context<'_>) {
     let speaks = platform.map(PlatformPlan::protocol).unwrap_or_default();
     if speaks != Protocol::Http && context.written("http") && !scenario.http.is_default() {
@@ -18,15 +41,20 @@ pub(super) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, contex
     if timeout <= Nanos::ZERO {
         context.error("http.timeout", "a request needs some time for its answer");
     }
-    let Some(platform) = platform.filter(|platform| platform.protocol() != Protocol::Mqtt) else { return };
-    let name = platform.protocol();
+    let Some(platform) = platform else { return };
+    let (name, common) = match platform.protocol() {
+        Protocol::WebSocket => ("WebSocket without MQTT", OF_WEBSOCKET),
+        Protocol::Http => ("HTTP", OF_REQUESTS),
+        Protocol::Coap => ("CoAP", OF_REQUESTS),
+        Protocol::Mqtt => return,
+    };
     let values = |mqtt: &Mqtt| serde_json::to_value(mqtt).unwrap_or_default();
     let (written, default) = (values(&scenario.mqtt), values(&Mqtt::default()));
     for (key, value) in written.as_object().into_iter().flatten() {
         let path = format!("mqtt.{key}");
         // A resolved scenario has every default written out.
-        if !COMMON.contains(&key.as_str()) && context.written(&path) && default.get(key) != Some(value) {
-            let help = format!("remove it; of `mqtt`, {} hold for every protocol", COMMON.join(", "));
+        if !common.contains(&key.as_str()) && context.written(&path) && default.get(key) != Some(value) {
+            let help = format!("remove it; of `mqtt`, {} hold here too", common.join(", "));
             context.error_with_help(&path, format!("`{key}` means nothing to {name}"), help);
         }
     }

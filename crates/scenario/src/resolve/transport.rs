@@ -1,4 +1,4 @@
-//! What lies between MQTT and TCP: the address says what, `mqtt.tls` how it is secured.
+//! What lies between messages and TCP: the address says what, `mqtt.tls` how it is secured.
 
 use super::Context;
 use crate::plan::{ClientIdentity, Endpoint, TlsPlan, TransportPlan, WebSocketPlan};

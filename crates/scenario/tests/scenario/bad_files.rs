@@ -49,6 +49,27 @@ fn wrong_files_are_told_with_place_and_remedy() {
                 + "mqtt: { receive_maximum: 5, password: { env: NOT_SET }, keep_alive: 1500ms }\n",
         ),
         ("profile near miss", GOOD.replace("embedded", "mosquito")),
+        (
+            "mqtt over websocket alone",
+            GOOD.replace(
+                "embedded",
+                "{ profile: existing, address: \"ws://localhost/in\", protocol: websocket }",
+            ) + "mqtt: { topic: a, qos: 0, tls: { verify: false } }\n",
+        ),
+        (
+            "websocket without websocket",
+            GOOD.replace(
+                "embedded",
+                "{ profile: existing, address: \"mqtt://localhost\", protocol: websocket }",
+            ),
+        ),
+        (
+            "unknown protocol",
+            GOOD.replace(
+                "embedded",
+                "{ profile: existing, address: \"ws://localhost\", protocol: websockets }",
+            ),
+        ),
         ("address of a platform that is started", {
             let address = "{ profile: embedded, address: \"mqtt://localhost\" }";
             GOOD.replace("embedded", address)

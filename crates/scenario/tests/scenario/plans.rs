@@ -4,7 +4,7 @@ use crate::support::{load, load_with};
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::{Metric, Nanos};
 use plimsoll_scenario::plan::{
-    ArrivalsPer, Comparison, Content, LevelPlan, MarkerForm, Model, Offline, Plan, Subject,
+    ArrivalsPer, Comparison, Content, LevelPlan, MarkerForm, Model, Offline, Plan, Protocol, Subject,
 };
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use proptest::prelude::*;
@@ -187,13 +187,28 @@ fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
     );
     let attached = LEAST.replace("embedded", "./mine.yaml");
     let http = LEAST.replace("embedded", "{ profile: existing, address: \"http://localhost:8080/in\" }");
+    let websocket = LEAST
+        .replace("embedded", "{ profile: existing, address: \"ws://localhost/in\", protocol: websocket }");
     let partly_open =
         LEAST.replace("levels: [100]", "model: partly_open, session_messages: 3, levels: [100]");
-    for text in [LEAST, EVERYTHING, &closed, &sized, &attached, &http, &partly_open] {
+    for text in [LEAST, EVERYTHING, &closed, &sized, &attached, &http, &websocket, &partly_open] {
         let plan = load(text).unwrap();
         assert!(!plan.resolved.contains("sesame"), "{}", plan.resolved);
         let again = load(&plan.resolved).unwrap_or_else(|found| panic!("{}\n{found}", plan.resolved));
         assert_eq!(format!("{again:?}"), format!("{plan:?}"));
+    }
+}
+
+#[test]
+fn messages_over_websocket_are_text_where_their_content_is() {
+    let address = "{ profile: existing, address: \"ws://localhost/in\", protocol: websocket }";
+    for (message, kind) in [("size: 20", "binary"), ("template: \"{marker}\"", "text")] {
+        let text = format!("{}message: {{ {message} }}\n", LEAST.replace("embedded", address));
+        let plan = load(&text).unwrap();
+        assert_eq!(plan.protocol(), Protocol::WebSocket);
+        assert_eq!(plan.mqtt.transport.websocket.as_ref().unwrap().path, "/in");
+        let described = plan.describe();
+        assert!(described.contains(&format!("over WebSocket, {kind} messages")), "{described}");
     }
 }
 

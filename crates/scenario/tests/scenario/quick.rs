@@ -1,7 +1,7 @@
 //! The file-less form.
 
 use crate::support::ENVIRONMENT;
-use plimsoll_scenario::plan::LevelPlan;
+use plimsoll_scenario::plan::{LevelPlan, Protocol};
 use plimsoll_scenario::{Environment, Override, QuickOptions, quick};
 
 fn least() -> QuickOptions {
@@ -50,6 +50,17 @@ fn a_rate_is_one_level_or_a_range() {
     ] {
         assert_eq!(levels(rate), expected.into_iter().map(LevelPlan::Rate).collect::<Vec<_>>(), "{rate}");
     }
+}
+
+#[test]
+fn a_websocket_address_means_mqtt_unless_another_protocol_is_named() {
+    let protocol = |protocol: Option<&str>| {
+        let address = "ws://host/in".to_owned();
+        let options = QuickOptions { address, protocol: protocol.map(str::to_owned), ..least() };
+        quick(&options, &[], &ENVIRONMENT).unwrap().protocol()
+    };
+    assert_eq!([None, Some("mqtt")].map(protocol), [Protocol::Mqtt; 2]);
+    assert_eq!(protocol(Some("websocket")), Protocol::WebSocket);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use super::Io;
 use crate::driver::{Client, Event};
-use crate::drivers::mqtt::socket::{Interest, Socket};
+use crate::drivers::readiness;
+use crate::drivers::socket::{Interest, Socket};
 use crate::refusal;
 use plimsoll_codec::http::{Reader, Side, Start};
 use plimsoll_model::Nanos;
@@ -125,21 +126,21 @@ impl Connection {
         self.generation = self.generation.wrapping_add(1);
         self.watched = false;
         let opened = Socket::connect(io.address, io.sources.of(self.number)).and_then(|socket| {
-            socket.register(&io.epoll, self.data(slot), Interest { read: true, write: true })?;
+            socket.register(io.readiness.epoll(), self.data(slot), Interest { read: true, write: true })?;
             Ok(socket)
         });
         match opened {
             Ok(socket) => {
                 self.socket = Some(socket);
                 self.state = State::Connecting;
-                io.timers.push(Reverse((self.began + io.connect_timeout, slot, self.generation)));
+                io.timers.set(self.began + io.connect_timeout, slot, self.generation);
             }
             Err(error) => self.lost(slot, refusal::told(error), io, events),
         }
     }
 
     fn data(&self, slot: u32) -> u64 {
-        u64::from(slot) << 32 | u64::from(self.generation)
+        readiness::data(slot, self.generation)
     }
 
     /// Whether it takes a request now.
@@ -156,7 +157,7 @@ impl Connection {
         let give_up_at = now + io.timeout;
         // One timer watches over all requests of a connection, for nearly all are answered long before.
         if !std::mem::replace(&mut self.watched, true) {
-            io.timers.push(Reverse((give_up_at, slot, self.generation)));
+            io.timers.set(give_up_at, slot, self.generation);
         }
         self.current = Some(UnderWay { message, content, sent: false, give_up_at });
         self.send(slot, io, events);
@@ -170,7 +171,11 @@ impl Connection {
             match socket.write(rest) {
                 Ok(0) => {
                     // Fails only for a socket that is not registered, which ours is.
-                    let _ = socket.modify(&io.epoll, self.data(slot), Interest { read: true, write: true });
+                    let _ = socket.modify(
+                        io.readiness.epoll(),
+                        self.data(slot),
+                        Interest { read: true, write: true },
+                    );
                     return;
                 }
                 Ok(count) => {
@@ -212,11 +217,13 @@ impl Connection {
                 self.lost(slot, refusal::told(error), io, events);
                 return Turn::Same;
             }
-            let _ = socket.modify(&io.epoll, self.data(slot), Interest { read: true, write: false });
+            let _ =
+                socket.modify(io.readiness.epoll(), self.data(slot), Interest { read: true, write: false });
             return self.connected(io, events);
         }
         if flags.contains(EventFlags::OUT) {
-            let _ = socket.modify(&io.epoll, self.data(slot), Interest { read: true, write: false });
+            let _ =
+                socket.modify(io.readiness.epoll(), self.data(slot), Interest { read: true, write: false });
             self.send(slot, io, events);
         }
         if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
@@ -253,9 +260,7 @@ impl Connection {
                 let now = io.clock.now();
                 io.traffic.received += reading.length as u64;
                 self.reader.push(scratch.get(..reading.length).unwrap_or_default());
-                // What is read now was not there at the last look but one, whatever the kernel's stamp says.
-                let lag = reading.lag.unwrap_or_default().min(now - io.looked_at);
-                (now - lag, reading.length == 0)
+                (io.readiness.received_at(now, reading.lag), reading.length == 0)
             }
             Err(error) => {
                 self.lost(slot, format!("connection lost: {error}"), io, events);
@@ -349,7 +354,7 @@ impl Connection {
                     }
                     Some(at) => {
                         self.watched = true;
-                        io.timers.push(Reverse((at, slot, self.generation)));
+                        io.timers.set(at, slot, self.generation);
                     }
                     None => {}
                 }
@@ -398,7 +403,7 @@ impl Connection {
             let pause = Nanos::from_secs_f64(self.pause.as_secs_f64() * (0.5 + 0.5 * io.random.fraction()));
             self.pause = (self.pause * 2).min(io.pauses.1);
             self.state = State::Pausing;
-            io.timers.push(Reverse((at + pause, slot, self.generation)));
+            io.timers.set(at + pause, slot, self.generation);
         }
     }
 

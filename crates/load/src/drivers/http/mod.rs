@@ -10,6 +10,8 @@ use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
+use crate::drivers::readiness::{Readiness, Ready};
+use crate::drivers::timers::Timers;
 use crate::sources::Sources;
 use connection::{Connection, Message, State, Turn};
 use plimsoll_model::{Nanos, RunId};
@@ -17,19 +19,12 @@ use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::Plan;
 use plimsoll_stats::distribution::{Random, random};
 use requests::Requests;
-use rustix::event::Timespec;
-use rustix::event::epoll;
-use rustix::thread::clock_nanosleep_relative;
-use rustix::time::ClockId;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, OnceLock};
 
-/// Sockets told of by one look.
-const READY: usize = 256;
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 64 * 1024;
 /// How often a message is sent again at most after an answer that asks for it.
@@ -49,9 +44,8 @@ pub struct HttpDriver {
     dirty: Vec<u32>,
     /// Messages that wait for a connection.
     queued: usize,
-    coalescing: Nanos,
-    spin: Nanos,
-    lively: bool,
+    /// Whether that was told as urgent.
+    urgent: bool,
     /// What happened between two polls.
     early: Vec<Event>,
 }
@@ -67,7 +61,7 @@ struct Lane {
 /// What all connections of a shard use in turn.
 struct Io {
     clock: Clock,
-    epoll: OwnedFd,
+    readiness: Readiness,
     address: SocketAddr,
     sources: Sources,
     requests: Requests,
@@ -75,7 +69,7 @@ struct Io {
     timeout: Nanos,
     pauses: (Nanos, Nanos),
     most_tries: u32,
-    timers: BinaryHeap<Reverse<(Nanos, u32, u32)>>,
+    timers: Timers<u32>,
     /// Messages to be sent again: when, in which lane, which.
     to_repeat: BinaryHeap<Reverse<(Nanos, u32, Message)>>,
     /// Messages whose connection was lost before it had taken them.
@@ -83,8 +77,6 @@ struct Io {
     scratch: Vec<u8>,
     random: Random,
     traffic: Traffic,
-    /// When the last look at the sockets but one began: what is read now was not there to be read before.
-    looked_at: Nanos,
 }
 
 impl HttpDriver {
@@ -117,7 +109,7 @@ impl HttpDriver {
         });
         let io = Io {
             clock,
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            readiness: Readiness::new(clock, &plan.load)?,
             address,
             sources: Sources::new(plan.source_addresses.clone(), address),
             requests: Requests::new(plan, run, format!("{host}:{}", address.port()), captures),
@@ -125,13 +117,12 @@ impl HttpDriver {
             timeout: plan.http.timeout,
             pauses: plan.mqtt.reconnect,
             most_tries: MOST_TRIES,
-            timers: BinaryHeap::new(),
+            timers: Timers::new(),
             to_repeat: BinaryHeap::new(),
             returned: Vec::new(),
             scratch: vec![0; READ_SIZE],
             random: random(plan.seed, &[u64::from(share.index), 0x6874_7470]),
             traffic: Traffic::default(),
-            looked_at: Nanos::ZERO,
         };
         Ok(HttpDriver {
             share,
@@ -142,9 +133,7 @@ impl HttpDriver {
             io,
             dirty: Vec::new(),
             queued: 0,
-            coalescing: plan.load.coalescing(),
-            spin: plan.load.spin,
-            lively: false,
+            urgent: false,
             early: Vec::new(),
         })
     }
@@ -216,11 +205,7 @@ impl HttpDriver {
 
     fn fire_timers(&mut self, events: &mut Vec<Event>) {
         let now = self.io.clock.now();
-        while let Some(&Reverse((at, slot, generation))) = self.io.timers.peek() {
-            if at > now {
-                break;
-            }
-            self.io.timers.pop();
+        while let Some((_, slot, generation)) = self.io.timers.due(now) {
             if let Some(connection) = self.connections.get_mut(slot as usize) {
                 connection.timer(slot, generation, &mut self.io, events);
             }
@@ -234,56 +219,32 @@ impl HttpDriver {
         }
     }
 
-    /// Waits for the network until then at most; see the MQTT driver.
     fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
-        let until = until.min(self.next_timer());
-        let now = self.io.clock.now();
-        if self.lively && self.coalescing > Nanos::ZERO && self.queued == 0 && until > now {
-            // Cut short by a signal, it only gathers less.
-            let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(self.coalescing.min(until - now)));
-            return self.look(Nanos::ZERO, events);
-        }
-        self.look(until - now - self.spin, events);
-        while !self.lively && self.spin > Nanos::ZERO && self.io.clock.now() < until {
-            self.look(Nanos::ZERO, events);
-        }
-    }
-
-    fn look(&mut self, wait: Nanos, events: &mut Vec<Event>) {
-        let timeout = timespec(wait.max(Nanos::ZERO));
-        let begun = self.io.clock.now();
-        let mut room = [const { MaybeUninit::uninit() }; READY];
-        // The only error of a sound epoll instance is an interrupting signal, after which we look again anyway.
-        let Ok((ready, _)) = epoll::wait(&self.io.epoll, &mut room[..], Some(&timeout)) else { return };
-        self.lively = !ready.is_empty();
-        for event in ready {
-            let data = event.data.u64();
-            let (slot, generation) = ((data >> 32) as u32, data as u32);
+        let urgent = self.queued > 0;
+        self.io.readiness.tell_urgency(&mut self.urgent, urgent);
+        self.io.readiness.wait(until.min(self.next_timer()));
+        let found = self.io.readiness.found();
+        for &Ready { slot, generation, flags } in &found {
             if let Some(connection) = self.connections.get_mut(slot as usize) {
-                let turn = connection.ready(slot, generation, event.flags, &mut self.io, events);
+                let turn = connection.ready(slot, generation, flags, &mut self.io, events);
                 self.turned(slot, turn);
             }
         }
-        self.io.looked_at = begun;
+        self.io.readiness.served(found);
     }
-}
-
-fn timespec(span: Nanos) -> Timespec {
-    Timespec { tv_sec: span.0 / 1_000_000_000, tv_nsec: span.0 % 1_000_000_000 }
 }
 
 impl Part for HttpDriver {
     fn descriptor(&self) -> BorrowedFd<'_> {
-        self.io.epoll.as_fd()
+        self.io.readiness.epoll().as_fd()
     }
 
     fn next_timer(&self) -> Nanos {
-        let timer = self.io.timers.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
-        timer.min(self.io.to_repeat.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at))
+        self.io.timers.next().min(self.io.to_repeat.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at))
     }
 
     fn is_urgent(&self) -> bool {
-        self.queued > 0
+        self.io.readiness.is_urgent()
     }
 }
 

@@ -2,13 +2,11 @@
 
 mod connection;
 mod flight;
-mod layers;
-mod link;
 mod session;
-pub(super) mod socket;
-mod tls;
-mod websocket;
 
+use super::layers::Transport;
+use super::readiness::{Readiness, Ready};
+use super::timers::Timers;
 use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::content::Contents;
@@ -17,23 +15,14 @@ use crate::drivers::Part;
 use crate::sources::Sources;
 use crate::topology::{subscriptions_of, will_filter, will_of};
 use connection::Connection;
-use layers::Transport;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{MqttPlan, Plan};
 use plimsoll_stats::distribution::{Random, random};
-use rustix::event::{Timespec, epoll};
-use rustix::thread::clock_nanosleep_relative;
-use rustix::time::ClockId;
 use session::Settings;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-/// Sockets told of by one look.
-const READY: usize = 256;
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 256 * 1024;
 
@@ -43,17 +32,12 @@ pub struct MqttDriver {
     devices: usize,
     connections: Vec<Connection>,
     io: Io,
-    /// How long what has arrived may lie unread, so that a wake-up reads more of it.
-    coalescing: Nanos,
-    spin: Nanos,
-    /// Whether the last look found something.
-    lively: bool,
 }
 
 /// What all connections of a shard use in turn.
 struct Io {
     clock: Clock,
-    epoll: OwnedFd,
+    readiness: Readiness,
     address: SocketAddr,
     sources: Sources,
     /// Devices of the whole population: subscribers are numbered after them.
@@ -62,7 +46,7 @@ struct Io {
     run: RunId,
     contents: Contents,
     work: Nanos,
-    timers: BinaryHeap<Reverse<(Nanos, u32, Timer)>>,
+    timers: Timers<Timer>,
     /// Connections with something to send.
     dirty: Vec<u32>,
     /// Messages put away because their device had no connection.
@@ -78,10 +62,6 @@ struct Io {
     topic_name: Vec<u8>,
     jitter: Random,
     traffic: Traffic,
-    /// When the last look at the sockets but one began: what is read now was not there to be read before.
-    looked_at: Nanos,
-    /// Connections whose next step waits for the platform: their bytes are read at once.
-    urgent: u32,
 }
 
 /// What a connection wants to be woken for.
@@ -130,12 +110,9 @@ impl MqttDriver {
                 plan.subscribers.link,
             )
         }));
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        // Waiting with nanoseconds came with Linux 5.11; without it every wait would fail at once, unseen.
-        epoll::wait(&epoll, &mut [MaybeUninit::uninit(); 1][..], Some(&timespec(Nanos::ZERO)))?;
         let io = Io {
             clock,
-            epoll,
+            readiness: Readiness::new(clock, &plan.load)?,
             address,
             sources: Sources::new(plan.source_addresses.clone(), address),
             population: plan.devices,
@@ -143,7 +120,7 @@ impl MqttDriver {
             run,
             contents: Contents::new(plan, run),
             work: plan.subscribers.work,
-            timers: BinaryHeap::new(),
+            timers: Timers::new(),
             dirty: Vec::new(),
             put_away: Vec::new(),
             scratch: vec![0; READ_SIZE],
@@ -154,18 +131,8 @@ impl MqttDriver {
             topic_name: Vec::new(),
             jitter: random(plan.seed, &[u64::from(share.index), 0x6a69_7474_6572]),
             traffic: Traffic::default(),
-            urgent: 0,
-            looked_at: Nanos::ZERO,
         };
-        Ok(MqttDriver {
-            share,
-            devices: devices.len(),
-            connections,
-            io,
-            coalescing: plan.load.coalescing(),
-            spin: plan.load.spin,
-            lively: false,
-        })
+        Ok(MqttDriver { share, devices: devices.len(), connections, io })
     }
 
     fn slot(&self, client: Client) -> usize {
@@ -177,11 +144,7 @@ impl MqttDriver {
 
     fn fire_timers(&mut self, events: &mut Vec<Event>) {
         let now = self.io.clock.now();
-        while let Some(&Reverse((at, slot, timer))) = self.io.timers.peek() {
-            if at > now {
-                return;
-            }
-            self.io.timers.pop();
+        while let Some((at, slot, timer)) = self.io.timers.due(now) {
             if let Some(connection) = self.connections.get_mut(slot as usize) {
                 connection.timer(slot, timer, at, &mut self.io, events);
             }
@@ -198,56 +161,29 @@ impl MqttDriver {
         self.io.dirty = dirty;
     }
 
-    /// Waits for the network until then at most. Where much arrives, it is left to gather for a while, for a wake-up
-    /// costs more than a reading; when it came is known from the kernel's stamps.
     fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
-        let until = until.min(self.next_timer());
-        let now = self.io.clock.now();
-        if self.lively && self.coalescing > Nanos::ZERO && self.io.urgent == 0 && until > now {
-            // Cut short by a signal, it only gathers less.
-            let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(self.coalescing.min(until - now)));
-            return self.look(Nanos::ZERO, events);
-        }
-        self.look(until - now - self.spin, events);
-        while !self.lively && self.spin > Nanos::ZERO && self.io.clock.now() < until {
-            self.look(Nanos::ZERO, events);
-        }
-    }
-
-    /// Waits so long at most for sockets to be ready and serves them.
-    fn look(&mut self, wait: Nanos, events: &mut Vec<Event>) {
-        let timeout = timespec(wait.max(Nanos::ZERO));
-        let begun = self.io.clock.now();
-        let mut room = [const { MaybeUninit::uninit() }; READY];
-        // The only error of a sound epoll instance is an interrupting signal, after which we look again anyway.
-        let Ok((ready, _)) = epoll::wait(&self.io.epoll, &mut room[..], Some(&timeout)) else { return };
-        self.lively = !ready.is_empty();
-        for event in ready {
-            let data = event.data.u64();
-            let (slot, generation) = ((data >> 32) as u32, data as u32);
+        self.io.readiness.wait(until.min(self.io.timers.next()));
+        let found = self.io.readiness.found();
+        for &Ready { slot, generation, flags } in &found {
             if let Some(connection) = self.connections.get_mut(slot as usize) {
-                connection.ready(slot, generation, event.flags, &mut self.io, events);
+                connection.ready(slot, generation, flags, &mut self.io, events);
             }
         }
-        self.io.looked_at = begun;
+        self.io.readiness.served(found);
     }
-}
-
-fn timespec(span: Nanos) -> Timespec {
-    Timespec { tv_sec: span.0 / 1_000_000_000, tv_nsec: span.0 % 1_000_000_000 }
 }
 
 impl Part for MqttDriver {
     fn descriptor(&self) -> BorrowedFd<'_> {
-        self.io.epoll.as_fd()
+        self.io.readiness.epoll().as_fd()
     }
 
     fn next_timer(&self) -> Nanos {
-        self.io.timers.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at)
+        self.io.timers.next()
     }
 
     fn is_urgent(&self) -> bool {
-        self.io.urgent > 0
+        self.io.readiness.is_urgent()
     }
 }
 

@@ -1,11 +1,10 @@
-//! MQTT over WebSocket (MQTT 5 section 6), without I/O: each writing is one binary message, and of what comes only the
-//! bytes matter, not how messages cut them.
+//! The client's side of one WebSocket (RFC 6455), without I/O: the handshake, messages both ways, pings answered, the end
+//! told.
 
 use plimsoll_codec::websocket::{Event, Opcode, Reader, Refusal, Request, encode_frame};
 use plimsoll_scenario::plan::WebSocketPlan;
 use plimsoll_stats::distribution::Random;
 
-const SUBPROTOCOL: &str = "mqtt";
 /// The code of an orderly end (RFC 6455 section 7.4.1).
 const NORMAL: u16 = 1000;
 
@@ -16,15 +15,20 @@ pub struct WebSocket {
     answer: Option<Vec<u8>>,
     reader: Reader,
     masks: Random,
+    /// What is spoken over it, where that has a name.
+    subprotocol: Option<&'static str>,
 }
+
+/// What a whole message is given to: its kind, and its content, which it may take. An error ends the connection.
+pub type Taker<'a> = dyn FnMut(Opcode, &mut Vec<u8>) -> Result<(), String> + 'a;
 
 impl WebSocket {
     /// Before the request. Key and masks come from the generator.
-    pub fn new(mut masks: Random) -> WebSocket {
+    pub fn new(mut masks: Random, subprotocol: Option<&'static str>) -> WebSocket {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&masks.bits().to_be_bytes());
         key[8..].copy_from_slice(&masks.bits().to_be_bytes());
-        WebSocket { key, answer: Some(Vec::new()), reader: Reader::of_server(), masks }
+        WebSocket { key, answer: Some(Vec::new()), reader: Reader::of_server(), masks, subprotocol }
     }
 
     /// Whether the request was answered.
@@ -33,7 +37,7 @@ impl WebSocket {
     }
 
     fn wish<'a>(&self, plan: &'a WebSocketPlan) -> Request<'a> {
-        Request { host: &plan.host, path: &plan.path, subprotocol: SUBPROTOCOL, key: self.key }
+        Request { host: &plan.host, path: &plan.path, subprotocol: self.subprotocol, key: self.key }
     }
 
     /// Appends the request.
@@ -41,7 +45,8 @@ impl WebSocket {
         self.wish(plan).encode(out);
     }
 
-    /// Takes in bytes; appends what is for the session to `session` and what is to be answered to `out`.
+    /// Takes in bytes; appends content to `content`, which keeps that of a message until it is whole and taken, and what
+    /// is to be answered to `out`.
     ///
     /// # Errors
     /// There is no WebSocket, or it has ended: why, for people.
@@ -49,46 +54,52 @@ impl WebSocket {
         &mut self,
         plan: &WebSocketPlan,
         bytes: &[u8],
-        session: &mut Vec<u8>,
+        content: &mut Vec<u8>,
         out: &mut Vec<u8>,
+        taker: &mut Taker<'_>,
     ) -> Result<(), String> {
-        let Some(mut answer) = self.answer.take() else { return self.frames(bytes, session, out) };
+        let Some(mut answer) = self.answer.take() else { return self.frames(bytes, content, out, taker) };
         answer.extend_from_slice(bytes);
-        match self.wish(plan).answered(&answer) {
-            Ok(Some(end)) => self.frames(answer.get(end..).unwrap_or_default(), session, out),
-            Ok(None) => {
-                self.answer = Some(answer);
-                Ok(())
-            }
+        let answered = self.wish(plan).answered(&answer);
+        if let Ok(Some(end)) = answered {
+            return self.frames(answer.get(end..).unwrap_or_default(), content, out, taker);
+        }
+        self.answer = Some(answer);
+        match answered {
+            Ok(_) => Ok(()),
             Err(refusal @ Refusal::Status(_)) => {
-                Err(format!("{refusal}; is `{}` the path of the broker's WebSocket?", plan.path))
+                Err(format!("{refusal}; is `{}` the path of its WebSocket?", plan.path))
             }
             Err(refusal) => Err(refusal.to_string()),
         }
     }
 
-    fn frames(&mut self, bytes: &[u8], session: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), String> {
+    fn frames(
+        &mut self,
+        bytes: &[u8],
+        content: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+        taker: &mut Taker<'_>,
+    ) -> Result<(), String> {
         let mut rest = bytes;
         while !rest.is_empty() {
             let (taken, event) = self
                 .reader
-                .read(rest, session)
+                .read(rest, content)
                 .map_err(|violation| format!("malformed WebSocket: {violation}"))?;
             rest = rest.get(taken..).unwrap_or_default();
             match event {
-                None | Some(Event::Message(Opcode::Binary) | Event::Pong(_)) => {}
-                Some(Event::Message(_)) => {
-                    return Err("the platform sent text over the WebSocket, where MQTT is binary".into());
-                }
-                Some(Event::Ping(content)) => {
-                    encode_frame(Opcode::Pong, true, Some(key(&mut self.masks)), content, out);
+                None | Some(Event::Pong(_)) => {}
+                Some(Event::Message(opcode)) => taker(opcode, content)?,
+                Some(Event::Ping(echoed)) => {
+                    encode_frame(Opcode::Pong, true, Some(key(&mut self.masks)), echoed, out);
                 }
                 Some(Event::Close(code, reason)) => {
                     let told = code.map_or(String::new(), |code| format!(" with code {code}"));
                     let reason: String = reason.chars().filter(|letter| !letter.is_control()).collect();
                     let reason = if reason.is_empty() { reason } else { format!(" ({reason})") };
-                    let content = code.unwrap_or(NORMAL).to_be_bytes();
-                    encode_frame(Opcode::Close, true, Some(key(&mut self.masks)), &content, out);
+                    let code = code.unwrap_or(NORMAL).to_be_bytes();
+                    encode_frame(Opcode::Close, true, Some(key(&mut self.masks)), &code, out);
                     return Err(format!("the platform closed the WebSocket{told}{reason}"));
                 }
             }
@@ -96,9 +107,9 @@ impl WebSocket {
         Ok(())
     }
 
-    /// Appends bytes of the session as one message.
-    pub fn message(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        encode_frame(Opcode::Binary, true, Some(key(&mut self.masks)), bytes, out);
+    /// Appends one message.
+    pub fn message(&mut self, opcode: Opcode, bytes: &[u8], out: &mut Vec<u8>) {
+        encode_frame(opcode, true, Some(key(&mut self.masks)), bytes, out);
     }
 
     /// Appends a close.
@@ -134,16 +145,20 @@ mod tests {
         .into_bytes()
     }
 
+    fn any(_: Opcode, _: &mut Vec<u8>) -> Result<(), String> {
+        Ok(())
+    }
+
     fn open() -> WebSocket {
-        let mut socket = WebSocket::new(random(1, &[2]));
+        let mut socket = WebSocket::new(random(1, &[2]), Some("mqtt"));
         let (mut request, mut session, mut out) = (Vec::new(), Vec::new(), Vec::new());
         socket.request(&plan(), &mut request);
         // The first bytes of MQTT come together with the answer, which itself comes in two pieces.
         let mut answer = answer(&request);
         encode_frame(Opcode::Binary, true, None, b"\x20", &mut answer);
-        socket.incoming(&plan(), &answer[..40], &mut session, &mut out).unwrap();
+        socket.incoming(&plan(), &answer[..40], &mut session, &mut out, &mut any).unwrap();
         assert!(!socket.is_open());
-        socket.incoming(&plan(), &answer[40..], &mut session, &mut out).unwrap();
+        socket.incoming(&plan(), &answer[40..], &mut session, &mut out, &mut any).unwrap();
         assert!(socket.is_open() && session == b"\x20" && out.is_empty());
         socket
     }
@@ -156,17 +171,27 @@ mod tests {
         encode_frame(Opcode::Continuation, true, None, b"\x01\x40\x02", &mut bytes);
         encode_frame(Opcode::Binary, true, None, b"\x00\x02", &mut bytes);
         let (mut session, mut out) = (Vec::new(), Vec::new());
-        socket.incoming(&plan(), &bytes, &mut session, &mut out).unwrap();
+        socket.incoming(&plan(), &bytes, &mut session, &mut out, &mut any).unwrap();
         assert_eq!(session, b"\x40\x02\x00\x01\x40\x02\x00\x02");
         let (mut reader, mut none) = (Reader::of_client(), Vec::new());
         assert_eq!(reader.read(&out, &mut none), Ok((out.len(), Some(Event::Pong(b"there?")))));
     }
 
     #[test]
+    fn a_refusal_opens_nothing() {
+        let mut socket = WebSocket::new(random(1, &[2]), None);
+        let (mut content, mut out) = (Vec::new(), Vec::new());
+        let refused = b"HTTP/1.1 404 Not Found\r\n\r\n";
+        let told = socket.incoming(&plan(), refused, &mut content, &mut out, &mut any).unwrap_err();
+        assert!(told.contains("404 Not Found; is `/mqtt` the path"), "{told}");
+        assert!(!socket.is_open());
+    }
+
+    #[test]
     fn what_is_sent_is_one_masked_binary_message() {
         let (mut socket, mut out) = (open(), Vec::new());
-        socket.message(b"\xc0\x00", &mut out);
-        socket.message(b"\xc0\x00", &mut out);
+        socket.message(Opcode::Binary, b"\xc0\x00", &mut out);
+        socket.message(Opcode::Binary, b"\xc0\x00", &mut out);
         let (first, second) = out.split_at(out.len() / 2);
         assert_ne!(first, second, "each message has a mask of its own");
         let (mut reader, mut data) = (Reader::of_client(), Vec::new());
@@ -179,12 +204,9 @@ mod tests {
         let (mut socket, mut bytes) = (open(), Vec::new());
         encode_frame(Opcode::Close, true, None, b"\x03\xe9going\x1b away", &mut bytes);
         let (mut session, mut out) = (Vec::new(), Vec::new());
-        let told = socket.incoming(&plan(), &bytes, &mut session, &mut out).unwrap_err();
+        let told = socket.incoming(&plan(), &bytes, &mut session, &mut out, &mut any).unwrap_err();
         assert_eq!(told, "the platform closed the WebSocket with code 1001 (going away)");
         let (mut reader, mut none) = (Reader::of_client(), Vec::new());
         assert_eq!(reader.read(&out, &mut none), Ok((out.len(), Some(Event::Close(Some(1001), "")))));
-        let mut text = Vec::new();
-        encode_frame(Opcode::Text, true, None, b"hello", &mut text);
-        assert!(open().incoming(&plan(), &text, &mut session, &mut out).is_err());
     }
 }

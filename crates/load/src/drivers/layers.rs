@@ -2,20 +2,26 @@
 //! counts as sent when the kernel has the last byte of what became of it.
 
 use super::socket::Socket;
-use super::tls::{Handshake, Terms, Tls};
-use super::websocket::WebSocket;
 use crate::driver::Traffic;
+use plimsoll_codec::websocket::Opcode;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{TransportPlan, WebSocketPlan};
 use plimsoll_stats::distribution::random;
 use rustix::io::Errno;
 use rustls::ClientConfig;
 use std::sync::Arc;
+use tls::{Handshake, Terms, Tls};
+use websocket::WebSocket;
+
+mod tls;
+pub mod websocket;
 
 /// Most bytes that are wrapped at once: what the kernel may take with one call.
 const AT_ONCE: usize = 64 * 1024;
 /// Room that is kept for what the kernel does not take at once.
 const KEPT: usize = 16 * 1024;
+/// What is spoken over a WebSocket that is a layer (MQTT 5 section 6).
+const SUBPROTOCOL: &str = "mqtt";
 /// Distinguishes the random numbers of masks from others.
 const MASKS: u64 = 0x6d61_736b_7300_0000;
 
@@ -41,7 +47,7 @@ impl Transport {
         self.tls.as_ref().map(Terms::of_client)
     }
 
-    /// The layers of a new connection, the how manieth of which client; `None` where MQTT goes directly over TCP.
+    /// The layers of a new connection, the how manieth of which client; `None` where the session goes directly over TCP.
     ///
     /// # Errors
     /// See [`Tls::new`].
@@ -56,7 +62,7 @@ impl Transport {
         };
         let websocket = self.websocket.as_ref().map(|plan| {
             let masks = random(self.seed, &[MASKS, u64::from(client), u64::from(connection)]);
-            (Arc::clone(plan), WebSocket::new(masks))
+            (Arc::clone(plan), WebSocket::new(masks, Some(SUBPROTOCOL)))
         });
         let some = tls.is_some() || websocket.is_some();
         let layers =
@@ -161,7 +167,7 @@ impl Layers {
         };
         if let Some((plan, websocket)) = &mut self.websocket {
             let mut answer = Vec::new();
-            let taken = websocket.incoming(plan, bytes, session, &mut answer);
+            let taken = websocket.incoming(plan, bytes, session, &mut answer, &mut binary_alone);
             if !answer.is_empty() {
                 self.lower(&answer);
             }
@@ -179,10 +185,10 @@ impl Layers {
             let some = bytes.get(..AT_ONCE).unwrap_or(bytes);
             self.sealed = some.len();
             match (&mut self.websocket, &self.tls) {
-                (Some((_, websocket)), None) => websocket.message(some, &mut self.out),
+                (Some((_, websocket)), None) => websocket.message(Opcode::Binary, some, &mut self.out),
                 (Some((_, websocket)), Some(_)) => {
                     let mut message = Vec::with_capacity(some.len() + 14);
-                    websocket.message(some, &mut message);
+                    websocket.message(Opcode::Binary, some, &mut message);
                     self.lower(&message);
                 }
                 (None, _) => self.lower(some),
@@ -219,6 +225,34 @@ impl Layers {
         if let Some(tls) = &mut self.tls {
             tls.close();
             tls.outgoing(&mut self.out);
+        }
+    }
+}
+
+/// A session reads bytes, whatever messages they came in.
+fn binary_alone(opcode: Opcode, _: &mut Vec<u8>) -> Result<(), String> {
+    match opcode {
+        Opcode::Text => Err("the platform sent text over the WebSocket, where MQTT is binary".into()),
+        _ => Ok(()),
+    }
+}
+
+/// Hands bytes of a session to the kernel, through what lies between; returns how many it has taken in full.
+///
+/// # Errors
+/// The connection is no more.
+pub fn hand_over(
+    bytes: &[u8],
+    socket: &Socket,
+    layers: Option<&mut Layers>,
+    traffic: &mut Traffic,
+) -> Result<usize, Errno> {
+    match layers {
+        Some(layers) => layers.write(bytes, socket, traffic),
+        None => {
+            let count = socket.write(bytes)?;
+            traffic.sent += count as u64;
+            Ok(count)
         }
     }
 }

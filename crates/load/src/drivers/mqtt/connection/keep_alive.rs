@@ -1,0 +1,32 @@
+//! Silence on a connection: asked whether the platform is there, and given up when it is not.
+
+use super::super::{Io, Timer};
+use super::Connection;
+use crate::driver::Event;
+use plimsoll_model::Nanos;
+
+impl Connection {
+    pub(super) fn schedule_keep_alive(&mut self, slot: u32, from: Nanos, io: &mut Io) {
+        let interval = self.session.keep_alive();
+        if interval > Nanos::ZERO {
+            self.keep_alive_at = from + interval;
+            io.timers.set(self.keep_alive_at, slot, Timer::KeepAlive);
+        }
+    }
+
+    pub(super) fn keep_alive(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
+        let (now, interval) = (io.clock.now(), self.session.keep_alive());
+        if let Some(sent) = self.ping_sent.filter(|sent| now - *sent >= interval) {
+            let reason = format!("PINGREQ was not answered within {}", now - sent);
+            return self.failed(slot, reason, io, events);
+        }
+        if now - self.last_write >= interval && self.ping_sent.is_none() {
+            self.ping_sent = Some(now);
+            self.session.ping(self.out.bytes());
+            self.send(slot, io, events);
+            return self.schedule_keep_alive(slot, now, io);
+        }
+        let next = self.ping_sent.unwrap_or(self.last_write);
+        self.schedule_keep_alive(slot, next.max(now - interval + Nanos(1)), io);
+    }
+}

@@ -1,0 +1,222 @@
+//! What a connection receives: bytes, what lay around them taken off, packets.
+
+use super::super::session::Happened;
+use super::super::{Io, Timer};
+use super::{Connection, State};
+use crate::driver::{Client, Event};
+use plimsoll_codec::mqtt::{packet_length, topic};
+use plimsoll_model::Nanos;
+
+/// Readings of one socket before others get their turn.
+const READINGS: usize = 4;
+/// Largest packet that a platform may send us, twice the largest content of a scenario; a longer one is a lie or an
+/// attack, and would have to be kept in memory until it is whole.
+const LARGEST_PACKET: usize = 2 * 1024 * 1024;
+
+impl Connection {
+    pub(super) fn read(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
+        for _ in 0..READINGS {
+            let Some(socket) = &self.socket else { return };
+            let mut scratch = std::mem::take(&mut io.scratch);
+            let reading = socket.read(&mut scratch);
+            let outcome = match reading {
+                Ok(None) => Ok(false),
+                Ok(Some(reading)) if reading.length == 0 => {
+                    self.deliver(slot, Nanos::MAX, io, events);
+                    Err(self.lost("the platform closed the connection".into()))
+                }
+                Ok(Some(reading)) => {
+                    let read_at = io.clock.now();
+                    // A subscriber that works has the bytes when it reads them.
+                    let works = io.work > Nanos::ZERO && matches!(self.client, Client::Subscriber(_));
+                    let at = if works { read_at } else { io.readiness.received_at(read_at, reading.lag) };
+                    io.traffic.received += reading.length as u64;
+                    let bytes = scratch.get(..reading.length).unwrap_or_default();
+                    let taken = if self.layers.is_some() {
+                        self.unwrap(slot, bytes, at, reading.lag, io, events)
+                    } else {
+                        self.arrive(slot, bytes, at, reading.lag, io, events);
+                        Ok(())
+                    };
+                    taken.map(|()| reading.length == scratch.len())
+                }
+                Err(error) => Err(self.lost(format!("connection lost: {error}"))),
+            };
+            io.scratch = scratch;
+            match outcome {
+                Ok(true) => {}
+                Ok(false) => return,
+                // What was read before the end may have said it already.
+                Err(reason) if self.socket.is_some() => return self.failed(slot, reason, io, events),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Why a connection was lost, and what may be behind it.
+    fn lost(&self, what: String) -> String {
+        match self.state {
+            State::Layering => {
+                format!("{what}, within the handshake below MQTT; is it the port for this kind of address?")
+            }
+            _ => what,
+        }
+    }
+
+    /// Takes what lies between session and socket off the bytes that came.
+    fn unwrap(
+        &mut self,
+        slot: u32,
+        bytes: &[u8],
+        at: Nanos,
+        lag: Option<Nanos>,
+        io: &mut Io,
+        events: &mut Vec<Event>,
+    ) -> Result<(), String> {
+        let Some(layers) = &mut self.layers else { return Ok(()) };
+        let mut session = std::mem::take(&mut io.unwrapped);
+        session.clear();
+        let taken = layers.incoming(bytes, at, &mut session);
+        if let Ok(Some(handshake)) = taken {
+            events.push(Event::Secured { took: handshake.took, resumed: handshake.resumed });
+        }
+        if self.state == State::Layering && layers.is_open() {
+            self.connected(slot, io, events);
+        }
+        if !session.is_empty() {
+            self.arrive(slot, &session, at, lag, io, events);
+        }
+        io.unwrapped = session;
+        taken.map(drop)
+    }
+
+    /// Handles what came for the session, after its way over an emulated network.
+    fn arrive(
+        &mut self,
+        slot: u32,
+        bytes: &[u8],
+        at: Nanos,
+        lag: Option<Nanos>,
+        io: &mut Io,
+        events: &mut Vec<Event>,
+    ) {
+        match &mut self.link {
+            Some(link) => {
+                let arrives = at + link.draw(&mut io.jitter);
+                link.down.send(bytes, arrives, lag);
+                io.timers.set(arrives, slot, Timer::Link);
+            }
+            None => self.parse(slot, bytes, at, lag, io, events),
+        }
+    }
+
+    /// Handles what has come over the emulated network by now.
+    pub(super) fn arrivals(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
+        let now = io.clock.now();
+        let Some(link) = &mut self.link else { return };
+        if link.connected_at.is_some_and(|at| at <= now) {
+            link.connected_at = None;
+            self.handshake(slot, io, events);
+        }
+        self.deliver(slot, now, io, events);
+        self.send(slot, io, events);
+    }
+
+    /// Hands over what has come from the platform by then.
+    fn deliver(&mut self, slot: u32, by: Nanos, io: &mut Io, events: &mut Vec<Event>) {
+        while let Some(chunk) = self.link.as_mut().and_then(|link| link.down.arrived(by)) {
+            self.parse(slot, &chunk.bytes, chunk.arrives, chunk.lag, io, events);
+        }
+    }
+
+    /// Handles every whole packet and keeps the rest.
+    pub(super) fn parse(
+        &mut self,
+        slot: u32,
+        bytes: &[u8],
+        at: Nanos,
+        lag: Option<Nanos>,
+        io: &mut Io,
+        events: &mut Vec<Event>,
+    ) {
+        let joined = if self.partial.is_empty() {
+            Vec::new()
+        } else {
+            let mut joined = std::mem::take(&mut self.partial);
+            joined.extend_from_slice(bytes);
+            joined
+        };
+        let whole = if joined.is_empty() { bytes } else { &joined };
+        let mut rest = whole;
+        while self.busy_until <= at {
+            let packet = match packet_length(rest) {
+                Ok(Some(length)) if length > LARGEST_PACKET => {
+                    let reason = format!("a packet of {length} bytes was sent to us, more than we take");
+                    return self.failed(slot, reason, io, events);
+                }
+                Ok(Some(length)) => match rest.split_at_checked(length) {
+                    Some((packet, after)) => {
+                        rest = after;
+                        packet
+                    }
+                    None => break,
+                },
+                Ok(None) => break,
+                Err(error) => return self.failed(slot, format!("malformed packet: {error}"), io, events),
+            };
+            if let Err(reason) = self.packet(slot, packet, at, lag, io, events) {
+                return self.failed(slot, reason, io, events);
+            }
+        }
+        if !rest.is_empty() {
+            // A packet that comes in many pieces is not copied at each.
+            let nothing_done = rest.len() == joined.len();
+            self.partial = if nothing_done { joined } else { rest.to_vec() };
+            self.partial_at = at;
+            self.partial_lag = lag;
+        }
+    }
+
+    fn packet(
+        &mut self,
+        slot: u32,
+        packet: &[u8],
+        at: Nanos,
+        lag: Option<Nanos>,
+        io: &mut Io,
+        events: &mut Vec<Event>,
+    ) -> Result<(), String> {
+        let device = match self.client {
+            Client::Device(device) => device,
+            Client::Subscriber(_) => u32::MAX,
+        };
+        match self.session.receive(packet, self.out.bytes())? {
+            Happened::Nothing => {}
+            Happened::Subscribing => self.accepted = Some(at),
+            Happened::Ready => self.became_ready(slot, at, io, events),
+            Happened::Acknowledged(sequence) => events.push(Event::Acknowledged { device, sequence, at }),
+            Happened::Refused(sequence, reason) => {
+                events.push(Event::Refused { device, sequence, at, reason })
+            }
+            Happened::Pong => self.ping_sent = None,
+            Happened::Delivered { payload, topic, retained } => {
+                if io.wills.as_ref().is_some_and(|filter| topic::matches(filter, topic)) {
+                    events.push(Event::Will);
+                    return Ok(());
+                }
+                // What a platform sends to a device that never subscribed belongs to no subscriber.
+                let (subscriber, marker) = match self.client {
+                    Client::Subscriber(subscriber) => (subscriber, io.contents.marker(payload)),
+                    Client::Device(_) => (u32::MAX, None),
+                };
+                let content = payload.len() as u32;
+                events.push(Event::Received { subscriber, marker, at, lag, retained, content });
+                if io.work > Nanos::ZERO {
+                    self.busy_until = at + io.work;
+                    io.timers.set(self.busy_until, slot, Timer::WorkDone);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! Which sockets of a shard are ready: one epoll, waited for so that a wake-up handles much and a due time is not missed.
+
+use crate::clock::Clock;
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::LoadPlan;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventFlags};
+use rustix::thread::clock_nanosleep_relative;
+use rustix::time::ClockId;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+
+/// Sockets told of by one look.
+const READY: usize = 256;
+
+/// See the module.
+pub struct Readiness {
+    clock: Clock,
+    epoll: OwnedFd,
+    /// How long what has arrived may lie unread, so that a wake-up reads more of it.
+    coalescing: Nanos,
+    spin: Nanos,
+    /// Whether the last look found something.
+    lively: bool,
+    /// When the last look began, and the one before it.
+    looked_at: Nanos,
+    looked_before: Nanos,
+    /// Clients whose next step waits for the platform: their bytes are read at once.
+    urgent: u32,
+    /// What the last look found.
+    found: Vec<Ready>,
+}
+
+/// A socket that is ready.
+#[derive(Clone, Copy)]
+pub struct Ready {
+    /// Whose it is.
+    pub slot: u32,
+    /// The how manieth of that client.
+    pub generation: u32,
+    /// Ready for what.
+    pub flags: EventFlags,
+}
+
+/// What a socket is registered with: whose it is, and the how manieth of that client, so that events of an earlier one are
+/// known.
+pub fn data(slot: u32, generation: u32) -> u64 {
+    u64::from(slot) << 32 | u64::from(generation)
+}
+
+impl Readiness {
+    /// Without sockets.
+    ///
+    /// # Errors
+    /// The kernel refuses an epoll instance.
+    pub fn new(clock: Clock, load: &LoadPlan) -> std::io::Result<Readiness> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        // Waiting with nanoseconds came with Linux 5.11; without it every wait would fail at once, unseen.
+        epoll::wait(&epoll, &mut [MaybeUninit::uninit(); 1][..], Some(&timespec(Nanos::ZERO)))?;
+        Ok(Readiness {
+            clock,
+            epoll,
+            coalescing: load.coalescing(),
+            spin: load.spin,
+            lively: false,
+            looked_at: Nanos::ZERO,
+            looked_before: Nanos::ZERO,
+            urgent: 0,
+            found: Vec::with_capacity(READY),
+        })
+    }
+
+    /// Where sockets register.
+    pub fn epoll(&self) -> &OwnedFd {
+        &self.epoll
+    }
+
+    /// Notes whether a client's next step waits for the platform; `was` is what was noted before.
+    pub fn tell_urgency(&mut self, was: &mut bool, urgent: bool) {
+        if urgent != std::mem::replace(was, urgent) {
+            self.urgent = if urgent { self.urgent + 1 } else { self.urgent.saturating_sub(1) };
+        }
+    }
+
+    /// Whether a client's next step waits for the platform.
+    pub fn is_urgent(&self) -> bool {
+        self.urgent > 0
+    }
+
+    /// When bytes came that were read now after they had lain in the kernel for so long. They count from when the kernel
+    /// had them, but not from before the last look but one, when nothing was there to be read: what was lost on the way
+    /// and came again has the stamp of what overtook it.
+    pub fn received_at(&self, now: Nanos, lag: Option<Nanos>) -> Nanos {
+        now - lag.unwrap_or_default().min(now - self.looked_before)
+    }
+
+    /// Waits for the network until then at most; [`Readiness::found`] tells what is ready. Where much arrives, it is left to
+    /// gather for a while, for a wake-up costs more than a reading; when it came is known from the kernel's stamps.
+    pub fn wait(&mut self, until: Nanos) {
+        let now = self.clock.now();
+        if self.lively && self.coalescing > Nanos::ZERO && self.urgent == 0 && until > now {
+            // Cut short by a signal, it only gathers less.
+            let _ = clock_nanosleep_relative(ClockId::Monotonic, &timespec(self.coalescing.min(until - now)));
+            return self.look(Nanos::ZERO);
+        }
+        self.look(until - now - self.spin);
+        while !self.lively && self.spin > Nanos::ZERO && self.clock.now() < until {
+            self.look(Nanos::ZERO);
+        }
+    }
+
+    /// Takes what the last look found; to be given back by [`Readiness::served`], so that its room is kept.
+    pub fn found(&mut self) -> Vec<Ready> {
+        std::mem::take(&mut self.found)
+    }
+
+    /// Gives back what was found.
+    pub fn served(&mut self, found: Vec<Ready>) {
+        self.found = found;
+    }
+
+    /// Waits so long at most for sockets to be ready.
+    fn look(&mut self, wait: Nanos) {
+        let timeout = timespec(wait.max(Nanos::ZERO));
+        let begun = self.clock.now();
+        self.found.clear();
+        // The only error of a sound epoll instance is an interrupting signal, after which we look again anyway.
+        let mut room = [const { MaybeUninit::uninit() }; READY];
+        let Ok((ready, _)) = epoll::wait(&self.epoll, &mut room[..], Some(&timeout)) else { return };
+        self.found.extend(ready.iter().map(Ready::from));
+        self.lively = !self.found.is_empty();
+        self.looked_before = std::mem::replace(&mut self.looked_at, begun);
+    }
+}
+
+impl From<&epoll::Event> for Ready {
+    fn from(event: &epoll::Event) -> Ready {
+        let data = event.data.u64();
+        Ready { slot: (data >> 32) as u32, generation: data as u32, flags: event.flags }
+    }
+}
+
+fn timespec(span: Nanos) -> Timespec {
+    Timespec { tv_sec: span.0 / 1_000_000_000, tv_nsec: span.0 % 1_000_000_000 }
+}

@@ -1,0 +1,117 @@
+//! Messages of one device that were sent and not answered, and which of them an answer belongs to.
+
+use plimsoll_model::Nanos;
+use std::collections::VecDeque;
+
+/// How long an answer is awaited before its message is given up.
+pub const PATIENCE: Nanos = Nanos::from_secs(30);
+
+/// See the module.
+#[derive(Default)]
+pub struct Unanswered {
+    /// Sequence and time of sending, both rising.
+    messages: VecDeque<(u32, Nanos)>,
+    /// Whether an answer on this connection had a marker: one without is no answer from then on.
+    marked: bool,
+}
+
+impl Unanswered {
+    /// A message was sent.
+    pub fn sent(&mut self, sequence: u32, at: Nanos) {
+        self.messages.push_back((sequence, at));
+    }
+
+    /// Something came, with the sequence of its marker where it has one of this device: which message it answers. Without a
+    /// marker it is the oldest.
+    pub fn answered(&mut self, marked: Option<u32>) -> Option<u32> {
+        let Some(sequence) = marked else {
+            let front = if self.marked { None } else { self.messages.pop_front() };
+            return front.map(|(sequence, _)| sequence);
+        };
+        let place = match self.messages.front() {
+            // Nearly always.
+            Some(&(oldest, _)) if oldest == sequence => 0,
+            _ => self.messages.binary_search_by_key(&sequence, |&(sequence, _)| sequence).ok()?,
+        };
+        self.marked = true;
+        self.messages.remove(place).map(|(sequence, _)| sequence)
+    }
+
+    /// Whether only the order tells which message an answer belongs to, so that one answer too few would lend each
+    /// message the answer of the next.
+    pub fn goes_by_order(&self) -> bool {
+        !self.marked && !self.messages.is_empty()
+    }
+
+    /// Gives up the oldest message if it has waited too long by then.
+    pub fn overdue(&mut self, now: Nanos) -> Option<u32> {
+        let &(sequence, sent) = self.messages.front()?;
+        (now >= sent + PATIENCE).then(|| {
+            self.messages.pop_front();
+            sequence
+        })
+    }
+
+    /// When the oldest message will have waited too long.
+    pub fn next_overdue(&self) -> Option<Nanos> {
+        self.messages.front().map(|&(_, sent)| sent + PATIENCE)
+    }
+
+    /// Gives up all of them: the connection is no more.
+    pub fn abandon(&mut self) -> impl Iterator<Item = u32> {
+        self.marked = false;
+        self.messages.drain(..).map(|(sequence, _)| sequence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(sequences: impl IntoIterator<Item = u32>) -> Unanswered {
+        let mut unanswered = Unanswered::default();
+        for sequence in sequences {
+            unanswered.sent(sequence, Nanos(i64::from(sequence)));
+        }
+        unanswered
+    }
+
+    #[test]
+    fn a_marker_finds_its_message_in_any_order_and_once() {
+        let mut messages = of([3, 5, 9]);
+        assert_eq!(
+            [9, 3, 3, 4].map(|marker| messages.answered(Some(marker))),
+            [Some(9), Some(3), None, None]
+        );
+        assert_eq!(messages.abandon().collect::<Vec<_>>(), [5]);
+    }
+
+    #[test]
+    fn without_markers_answers_belong_to_messages_in_their_order() {
+        let mut messages = of([3, 5]);
+        assert!(messages.goes_by_order());
+        assert_eq!([None, None, None].map(|none| messages.answered(none)), [Some(3), Some(5), None]);
+    }
+
+    #[test]
+    fn what_has_no_marker_where_answers_have_one_is_no_answer() {
+        let mut messages = of([3, 5]);
+        // A marker of what was never sent proves nothing.
+        assert_eq!(messages.answered(Some(7)), None);
+        assert_eq!([Some(3), None].map(|marker| messages.answered(marker)), [Some(3), None]);
+        assert!(!messages.goes_by_order());
+        // The next connection may lead to another server.
+        messages.abandon().for_each(drop);
+        messages.sent(6, Nanos::ZERO);
+        assert_eq!(messages.answered(None), Some(6));
+    }
+
+    #[test]
+    fn a_message_is_given_up_after_its_time() {
+        let mut messages = of([3, 5]);
+        assert_eq!(messages.next_overdue(), Some(PATIENCE + Nanos(3)));
+        assert_eq!(messages.overdue(PATIENCE + Nanos(2)), None);
+        assert_eq!(messages.overdue(PATIENCE + Nanos(4)), Some(3));
+        assert_eq!(messages.overdue(PATIENCE + Nanos(4)), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! How much, when and for how long.
+
+use super::{Arrivals, Duration, Per, Search, Storm};
+use crate::quantity::{Rate, Written};
+use plimsoll_model::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How much, when and for how long.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Load {
+    /// The workload model: `open` (operations arrive whatever becomes of earlier ones), `closed` (a fixed number of
+    /// operations in flight, each followed by the next) or `partly_open` (sessions arrive whatever becomes of earlier
+    /// ones, and each sends some messages, one after the other).
+    #[serde(default)]
+    pub model: WorkloadModel,
+    /// Open and partly open model: distribution of the gaps between operations, or between sessions. Default: poisson.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<Arrivals>,
+    /// Open model: one arrival process for the whole population, or one for each device. Default: population.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per: Option<Per>,
+    /// Open and partly open model: the offered loads in operations per second of the whole population, in the order of running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub levels: Option<Levels>,
+    /// Open model: a search for the load line, in place of `levels`: the load doubles while the objectives are met, then
+    /// the bracket is halved, and the answer is confirmed by a fresh hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
+    /// Open model: how many devices are connected, one level each, in place of `levels`. Those that are missing are
+    /// connected at `connect_rate` before the level's warm-up; those too many are disconnected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), inner(range(min = 1)))]
+    pub devices: Option<Vec<u32>>,
+    /// Operations per second of each device of `devices`. Default: 0, idle but for keep-alive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_device: Option<Written<Rate>>,
+    /// Open model: connections begun per second, one level each, in place of `levels`. In each the whole population
+    /// connects anew and stays idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub connect_rates: Option<Vec<Written<Rate>>>,
+    /// After so many levels in a row that missed an objective, no level that is not lower is run any more. Default: all
+    /// are run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub stop_after_missed: Option<u16>,
+    /// Closed model: operations kept in flight over the whole population, one level each. Default: [1].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), inner(range(min = 1)))]
+    pub in_flight: Option<Vec<u32>>,
+    /// Closed and partly open model: pause between the end of an operation and the next. Default: 0s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub think_time: Option<Duration>,
+    /// Closed and partly open model: after this long an operation is given up and the next begins. Default: 10s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation_timeout: Option<Duration>,
+    /// Partly open model: messages of a session. A level of R operations per second has R / messages sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub session_messages: Option<u32>,
+    /// Reconnect storm: in each hold a component of the platform is killed and started again, so that all devices come
+    /// back at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storm: Option<Storm>,
+    /// Load before each hold that is not counted.
+    #[serde(default = "warm_up")]
+    pub warm_up: Duration,
+    /// Measured time of each level.
+    #[serde(default = "hold")]
+    pub hold: Duration,
+    /// Equal parts of the hold, each at least 10 ms long.
+    #[serde(default = "samples")]
+    #[schemars(range(min = 2, max = 10_000))]
+    pub samples: u16,
+    /// Longest wait for stragglers after each hold.
+    #[serde(default = "drain")]
+    pub drain: Duration,
+    /// Connections begun per second before the first level, or before each level of `devices`.
+    #[serde(default = "connect_rate")]
+    pub connect_rate: Written<Rate>,
+    /// Load threads. Default: one for each core that is left to the generator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub threads: Option<u16>,
+    /// Open model: how far sending may lag behind due by design. What falls due within it is sent by one wake-up, and
+    /// what has arrived is read by it too: coarse is cheap, fine is dear. At most a second. Default: 100us.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Duration>,
+    /// Open model: how long before a due time a load thread watches its clock instead of sleeping. It buys lateness
+    /// of a few microseconds with processor time. At most 10 ms. Default: 0s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spin: Option<Duration>,
+}
+
+fn warm_up() -> Duration {
+    Written(Nanos::from_secs(5))
+}
+
+fn hold() -> Duration {
+    Written(Nanos::from_secs(30))
+}
+
+fn samples() -> u16 {
+    30
+}
+
+fn drain() -> Duration {
+    Written(Nanos::from_secs(5))
+}
+
+fn connect_rate() -> Written<Rate> {
+    Written(Rate(500.0))
+}
+
+/// The workload model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum WorkloadModel {
+    #[default]
+    Open,
+    Closed,
+    PartlyOpen,
+}
+
+impl WorkloadModel {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            WorkloadModel::Open => "open",
+            WorkloadModel::Closed => "closed",
+            WorkloadModel::PartlyOpen => "partly open",
+        }
+    }
+}
+
+/// Offered loads.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Levels {
+    // First, because a list of three numbers would also pass for the fields of a range.
+    /// One by one.
+    List(#[schemars(length(min = 1))] Vec<Written<Rate>>),
+    /// From one rate to another in equal steps.
+    Range(LevelRange),
+}
+
+/// From one rate to another in equal steps.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LevelRange {
+    /// First level.
+    pub from: Written<Rate>,
+    /// No level is above this.
+    pub to: Written<Rate>,
+    /// Difference between levels.
+    pub step: Written<Rate>,
+}

@@ -1,0 +1,100 @@
+//! What a device sends.
+
+use crate::quantity::{Size, Written};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a device sends: filler of a size after the marker, or a template.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Message {
+    /// Size of the content in bytes, the marker included, up to 1 MiB. Default 64 B. Excludes `template`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<MessageSize>,
+    /// The content as text with variables: `{marker}` (exactly once), `{run}`, `{device}`, `{sequence}`, `{time}`
+    /// (milliseconds since 1970), `{random:1..6}`, `{random:18.0..25.0:1}` (one decimal). `{{` writes a brace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// Form of the marker that every message carries. Default: binary, with a template ascii.
+    #[serde(default)]
+    pub marker: Option<Marker>,
+    /// Rows of values: templates take a column's with `{feed:COLUMN}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feed: Option<Feed>,
+}
+
+/// Rows of values, one a message: the first messages of all devices take the first rows in the order of the devices,
+/// their second messages the next ones; after the last row the first comes again.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Feed {
+    /// A file of comma-separated values with a header line, or of JSON Lines (`.jsonl`), relative to the scenario.
+    pub file: String,
+}
+
+/// The content's size in bytes: one, or a distribution.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum MessageSize {
+    /// Always the same.
+    Fixed(Written<Size>),
+    /// A distribution.
+    Distributed(SizeDistribution),
+}
+
+/// A distribution of sizes.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SizeDistribution {
+    /// Uniform over whole bytes, both ends included.
+    Uniform(UniformSize),
+    /// Normal, rounded and clamped to its bounds.
+    Normal(NormalSize),
+    /// One of a list, by weight.
+    Choice(#[schemars(length(min = 1))] Vec<WeightedSize>),
+}
+
+/// Bounds of a uniform distribution.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UniformSize {
+    /// Smallest size.
+    pub min: Written<Size>,
+    /// Largest size.
+    pub max: Written<Size>,
+}
+
+/// A normal distribution, clamped.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NormalSize {
+    /// Mean before clamping.
+    pub mean: Written<Size>,
+    /// Standard deviation before clamping.
+    pub deviation: Written<Size>,
+    /// Smallest size.
+    pub min: Written<Size>,
+    /// Largest size.
+    pub max: Written<Size>,
+}
+
+/// A size and how often it is drawn.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WeightedSize {
+    /// The size.
+    pub size: Written<Size>,
+    /// How often it is drawn, in proportion to the other weights.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub weight: f64,
+}
+
+/// Form of the marker: `binary` (10 bytes), `ascii` (letters, digits, dot and hyphen) or `integer` (a decimal number
+/// below 2^53).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Marker {
+    Binary,
+    Ascii,
+    Integer,
+}

@@ -1,0 +1,187 @@
+//! How devices and subscribers speak MQTT.
+
+use super::{Duration, SessionKind, Tls, Will};
+use crate::quantity::Written;
+use plimsoll_codec::mqtt::QoS;
+use plimsoll_model::Nanos;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Quality of service: 0 (at most once), 1 (at least once) or 2 (exactly once).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
+pub(crate) struct QosLevel(pub QoS);
+
+impl TryFrom<u8> for QosLevel {
+    type Error = String;
+    fn try_from(level: u8) -> Result<QosLevel, String> {
+        match level {
+            0 => Ok(QosLevel(QoS::AtMostOnce)),
+            1 => Ok(QosLevel(QoS::AtLeastOnce)),
+            2 => Ok(QosLevel(QoS::ExactlyOnce)),
+            _ => Err(format!("{level} is no quality of service")),
+        }
+    }
+}
+
+impl From<QosLevel> for u8 {
+    fn from(level: QosLevel) -> u8 {
+        match level.0 {
+            QoS::AtMostOnce => 0,
+            QoS::AtLeastOnce => 1,
+            QoS::ExactlyOnce => 2,
+        }
+    }
+}
+
+impl JsonSchema for QosLevel {
+    fn schema_name() -> Cow<'static, str> {
+        "QosLevel".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "enum": [0, 1, 2] })
+    }
+}
+
+/// How devices and subscribers speak MQTT.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Mqtt {
+    /// Protocol version.
+    pub version: ProtocolVersion,
+    /// QoS of publishing.
+    pub qos: QosLevel,
+    /// Longest silence before a PINGREQ, in whole seconds; `0s` switches keep-alive off.
+    pub keep_alive: Duration,
+    /// User name, where the platform asks for one.
+    pub username: Option<String>,
+    /// Password, taken from an environment variable.
+    pub password: Option<SecretSource>,
+    /// Whether devices publish with the retain flag.
+    pub retain: bool,
+    /// The topic of a device's messages, with `{run}`, `{device}` and `{sequence}` as possible variables.
+    pub topic: String,
+    /// Receive maximum that our clients announce (MQTT 5 only). Default: none is announced.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub receive_maximum: Option<u16>,
+    /// Most QoS 1 and 2 messages of one device in flight; the broker's receive maximum may lower it.
+    #[schemars(range(min = 1, max = 65_535))]
+    pub in_flight: u16,
+    /// How long connecting may take, TCP and CONNACK together.
+    pub connect_timeout: Duration,
+    /// Pauses before connecting again after a connection was lost.
+    pub reconnect: Reconnect,
+    /// What becomes of messages that are due while a device has no connection: `buffer` (sent when it is back), `drop`
+    /// (not sent) or `keep_latest` (the newest is sent when it is back, the others are not). Those not sent count as
+    /// `unsent`.
+    pub offline: OfflinePolicy,
+    /// How connections are secured, for an address that begins with `mqtts://` or `wss://`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// Whether sessions outlive their connections.
+    pub session: SessionKind,
+    /// How long a persistent session is kept for a client that does not come back, in whole seconds (MQTT 5 only).
+    /// Default: 1h.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_expiry: Option<Duration>,
+    /// The message that the platform publishes for a device whose connection is lost. Its deliveries are counted apart;
+    /// subscribers also subscribe to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub will: Option<Will>,
+    /// User properties of each message by name (MQTT 5 only), with `{run}`, `{device}`, `{sequence}` and `{time}` as
+    /// possible variables.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub user_properties: BTreeMap<String, String>,
+    /// Whether a device sends its topic once a connection and an alias of it from then on, where the platform takes
+    /// aliases (MQTT 5 only).
+    pub topic_alias: bool,
+}
+
+impl Default for Mqtt {
+    fn default() -> Mqtt {
+        Mqtt {
+            version: ProtocolVersion::V311,
+            qos: QosLevel(QoS::AtLeastOnce),
+            keep_alive: Written(Nanos::from_secs(60)),
+            username: None,
+            password: None,
+            retain: false,
+            topic: "plimsoll/{run}/{device}".to_owned(),
+            receive_maximum: None,
+            in_flight: u16::MAX,
+            connect_timeout: Written(Nanos::from_secs(10)),
+            reconnect: Reconnect::default(),
+            offline: OfflinePolicy::Buffer,
+            tls: None,
+            session: SessionKind::Clean,
+            session_expiry: None,
+            will: None,
+            user_properties: BTreeMap::new(),
+            topic_alias: false,
+        }
+    }
+}
+
+/// What becomes of messages that are due while a device has no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OfflinePolicy {
+    Buffer,
+    Drop,
+    KeepLatest,
+}
+
+/// MQTT version.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum ProtocolVersion {
+    #[serde(rename = "3.1.1")]
+    V311,
+    #[serde(rename = "5")]
+    V5,
+}
+
+impl JsonSchema for ProtocolVersion {
+    fn schema_name() -> Cow<'static, str> {
+        "ProtocolVersion".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        // A bare 5 is a number in YAML.
+        json_schema!({ "enum": ["3.1.1", "5", 5] })
+    }
+}
+
+/// Where a secret comes from.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SecretSource {
+    /// Name of the environment variable that holds it.
+    pub env: String,
+}
+
+/// Pauses before connecting again: each is drawn between half and the whole of a value that doubles.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Reconnect {
+    /// First pause.
+    pub from: Duration,
+    /// Longest pause.
+    pub to: Duration,
+}
+
+impl Default for Reconnect {
+    fn default() -> Reconnect {
+        Reconnect { from: Written(Nanos::from_millis(100)), to: Written(Nanos::from_secs(10)) }
+    }
+}

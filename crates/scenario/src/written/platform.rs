@@ -1,0 +1,69 @@
+//! The platform under test.
+
+use crate::plan::Endpoint;
+use crate::quantity::Written;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The platform under test: the name of a profile, or a profile and an address.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Platform {
+    /// Name of a platform profile, or path of a profile file (with a `/` in it or ending in `.yaml`).
+    Name(String),
+    /// A profile and the address of a platform that runs already.
+    Attached(AttachedPlatform),
+}
+
+/// A profile and the address of a platform that runs already.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AttachedPlatform {
+    /// Name of a platform profile, or path of a profile file (with a `/` in it or ending in `.yaml`).
+    pub profile: String,
+    /// Where a platform that runs already is reached: `mqtt://host:port`, `mqtts://host:port` over TLS,
+    /// `ws://host:port/path` or `wss://host:port/path` over WebSocket. Only for profiles that start nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Written<Endpoint>>,
+    /// What is spoken at an address that begins with `ws://` or `wss://`: `mqtt` (the default), or `websocket` alone, where
+    /// each operation sends one message of the WebSocket and one comes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<OverWebSocket>,
+    /// One of the profile's mappings: how messages become what the platform knows, or the protocol that says them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapping: Option<String>,
+    /// Values of the profile's variables, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub with: BTreeMap<String, String>,
+    /// Ports of a platform that runs already, by the names that its profile gives them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ports: BTreeMap<String, u16>,
+    /// Whether what the controller registers is taken away again after the run. Default no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub clean_up: bool,
+}
+
+impl AttachedPlatform {
+    /// The profile of that name, with nothing said of it.
+    pub fn of(profile: String) -> AttachedPlatform {
+        AttachedPlatform {
+            profile,
+            address: None,
+            protocol: None,
+            mapping: None,
+            with: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            clean_up: false,
+        }
+    }
+}
+
+/// What is spoken over WebSocket.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub(crate) enum OverWebSocket {
+    #[serde(rename = "mqtt")]
+    Mqtt,
+    #[serde(rename = "websocket")]
+    Plain,
+}

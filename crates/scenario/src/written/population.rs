@@ -1,0 +1,93 @@
+//! Who takes part.
+
+use super::{Duration, QosLevel};
+use crate::quantity::Written;
+use plimsoll_model::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Who takes part.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Population {
+    /// Simulated publishers.
+    #[schemars(range(min = 1, max = 16_777_215))]
+    pub devices: u32,
+    /// Receivers of deliveries: a count, or a count with settings. Default 0.
+    #[serde(default)]
+    pub subscribers: Subscribers,
+    /// An emulated network between each device and the platform.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
+    /// Addresses of this host that connections take turns in as their source: each has about 28,000 ports towards one
+    /// platform. Default: spread over the loopback network for a platform there, else the kernel's choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub source_addresses: Option<Vec<String>>,
+}
+
+/// Receivers of deliveries: a count, or a count with settings.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Subscribers {
+    /// How many.
+    Count(#[schemars(range(max = 1_000_000))] u32),
+    /// How many, and what they do.
+    Group(SubscriberGroup),
+}
+
+impl Default for Subscribers {
+    fn default() -> Subscribers {
+        Subscribers::Count(0)
+    }
+}
+
+/// Receivers of deliveries.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SubscriberGroup {
+    /// How many.
+    #[schemars(range(max = 1_000_000))]
+    pub count: u32,
+    /// The QoS that they ask for. Default: that of publishing.
+    #[serde(default)]
+    pub qos: Option<QosLevel>,
+    /// Topic filters of each, with `{run}` and `{subscriber}` as possible variables. Default: one that matches the
+    /// messages of every device.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    pub filters: Option<Vec<String>>,
+    /// Name of the group in which they share their subscription (MQTT 5 only): each message goes to one of them. Filters
+    /// written as `$share/GROUP/FILTER` say the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<String>,
+    /// Time that a subscriber spends on a message before it reads the next.
+    #[serde(default = "no_time")]
+    pub work: Duration,
+    /// An emulated network between each subscriber and the platform.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
+}
+
+impl SubscriberGroup {
+    /// So many subscribers with every default.
+    pub fn of(count: u32) -> SubscriberGroup {
+        SubscriberGroup { count, qos: None, filters: None, share: None, work: no_time(), link: None }
+    }
+}
+
+/// An emulated network between a client and the platform: what either side sends arrives later. Loss, bandwidth and TCP's
+/// own behaviour over a long way are not emulated.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Link {
+    /// Mean delay of one way, at most a minute; a round trip takes two.
+    pub delay: Duration,
+    /// Half width of the even spread of each delay, at most the delay.
+    #[serde(default = "no_time")]
+    pub jitter: Duration,
+}
+
+fn no_time() -> Duration {
+    Written(Nanos::ZERO)
+}
