@@ -109,6 +109,8 @@ pub fn perform(
     let client: ureq::Agent = ureq::Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
+        // A profile may know of methods that have a body although they seldom do.
+        .allow_non_standard_methods(true)
         .max_idle_connections_per_host(PARALLELISM)
         .timeout_global(Some(TIMEOUT))
         .build()
@@ -285,9 +287,7 @@ fn send(client: &ureq::Agent, method: &str, written: &Written) -> Result<Answer,
         request = request.header(name, value.as_slice());
     }
     let request = request.body(written.body.as_slice()).map_err(|error| error.to_string())?;
-    // By default a body is refused with methods that seldom have one; a profile may know better.
-    let client = client.configure_request(request).allow_non_standard_methods(true).build();
-    let mut answer = ureq::run(client).map_err(|error| error.to_string())?;
+    let mut answer = client.run(request).map_err(|error| error.to_string())?;
     let headers = answer.headers().iter().map(|(name, value)| {
         (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
     });
