@@ -66,6 +66,40 @@ pub struct LevelEnd {
     /// Whether the platform was gone at the end: a component died, or nothing came to its end any more.
     #[serde(default)]
     pub platform_gone: bool,
+    /// What became of clients that lost their connection; `None` where an older version measured.
+    #[serde(default)]
+    pub outages: Option<LevelOutages>,
+}
+
+/// Clients that lost their connection, each counted once. Those of the level lost it in the hold or the drain, where a
+/// storm is planned from the storm on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelOutages {
+    /// Clients that the level lost.
+    pub lost: u32,
+    /// Of those, the ones that were connected when it was closed.
+    pub back: u32,
+    /// Clients lost earlier that were still away when it was closed.
+    pub away_before: u32,
+    /// The longest outage that both began and ended in the level.
+    pub longest: Option<Nanos>,
+}
+
+impl LevelOutages {
+    /// Those of two load threads.
+    pub fn merged(self, other: LevelOutages) -> LevelOutages {
+        LevelOutages {
+            lost: self.lost + other.lost,
+            back: self.back + other.back,
+            away_before: self.away_before + other.away_before,
+            longest: self.longest.max(other.longest),
+        }
+    }
+
+    /// The time until all clients were back; `None` where the level lost none, or any client stayed away.
+    pub fn recovery(&self) -> Option<Nanos> {
+        self.longest.filter(|_| self.back == self.lost && self.away_before == 0)
+    }
 }
 
 /// Where losses began.

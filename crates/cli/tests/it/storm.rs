@@ -37,6 +37,8 @@ fn level(run: &Finished) -> Value {
     assert_eq!((count(&level, "disconnected"), count(&level, "reconnects")), (21, 21), "{level:#}");
     assert!(count(&level, "connect_failed") > 0, "nobody listened for a second: {level:#}");
     assert_eq!(level["outage"]["n"], 21);
+    let clients = ["clients_lost", "clients_back", "clients_away_before"].map(|name| count(&level, name));
+    assert_eq!(clients, [21, 21, 0], "{level:#}");
     // Down for a second, then up to 200 ms of pause; the rest is for starting the broker and a machine that is shared.
     let recovery = number(&level, &["recovery"]);
     assert!((1.0..4.0).contains(&recovery), "{recovery} s");
@@ -53,7 +55,7 @@ fn buffered_messages_are_sent_when_the_broker_is_back() {
         assert_eq!(count(&level, "unsent"), 0, "{level:#}");
         // What waited through the outage was due up to a second earlier.
         assert!(number(&level, &["publish_time", "max"]) > 0.9, "{level:#}");
-        run.says("21 of 21 lost connections came back");
+        run.says("21 of 21 lost clients came back");
     }
 }
 
