@@ -328,7 +328,7 @@ pub fn bytes(bytes: f64) -> String {
 }
 
 /// Words on lines of the terminal's width, each line with an indent.
-pub(crate) fn wrapped(text: &str, indent: &str) -> Vec<String> {
+pub fn wrapped(text: &str, indent: &str) -> Vec<String> {
     let mut lines = vec![indent.to_owned()];
     for word in text.split_whitespace() {
         let fits = lines.last().is_some_and(|line| line.chars().count() + 1 + word.chars().count() <= WIDTH);
