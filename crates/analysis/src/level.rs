@@ -1,5 +1,6 @@
 //! One level: from its record to its summary.
 
+use crate::duplicates;
 use crate::missing;
 use crate::objective::{Standing, judge_all};
 use crate::summary::{DifferenceSummary, Generator, TimeSummary, observed};
@@ -425,7 +426,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         superseded: counts.superseded,
         lost: counts.lost(),
         duplicated: counts.duplicated,
-        duplicates_legal: duplicates_legal(terms),
+        duplicates_legal: duplicates::legal(terms),
         reordered: counts.reordered,
         foreign: counts.foreign,
         retained: counts.retained,
@@ -574,14 +575,4 @@ fn generator(
             .then(|| cpu.as_secs_f64() / counts.sent as f64 * 1e6),
     };
     (generator, (turns > 0).then(|| run_delay.as_secs_f64() / turns as f64))
-}
-
-fn duplicates_legal(terms: &Terms) -> Option<String> {
-    if terms.several_filters {
-        Some("a broker may deliver once for each matching filter".into())
-    } else if terms.qos.min(terms.subscribe_qos) == 1 {
-        Some("QoS 1 delivers at least once".into())
-    } else {
-        None
-    }
 }

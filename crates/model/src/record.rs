@@ -221,6 +221,9 @@ pub struct Terms {
     pub subscribe_qos: u8,
     /// Whether some subscriber has several filters, which lets a broker deliver a message once for each.
     pub several_filters: bool,
+    /// Whether sessions outlive their connections, so that what was not acknowledged is sent again after a reconnect.
+    #[serde(default)]
+    pub persistent: bool,
     /// Levels planned; zero where a search chooses them.
     pub levels: u16,
     /// How far sending may lag behind due by design; zero in the closed model.
