@@ -17,6 +17,7 @@ mod endings;
 mod examples;
 mod exports;
 mod harness;
+mod long_run;
 mod models;
 mod mosquitto;
 mod planted_faults;

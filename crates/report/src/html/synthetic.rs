@@ -93,6 +93,7 @@ fn terms() -> Terms {
         qos: 1,
         subscribe_qos: 1,
         several_filters: false,
+        persistent: false,
         levels: 6,
         precision: Nanos::from_micros(100),
         search: None,
@@ -238,7 +239,7 @@ fn sample(offered: f64, position: u16, random: &mut Random) -> SampleRecord {
             (Metric::Lateness, span(late, random)),
             (Metric::ReceiverLag, span(0.00005, random)),
         ] {
-            let histogram: &mut Histogram = sample.histograms.entry(metric).or_default();
+            let histogram: &mut Histogram = sample.histograms.entry(metric).or_insert_with(Histogram::new);
             histogram.record(span);
         }
     }
