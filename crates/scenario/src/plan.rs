@@ -11,7 +11,7 @@ use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use std::net::IpAddr;
 
 pub use session::{SessionPlan, WillPlan};
-pub use transport::{ClientIdentity, TlsPlan, TransportPlan, WebSocketPlan};
+pub use transport::{ClientIdentity, Identities, TlsPlan, TransportPlan, WebSocketPlan};
 
 mod session;
 mod transport;

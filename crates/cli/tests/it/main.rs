@@ -20,6 +20,7 @@ mod harness;
 mod long_run;
 mod models;
 mod mosquitto;
+mod own_certificates;
 mod planted_faults;
 mod real_brokers;
 mod scripted_broker;

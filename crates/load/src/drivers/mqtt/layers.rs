@@ -4,7 +4,7 @@
 use super::socket::Socket;
 use super::tls::{Handshake, Terms, Tls};
 use super::websocket::WebSocket;
-use crate::driver::Traffic;
+use crate::driver::{Client, Traffic};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{TransportPlan, WebSocketPlan};
 use plimsoll_stats::distribution::random;
@@ -37,8 +37,11 @@ impl Transport {
     }
 
     /// What one client keeps over its connections.
-    pub fn of_client(&self) -> Option<Arc<ClientConfig>> {
-        self.tls.as_ref().map(Terms::of_client)
+    ///
+    /// # Errors
+    /// See [`Terms::of_client`].
+    pub fn of_client(&self, client: Client) -> Result<Option<Arc<ClientConfig>>, String> {
+        self.tls.as_ref().map(|terms| terms.of_client(client)).transpose()
     }
 
     /// The layers of a new connection, the how manieth of which client; `None` where MQTT goes directly over TCP.
