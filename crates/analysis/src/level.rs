@@ -520,7 +520,10 @@ fn measured_hold(record: &LevelRecord) -> f64 {
 }
 
 fn of_samples(samples: &[&SampleRecord], metric: Metric) -> Vec<Histogram> {
-    samples.iter().map(|sample| sample.histograms.get(&metric).cloned().unwrap_or_default()).collect()
+    samples
+        .iter()
+        .map(|sample| sample.histograms.get(&metric).cloned().unwrap_or_else(Histogram::packed))
+        .collect()
 }
 
 fn sample_seconds(record: &LevelRecord) -> f64 {

@@ -280,7 +280,7 @@ impl SampleRecord {
     pub fn absorb(&mut self, counts: Counts, histograms: impl IntoIterator<Item = (Metric, Histogram)>) {
         self.counts += counts;
         for (metric, histogram) in histograms {
-            self.histograms.entry(metric).or_default().merge(&histogram);
+            self.histograms.entry(metric).or_insert_with(Histogram::packed).merge(&histogram);
         }
     }
 }

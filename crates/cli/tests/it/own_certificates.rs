@@ -9,7 +9,7 @@ fn run(bench: &Bench, address: &str, population: &str, mqtt: &str) -> Finished {
     bench.run(&format!(
         "name: own
 platform: {{ profile: existing, address: \"{address}\" }}
-population: {{ devices: 5, subscribers: 2{population} }}
+population: {{ devices: 5, {population} }}
 mqtt: {{ topic: \"own/{{run}}/{{device}}\", {mqtt} }}
 load: {{ levels: [200], warm_up: 200ms, hold: 1s, samples: 5, drain: 2s }}
 objectives: {{ delivered: null, achieved: null, publish_p99: null }}
@@ -38,7 +38,9 @@ fn each_device_shows_its_own_certificate() {
     let of_devices = "certificate: \"device-{device}.pem\", key: \"device-{device}.key\"";
     let of_crew =
         "subscriber_certificate: \"crew-{subscriber}.pem\", subscriber_key: \"crew-{subscriber}.key\"";
-    let with = |tls: &str| run(&bench, &address, "", &format!("version: 5, tls: {{ ca: ca.pem, {tls} }}"));
+    let with = |tls: &str| {
+        run(&bench, &address, "subscribers: 2", &format!("version: 5, tls: {{ ca: ca.pem, {tls} }}"))
+    };
     let own = with(&format!("{of_devices}, {of_crew}"));
     let level = own.level(0);
     let sent = count(level, "sent");
@@ -68,7 +70,8 @@ fn each_device_shows_its_own_certificate() {
 #[test]
 fn a_link_delays_what_goes_over_tls_and_over_a_websocket() {
     let (bench, _) = bench();
-    let far = ", link: { delay: 25ms, jitter: 0s }";
+    let link = "link: { delay: 25ms, jitter: 0s }";
+    let far = &format!("{link}, subscribers: {{ count: 2, {link} }}");
     let broker = secured(&bench, "server", "");
     let address = format!("mqtts://localhost:{}", broker.port());
     let over_tls = run(&bench, &address, far, "tls: { ca: ca.pem }");

@@ -1,4 +1,4 @@
-//! A histogram in little memory: its occupied buckets alone, in some three bytes each.
+//! A histogram in little memory: its occupied buckets alone, as a rule in two to four bytes each.
 
 use std::iter::Peekable;
 

@@ -239,7 +239,7 @@ fn sample(offered: f64, position: u16, random: &mut Random) -> SampleRecord {
             (Metric::Lateness, span(late, random)),
             (Metric::ReceiverLag, span(0.00005, random)),
         ] {
-            let histogram: &mut Histogram = sample.histograms.entry(metric).or_insert_with(Histogram::new);
+            let histogram: &mut Histogram = sample.histograms.entry(metric).or_default();
             histogram.record(span);
         }
     }
