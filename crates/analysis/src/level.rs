@@ -318,9 +318,9 @@ impl LevelSummary {
         Some(if owed == 0.0 { 0.0 } else { self.delivered as f64 / owed })
     }
 
-    /// Whether a client lost its connection, or one that was lost earlier stayed away.
+    /// Whether a client lost its connection, or one that was lost earlier stayed away, and it is known which.
     pub fn has_outages(&self) -> bool {
-        self.disconnected > 0 || self.clients_away_before.is_some_and(|away| away > 0)
+        self.clients_away_before.is_some_and(|away| away > 0 || self.disconnected > 0)
     }
 
     /// Completed within the hold / due in it.

@@ -143,7 +143,7 @@ fn reasons(summary: &Summary) -> String {
 fn outages(summary: &Summary) -> String {
     let mut out = String::new();
     for level in summary.levels.iter().filter(|level| level.has_outages()) {
-        let number = |clients: Option<u32>| clients.map_or("?".to_owned(), |clients| count(clients.into()));
+        let number = |clients: Option<u32>| count(clients.unwrap_or(0).into());
         let (back, lost) = (number(level.clients_back), number(level.clients_lost));
         let mut text = format!("{}: {back} of {lost} lost clients came back", level.label());
         if let Some(recovery) = level.recovery {
