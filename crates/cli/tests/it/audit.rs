@@ -51,7 +51,9 @@ fn reported_figures_stand_beside_the_truth() {
 /// A generator that never ends and has started a process of its own; the ids of both.
 fn endless(bench: &Bench) -> (Started, Vec<u32>) {
     let script = "sleep 1000 & echo $$ $! > ids.new; mv ids.new ids; wait";
-    let audit = bench.start(&mut bench.plimsoll(["audit", "--", "sh", "-c", script]));
+    let mut audit = bench.plimsoll(["audit", "--", "sh", "-c", script]);
+    // What a killed one leaves goes with the bench.
+    let audit = bench.start(audit.env("TMPDIR", bench.path("")));
     let begin = Instant::now();
     let ids = loop {
         if let Ok(ids) = fs::read_to_string(bench.path("ids")) {
