@@ -1,5 +1,6 @@
 //! One level: from its record to its summary.
 
+use crate::duplicates;
 use crate::missing;
 use crate::objective::{Standing, judge_all};
 use crate::summary::{DifferenceSummary, Generator, TimeSummary, observed};
@@ -151,9 +152,16 @@ pub struct LevelSummary {
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]
     pub outage: TimeSummary,
-    /// The longest outage, in seconds: the time until all clients were back; null where none was lost, or not all came
-    /// back.
+    /// The longest outage of the level, in seconds: the time until all clients were back; null where none was lost, or
+    /// any was still away when the level was closed.
     pub recovery: Option<f64>,
+    /// Clients that lost their connection in the hold or the drain, where a storm is planned from the storm on, each
+    /// counted once; null where that was not recorded.
+    pub clients_lost: Option<u32>,
+    /// Of those, the ones that were connected when the level was closed.
+    pub clients_back: Option<u32>,
+    /// Clients lost earlier that were still away when the level was closed.
+    pub clients_away_before: Option<u32>,
     /// What connections cost below MQTT; where the level connects devices, also before the hold.
     pub wire: WireSummary,
     /// The load generator's own health.
@@ -312,6 +320,11 @@ impl LevelSummary {
         Some(if owed == 0.0 { 0.0 } else { self.delivered as f64 / owed })
     }
 
+    /// Whether a client lost its connection, or one that was lost earlier stayed away, and it is known which.
+    pub fn has_outages(&self) -> bool {
+        self.clients_away_before.is_some_and(|away| away > 0 || self.disconnected > 0)
+    }
+
     /// Completed within the hold / due in it.
     pub fn achieved_ratio(&self) -> Option<f64> {
         (self.due > 0).then(|| self.achieved.unwrap_or(0.0) * self.hold / self.due as f64)
@@ -384,7 +397,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
     let (validity, why_invalid) = validity::judge(&counts, &generator, &evidence, terms);
     let end = record.end.as_ref();
     let mean_size = |bytes: u64| (counts.sent > 0).then(|| bytes as f64 / counts.sent as f64);
-    let outage = TimeSummary::of_independent(&merged(Metric::Outage));
+    let outages = end.and_then(|end| end.outages);
     let publish_from_send = merged(Metric::PublishTimeFromSend);
     let mut summary = LevelSummary {
         index: record.start.index,
@@ -416,7 +429,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         superseded: counts.superseded,
         lost: counts.lost(),
         duplicated: counts.duplicated,
-        duplicates_legal: duplicates_legal(terms),
+        duplicates_legal: duplicates::legal(terms),
         reordered: counts.reordered,
         foreign: counts.foreign,
         retained: counts.retained,
@@ -464,8 +477,11 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         } else {
             WireSummary::of(&counts, merged)
         },
-        recovery: outage.max.filter(|_| outage.n >= counts.disconnected),
-        outage,
+        recovery: outages.and_then(|outages| outages.recovery()).map(Nanos::as_secs_f64),
+        clients_lost: outages.map(|outages| outages.lost),
+        clients_back: outages.map(|outages| outages.back),
+        clients_away_before: outages.map(|outages| outages.away_before),
+        outage: TimeSummary::of_independent(&merged(Metric::Outage)),
         generator,
         publish_boxplot: box_of(Metric::PublishTime),
         subscribe_boxplot: box_of(Metric::SubscribeTime),
@@ -507,7 +523,10 @@ fn measured_hold(record: &LevelRecord) -> f64 {
 }
 
 fn of_samples(samples: &[&SampleRecord], metric: Metric) -> Vec<Histogram> {
-    samples.iter().map(|sample| sample.histograms.get(&metric).cloned().unwrap_or_default()).collect()
+    samples
+        .iter()
+        .map(|sample| sample.histograms.get(&metric).cloned().unwrap_or_else(Histogram::packed))
+        .collect()
 }
 
 fn sample_seconds(record: &LevelRecord) -> f64 {
@@ -562,14 +581,4 @@ fn generator(
             .then(|| cpu.as_secs_f64() / counts.sent as f64 * 1e6),
     };
     (generator, (turns > 0).then(|| run_delay.as_secs_f64() / turns as f64))
-}
-
-fn duplicates_legal(terms: &Terms) -> Option<String> {
-    if terms.several_filters {
-        Some("a broker may deliver once for each matching filter".into())
-    } else if terms.qos.min(terms.subscribe_qos) == 1 {
-        Some("QoS 1 delivers at least once".into())
-    } else {
-        None
-    }
 }

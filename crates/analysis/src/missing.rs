@@ -45,7 +45,7 @@ fn completed(record: &LevelRecord, metric: Metric) -> Option<TimeSummary> {
     let whole: Vec<Histogram> = samples
         .iter()
         .map(|sample| {
-            let mut times = sample.histograms.get(&metric).cloned().unwrap_or_default();
+            let mut times = sample.histograms.get(&metric).cloned().unwrap_or_else(Histogram::packed);
             let missing = owed(&sample.counts).saturating_sub(times.count());
             times.record_n(NEVER, missing);
             any |= missing > 0;

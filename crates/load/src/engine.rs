@@ -14,7 +14,7 @@ use crate::mailbox::Mailbox;
 use crate::recorder::Timeline;
 use crate::shard::{Command, Reply, Shard, Wiring};
 use crate::topology::Topology;
-use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, SamplePart};
+use plimsoll_model::record::{LevelEnd, LevelOutages, LevelStart, Measurement, SamplePart};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{LevelPlan, Plan, Protocol};
@@ -574,5 +574,6 @@ fn merge_ends(left: LevelEnd, right: LevelEnd) -> LevelEnd {
         incident: (!texts.is_empty()).then(|| texts.join("; ")),
         connected: left.connected + right.connected,
         platform_gone: left.platform_gone || right.platform_gone,
+        outages: left.outages.into_iter().chain(right.outages).reduce(LevelOutages::merged),
     }
 }

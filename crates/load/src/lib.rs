@@ -17,6 +17,7 @@ pub mod engine;
 pub mod freshness;
 pub mod ledger;
 pub mod mailbox;
+mod outages;
 pub mod partly_open;
 pub mod recorder;
 pub mod refusal;

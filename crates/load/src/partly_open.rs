@@ -70,17 +70,6 @@ impl PartlyOpen {
         start.into_iter().chain(wake).min()
     }
 
-    /// Whether every session has begun.
-    pub fn all_begun(&mut self) -> bool {
-        self.starts.peek().is_none()
-    }
-
-    /// The first messages of sessions that never began, at most so many: when they were due.
-    pub fn never_begun(&mut self, most: usize) -> impl Iterator<Item = Nanos> + '_ {
-        let begin = self.begin;
-        self.starts.by_ref().take(most).map(move |start| begin + start.due)
-    }
-
     /// The next message that is due; the caller sends it and says so by `begun`.
     pub fn take_up(&mut self, now: Nanos) -> Option<Begin> {
         loop {
@@ -102,6 +91,16 @@ impl PartlyOpen {
                 _ => {}
             }
         }
+    }
+
+    /// When the next message by then was due, which will not be taken up: its session is over with it.
+    pub fn give_up(&mut self, by: Nanos) -> Option<Nanos> {
+        let begin = self.take_up(by)?;
+        if let Some(session) = self.sessions.get_mut(begin.slot) {
+            session.state = State::Over;
+            self.free.push(begin.slot);
+        }
+        Some(begin.due)
     }
 
     /// The message of a session is on its way.
@@ -209,11 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn sessions_that_never_began_are_told() {
+    fn messages_that_are_not_taken_up_are_told_and_end_their_sessions() {
         let mut sessions = sessions();
-        assert!(sessions.take_up(Nanos::from_secs(1)).is_some());
-        let due: Vec<i64> = sessions.never_begun(2).map(|at| at.0 / 1_000_000_000).collect();
-        assert_eq!(due, [2, 3]);
-        assert!(!sessions.all_begun());
+        let first = sessions.take_up(Nanos::from_secs(1)).unwrap();
+        sessions.begun(first, 0);
+        sessions.finished((first.device, 0), Nanos::from_millis(1500));
+        let by = Nanos::from_secs(3);
+        let due: Vec<i64> = std::iter::from_fn(|| sessions.give_up(by)).map(|at| at.0 / 1_000_000).collect();
+        assert_eq!(due, [1510, 2000, 3000]);
+        assert_eq!(sessions.next_wake(), Some(Nanos::from_secs(4)), "only what comes later is left");
     }
 }

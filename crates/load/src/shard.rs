@@ -1,10 +1,11 @@
 //! One load thread: its devices, its subscribers, its driver, its ledger.
 
-use crate::arrivals::{Arrival, Arrivals, Process, Share};
+use crate::arrivals::{Arrivals, Process, Share};
 use crate::closed_loop::ClosedLoop;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::ledger::{Ledger, Receipt};
 use crate::mailbox::Mailbox;
+use crate::outages::Outages;
 use crate::partly_open::{Behaviour, PartlyOpen};
 use crate::recorder::{Place, Recorder, Timeline};
 use crate::topology::Topology;
@@ -12,7 +13,7 @@ use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{LevelEnd, SamplePart};
 use plimsoll_model::{Metric, Nanos, RunId};
 use plimsoll_scenario::plan::{ArrivalsPer, Delivery, LevelPlan, Model, Plan};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::iter::Peekable;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -112,8 +113,7 @@ pub struct Shard<D: Driver> {
     connecting: Connecting,
     /// Devices connected now.
     connected: u32,
-    /// Clients that lost their connection, and when.
-    lost: HashMap<Client, Nanos>,
+    outages: Outages,
     level: Option<Level>,
     /// Where to book what belongs to no level: before the first, between two.
     last_place: Place,
@@ -142,6 +142,8 @@ struct Level {
     drain_end: Nanos,
     /// The sample whose end is the next one to flush at, `None` while the end of the warm-up is.
     next_flush: Option<u16>,
+    /// Whether nothing is taken up any more: what turns out to have been due in the hold was never made ready.
+    over: bool,
     drained: bool,
 }
 
@@ -149,7 +151,32 @@ enum Source {
     Open(Box<Peekable<Arrivals>>),
     Closed(ClosedLoop),
     PartlyOpen(Box<PartlyOpen>),
-    Exhausted,
+    Idle,
+}
+
+impl Source {
+    /// Whether nothing can be due any more before `end`. In the closed models an end that is read late may still have
+    /// made the next message due then.
+    fn is_exhausted(&mut self) -> bool {
+        match self {
+            Source::Open(arrivals) => arrivals.peek().is_none(),
+            Source::Closed(_) | Source::PartlyOpen(_) => false,
+            Source::Idle => true,
+        }
+    }
+
+    /// When the next message before `end` was due, which will not be taken up.
+    fn give_up(&mut self, start: Nanos, end: Nanos) -> Option<Nanos> {
+        match self {
+            Source::Open(arrivals) => {
+                let arrival = arrivals.next_if(|arrival| start + arrival.due < end)?;
+                Some(start + arrival.due)
+            }
+            Source::Closed(slots) => slots.take_up(end - Nanos(1)).map(|begin| begin.due),
+            Source::PartlyOpen(sessions) => sessions.give_up(end - Nanos(1)),
+            Source::Idle => None,
+        }
+    }
 }
 
 /// Channels between shards.
@@ -192,7 +219,7 @@ impl<D: Driver> Shard<D> {
             received: Vec::new(),
             connecting: Connecting::default(),
             connected: 0,
-            lost: HashMap::new(),
+            outages: Outages::default(),
             level: None,
             last_place: Place { level: 0, sample: None },
             traffic_place: Place { level: 0, sample: None },
@@ -223,7 +250,7 @@ impl<D: Driver> Shard<D> {
                 for client in clients {
                     let connected = u32::from(self.driver.release(client));
                     self.connected = self.connected.saturating_sub(connected);
-                    self.lost.remove(&client);
+                    self.outages.forget(client);
                 }
                 self.flush();
                 self.reply(Reply::Flushed);
@@ -238,7 +265,16 @@ impl<D: Driver> Shard<D> {
                     _ => self.plan.devices,
                 };
                 self.ledger.begin(&timeline, devices);
-                self.level = Some(Level { timeline, source, drain_end, next_flush: None, drained: false });
+                let calm = self.plan.load.storm.as_ref().map_or(Nanos::ZERO, |storm| storm.after);
+                self.outages.begin(timeline.hold_start + calm);
+                self.level = Some(Level {
+                    timeline,
+                    source,
+                    drain_end,
+                    next_flush: None,
+                    over: false,
+                    drained: false,
+                });
             }
             Command::Flush => {
                 self.flush();
@@ -321,7 +357,7 @@ impl<D: Driver> Shard<D> {
                 Source::PartlyOpen(Box::new(PartlyOpen::new(starts, timeline.start, behaviour)))
             }
             // The plan never mixes the models.
-            _ => Source::Exhausted,
+            _ => Source::Idle,
         }
     }
 
@@ -344,32 +380,15 @@ impl<D: Driver> Shard<D> {
     fn take_up(&mut self, now: Nanos) -> bool {
         let Some(level) = &mut self.level else { return false };
         let timeline = level.timeline;
-        let nothing_left = match &mut level.source {
-            Source::Open(arrivals) => arrivals.peek().is_none(),
-            Source::Closed(_) => true,
-            Source::PartlyOpen(sessions) => sessions.all_begun(),
-            Source::Exhausted => return false,
-        };
-        if now >= timeline.hold_end && (nothing_left || now >= timeline.hold_end + GRACE) {
-            if let Source::Open(arrivals) = &mut level.source {
-                for Arrival { due, .. } in arrivals.take(SWEEP) {
-                    self.ledger.never_ready(&mut self.recorder, &timeline, timeline.start + due);
-                }
-                if arrivals.peek().is_some() {
-                    return true;
-                }
+        if now >= timeline.hold_end && (level.source.is_exhausted() || now >= timeline.hold_end + GRACE) {
+            let more = self.give_up(timeline.hold_end, SWEEP);
+            if let Some(level) = &mut self.level {
+                level.over = !more;
             }
-            if let Source::PartlyOpen(sessions) = &mut level.source {
-                for due in sessions.never_begun(SWEEP) {
-                    self.ledger.never_ready(&mut self.recorder, &timeline, due);
-                }
-                if !sessions.all_begun() {
-                    return true;
-                }
-            }
-            level.source = Source::Exhausted;
-            return false;
+            return more;
         }
+        // What is due after the hold is nobody's.
+        let by = now.min(timeline.hold_end - Nanos(1));
         for _ in 0..self.batch {
             match &mut level.source {
                 Source::Open(arrivals) => {
@@ -384,7 +403,7 @@ impl<D: Driver> Shard<D> {
                     }
                 }
                 Source::Closed(slots) => {
-                    let Some(begin) = slots.take_up(now) else { return false };
+                    let Some(begin) = slots.take_up(by) else { return false };
                     let booked =
                         self.ledger.ready(&mut self.recorder, &timeline, begin.device, begin.due, now);
                     if let Some(sequence) = booked {
@@ -393,7 +412,7 @@ impl<D: Driver> Shard<D> {
                     }
                 }
                 Source::PartlyOpen(sessions) => {
-                    let Some(begin) = sessions.take_up(now) else { return false };
+                    let Some(begin) = sessions.take_up(by) else { return false };
                     let booked =
                         self.ledger.ready(&mut self.recorder, &timeline, begin.device, begin.due, now);
                     if let Some(sequence) = booked {
@@ -401,8 +420,19 @@ impl<D: Driver> Shard<D> {
                         self.driver.submit(begin.device, sequence);
                     }
                 }
-                Source::Exhausted => return false,
+                Source::Idle => return false,
             }
+        }
+        true
+    }
+
+    /// Books what was due before `end` and is not taken up any more, at most so many; whether there may be more.
+    fn give_up(&mut self, end: Nanos, most: usize) -> bool {
+        let Some(level) = &mut self.level else { return false };
+        let timeline = level.timeline;
+        for _ in 0..most {
+            let Some(due) = level.source.give_up(timeline.start, end) else { return false };
+            self.ledger.never_ready(&mut self.recorder, &timeline, due);
         }
         true
     }
@@ -419,11 +449,13 @@ impl<D: Driver> Shard<D> {
                 }
                 Source::Closed(slots) => slots.next_wake(),
                 Source::PartlyOpen(sessions) => sessions.next_wake(),
-                Source::Exhausted => None,
+                Source::Idle => None,
             };
             // Without an arrival in sight the end of the hold is what comes next.
             if now < level.timeline.hold_end {
                 deadline = deadline.min(next.unwrap_or(Nanos::MAX)).min(level.timeline.hold_end);
+            } else if !level.over {
+                deadline = deadline.min(level.timeline.hold_end + GRACE);
             }
         }
         deadline
@@ -505,8 +537,7 @@ impl<D: Driver> Shard<D> {
             Event::Ready { again: true, took, client } => {
                 self.connected += devices_in(client);
                 self.recorder.time(now, Metric::ConnectTime, took);
-                if let Some(lost) = self.lost.remove(&client) {
-                    let outage = self.driver.now() - lost;
+                if let Some(outage) = self.outages.back(client, self.driver.now()) {
                     self.recorder.time(now, Metric::Outage, outage);
                 }
                 self.recorder.counts(now).reconnects += 1;
@@ -520,7 +551,7 @@ impl<D: Driver> Shard<D> {
             }
             Event::Disconnected { reason, client, at } => {
                 self.recorder.counts(now).disconnected += 1;
-                self.lost.insert(client, at);
+                self.outages.lost(client, at);
                 self.connected = self.connected.saturating_sub(devices_in(client));
                 self.incident(reason);
             }
@@ -612,9 +643,8 @@ impl<D: Driver> Shard<D> {
             level.next_flush = Some(sample + 1);
             flush = true;
         }
-        let exhausted = matches!(level.source, Source::Exhausted);
         let waited = now >= level.drain_end || self.ledger.outstanding() == 0;
-        let drained = !level.drained && exhausted && waited;
+        let drained = !level.drained && level.over && waited;
         level.drained |= drained;
         if flush {
             self.flush();
@@ -658,6 +688,9 @@ impl<D: Driver> Shard<D> {
         self.events = begun;
         let Some(level) = &self.level else { return };
         let timeline = level.timeline;
+        // A level that the user cut short asked for what was due until then.
+        let end = timeline.hold_end.min(self.driver.now());
+        while self.give_up(end, SWEEP) {}
         let (first_sent, last_done, first_loss) = self.ledger.close(&mut self.recorder, &timeline);
         self.flush();
         self.last_place = timeline.place(timeline.hold_end);
@@ -667,6 +700,7 @@ impl<D: Driver> Shard<D> {
             .into_iter()
             .map(|(reason, times)| if times == 1 { reason } else { format!("{times} x {reason}") })
             .collect();
+        let outages = Some(self.outages.end());
         self.reply(Reply::Closed(LevelEnd {
             index: timeline.level,
             at: self.driver.now(),
@@ -676,6 +710,7 @@ impl<D: Driver> Shard<D> {
             incident: (!told.is_empty()).then(|| told.join("; ")),
             connected: self.connected,
             platform_gone: false,
+            outages,
         }));
     }
 

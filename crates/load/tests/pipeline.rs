@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use plimsoll_load::arrivals::{Arrivals, Process, Share};
-use plimsoll_load::driver::Client;
+use plimsoll_load::driver::{Client, Driver, Event, Traffic};
 use plimsoll_load::drivers::null::NullDriver;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply, Shard, Wiring};
@@ -39,13 +39,20 @@ struct Level {
 
 /// Runs one level of `seconds` hold against a single server with that service time.
 fn run(plan: &Arc<Plan>, service: Nanos, seconds: i64) -> Level {
+    run_on(plan, null_driver(service), seconds)
+}
+
+fn null_driver(service: Nanos) -> NullDriver {
+    let service = ServiceTime::Deterministic(service);
+    let queue = Queue::new(Settings { workers: 1, service, limit: None, stall: None, seed: 1 });
+    NullDriver::new(RunId::from_bits(7).tag(), queue, SUBSCRIBERS)
+}
+
+fn run_on(plan: &Arc<Plan>, driver: impl Driver, seconds: i64) -> Level {
     let run = RunId::from_bits(7);
     let topology = Arc::new(Topology::of(plan, run));
     let (replies_in, replies) = channel();
     let wiring = Wiring { replies: replies_in, mailboxes: vec![Arc::default()] };
-    let service = ServiceTime::Deterministic(service);
-    let queue = Queue::new(Settings { workers: 1, service, limit: None, stall: None, seed: 1 });
-    let driver = NullDriver::new(run.tag(), queue, SUBSCRIBERS);
     let mut shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);
     let clients = (0..10).map(Client::Device).collect();
     shard.apply(Command::Connect { clients, start: Nanos::ZERO, gap: Nanos(1), awaited: true });
@@ -86,7 +93,7 @@ fn run(plan: &Arc<Plan>, service: Nanos, seconds: i64) -> Level {
     Level { counts, samples, histogram, end: end.unwrap() }
 }
 
-fn step_until(shard: &mut Shard<NullDriver>, until: Nanos) {
+fn step_until(shard: &mut Shard<impl Driver>, until: Nanos) {
     while shard.now() < until {
         shard.step();
     }
@@ -169,4 +176,97 @@ fn partly_open_sessions_offer_their_messages_one_after_the_other() {
     assert_eq!((level.counts.sent, level.counts.unsent), (level.counts.due, 0));
     let median = (level.histogram)(Metric::PublishTime).quantile(0.5).unwrap();
     assert!((median.as_secs_f64() - 0.001).abs() < 0.0001, "{median}");
+}
+
+/// A thread that stands still once: what happens meanwhile has its true time, and is seen afterwards.
+struct Stalling {
+    driver: NullDriver,
+    from: Nanos,
+    to: Nanos,
+}
+
+impl Driver for Stalling {
+    fn now(&self) -> Nanos {
+        self.driver.now()
+    }
+
+    fn connect(&mut self, client: Client) -> bool {
+        self.driver.connect(client)
+    }
+
+    fn release(&mut self, client: Client) -> bool {
+        self.driver.release(client)
+    }
+
+    fn submit(&mut self, device: u32, sequence: u32) {
+        self.driver.submit(device, sequence);
+    }
+
+    fn withdraw(&mut self, events: &mut Vec<Event>) {
+        self.driver.withdraw(events);
+    }
+
+    fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        self.driver.poll(until, events);
+        while self.driver.now() >= self.from && self.driver.now() < self.to {
+            self.driver.poll(self.to, events);
+        }
+    }
+
+    fn take_traffic(&mut self) -> Traffic {
+        self.driver.take_traffic()
+    }
+
+    fn disconnect(&mut self) {
+        self.driver.disconnect();
+    }
+}
+
+/// A hold from 1 s to 6 s during whose end the thread stands still: until 5 ms after it, and until 60 ms after it.
+fn around_a_stall(plan: &Arc<Plan>) -> [Level; 2] {
+    [5, 60].map(|after| {
+        let (driver, to) = (null_driver(Nanos::from_millis(10)), Nanos::from_millis(6000 + after));
+        run_on(plan, Stalling { driver, from: Nanos::from_millis(5955), to }, 5)
+    })
+}
+
+/// Without thinking, each end within the hold makes the next message of its slot due at that moment.
+#[test]
+fn what_is_due_in_the_last_moment_of_a_closed_loop_is_booked_whatever_stalls() {
+    let plan = plan("model: closed, in_flight: [5], think_time: 0s, hold: 5s, samples: 10, warm_up: 0s");
+    let [short, long] = around_a_stall(&plan);
+    for level in [&short, &long] {
+        assert_eq!(level.counts.due, 5 + level.counts.completed, "{:?}", level.counts);
+        assert_eq!(level.counts.due, level.counts.sent + level.counts.unsent);
+        assert_eq!(level.counts.unsent, level.counts.never_ready);
+        assert_eq!(level.counts.sent, level.counts.acknowledged);
+    }
+    assert_eq!(short.counts.never_ready, 0, "taken up late");
+    // At 10 ms each, four or five end between 5.955 s and 6 s.
+    assert!((4..=5).contains(&long.counts.never_ready), "{:?}", long.counts);
+}
+
+/// The same for sessions that go on for longer than the level: one a second arrives.
+#[test]
+fn what_is_due_in_the_last_moment_of_sessions_is_booked_whatever_stalls() {
+    let plan = plan(
+        "model: partly_open, arrivals: constant, session_messages: 1000, think_time: 0s, levels: [1000], hold: 5s, samples: 10, warm_up: 0s",
+    );
+    let process = Process {
+        gaps: InterArrival::Constant,
+        per: ArrivalsPer::Population,
+        rate: 1.0,
+        devices: 10,
+        seed: plan.seed,
+        level: 0,
+    };
+    let sessions = Arrivals::new(process, Share::WHOLE, Nanos::from_secs(5)).count() as u64;
+    let [short, long] = around_a_stall(&plan);
+    for level in [&short, &long] {
+        assert_eq!(level.counts.due, sessions + level.counts.completed, "{:?}", level.counts);
+        assert_eq!(level.counts.due, level.counts.sent + level.counts.unsent);
+        assert_eq!(level.counts.unsent, level.counts.never_ready);
+    }
+    assert_eq!(short.counts.never_ready, 0, "taken up late");
+    assert!(long.counts.never_ready > 0);
 }

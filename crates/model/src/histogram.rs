@@ -1,16 +1,32 @@
 //! A histogram of spans of time.
 
+mod packed;
+
 use crate::Nanos;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use packed::Packed;
 use std::fmt;
 
+/// Significant digits.
+const DIGITS: u8 = 3;
 /// Longest span told apart from longer ones: one hour. Longer spans count as one hour.
 const HIGHEST: u64 = 3_600_000_000_000;
 
 /// An HdrHistogram of non-negative spans with three significant digits, from 1 ns to one hour.
 /// Histograms merge exactly; percentiles are never averaged.
+///
+/// One that is made to record is spread out, in over 100 KB; one that is read back, or begins as
+/// [`Histogram::packed`], is packed, in two to four bytes a bucket that occurs, and stays so. Both tell the same.
 #[derive(Clone)]
-pub struct Histogram(hdrhistogram::Histogram<u64>);
+pub struct Histogram(Form);
+
+type Spread = hdrhistogram::Histogram<u64>;
+
+#[derive(Clone)]
+enum Form {
+    Spread(Spread),
+    Packed(Packed),
+}
 
 /// Bytes that are no histogram (a damaged run store).
 #[derive(Debug, thiserror::Error)]
@@ -18,13 +34,14 @@ pub struct Histogram(hdrhistogram::Histogram<u64>);
 pub struct NotAHistogram(String);
 
 impl Histogram {
-    /// An empty histogram, which grows with what it sees.
+    /// An empty histogram to record in, which grows with what it sees.
     pub fn new() -> Histogram {
-        // Three significant digits are within 0..=5, the only thing that this call checks.
-        #[allow(clippy::expect_used)]
-        let mut histogram = hdrhistogram::Histogram::new(3).expect("3 significant digits are allowed");
-        histogram.auto(true);
-        Histogram(histogram)
+        Histogram(Form::Spread(spread()))
+    }
+
+    /// An empty histogram in little memory, to merge others into.
+    pub fn packed() -> Histogram {
+        Histogram(Form::Packed(Packed::default()))
     }
 
     /// Counts one span. A negative span counts as zero, one beyond an hour as an hour.
@@ -36,70 +53,136 @@ impl Histogram {
     /// Counts `count` equal spans.
     pub fn record_n(&mut self, span: Nanos, count: u64) {
         let value = (span.0.max(0) as u64).min(HIGHEST);
-        // An auto-resizing histogram takes every value up to HIGHEST; only memory exhaustion could refuse it.
-        let _ = self.0.record_n(value, count);
+        match &mut self.0 {
+            Form::Spread(spread) => {
+                // An auto-resizing histogram takes every value up to HIGHEST; only memory exhaustion could refuse it.
+                let _ = spread.record_n(value, count);
+            }
+            Form::Packed(packed) => packed.add(std::iter::once((value, count))),
+        }
     }
 
     /// Adds every observation of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
-        let _ = self.0.add(&other.0);
+        match (&mut self.0, &other.0) {
+            (Form::Spread(spread), Form::Spread(other)) => {
+                let _ = spread.add(other);
+            }
+            (Form::Spread(spread), Form::Packed(other)) => fill(spread, other),
+            (Form::Packed(packed), _) => packed.add(other.buckets()),
+        }
     }
 
     /// Forgets everything but keeps the memory.
     pub fn reset(&mut self) {
-        self.0.reset();
+        match &mut self.0 {
+            Form::Spread(spread) => spread.reset(),
+            Form::Packed(packed) => *packed = Packed::default(),
+        }
     }
 
     /// How many observations there are.
     pub fn count(&self) -> u64 {
-        self.0.len()
+        match &self.0 {
+            Form::Spread(spread) => spread.len(),
+            Form::Packed(packed) => packed.total(),
+        }
     }
 
     /// Whether nothing was observed.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.count() == 0
     }
 
     /// The mean in nanoseconds, `None` when empty.
     pub fn mean(&self) -> Option<f64> {
-        (!self.is_empty()).then(|| self.0.mean())
+        (!self.is_empty()).then(|| match &self.0 {
+            Form::Spread(spread) => spread.mean(),
+            Form::Packed(packed) => packed.mean(),
+        })
     }
 
     /// The largest observation, `None` when empty.
     pub fn max(&self) -> Option<Nanos> {
-        (!self.is_empty()).then(|| Nanos(self.0.max() as i64))
+        let max = match &self.0 {
+            Form::Spread(spread) => spread.max(),
+            Form::Packed(packed) => packed.max(),
+        };
+        (!self.is_empty()).then_some(Nanos(max as i64))
     }
 
     /// The smallest observation, `None` when empty.
     pub fn min(&self) -> Option<Nanos> {
-        (!self.is_empty()).then(|| Nanos(self.0.min() as i64))
+        let min = match &self.0 {
+            Form::Spread(spread) => spread.min(),
+            Form::Packed(packed) => packed.min(),
+        };
+        (!self.is_empty()).then_some(Nanos(min as i64))
     }
 
     /// The value at or below which the fraction `q` of the observations lies, `None` when empty.
     /// Whether there are enough observations for `q` is the caller's question.
     pub fn quantile(&self, q: f64) -> Option<Nanos> {
-        (!self.is_empty()).then(|| Nanos(self.0.value_at_quantile(q) as i64))
+        let at = || match &self.0 {
+            Form::Spread(spread) => spread.value_at_quantile(q),
+            Form::Packed(packed) => packed.quantile(q),
+        };
+        (!self.is_empty()).then(|| Nanos(at() as i64))
     }
 
     /// The non-empty buckets in rising order: the highest value that each stands for (ns) and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0.iter_recorded().map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
+        let (spread, packed) = match &self.0 {
+            Form::Spread(spread) => (Some(spread), None),
+            Form::Packed(packed) => (None, Some(packed)),
+        };
+        let spread = spread.into_iter().flat_map(buckets_of);
+        spread.chain(packed.into_iter().flat_map(Packed::buckets))
     }
 
     /// The bytes kept in the run store: HdrHistogram's V2 format, deflated.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
+        let mut serializer = V2DeflateSerializer::new();
         // Writing to a Vec cannot fail, and every histogram of ours is within the format's limits.
-        let _ = V2DeflateSerializer::new().serialize(&self.0, &mut bytes);
+        let _ = match &self.0 {
+            Form::Spread(spread) => serializer.serialize(spread, &mut bytes),
+            Form::Packed(packed) => {
+                let mut spread = spread();
+                fill(&mut spread, packed);
+                serializer.serialize(&spread, &mut bytes)
+            }
+        };
         bytes
     }
 
     /// Reads what `encode` wrote.
     pub fn decode(mut bytes: &[u8]) -> Result<Histogram, NotAHistogram> {
-        let mut histogram: hdrhistogram::Histogram<u64> =
+        let histogram: Spread =
             Deserializer::new().deserialize(&mut bytes).map_err(|error| NotAHistogram(error.to_string()))?;
-        histogram.auto(true);
-        Ok(Histogram(histogram))
+        if histogram.low() != 1 || histogram.sigfig() != DIGITS {
+            return Err(NotAHistogram("its buckets are others".into()));
+        }
+        Ok(Histogram(Form::Packed(Packed::of(buckets_of(&histogram)))))
+    }
+}
+
+fn spread() -> Spread {
+    // Three significant digits are within 0..=5, the only thing that this call checks.
+    #[allow(clippy::expect_used)]
+    let mut histogram = Spread::new(DIGITS).expect("3 significant digits are allowed");
+    histogram.auto(true);
+    histogram
+}
+
+fn buckets_of(spread: &Spread) -> impl Iterator<Item = (u64, u64)> + '_ {
+    spread.iter_recorded().map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
+}
+
+/// Each bucket's highest value belongs to it, and so is counted where it came from.
+fn fill(spread: &mut Spread, packed: &Packed) {
+    for (value, count) in packed.buckets() {
+        let _ = spread.record_n(value, count);
     }
 }
 
@@ -111,7 +194,7 @@ impl Default for Histogram {
 
 impl PartialEq for Histogram {
     fn eq(&self, other: &Histogram) -> bool {
-        self.0 == other.0
+        self.count() == other.count() && self.buckets().eq(other.buckets())
     }
 }
 
@@ -153,6 +236,53 @@ mod tests {
         histogram.record(Nanos::MAX);
         assert_eq!(histogram.min(), Some(Nanos(0)));
         assert!(histogram.max().unwrap() >= Nanos(HIGHEST as i64));
+    }
+
+    /// Spans over all magnitudes, those at the edges of buckets included.
+    fn spans() -> impl Iterator<Item = (Nanos, u64)> {
+        let powers = (0..42).flat_map(|power| [-1, 0, 1].map(|beside| (1 << power) + beside));
+        let others = (0..5000).map(|number: i64| number * number * number * 17);
+        powers.chain(others).zip((1..).step_by(7)).map(|(span, count)| (Nanos(span), count % 300 + 1))
+    }
+
+    #[test]
+    fn packed_tells_the_same_as_spread_out() {
+        let mut spread = Histogram::new();
+        spans().for_each(|(span, count)| spread.record_n(span, count));
+        let packed = Histogram::decode(&spread.encode()).unwrap();
+        assert!(matches!((&spread.0, &packed.0), (Form::Spread(_), Form::Packed(_))));
+        assert_eq!(packed, spread);
+        assert!(packed.buckets().eq(spread.buckets()));
+        assert_eq!(
+            (packed.count(), packed.min(), packed.max()),
+            (spread.count(), spread.min(), spread.max())
+        );
+        let (mean, expected) = (packed.mean().unwrap(), spread.mean().unwrap());
+        assert!((mean / expected - 1.0).abs() < 1e-12, "{mean} and {expected}");
+        for q in (0..=1000).map(|thousandth| f64::from(thousandth) / 1000.0) {
+            assert_eq!(packed.quantile(q), spread.quantile(q), "{q}");
+        }
+        assert_eq!(packed.encode(), spread.encode());
+        let Form::Packed(packed) = Histogram::packed().0 else { panic!("an empty one is packed") };
+        assert_eq!((packed.min(), packed.max(), packed.total()), (0, 0, 0));
+    }
+
+    #[test]
+    fn every_form_merges_with_every_other() {
+        let half = |odd: bool, mut into: Histogram| {
+            let some = spans().enumerate().filter(|(number, _)| (number % 2 == 1) == odd);
+            some.for_each(|(_, (span, count))| into.record_n(span, count));
+            into
+        };
+        let mut whole = Histogram::new();
+        spans().for_each(|(span, count)| whole.record_n(span, count));
+        for left in [Histogram::new(), Histogram::packed()] {
+            for right in [Histogram::new(), Histogram::packed()] {
+                let mut merged = half(false, left.clone());
+                merged.merge(&half(true, right));
+                assert_eq!(merged, whole);
+            }
+        }
     }
 
     #[test]

@@ -66,6 +66,40 @@ pub struct LevelEnd {
     /// Whether the platform was gone at the end: a component died, or nothing came to its end any more.
     #[serde(default)]
     pub platform_gone: bool,
+    /// What became of clients that lost their connection; `None` where an older version measured.
+    #[serde(default)]
+    pub outages: Option<LevelOutages>,
+}
+
+/// Clients that lost their connection, each counted once. Those of the level lost it in the hold or the drain, where a
+/// storm is planned from the storm on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelOutages {
+    /// Clients that the level lost.
+    pub lost: u32,
+    /// Of those, the ones that were connected when it was closed.
+    pub back: u32,
+    /// Clients lost earlier that were still away when it was closed.
+    pub away_before: u32,
+    /// The longest outage that both began and ended in the level.
+    pub longest: Option<Nanos>,
+}
+
+impl LevelOutages {
+    /// Those of two load threads.
+    pub fn merged(self, other: LevelOutages) -> LevelOutages {
+        LevelOutages {
+            lost: self.lost + other.lost,
+            back: self.back + other.back,
+            away_before: self.away_before + other.away_before,
+            longest: self.longest.max(other.longest),
+        }
+    }
+
+    /// The time until all clients were back; `None` where the level lost none, or any client stayed away.
+    pub fn recovery(&self) -> Option<Nanos> {
+        self.longest.filter(|_| self.back == self.lost && self.away_before == 0)
+    }
 }
 
 /// Where losses began.
@@ -187,6 +221,9 @@ pub struct Terms {
     pub subscribe_qos: u8,
     /// Whether some subscriber has several filters, which lets a broker deliver a message once for each.
     pub several_filters: bool,
+    /// Whether sessions outlive their connections, so that what was not acknowledged is sent again after a reconnect.
+    #[serde(default)]
+    pub persistent: bool,
     /// Levels planned; zero where a search chooses them.
     pub levels: u16,
     /// How far sending may lag behind due by design; zero in the closed model.
@@ -243,7 +280,7 @@ impl SampleRecord {
     pub fn absorb(&mut self, counts: Counts, histograms: impl IntoIterator<Item = (Metric, Histogram)>) {
         self.counts += counts;
         for (metric, histogram) in histograms {
-            self.histograms.entry(metric).or_default().merge(&histogram);
+            self.histograms.entry(metric).or_insert_with(Histogram::packed).merge(&histogram);
         }
     }
 }

@@ -4,7 +4,23 @@
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A command that ends with this process, bound to processors (none for any), without standard input. `program` is this
+/// program. It leads a process group of its own: Ctrl-C at the terminal reaches Plimsoll alone, which then ends it (see
+/// [`crate::end`]).
+pub fn guarded(program: &Path, processors: &[usize], command: &[String]) -> Command {
+    let processors: Vec<String> = processors.iter().map(ToString::to_string).collect();
+    let mut call = Command::new(program);
+    call.args(["guard", "--parent", &std::process::id().to_string()])
+        .args(["--processors", &processors.join(",")])
+        .arg("--")
+        .args(command)
+        .stdin(Stdio::null())
+        .process_group(0);
+    call
+}
 
 /// Binds this process to processors, asks the kernel to kill it when its parent ends, and becomes the command.
 /// Returns only where that fails.

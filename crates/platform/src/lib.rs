@@ -1,11 +1,14 @@
 //! Brings a platform up, checks its health, takes it down. A platform is data: what is started and how it is known
 //! to be up stands in its profile.
 
+mod ending;
+mod folder;
 pub mod guard;
 mod placeholders;
 mod running;
 
-pub use running::{Death, HttpAddresses, Options, Platform};
+pub use ending::end;
+pub use running::{Death, HttpAddresses, Options, Platform, is_installed};
 
 use std::path::PathBuf;
 

@@ -1,6 +1,9 @@
 //! A platform that is up.
 
 use crate::PlatformError;
+use crate::ending::end;
+use crate::folder::Folder;
+use crate::guard::guarded;
 use crate::placeholders::Placeholders;
 use plimsoll_scenario::plan::{Endpoint, PlatformPlan, Protocol};
 use plimsoll_scenario::profile::{Component, ReadyRequest};
@@ -15,7 +18,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 /// How long a component may take to accept connections.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -54,7 +56,7 @@ pub struct Platform {
     /// The ports of what we started, by name.
     ports: BTreeMap<String, u16>,
     /// Holds the components' files; removed with the platform.
-    dir: Option<TempDir>,
+    dir: Option<Folder>,
 }
 
 #[derive(Debug)]
@@ -114,8 +116,7 @@ impl Platform {
             });
         }
         let wrong = |what: String| PlatformError::Profile { profile: plan.profile.name.clone(), what };
-        let dir =
-            TempDir::with_prefix("plimsoll-").map_err(|error| wrong(format!("no folder for it: {error}")))?;
+        let dir = Folder::fresh().map_err(|error| wrong(format!("no folder for it: {error}")))?;
         let mut placeholders = Placeholders::new(dir.path(), &options.program);
         let mut platform = Platform {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -211,7 +212,7 @@ impl Platform {
     /// Takes down what we started, the last component first.
     pub fn take_down(&mut self) {
         while let Some(mut running) = self.components.pop() {
-            end(&mut running.child);
+            end(&mut running.child, GRACE);
         }
     }
 
@@ -316,23 +317,16 @@ fn spawn(
     };
     let output = File::options().create(true).append(true).open(log).map_err(failed)?;
     let errors = output.try_clone().map_err(failed)?;
-    let processors: Vec<String> = options.processors.iter().map(ToString::to_string).collect();
-    Command::new(&options.program)
-        .args(["guard", "--parent", &std::process::id().to_string()])
-        .args(["--processors", &processors.join(",")])
-        .arg("--")
-        .args(command)
+    guarded(&options.program, &options.processors, command)
         .current_dir(dir)
-        .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors)
-        // A group of its own: Ctrl-C at the terminal reaches Plimsoll alone, which then takes the platform down.
-        .process_group(0)
         .spawn()
         .map_err(|cause| PlatformError::Program { path: options.program.clone(), cause })
 }
 
-fn is_installed(executable: &str) -> bool {
+/// Whether a command exists.
+pub fn is_installed(executable: &str) -> bool {
     if executable.contains('/') {
         return Path::new(executable).exists();
     }
@@ -359,25 +353,9 @@ fn version(command: &[String], dir: &Path) -> Option<String> {
     while begin.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
         std::thread::sleep(PAUSE);
     }
-    end(&mut child);
+    end(&mut child, GRACE);
     let line = excerpt(&path, false).lines().next()?.chars().take(LONGEST_LINE).collect::<String>();
     (!line.is_empty()).then_some(line)
-}
-
-fn end(child: &mut Child) {
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let begin = Instant::now();
-    if let (Ok(None), Some(group)) = (child.try_wait(), group) {
-        let _ = kill_process_group(group, Signal::TERM);
-        while begin.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
-            std::thread::sleep(PAUSE);
-        }
-    }
-    // Whatever of its group is left; an empty group is an error that changes nothing.
-    if let Some(group) = group {
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-    let _ = child.wait();
 }
 
 /// The end of a component's output, however long that is.

@@ -2,7 +2,7 @@
 //!
 //! Each metric stands once for the whole run and once for each level, as a sub-metric `NAME{level:INDEX}`. Times are in
 //! milliseconds, as in k6. Objectives are thresholds of the sub-metrics, since they are asked of each level; a level that
-//! is not valid meets none.
+//! is not valid meets none. A level in overload has no mean (rule 5), nor has a run with such a level.
 
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::objective::{self, Standing};
@@ -27,9 +27,10 @@ pub fn render(record: &RunRecord) -> String {
         if whole.is_empty() {
             continue;
         }
-        metrics.insert(metric.name().into(), trend(&whole));
+        let steady = levels.iter().all(|level| !level.overload);
+        metrics.insert(metric.name().into(), trend(&whole, steady));
         for (histogram, level) in of_levels.iter().zip(&levels) {
-            metrics.insert(of_level(metric.name(), level), trend(histogram));
+            metrics.insert(of_level(metric.name(), level), trend(histogram, !level.overload));
         }
     }
     for (name, count) in COUNTERS {
@@ -104,11 +105,11 @@ fn of_level(name: &str, level: &LevelSummary) -> String {
 }
 
 /// A quantile that has too few observations is null.
-fn trend(histogram: &Histogram) -> Value {
+fn trend(histogram: &Histogram, steady: bool) -> Value {
     let millis = |time: Option<Nanos>| time.map(|time| time.as_secs_f64() * 1e3);
     let at = |q| millis(quantile(histogram, q));
     let values = json!({
-        "avg": histogram.mean().map(|nanos| nanos / 1e6),
+        "avg": histogram.mean().filter(|_| steady).map(|nanos| nanos / 1e6),
         "min": millis(histogram.min()),
         "med": at(0.5),
         "max": millis(histogram.max()),
@@ -178,7 +179,7 @@ mod tests {
     fn metrics_have_the_types_and_values_of_k6() {
         let metrics = &summary()["metrics"];
         for (name, kind, keys) in [
-            ("publish_time", "trend", vec!["avg", "min", "med", "max", "p(90)", "p(95)"]),
+            ("publish_time", "trend", vec!["min", "med", "max", "p(90)", "p(95)"]),
             ("publish_time{level:0}", "trend", vec!["avg", "min", "med", "max", "p(90)", "p(95)"]),
             ("sent", "counter", vec!["count", "rate"]),
             ("delivered{level:3}", "rate", vec!["rate", "passes", "fails"]),
@@ -196,6 +197,25 @@ mod tests {
         assert!(at("min") <= at("med") && at("med") <= at("p(90)") && at("p(95)") <= at("max"));
         // 0.4 ms / (1 - 1000/4600), in milliseconds.
         assert!((at("avg") - 0.511).abs() < 0.02, "{times:#}");
+    }
+
+    #[test]
+    fn a_level_in_overload_has_no_mean_and_neither_has_the_run() {
+        let mut record = synthetic::record();
+        let overload: Vec<bool> =
+            plimsoll_analysis::summarize(&record).levels.iter().map(|level| level.overload).collect();
+        assert!(overload.contains(&true) && overload.contains(&false), "{overload:?}");
+        let told = |record: &RunRecord| {
+            let summary: Value = serde_json::from_str(&render(record)).unwrap();
+            move |name: &str| summary["metrics"][name]["values"]["avg"].is_number()
+        };
+        let mean = told(&record);
+        for (level, overload) in overload.iter().enumerate() {
+            assert_eq!(mean(&format!("publish_time{{level:{level}}}")), !overload, "level {level}");
+        }
+        assert!(!mean("publish_time"));
+        record.levels.truncate(2);
+        assert!(told(&record)("publish_time"), "all levels are steady");
     }
 
     #[test]

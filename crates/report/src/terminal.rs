@@ -142,14 +142,18 @@ fn reasons(summary: &Summary) -> String {
 /// Levels in which connections were lost and made again.
 fn outages(summary: &Summary) -> String {
     let mut out = String::new();
-    for level in summary.levels.iter().filter(|level| level.disconnected > 0) {
-        let (back, lost) = (count(level.outage.n as f64), count(level.disconnected as f64));
-        let all = level.recovery.map_or("not all within the level".to_owned(), |recovery| {
-            format!("all within {}", time(Some(recovery)))
-        });
-        let mut text = format!("{}: {back} of {lost} lost connections came back, {all}", level.label());
+    for level in summary.levels.iter().filter(|level| level.has_outages()) {
+        let number = |clients: Option<u32>| count(clients.unwrap_or(0).into());
+        let (back, lost) = (number(level.clients_back), number(level.clients_lost));
+        let mut text = format!("{}: {back} of {lost} lost clients came back", level.label());
+        if let Some(recovery) = level.recovery {
+            text += &format!(", all within {}", time(Some(recovery)));
+        }
+        if level.clients_away_before.is_some_and(|away| away > 0) {
+            text += &format!("; {} lost earlier stayed away", number(level.clients_away_before));
+        }
         if let Some(p50) = level.outage.p50 {
-            text += &format!(", half of them within {}", time(Some(p50)));
+            text += &format!("; outages of {} at p50", time(Some(p50)));
         }
         out += &wrapped(&text, "  ").join("\n");
         out.push('\n');
@@ -326,7 +330,7 @@ pub fn bytes(bytes: f64) -> String {
 }
 
 /// Words on lines of the terminal's width, each line with an indent.
-pub(crate) fn wrapped(text: &str, indent: &str) -> Vec<String> {
+pub fn wrapped(text: &str, indent: &str) -> Vec<String> {
     let mut lines = vec![indent.to_owned()];
     for word in text.split_whitespace() {
         let fits = lines.last().is_some_and(|line| line.chars().count() + 1 + word.chars().count() <= WIDTH);

@@ -54,6 +54,7 @@ fn terms(plan: &Plan) -> Terms {
         qos: plan.mqtt.qos.level(),
         subscribe_qos: plan.subscribers.qos.level(),
         several_filters: plan.subscribers.filters.len() > 1,
+        persistent: plan.mqtt.session.expiry.is_some(),
         levels: plan.load.levels.len() as u16,
         precision: plan.load.precision,
         search: plan.load.search,

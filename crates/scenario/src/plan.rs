@@ -18,7 +18,7 @@ pub use roles::{
     RequestPlan, RolePlan, StepPlan,
 };
 pub use session::{SessionPlan, WillPlan};
-pub use transport::{ClientIdentity, TlsPlan, TransportPlan, WebSocketPlan};
+pub use transport::{ClientIdentity, Identities, TlsPlan, TransportPlan, WebSocketPlan};
 
 mod roles;
 mod session;

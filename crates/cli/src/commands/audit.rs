@@ -9,15 +9,18 @@ use crate::{exit_code, interrupt};
 use clap::Args;
 use figures::Figure;
 use plimsoll_model::{Histogram, Nanos};
+use plimsoll_platform::guard::guarded;
+use plimsoll_platform::is_installed;
 use plimsoll_report::terminal;
 use plimsoll_target::open_loop;
 use plimsoll_target::record::{self, Account};
 use plimsoll_target::station::Station;
 use std::io::Read;
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tempfile::NamedTempFile;
 
 /// How often the end of the command is looked for.
 const LOOK: Duration = Duration::from_millis(10);
@@ -27,6 +30,8 @@ const LINGER: Duration = Duration::from_millis(300);
 const WELL: &str = "exit status: 0";
 /// Longest wait for the rest of the command's output: something that it left behind may hold on to it.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long the command may take to end when it is asked to.
+const GRACE: Duration = Duration::from_secs(3);
 /// Bytes of the command's output that are kept.
 const MOST_OUTPUT: usize = 16 * 1024 * 1024;
 
@@ -57,8 +62,12 @@ pub struct Audit {
 impl Audit {
     pub fn perform(mut self) -> Result<u8, Failure> {
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
-        let kept = self.station.truth.is_some();
-        let path = self.station.truth.get_or_insert_with(record_path).clone();
+        // Removed when it is dropped, where the user wants no record.
+        let record = self.station.truth.is_none().then(temporary_record).transpose();
+        let record = record.map_err(|error| undoable(&format!("no temporary file: {error}")))?;
+        if let Some(record) = &record {
+            self.station.truth = Some(record.path().to_owned());
+        }
         let interrupted = interrupt::stop_flag().map_err(|error| undoable(&error))?;
         let (settings, scheme) = self.station.settings();
         let station = Station::bind(&settings).map_err(|error| undoable(&error))?;
@@ -76,11 +85,6 @@ impl Audit {
         std::thread::sleep(LINGER);
         stop.store(true, Ordering::Relaxed);
         let served = server.join();
-        let account = record::read(&path).map_err(|error| undoable(&error));
-        if !kept {
-            // It was ours alone; where it cannot be removed it stays among the temporary files.
-            let _ = std::fs::remove_file(&path);
-        }
         let (printed, status) = performed?;
         if let Ok(Err(error)) = served {
             return Err(undoable(&error));
@@ -88,7 +92,8 @@ impl Audit {
         let program = command.first().map_or("", String::as_str);
         let reported = figures::find(program, &printed);
         say(&printed);
-        let account = account?;
+        let path = self.station.truth.as_deref().unwrap_or(Path::new(""));
+        let account = record::read(path).map_err(|error| undoable(&error))?;
         let span = account.span.map_or(Nanos::ZERO, |(first, last)| last - first);
         let open = self.rate.map(|rate| (rate, open_loop::times(settings.queue, rate, span)));
         say(&page(&command.join(" "), &status, &reported, &account, open.as_ref()));
@@ -100,19 +105,22 @@ impl Audit {
     }
 }
 
-fn record_path() -> std::path::PathBuf {
-    std::env::temp_dir().join(format!("plimsoll-audit-{}.csv", std::process::id()))
+fn temporary_record() -> std::io::Result<NamedTempFile> {
+    tempfile::Builder::new().prefix("plimsoll-audit-").suffix(".csv").tempfile()
 }
 
-/// Runs the command to its end; what it printed, and how it ended.
+/// Runs the command to its end, or ends it where the user does not want it any more; what it printed, and how it ended.
 fn perform(command: &[String], interrupted: &AtomicBool) -> Result<(String, String), Failure> {
-    let (program, arguments) = command.split_first().ok_or_else(|| Failure::Usage("no COMMAND".into()))?;
+    let program = command.first().ok_or_else(|| Failure::Usage("no COMMAND".into()))?;
+    if !is_installed(program) {
+        return Err(Failure::Usage(format!("cannot run `{program}`: there is no such command")));
+    }
     let (reader, writer) = std::io::pipe().map_err(|error| Failure::Undoable(error.to_string()))?;
     let failed = |error: std::io::Error| Failure::Usage(format!("cannot run `{program}`: {error}"));
     let mut child = {
-        let mut call = Command::new(program);
-        call.args(arguments).stdin(Stdio::null()).stdout(writer.try_clone().map_err(failed)?).stderr(writer);
-        call.spawn().map_err(failed)?
+        let plimsoll = std::env::current_exe().map_err(failed)?;
+        let mut call = guarded(&plimsoll, &[], command);
+        call.stdout(writer.try_clone().map_err(failed)?).stderr(writer).spawn().map_err(failed)?
     };
     let printed = Arc::new(Mutex::new(Vec::new()));
     let (page, (ended, end)) = (Arc::clone(&printed), std::sync::mpsc::channel());
@@ -129,15 +137,16 @@ fn perform(command: &[String], interrupted: &AtomicBool) -> Result<(String, Stri
         // Nobody listens where the wait was over.
         let _ = ended.send(());
     });
-    let status = loop {
-        if interrupted.load(Ordering::Relaxed) {
-            let _ = child.kill();
-        }
-        match child.try_wait().map_err(failed)? {
-            Some(status) => break status,
-            None => std::thread::sleep(LOOK),
-        }
-    };
+    while child.try_wait().map_err(failed)?.is_none() && !interrupted.load(Ordering::Relaxed) {
+        std::thread::sleep(LOOK);
+    }
+    if child.try_wait().map_err(failed)?.is_some() {
+        let _ = end.recv_timeout(LAST_WORDS);
+    }
+    // Processes that it started and left behind end with it.
+    plimsoll_platform::end(&mut child, GRACE);
+    let status = child.wait().map_err(failed)?;
+    // Nobody is left who could hold on to the output; an error says that its end came before.
     let _ = end.recv_timeout(LAST_WORDS);
     let printed =
         String::from_utf8_lossy(&printed.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
@@ -152,7 +161,10 @@ fn page(
     account: &Account,
     open: Option<&(f64, Histogram)>,
 ) -> String {
-    let mut out = format!("\naudit of: {command}\n");
+    let mut out = String::from("\n");
+    for line in terminal::wrapped(&format!("audit of: {command}"), "") {
+        out.push_str(&format!("{line}\n"));
+    }
     if status != WELL {
         out.push_str(&format!("it ended with {status}\n"));
     }

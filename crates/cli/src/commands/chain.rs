@@ -4,15 +4,17 @@ use crate::failure::Failure;
 use crate::output::say;
 use crate::{exit_code, interrupt};
 use clap::Args;
-use rustix::process::{Pid, Signal, kill_process};
+use plimsoll_platform::guard::guarded;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How often the end of a station, and a wish to stop, are looked for.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long a station may take to end, with its record.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Stations one behind the other: each serves a message and passes it on, the
 /// last one's answer goes all the way back. Each is a process of its own
@@ -21,7 +23,8 @@ const LOOK: Duration = Duration::from_millis(50);
   plimsoll target chain --stations 3 --port 1883 --truth hop \\
     -- --service exponential:1ms
 
-writes hop-1.csv, hop-2.csv and hop-3.csv. SIGTERM or Ctrl-C ends all of them.")]
+writes hop-1.csv, hop-2.csv and hop-3.csv. SIGTERM or Ctrl-C ends all of them;
+one that does not end within 5 s is killed, and said to be so.")]
 pub struct Chain {
     /// How many
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
@@ -54,6 +57,7 @@ impl Chain {
                     next = Some(address);
                 }
                 Err(failure) => {
+                    // The failure to start says enough.
                     end(&mut stations);
                     return Err(failure);
                 }
@@ -69,9 +73,15 @@ impl Chain {
                 Err(error) => Some(format!("station {number}: {error}")),
             });
         }
-        end(&mut stations);
-        // A terminal's Ctrl-C reaches the stations as well.
+        // Who stops the chain may have stopped the stations as well.
         failed = failed.filter(|_| !stop.load(Ordering::Relaxed));
+        let killed = end(&mut stations);
+        if !killed.is_empty() {
+            let killed: Vec<String> = killed.iter().map(u16::to_string).collect();
+            let told = format!("did not end within {} s and was killed", GRACE.as_secs());
+            let told = format!("station {} {told}; its record may lack messages", killed.join(", "));
+            failed = Some(failed.map_or(told.clone(), |reason| format!("{reason}; {told}")));
+        }
         failed.map_or(Ok(exit_code::MET), |reason| Err(Failure::Undoable(reason)))
     }
 
@@ -80,19 +90,20 @@ impl Chain {
         let undoable =
             |error: &dyn std::fmt::Display| Failure::Undoable(format!("station {number}: {error}"));
         let program = std::env::current_exe().map_err(|error| undoable(&error))?;
-        let mut call = Command::new(&program);
-        call.args(["guard", "--parent", &std::process::id().to_string(), "--"]).arg(&program);
-        call.args(["target", "station", "--protocol", "mqtt"]).args(&self.options);
-        call.args(["--port", &(if number == 1 { self.port } else { 0 }).to_string()]);
-        call.args(["--seed", &(self.seed + u64::from(number) - 1).to_string()]);
+        let mut command = vec![program.display().to_string()];
+        command.extend(["target", "station", "--protocol", "mqtt"].map(str::to_owned));
+        command.extend(self.options.iter().cloned());
+        let port = if number == 1 { self.port } else { 0 };
+        let seed = self.seed + u64::from(number) - 1;
+        command.extend(["--port".into(), port.to_string(), "--seed".into(), seed.to_string()]);
         if let Some(next) = next {
-            call.args(["--next", next]);
+            command.extend(["--next".into(), next.into()]);
         }
         if let Some(prefix) = &self.truth {
-            call.arg("--truth").arg(format!("{}-{number}.csv", prefix.display()));
+            command.extend(["--truth".into(), format!("{}-{number}.csv", prefix.display())]);
         }
-        let mut child =
-            call.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(|error| undoable(&error))?;
+        let mut call = guarded(&program, &[], &command);
+        let mut child = call.stdout(Stdio::piped()).spawn().map_err(|error| undoable(&error))?;
         let mut line = String::new();
         if let Some(output) = child.stdout.take() {
             BufReader::new(output).read_line(&mut line).map_err(|error| undoable(&error))?;
@@ -108,13 +119,12 @@ impl Chain {
     }
 }
 
-/// Ends the stations from the first to the last, so that none loses its next one before its own end.
-fn end(stations: &mut [(u16, Child)]) {
-    for (_, child) in stations.iter_mut().rev() {
-        if let (Ok(None), Some(pid)) = (child.try_wait(), Pid::from_raw(child.id() as i32)) {
-            // It may have ended by itself just now.
-            let _ = kill_process(pid, Signal::TERM);
-        }
-        let _ = child.wait();
-    }
+/// Ends the stations from the first to the last, so that none loses its next one before its own end. Returns the numbers
+/// of those that had to be killed.
+fn end(stations: &mut [(u16, Child)]) -> Vec<u16> {
+    let ended = |(number, child): &mut (u16, Child)| {
+        let by_itself = plimsoll_platform::end(child, GRACE);
+        (!by_itself).then_some(*number)
+    };
+    stations.iter_mut().rev().filter_map(ended).collect()
 }

@@ -44,6 +44,8 @@ fn a_scenario_or_a_number_of_devices_is_judged() {
     // The same devices towards a platform at 127.0.0.1 need no more addresses.
     let local = bench.call(["doctor", "mqtt://127.0.0.1", "--devices", "900000"]);
     assert!(!local.stdout.contains("problem  local ports"), "{}", local.stdout);
+    let secured = bench.call(["doctor", "mqtts://192.0.2.1", "--devices", "100"]);
+    assert_report(&secured.exits(0).says("100 connections over TLS need").says("11.0 KiB here"));
     bench.call(["doctor", "no-such-scenario.yaml"]).exits(104).says("cannot read no-such-scenario.yaml");
     bench.call(["doctor", "--devices", "some"]).exits(104).says("expected a whole number");
 }

@@ -61,6 +61,15 @@ fn persistent_sessions_repeat_what_was_not_acknowledged_and_get_what_was_kept() 
     }
 }
 
+/// A message that is sent twice to the broker is delivered twice, whatever QoS its subscriber asked for.
+#[test]
+fn what_persistent_devices_repeat_may_be_delivered_twice() {
+    let level = slammed("{ count: 1, qos: 0 }", "session: persistent, qos: 1", 0);
+    assert_eq!(count(&level, "acknowledged"), count(&level, "sent"), "{level:#}");
+    let why = level["duplicates_legal"].as_str().unwrap();
+    assert!(why.contains("persistent sessions repeat at QoS 1"), "{why}");
+}
+
 #[test]
 fn clean_sessions_lose_what_was_under_way() {
     let level = slammed("1", "session: clean, qos: 1", 0);

@@ -6,7 +6,11 @@ use serde_json::Value;
 /// Twenty devices and a subscriber; the broker is down for one second. Nothing is demanded, so that the level is met
 /// whatever the storm costs.
 fn run(platform: &str, offline: &str, rate: u32) -> Finished {
-    Bench::new().run(&format!(
+    Bench::new().run(&scenario(platform, offline, rate))
+}
+
+fn scenario(platform: &str, offline: &str, rate: u32) -> String {
+    format!(
         "name: storm
 platform: {platform}
 population: {{ devices: 20, subscribers: 1 }}
@@ -21,7 +25,7 @@ load:
   storm: {{ after: 1s, down: 1s }}
 objectives: {{ delivered: null, achieved: null, publish_p99: null }}
 "
-    ))
+    )
 }
 
 /// What holds of every storm; returns the level.
@@ -37,6 +41,8 @@ fn level(run: &Finished) -> Value {
     assert_eq!((count(&level, "disconnected"), count(&level, "reconnects")), (21, 21), "{level:#}");
     assert!(count(&level, "connect_failed") > 0, "nobody listened for a second: {level:#}");
     assert_eq!(level["outage"]["n"], 21);
+    let clients = ["clients_lost", "clients_back", "clients_away_before"].map(|name| count(&level, name));
+    assert_eq!(clients, [21, 21, 0], "{level:#}");
     // Down for a second, then up to 200 ms of pause; the rest is for starting the broker and a machine that is shared.
     let recovery = number(&level, &["recovery"]);
     assert!((1.0..4.0).contains(&recovery), "{recovery} s");
@@ -53,7 +59,7 @@ fn buffered_messages_are_sent_when_the_broker_is_back() {
         assert_eq!(count(&level, "unsent"), 0, "{level:#}");
         // What waited through the outage was due up to a second earlier.
         assert!(number(&level, &["publish_time", "max"]) > 0.9, "{level:#}");
-        run.says("21 of 21 lost connections came back");
+        run.says("21 of 21 lost clients came back");
     }
 }
 
@@ -76,4 +82,41 @@ fn the_newest_message_is_kept() {
     let older = level(&run("embedded", "keep_latest", 200));
     // Of some ten messages of each device all but one.
     assert!((150..780).contains(&count(&older, "unsent")), "{older:#}");
+}
+
+/// A broker that keeps its sessions on disk, each change at once: after a kill it still knows every client.
+const KEEPING: &str = r#"name: keeping
+title: Mosquitto with its sessions on disk
+components:
+  - name: mosquitto
+    command: ["mosquitto", "-c", "{dir}/mosquitto.conf"]
+    files:
+      mosquitto.conf: |
+        user root
+        listener {port:mqtt} 127.0.0.1
+        allow_anonymous true
+        max_queued_messages 0
+        max_inflight_messages 0
+        persistence true
+        persistence_location {dir}/
+        autosave_on_changes true
+        autosave_interval 1
+    ready_port: mqtt
+    mqtt_port: mqtt
+"#;
+
+/// What was under way at the kill is repeated where the session outlived it, and given up where it did not.
+#[test]
+fn persistent_sessions_go_on_where_the_broker_kept_them() {
+    let mqtt = "buffer, session: persistent, qos: 1";
+    let bench = Bench::new();
+    bench.write("keeping.yaml", KEEPING);
+    let kept = level(&bench.run(&scenario("./keeping.yaml", mqtt, 50)));
+    assert_eq!(count(&kept, "unsent"), 0, "{kept:#}");
+    assert_eq!(count(&kept, "acknowledged"), count(&kept, "sent"), "{kept:#}");
+    assert!(kept["duplicates_legal"].as_str().unwrap().contains("persistent sessions repeat"), "{kept:#}");
+    drop(bench);
+    let forgotten = level(&run("mosquitto", mqtt, 200));
+    assert_eq!(count(&forgotten, "unsent"), 0, "{forgotten:#}");
+    assert!(count(&forgotten, "acknowledged") <= count(&forgotten, "sent"), "{forgotten:#}");
 }

@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::sync::Arc;
 
 /// An authority of the test's own.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
     fn new(name: &str) -> Authority {
@@ -29,8 +29,9 @@ impl Authority {
     }
 
     /// Writes a certificate for that name and its key to `NAME.pem` and `NAME.key`; `year` is the last it is valid in.
-    fn sign(&self, bench: &Bench, name: &str, file: &str, year: i32) {
+    pub fn sign(&self, bench: &Bench, name: &str, file: &str, year: i32) {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
         params.not_before = date_time_ymd(2000, 1, 1);
         params.not_after = date_time_ymd(year, 12, 31);
         params.extended_key_usages =
@@ -43,7 +44,7 @@ impl Authority {
 }
 
 /// A bench with an authority, a certificate `server` for localhost, and one `device` for clients.
-fn bench() -> (Bench, Authority) {
+pub fn bench() -> (Bench, Authority) {
     let (bench, authority) = (Bench::new(), Authority::new("harbour"));
     authority.write(&bench, "ca.pem");
     authority.sign(&bench, "localhost", "server", 4000);
@@ -51,7 +52,8 @@ fn bench() -> (Bench, Authority) {
     (bench, authority)
 }
 
-fn secured(bench: &Bench, certificate: &str, more: &str) -> Mosquitto {
+/// A broker that shows that certificate, with further lines of configuration.
+pub fn secured(bench: &Bench, certificate: &str, more: &str) -> Mosquitto {
     let path = |name: &str| bench.path(name).display().to_string();
     let (certificate, key) = (path(&format!("{certificate}.pem")), path(&format!("{certificate}.key")));
     let lines = format!("allow_anonymous true\ncertfile {certificate}\nkeyfile {key}\n{more}");

@@ -1,11 +1,11 @@
 //! Truth tests: what the program measures over loopback is compared, message by message, with the record of a server
 //! whose true times are known.
 
-use crate::harness::{Bench, Finished, STORE, Started, count, on_a_calm_host};
+use crate::harness::{Bench, Finished, STORE, Started, assert_end_within, children, count, on_a_calm_host};
 use plimsoll_model::Nanos;
 use plimsoll_model::message::{Fate, MessageRecord};
 use plimsoll_store::RunReader;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashMap;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -296,6 +296,22 @@ objectives: {{ publish_p99: null, delivered: null, achieved: null, publish_p50: 
 
 /// Beside the address of a WebSocket that speaks no MQTT.
 const WEBSOCKET_ALONE: &str = ", protocol: websocket";
+
+/// A member that is stopped cannot obey: it is killed, and the others end in order.
+#[test]
+fn a_chain_with_a_stopped_member_ends_and_says_so() {
+    let bench = Bench::new();
+    let chain = bench.start(&mut bench.plimsoll("target chain --stations 2 --truth hop".split(' ')));
+    listening_address(&chain);
+    let stations = children(chain.id());
+    assert_eq!(stations.len(), 2);
+    let stopped = i32::try_from(stations[0]).ok().and_then(Pid::from_raw).unwrap();
+    kill_process(stopped, Signal::STOP).unwrap();
+    chain.signal(Signal::TERM);
+    let chain = chain.finish().exits(1);
+    assert_end_within(Duration::ZERO, &stations);
+    chain.says("did not end within 5 s and was killed; its record may lack messages");
+}
 
 /// Over HTTP, CoAP and WebSocket (alone and under MQTT) too, a request is answered no earlier than the station served it.
 #[test]

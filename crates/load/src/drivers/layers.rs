@@ -2,7 +2,7 @@
 //! counts as sent when the kernel has the last byte of what became of it.
 
 use super::socket::Socket;
-use crate::driver::Traffic;
+use crate::driver::{Client, Traffic};
 use plimsoll_codec::websocket::Opcode;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{TransportPlan, WebSocketPlan};
@@ -43,8 +43,11 @@ impl Transport {
     }
 
     /// What one client keeps over its connections.
-    pub fn of_client(&self) -> Option<Arc<ClientConfig>> {
-        self.tls.as_ref().map(Terms::of_client)
+    ///
+    /// # Errors
+    /// See [`Terms::of_client`].
+    pub fn of_client(&self, client: Client) -> Result<Option<Arc<ClientConfig>>, String> {
+        self.tls.as_ref().map(|terms| terms.of_client(client)).transpose()
     }
 
     /// The layers of a new connection, the how manieth of which client; `None` where the session goes directly over TCP.

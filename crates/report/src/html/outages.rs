@@ -3,19 +3,21 @@
 use crate::html::table::{Column, level_cell, number_cell, table};
 use crate::terminal;
 use maud::{Markup, html};
+use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 
 /// Whether any level lost a connection.
 pub fn happened(summary: &Summary) -> bool {
-    summary.levels.iter().any(|level| level.disconnected > 0)
+    summary.levels.iter().any(LevelSummary::has_outages)
 }
 
 /// One row for each level that lost connections.
 pub fn body(summary: &Summary) -> Markup {
     let columns = [
         Column::Text("Level"),
-        Column::Number("Lost"),
+        Column::Number("Clients lost"),
         Column::Number("Came back"),
+        Column::Number("Away since earlier"),
         Column::Number("Median outage"),
         Column::Number("p90"),
         Column::Number("All back within"),
@@ -23,16 +25,18 @@ pub fn body(summary: &Summary) -> Markup {
         Column::Text("What happened"),
     ];
     let shown = |time: Option<f64>| number_cell(time.map(|time| terminal::time(Some(time))));
+    let clients = |number: Option<u32>| number_cell(number.map(|number| terminal::count(number.into())));
     let rows: Vec<Markup> = summary
         .levels
         .iter()
-        .filter(|level| level.disconnected > 0)
+        .filter(|level| level.has_outages())
         .map(|level| {
             html! {
                 tr {
                     (level_cell(level))
-                    (number_cell(Some(terminal::count(level.disconnected as f64))))
-                    (number_cell(Some(terminal::count(level.outage.n as f64))))
+                    (clients(level.clients_lost))
+                    (clients(level.clients_back))
+                    (clients(level.clients_away_before))
                     (shown(level.outage.p50))
                     (shown(level.outage.p90))
                     (shown(level.recovery))
@@ -42,12 +46,11 @@ pub fn body(summary: &Summary) -> Markup {
             }
         })
         .collect();
-    let (lost, back) = summary
-        .levels
-        .iter()
-        .fold((0, 0), |(lost, back), level| (lost + level.disconnected, back + level.outage.n));
+    let stayed_away = |level: &LevelSummary| {
+        level.clients_back < level.clients_lost || level.clients_away_before.is_some_and(|away| away > 0)
+    };
     html! {
         (table(&columns, &rows))
-        @if back < lost { p.note { "Some clients came back only after their level, or not at all." } }
+        @if summary.levels.iter().any(stayed_away) { p.note { "Some clients came back only after their level, or not at all." } }
     }
 }

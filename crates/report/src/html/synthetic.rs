@@ -93,6 +93,7 @@ fn terms() -> Terms {
         qos: 1,
         subscribe_qos: 1,
         several_filters: false,
+        persistent: false,
         levels: 6,
         precision: Nanos::from_micros(100),
         search: None,

@@ -3,7 +3,7 @@
 use super::*;
 use plimsoll_analysis::level::LevelVerdict;
 use plimsoll_analysis::summarize;
-use plimsoll_model::record::RunEnd;
+use plimsoll_model::record::{LevelOutages, RunEnd};
 use plimsoll_model::{Metric, Nanos, Verdict};
 
 /// The page without Plotly's own code.
@@ -302,17 +302,26 @@ fn lost_connections_are_told_with_their_outages() {
     sample.counts.disconnected = 30;
     let outage = sample.histograms.entry(Metric::Outage).or_default();
     (1..=30).for_each(|tenths| outage.record(Nanos::from_millis(100 * tenths)));
-    record.levels[0].end.as_mut().unwrap().incident = Some("broker was killed 3.00 s into the hold".into());
+    let end = record.levels[0].end.as_mut().unwrap();
+    end.incident = Some("broker was killed 3.00 s into the hold".into());
+    let longest = Some(Nanos::from_secs(3));
+    end.outages = Some(LevelOutages { lost: 30, back: 30, away_before: 0, longest });
     keep("storm", &record);
     let page = bare(&record);
     for part in ["section id=\"outages\"", "3.00 s</td>", "broker was killed 3.00 s into the hold"] {
         assert!(page.contains(part), "{part} is missing");
     }
     assert!(!page.contains("Some clients came back only after their level"));
+    // Two come back that were lost before: more outages end than clients were lost, and yet not all are back.
     let sample = record.levels[0].samples[3].as_mut().unwrap();
-    sample.counts.disconnected = 31;
+    sample.histograms.entry(Metric::Outage).or_default().record_n(Nanos::from_secs(9), 2);
+    let end = record.levels[0].end.as_mut().unwrap();
+    end.outages = Some(LevelOutages { lost: 30, back: 29, away_before: 1, longest });
     assert!(bare(&record).contains("Some clients came back only after their level"));
-    assert_eq!(summarize(&record).levels[0].recovery, None);
+    let summary = summarize(&record);
+    assert_eq!(summary.levels[0].recovery, None);
+    let text = crate::terminal::render(&summary, crate::terminal::Colour::Off);
+    assert!(text.contains("29 of 30 lost clients came back; 1 lost earlier stayed away"), "{text}");
 }
 
 #[test]

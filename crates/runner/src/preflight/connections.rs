@@ -164,6 +164,7 @@ mod tests {
         Demand {
             connections,
             connect_rate: 500.0,
+            secured: false,
             storm: false,
             place,
             sources: 0,

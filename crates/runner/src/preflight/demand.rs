@@ -23,6 +23,8 @@ pub struct Demand {
     pub connections: u64,
     /// The highest number of connections begun per second.
     pub connect_rate: f64,
+    /// Whether connections are secured by TLS.
+    pub secured: bool,
     /// Whether all clients connect anew at once, as after a restart of the platform.
     pub storm: bool,
     /// Where the platform is.
@@ -64,6 +66,7 @@ impl Demand {
         Demand {
             connections: u64::from(plan.devices) + u64::from(plan.subscribers.count),
             connect_rate: rates.fold(plan.load.connect_rate, f64::max),
+            secured: plan.mqtt.transport.tls.is_some(),
             storm: plan.load.storm.is_some(),
             place,
             sources: plan.source_addresses.len(),

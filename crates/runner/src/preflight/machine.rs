@@ -8,6 +8,9 @@ use plimsoll_observe::probe::Probe;
 /// Memory of a device or subscriber in this process, in bytes: measured as the growth of the peak from 2,000 to 18,000
 /// idle devices.
 const OF_CLIENT: u64 = 640;
+/// The same of one whose connection is secured by TLS: measured as the growth of the peak from 1,000 to 5,000 devices that
+/// publish now and then over TLS 1.3.
+const OF_SECURED_CLIENT: u64 = 11 * 1024;
 /// Kernel memory of one end of an idle TCP connection, in bytes: measured on Linux 6.18 as the growth of slab memory.
 const OF_SOCKET: u64 = 4096;
 /// Share of the memory beyond which connections, whose buffers grow under load, may use up the rest.
@@ -82,13 +85,15 @@ pub fn memory(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
         return Some(Finding::good(SUBJECT, format!("{} to be had", size(free))));
     };
     let ends = if demand.place == Place::Elsewhere { 1 } else { 2 };
-    let needed = demand.connections.saturating_mul(OF_CLIENT + ends * OF_SOCKET);
+    let of_client = if demand.secured { OF_SECURED_CLIENT } else { OF_CLIENT };
+    let needed = demand.connections.saturating_mul(of_client + ends * OF_SOCKET);
     let told = format!(
-        "{} connections need about {} while they are idle ({} here and {} in the kernel each, the platform's own \
+        "{} connections{} need about {} while they are idle ({} here and {} in the kernel each, the platform's own \
          memory apart), {} can be had",
         demand.connections,
+        if demand.secured { " over TLS" } else { "" },
         size(needed),
-        size(OF_CLIENT),
+        size(of_client),
         size(ends * OF_SOCKET),
         size(free)
     );
@@ -229,6 +234,7 @@ mod tests {
         Demand {
             connections,
             connect_rate: 500.0,
+            secured: false,
             storm: false,
             place,
             sources: 0,
@@ -259,6 +265,17 @@ mod tests {
         assert_eq!(found(226_720, Place::Elsewhere), Problem);
         assert_eq!(found(121_575, Place::Loopback), Problem);
         assert_eq!(found(10_000, Place::Loopback), Good);
+    }
+
+    #[test]
+    fn a_secured_connection_takes_more_memory() {
+        let limits = Limits { memory: Some(1 << 30), ..Limits::default() };
+        let found = |connections| {
+            memory(&limits, Some(&Demand { secured: true, ..demand(connections, Place::Elsewhere) })).unwrap()
+        };
+        // 1 GiB / (11 + 4 KiB) = 69,905 connections.
+        assert_eq!((found(69_905).severity, found(69_906).severity), (Warning, Problem));
+        assert!(found(69_906).told.contains("69906 connections over TLS"), "{}", found(69_906));
     }
 
     #[test]

@@ -18,13 +18,22 @@ pub struct TlsPlan {
     /// The authorities of which one must have signed the platform's certificate; empty for those that this host trusts.
     pub authorities: Vec<CertificateDer<'static>>,
     /// Who the clients say that they are, for a platform that asks.
-    pub identity: Option<ClientIdentity>,
+    pub identities: Identities,
     /// The name that the platform's certificate must have, also told to the platform.
     pub server_name: ServerName<'static>,
     /// Whether the platform's certificate is checked at all.
     pub verify: bool,
     /// Whether a client that connects again resumes its earlier session.
     pub resumption: bool,
+}
+
+/// Who clients say that they are: empty where they show nothing, one for all, or one for each by its number.
+#[derive(Clone, Debug, Default)]
+pub struct Identities {
+    /// Of the devices.
+    pub devices: Arc<[ClientIdentity]>,
+    /// Of the subscribers.
+    pub subscribers: Arc<[ClientIdentity]>,
 }
 
 /// A client certificate and its key.

@@ -2,6 +2,7 @@
 
 mod connections;
 mod feed;
+mod identities;
 mod load;
 mod message;
 mod mqtt;
@@ -64,7 +65,7 @@ pub(crate) fn resolve(
     let link = population::link(scenario.population.link, "population.link", &mut context);
     let mqtt = mqtt::resolve(&mut scenario.mqtt, &mut context);
     let address = platform.as_ref().and_then(|platform| platform.address.as_ref());
-    let transport = transport::resolve(&scenario.mqtt, address, &mut context);
+    let transport = transport::resolve(&scenario.mqtt, &scenario.population, address, &mut context);
     let session = session::resolve(&scenario.mqtt, &mut context);
     session::check_levels(&scenario, &mut context);
     let mqtt = mqtt.zip(transport).map(|(mqtt, transport)| MqttPlan { transport, session, ..mqtt });

@@ -12,12 +12,20 @@ pub(crate) struct Tls {
     /// trusts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
-    /// File with the certificate that the clients show, and those that lead to its authority. Needs `key`.
+    /// File with the certificate that the clients show, and those that lead to its authority. With `{device}` in it each
+    /// device has its own, such as `devices/{device}.pem`. Needs `key`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
-    /// File with the private key of `certificate`, not encrypted.
+    /// File with the private key of `certificate`, not encrypted; with `{device}` as there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// File with the certificate that subscribers show; with `{subscriber}` in it each has its own. Default: that of the
+    /// devices, where it is one for all. Needs `subscriber_key`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subscriber_certificate: Option<String>,
+    /// File with the private key of `subscriber_certificate`, not encrypted; with `{subscriber}` as there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subscriber_key: Option<String>,
     /// The name that the platform's certificate must have. Default: the host of the address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
@@ -30,6 +38,15 @@ pub(crate) struct Tls {
 
 impl Default for Tls {
     fn default() -> Tls {
-        Tls { ca: None, certificate: None, key: None, server_name: None, verify: true, resumption: true }
+        Tls {
+            ca: None,
+            certificate: None,
+            key: None,
+            subscriber_certificate: None,
+            subscriber_key: None,
+            server_name: None,
+            verify: true,
+            resumption: true,
+        }
     }
 }

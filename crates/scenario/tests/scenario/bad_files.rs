@@ -107,6 +107,16 @@ fn wrong_files_are_told_with_place_and_remedy() {
             let address = "{ profile: existing, address: \"mqtts://broker\" }";
             GOOD.replace("embedded", address) + &format!("mqtt: {{ {files} }}\n")
         }),
+        ("certificates of each client", {
+            let files = "certificate: \"certs/{device}.pem\", key: one.key, subscriber_key: \"{device}.key\"";
+            let address = "{ profile: existing, address: \"mqtts://broker\" }";
+            GOOD.replace("embedded", address) + &format!("mqtt: {{ tls: {{ {files} }} }}\n")
+        }),
+        ("template of a certificate", {
+            let files = "certificate: \"{devise}.pem\", key: one.key";
+            let address = "{ profile: existing, address: \"mqtts://broker\" }";
+            GOOD.replace("embedded", address) + &format!("mqtt: {{ tls: {{ {files} }} }}\n")
+        }),
         ("what MQTT 3.1.1 lacks", {
             let mqtt =
                 "topic_alias: true, user_properties: { a: x }, session_expiry: 1m, will: { delay: 1s }";

@@ -1,11 +1,13 @@
 //! TLS under a client's session, without I/O: what comes from the network and what goes to it are bytes.
 
+use crate::driver::Client;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::TlsPlan;
+use plimsoll_scenario::plan::{ClientIdentity, Identities, TlsPlan};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error,
     HandshakeKind, NamedGroup, ProtocolVersion, RootCertStore, SignatureScheme,
@@ -16,6 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What all clients of a run have in common.
 pub struct Terms {
     config: ClientConfig,
+    identities: Identities,
+    provider: Arc<CryptoProvider>,
     server_name: ServerName<'static>,
     resumption: bool,
 }
@@ -24,7 +28,7 @@ impl Terms {
     /// Of a plan.
     ///
     /// # Errors
-    /// This host has no authorities to trust, or key and certificate do not belong together.
+    /// This host has no authorities to trust, or the key and the certificate of all clients do not belong together.
     pub fn new(plan: &TlsPlan) -> Result<Terms, String> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -33,26 +37,47 @@ impl Terms {
         let builder = if plan.verify {
             builder.with_root_certificates(authorities(plan)?)
         } else {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(Arc::clone(&provider))))
         };
-        let mut config = match &plan.identity {
-            None => builder.with_no_client_auth(),
-            Some(identity) => builder
-                .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())
-                .map_err(|error| format!("the client certificate and its key cannot be used: {error}"))?,
-        };
+        let mut config = builder.with_no_client_auth();
+        let identities = plan.identities.clone();
+        // One for all is known to be good before anybody connects.
+        if let [identity] = &*identities.devices {
+            config.client_auth_cert_resolver = shown(identity, &provider)?;
+        }
         config.resumption = Resumption::disabled();
-        Ok(Terms { config, server_name: plan.server_name.clone(), resumption: plan.resumption })
+        let (server_name, resumption) = (plan.server_name.clone(), plan.resumption);
+        Ok(Terms { config, identities, provider, server_name, resumption })
     }
 
     /// The terms of one client, who keeps its own tickets: clients are different machines, and one has no other's.
-    pub fn of_client(&self) -> Arc<ClientConfig> {
+    ///
+    /// # Errors
+    /// The key and the certificate of this client do not belong together.
+    pub fn of_client(&self, client: Client) -> Result<Arc<ClientConfig>, String> {
         let mut config = self.config.clone();
+        let (all, kind, number) = match client {
+            Client::Device(device) => (&self.identities.devices, "device", device),
+            Client::Subscriber(subscriber) => (&self.identities.subscribers, "subscriber", subscriber),
+        };
+        let shared = Arc::ptr_eq(all, &self.identities.devices) && all.len() == 1;
+        if let Some(identity) = all.get(number as usize).or(all.first()).filter(|_| !shared) {
+            config.client_auth_cert_resolver =
+                shown(identity, &self.provider).map_err(|reason| format!("{kind} {number}: {reason}"))?;
+        }
         if self.resumption {
             config.resumption = Resumption::store(Arc::new(Tickets::default()));
         }
-        Arc::new(config)
+        Ok(Arc::new(config))
     }
+}
+
+/// What is shown to a platform that asks.
+fn shown(identity: &ClientIdentity, provider: &CryptoProvider) -> Result<Arc<SingleCertAndKey>, String> {
+    let (chain, key) = (identity.chain.clone(), identity.key.clone_key());
+    let key = CertifiedKey::from_der(chain, key, provider)
+        .map_err(|error| format!("the client certificate and its key cannot be used: {error}"))?;
+    Ok(Arc::new(SingleCertAndKey::from(key)))
 }
 
 fn authorities(plan: &TlsPlan) -> Result<RootCertStore, String> {

@@ -195,7 +195,10 @@ impl Device {
         self.state = State::Connecting;
         self.interest = Interest { read: true, write: true };
         if self.tls.is_none() {
-            self.tls = io.transport.of_client();
+            match io.transport.of_client(Client::Device(self.number)) {
+                Ok(config) => self.tls = config,
+                Err(reason) => return self.failed(slot, reason, io, events),
+            }
         }
         match io.transport.layers(self.tls.as_ref(), (self.number, self.generation)) {
             Ok(layers) => self.layers = layers,

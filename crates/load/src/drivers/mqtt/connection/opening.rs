@@ -22,7 +22,10 @@ impl Connection {
             Client::Subscriber(subscriber) => io.population.saturating_add(subscriber),
         };
         if self.tls.is_none() {
-            self.tls = io.transport.of_client();
+            match io.transport.of_client(self.client) {
+                Ok(config) => self.tls = config,
+                Err(reason) => return self.failed(slot, reason, io, events),
+            }
         }
         match io.transport.layers(self.tls.as_ref(), (number, self.generation)) {
             Ok(layers) => self.layers = layers,

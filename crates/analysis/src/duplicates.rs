@@ -1,0 +1,41 @@
+//! Whether the platform may deliver a message twice.
+
+use plimsoll_model::record::Terms;
+
+/// Why duplicates are legal; `None` where they are violations (MQTT 5, sections 3.3.4, 4.3 and 4.4).
+pub fn legal(terms: &Terms) -> Option<String> {
+    if terms.several_filters {
+        Some("a broker may deliver once for each matching filter".into())
+    } else if terms.qos.min(terms.subscribe_qos) == 1 {
+        let repeats =
+            if terms.persistent { ", and persistent sessions repeat after a reconnect (DUP)" } else { "" };
+        Some(format!("QoS 1 delivers at least once{repeats}"))
+    } else if terms.qos == 1 && terms.persistent {
+        // Each copy is a message of its own for the broker, whatever the subscriber's QoS.
+        Some("devices with persistent sessions repeat at QoS 1 after a reconnect (DUP)".into())
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_come_twice_depends_on_both_qos_filters_and_sessions() {
+        let why = |qos, subscribe_qos, persistent| {
+            legal(&Terms { qos, subscribe_qos, persistent, ..Terms::default() }).unwrap_or_default()
+        };
+        assert_eq!(why(1, 1, false), "QoS 1 delivers at least once");
+        assert!(why(1, 1, true).contains("persistent sessions repeat"));
+        assert!(why(2, 1, true).starts_with("QoS 1"), "the broker repeats to the subscriber");
+        assert!(why(1, 0, true).contains("devices with persistent sessions"));
+        for (qos, subscribe_qos) in [(0, 0), (0, 1), (2, 0), (2, 2)] {
+            assert_eq!(why(qos, subscribe_qos, true), "", "{qos} and {subscribe_qos}");
+        }
+        assert_eq!(why(1, 0, false), "", "in a clean session nothing is sent again");
+        let filters = Terms { several_filters: true, ..Terms::default() };
+        assert!(legal(&filters).is_some());
+    }
+}
