@@ -299,21 +299,19 @@ fn check_profile(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics)
             }
         }
     }
-    let ports: [(&str, fn(&WrittenComponent) -> &Option<String>); 3] = [
-        ("mqtt_port", |component| &component.mqtt_port),
-        ("http_port", |component| &component.http_port),
-        ("coap_port", |component| &component.coap_port),
+    let speaking = |port: &dyn Fn(&WrittenComponent) -> bool| {
+        profile.components.iter().filter(|component| port(component)).count()
+    };
+    let ports = [
+        ("mqtt_port", speaking(&|component| component.mqtt_port.is_some())),
+        ("http_port", speaking(&|component| component.http_port.is_some())),
+        ("coap_port", speaking(&|component| component.coap_port.is_some())),
     ];
-    let mut any = profile.components.is_empty();
-    for (name, port) in ports {
-        let speaking = profile.components.iter().filter(|component| port(component).is_some()).count();
-        any |= speaking > 0;
-        if speaking > 1 {
-            let message = format!("one component may have an `{name}`, but {speaking} have");
-            found
-                .push(Diagnostic::new(root.locate("components"), message).help("devices speak to that port"));
-        }
+    for (name, count) in ports.iter().filter(|(_, count)| *count > 1) {
+        let message = format!("one component may have an `{name}`, but {count} have");
+        found.push(Diagnostic::new(root.locate("components"), message).help("devices speak to that port"));
     }
+    let any = profile.components.is_empty() || ports.iter().any(|(_, count)| *count > 0);
     if !any {
         let message = "exactly one component must have an `mqtt_port`, an `http_port` or a `coap_port`";
         found.push(Diagnostic::new(root.locate("components"), message).help("devices speak to that port"));
