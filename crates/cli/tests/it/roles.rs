@@ -125,7 +125,7 @@ fn an_answer_that_never_comes_is_given_up() {
     let level = finished.level(0);
     assert_eq!(count(level, "sent") - count(level, "acknowledged"), 1, "{finished:?}");
     assert_eq!(count(level, "lost"), 0);
-    finished.says("no answer within 300ms");
+    finished.says("no answer within 300 ms");
 }
 
 #[test]
