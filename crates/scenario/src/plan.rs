@@ -14,8 +14,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use roles::{
-    Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, OptionPlan, OptionValue,
-    RequestPlan, RolePlan, StepPlan,
+    AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, OptionPlan,
+    OptionValue, RequestPlan, RolePlan, StepPlan,
 };
 pub use session::{SessionPlan, WillPlan};
 pub use transport::{ClientIdentity, Identities, TlsPlan, TransportPlan, WebSocketPlan};
@@ -72,9 +72,10 @@ impl Plan {
         self.platform.protocol()
     }
 
-    /// Whether the platform answers each message: not at QoS 0 of MQTT.
+    /// Whether the platform answers each message: not at QoS 0 of MQTT, unless by a message of its own.
     pub fn acknowledges(&self) -> bool {
-        self.protocol() != Protocol::Mqtt || self.mqtt.qos != QoS::AtMostOnce
+        let answers = self.platform.roles.device.answer.is_some();
+        self.protocol() != Protocol::Mqtt || self.mqtt.qos != QoS::AtMostOnce || answers
     }
 }
 

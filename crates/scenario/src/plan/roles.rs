@@ -33,8 +33,25 @@ pub struct DeviceRole {
     pub request: Option<RequestPlan>,
     /// What stands around a message; `None` sends the message as it is.
     pub envelope: Option<Template>,
+    /// How the platform answers a message by a message of its own, over MQTT.
+    pub answer: Option<AnswerPlan>,
     /// The form of the marker that the platform leaves unharmed.
     pub marker: Option<MarkerForm>,
+}
+
+/// An answer that comes as a message of MQTT with JSON in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnswerPlan {
+    /// Where each device awaits its answers, with `{run}` and `{device}`.
+    pub topic: Template,
+    /// Pointer (RFC 6901) to the name of the request.
+    pub id: String,
+    /// What that name begins with; the rest of it is the sequence.
+    pub prefix: Template,
+    /// Pointer to the status.
+    pub status: Option<String>,
+    /// Statuses that mean success; empty for all.
+    pub expect: Vec<u64>,
 }
 
 /// A step of the controller.

@@ -128,9 +128,32 @@ pub(crate) struct Device {
     /// MQTT: what stands around the message, with `{message}` in it.
     #[serde(default)]
     pub payload: Option<String>,
+    /// MQTT: how the platform answers a message by a message of its own. Without it, the protocol's acknowledgement is all
+    /// that is awaited.
+    #[serde(default)]
+    pub answer: Option<Answer>,
     /// The form of the marker that the platform leaves unharmed, where the scenario names none.
     #[serde(default)]
     pub marker: Option<MarkerWritten>,
+}
+
+/// How a platform answers over MQTT: the device subscribes to a topic at which JSON comes that names the request.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Answer {
+    /// The topic that the device subscribes to, with `{run}` and `{device}`: one of its own, else each device reads the
+    /// answers to all.
+    pub topic: String,
+    /// Where in the answer the name of the request stands, as a JSON pointer.
+    pub id: String,
+    /// That name as the request has it, such as `{run}-{device}-{sequence}`; it ends with `{sequence}`.
+    pub is: String,
+    /// Where in the answer its status stands, as a JSON pointer.
+    #[serde(default)]
+    pub status: Option<String>,
+    /// The numbers there that mean success; default all.
+    #[serde(default)]
+    pub expect: Vec<u64>,
 }
 
 /// A protocol.

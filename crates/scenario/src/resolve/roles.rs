@@ -1,11 +1,12 @@
 //! From what a profile says of the roles to what they send: variables filled in, templates compiled.
 
 use crate::plan::{
-    Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, MarkerForm, OptionPlan,
-    OptionValue, Piece, Protocol, RequestPlan, RolePlan, StepPlan, Template,
+    AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, MarkerForm,
+    OptionPlan, OptionValue, Piece, Protocol, RequestPlan, RolePlan, StepPlan, Template,
 };
 use crate::profiles::roles::{
-    DeliveryWritten, Device, EachWritten, Listens, MarkerWritten, OptionWritten, Request, Roles, Speaks, Step,
+    Answer, DeliveryWritten, Device, EachWritten, Listens, MarkerWritten, OptionWritten, Request, Roles,
+    Speaks, Step,
 };
 use crate::template::Names;
 use std::collections::BTreeMap;
@@ -159,7 +160,36 @@ impl Compiler<'_> {
             let request = Request { body: None, ..request.clone() };
             self.request(&request, MESSAGE, "device.request", captured)
         });
-        DeviceRole { protocol: Some(protocol), request, envelope, marker }
+        let answer = device.answer.as_ref().and_then(|answer| self.answer(answer, protocol, captured));
+        DeviceRole { protocol: Some(protocol), request, envelope, answer, marker }
+    }
+
+    fn answer(
+        &mut self,
+        answer: &Answer,
+        protocol: Protocol,
+        captured: &[CapturedName],
+    ) -> Option<AnswerPlan> {
+        const PATH: &str = "device.answer";
+        if protocol != Protocol::Mqtt {
+            let help = "remove it: the answer to a request is awaited by itself".to_owned();
+            self.error(PATH, format!("{protocol} has answers of its own"), help);
+        }
+        let topic = self.template(&answer.topic, &["run", "device"], "device.answer.topic", captured);
+        let mut prefix =
+            self.template(&answer.is, &["run", "device", "sequence"], "device.answer.is", captured);
+        for (key, pointer) in [("id", Some(&answer.id)), ("status", answer.status.as_ref())] {
+            if pointer.is_some_and(|pointer| !pointer.starts_with('/')) {
+                self.error(&format!("{PATH}.{key}"), "a JSON pointer begins with a slash", String::new());
+            }
+        }
+        if prefix.pieces.pop() != Some(Piece::Sequence) {
+            let help = "write it such as `{run}-{device}-{sequence}`".to_owned();
+            self.error("device.answer.is", "the name of a request must end with `{sequence}`", help);
+            return None;
+        }
+        let Answer { id, status, expect, .. } = answer.clone();
+        Some(AnswerPlan { topic, id, prefix, status, expect })
     }
 
     fn request(

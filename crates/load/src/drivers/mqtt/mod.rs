@@ -1,5 +1,6 @@
 //! The MQTT driver: sessions of [`session`] over non-blocking TCP [`connection`]s, one epoll a shard.
 
+mod answers;
 mod connection;
 mod flight;
 mod session;
@@ -14,6 +15,7 @@ use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
 use crate::sources::Sources;
 use crate::topology::{subscriptions_of, will_filter, will_of};
+use answers::Answers;
 use connection::Connection;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{MqttPlan, Plan};
@@ -58,6 +60,8 @@ struct Io {
     unwrapped: Vec<u8>,
     /// The filter that tells wills from messages.
     wills: Option<String>,
+    /// Answers of the platform that come as messages.
+    answers: Option<Answers>,
     content: Vec<u8>,
     topic_name: Vec<u8>,
     jitter: Random,
@@ -96,7 +100,8 @@ impl MqttDriver {
             .map(|&device| {
                 let will = will_of(plan, run, device);
                 let client = Client::Device(device);
-                Connection::new(client, Vec::new(), will, &settings, first_pause, plan.link)
+                let filters = Answers::topic(plan, run, device).into_iter().collect();
+                Connection::new(client, filters, will, &settings, first_pause, plan.link)
             })
             .collect();
         connections.extend(subscribers.map(|subscriber| {
@@ -127,6 +132,7 @@ impl MqttDriver {
             transport: Transport::new(&plan.mqtt.transport, plan.seed).map_err(std::io::Error::other)?,
             unwrapped: Vec::new(),
             wills: will_filter(plan, run),
+            answers: Answers::of(plan, run),
             content: Vec::new(),
             topic_name: Vec::new(),
             jitter: random(plan.seed, &[u64::from(share.index), 0x6a69_7474_6572]),

@@ -194,6 +194,8 @@ impl Connection {
             Happened::Nothing => {}
             Happened::Subscribing => self.accepted = Some(at),
             Happened::Ready => self.became_ready(slot, at, io, events),
+            // The platform's own answer is still to come.
+            Happened::Acknowledged(_) if io.answers.is_some() => {}
             Happened::Acknowledged(sequence) => events.push(Event::Acknowledged { device, sequence, at }),
             Happened::Refused(sequence, reason) => {
                 events.push(Event::Refused { device, sequence, at, reason })
@@ -202,6 +204,11 @@ impl Connection {
             Happened::Delivered { payload, topic, retained } => {
                 if io.wills.as_ref().is_some_and(|filter| topic::matches(filter, topic)) {
                     events.push(Event::Will);
+                    return Ok(());
+                }
+                let answer = io.answers.as_mut().filter(|_| device != u32::MAX);
+                if let Some(answer) = answer.and_then(|answers| answers.read(device, payload, at)) {
+                    events.push(answer);
                     return Ok(());
                 }
                 // What a platform sends to a device that never subscribed belongs to no subscriber.
