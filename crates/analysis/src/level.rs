@@ -120,6 +120,16 @@ pub struct LevelSummary {
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]
     pub freshness: TimeSummary,
+    /// Due to answered, of northbound queries; null where nobody asked.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
+    pub query_time: TimeSummary,
+    /// Northbound queries due in the hold.
+    pub queries: u64,
+    /// Of them, those that were answered as the profile expects.
+    pub queries_answered: u64,
+    /// Of them, those that were refused, or whose connection was lost.
+    pub queries_failed: u64,
     /// Publish time minus subscribe time of the message's first delivery; null where no message had both.
     #[serde(serialize_with = "observed_difference")]
     #[schemars(with = "Option<DifferenceSummary>")]
@@ -444,6 +454,10 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         subscribe_time: time(Metric::SubscribeTime),
         subscribe_time_from_send: time(Metric::SubscribeTimeFromSend),
         freshness: time(Metric::Freshness),
+        query_time: time(Metric::QueryTime),
+        queries: counts.queries,
+        queries_answered: counts.queries_answered,
+        queries_failed: counts.queries_failed,
         publish_minus_subscribe: DifferenceSummary::of(
             &merged(Metric::AcknowledgedAfterDelivery),
             &merged(Metric::DeliveredAfterAcknowledgement),

@@ -124,6 +124,7 @@ pub fn time(level: &LevelSummary, metric: Metric) -> Option<&TimeSummary> {
         Metric::SubscribeTimeFromSend => Some(&level.subscribe_time_from_send),
         Metric::ConnectTime => Some(&level.connect_time),
         Metric::Freshness => Some(&level.freshness),
+        Metric::QueryTime => Some(&level.query_time),
         _ => None,
     }
 }

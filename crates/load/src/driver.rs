@@ -60,6 +60,20 @@ pub enum Event {
         /// Bytes of the whole protocol packet.
         packet: u32,
     },
+    /// A northbound query was answered.
+    Answered {
+        /// Its number.
+        query: u32,
+        /// When.
+        at: Nanos,
+    },
+    /// A northbound query was refused, or its connection was lost.
+    Unanswered {
+        /// Its number; `None` where a querier could not connect.
+        query: Option<u32>,
+        /// For people.
+        reason: String,
+    },
     /// A message was sent again, after an answer that asks for it.
     Repeated {
         /// The status of that answer.
@@ -140,6 +154,9 @@ pub trait Driver {
     /// Takes over one message. It is sent as soon as connection, window and socket allow; until then it waits
     /// here, which the platform answers for.
     fn submit(&mut self, device: u32, sequence: u32);
+
+    /// Takes over one northbound query about a device. Drivers of devices alone ask nobody.
+    fn ask(&mut self, _device: u32, _query: u32) {}
 
     /// Forgets every message that has not begun to be sent. One whose first byte the kernel already has cannot be
     /// called back and is reported as sent.

@@ -70,19 +70,23 @@ struct Start {
 }
 
 impl Start {
-    fn with<D: Driver + Send + 'static>(self, driver: D) -> Result<ShardThread, EngineError> {
-        let Start { plan, run, topology, share, wiring, processor, precedence } = self;
-        spawn(Shard::new(plan, run, topology, share, driver, wiring), share.index, processor, precedence)
-    }
-
-    fn with_listener<D: Part + Send + 'static>(
+    /// A thread for these devices, with what else takes part beside them.
+    fn with<D: Part + Send + 'static>(
         self,
         devices: D,
-        listener: ListenerDriver,
+        listener: Option<ListenerDriver>,
+        queriers: Option<HttpDriver>,
     ) -> Result<ShardThread, EngineError> {
-        let load = &self.plan.load;
-        let driver = Together::new(devices, listener, load.coalescing(), load.spin)?;
-        self.with(driver)
+        if listener.is_none() && queriers.is_none() {
+            return self.spawn(devices);
+        }
+        let together = Together::new(devices, listener, queriers, &self.plan.load)?;
+        self.spawn(together)
+    }
+
+    fn spawn<D: Driver + Send + 'static>(self, driver: D) -> Result<ShardThread, EngineError> {
+        let Start { plan, run, topology, share, wiring, processor, precedence } = self;
+        spawn(Shard::new(plan, run, topology, share, driver, wiring), share.index, processor, precedence)
     }
 }
 
@@ -129,14 +133,15 @@ pub trait Watch {
 
 impl Engine {
     /// Starts one load thread for each entry of `processors`, bound to that processor where one is given. `precedence`
-    /// lets them go before whatever else runs there; it is not for processors that the platform may use.
+    /// lets them go before whatever else runs there; it is not for processors that the platform may use. Devices connect to
+    /// the first address, queriers to the second.
     ///
     /// # Errors
     /// [`EngineError::Start`].
     pub fn start(
         plan: &Arc<Plan>,
         run: RunId,
-        address: SocketAddr,
+        (address, query_address): (SocketAddr, Option<SocketAddr>),
         processors: &[Option<usize>],
         precedence: bool,
         clock: Clock,
@@ -170,27 +175,31 @@ impl Engine {
                 }
                 _ => None,
             };
-            shards.push(match (plan.protocol(), listener) {
-                (Protocol::Mqtt, None) => start.with(MqttDriver::new(plan, run, address, share, clock)?),
-                (Protocol::Mqtt, Some(listener)) => {
-                    start.with_listener(MqttDriver::new(plan, run, address, share, clock)?, listener)
+            let queriers = match (&plan.northbound, query_address) {
+                (Some(northbound), Some(address)) => Some(HttpDriver::of_queries(
+                    plan,
+                    run,
+                    address,
+                    share,
+                    clock,
+                    &captures,
+                    northbound.queriers,
+                )?),
+                _ => None,
+            };
+            shards.push(match plan.protocol() {
+                Protocol::Mqtt => {
+                    start.with(MqttDriver::new(plan, run, address, share, clock)?, listener, queriers)
                 }
-                (Protocol::Http, None) => {
-                    start.with(HttpDriver::new(plan, run, address, share, clock, &captures)?)
-                }
-                (Protocol::Http, Some(listener)) => {
+                Protocol::Http => {
                     let devices = HttpDriver::new(plan, run, address, share, clock, &captures)?;
-                    start.with_listener(devices, listener)
+                    start.with(devices, listener, queriers)
                 }
-                (Protocol::Coap, None) => start.with(CoapDriver::new(plan, run, address, share, clock)?),
-                (Protocol::Coap, Some(listener)) => {
-                    start.with_listener(CoapDriver::new(plan, run, address, share, clock)?, listener)
+                Protocol::Coap => {
+                    start.with(CoapDriver::new(plan, run, address, share, clock)?, listener, queriers)
                 }
-                (Protocol::WebSocket, None) => {
-                    start.with(WebSocketDriver::new(plan, run, address, share, clock)?)
-                }
-                (Protocol::WebSocket, Some(listener)) => {
-                    start.with_listener(WebSocketDriver::new(plan, run, address, share, clock)?, listener)
+                Protocol::WebSocket => {
+                    start.with(WebSocketDriver::new(plan, run, address, share, clock)?, listener, queriers)
                 }
             }?);
         }

@@ -19,6 +19,7 @@ pub mod ledger;
 pub mod mailbox;
 mod outages;
 pub mod partly_open;
+pub mod queries;
 pub mod recorder;
 pub mod refusal;
 pub mod shard;

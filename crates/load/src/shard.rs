@@ -7,6 +7,7 @@ use crate::ledger::{Ledger, Receipt};
 use crate::mailbox::Mailbox;
 use crate::outages::Outages;
 use crate::partly_open::{Behaviour, PartlyOpen};
+use crate::queries::Queries;
 use crate::recorder::{Place, Recorder, Timeline};
 use crate::topology::Topology;
 use plimsoll_model::message::MessageRecord;
@@ -139,6 +140,8 @@ struct Connecting {
 struct Level {
     timeline: Timeline,
     source: Source,
+    /// Northbound queries beside the messages.
+    queries: Option<Queries>,
     drain_end: Nanos,
     /// The sample whose end is the next one to flush at, `None` while the end of the warm-up is.
     next_flush: Option<u16>,
@@ -267,9 +270,13 @@ impl<D: Driver> Shard<D> {
                 self.ledger.begin(&timeline, devices);
                 let calm = self.plan.load.storm.as_ref().map_or(Nanos::ZERO, |storm| storm.after);
                 self.outages.begin(timeline.hold_start + calm);
+                let northbound = self.plan.northbound.as_ref();
+                let queries =
+                    northbound.map(|northbound| Queries::new(&self.plan, northbound, self.share, timeline));
                 self.level = Some(Level {
                     timeline,
                     source,
+                    queries,
                     drain_end,
                     next_flush: None,
                     over: false,
@@ -298,6 +305,7 @@ impl<D: Driver> Shard<D> {
         let now = self.driver.now();
         self.connect_due(now);
         let more = self.take_up(now);
+        self.ask(now);
         let until = if more { now } else { self.next_deadline(now) };
         let mut events = std::mem::take(&mut self.events);
         self.driver.poll(until, &mut events);
@@ -376,6 +384,14 @@ impl<D: Driver> Shard<D> {
         }
     }
 
+    /// Takes up the queries that are due.
+    fn ask(&mut self, now: Nanos) {
+        let Some(queries) = self.level.as_mut().and_then(|level| level.queries.as_mut()) else { return };
+        while let Some((device, query)) = queries.take_up(now, &mut self.recorder) {
+            self.driver.ask(device, query);
+        }
+    }
+
     /// Takes up a batch of what is due; whether more is due already.
     fn take_up(&mut self, now: Nanos) -> bool {
         let Some(level) = &mut self.level else { return false };
@@ -451,6 +467,9 @@ impl<D: Driver> Shard<D> {
                 Source::PartlyOpen(sessions) => sessions.next_wake(),
                 Source::Idle => None,
             };
+            if let Some(queries) = &mut level.queries {
+                deadline = deadline.min(queries.next_due() + self.coalescing);
+            }
             // Without an arrival in sight the end of the hold is what comes next.
             if now < level.timeline.hold_end {
                 deadline = deadline.min(next.unwrap_or(Nanos::MAX)).min(level.timeline.hold_end);
@@ -482,6 +501,18 @@ impl<D: Driver> Shard<D> {
                 self.incident(reason);
                 self.operation_ended((device, sequence), at);
             }
+            Event::Answered { query, at } => {
+                if let Some(queries) = self.level.as_mut().and_then(|level| level.queries.as_mut()) {
+                    queries.answered(query, at, &mut self.recorder);
+                }
+            }
+            Event::Unanswered { query, reason } => {
+                let queries = self.level.as_mut().and_then(|level| level.queries.as_mut());
+                if let Some((queries, query)) = queries.zip(query) {
+                    queries.failed(query, &mut self.recorder);
+                }
+                self.incident(reason);
+            }
             Event::Repeated { status } => {
                 self.recorder.counts(timeline.place(self.driver.now())).repeated += 1;
                 self.incident(format!("sent again after {status}"));
@@ -501,6 +532,8 @@ impl<D: Driver> Shard<D> {
             | Event::Acknowledged { .. }
             | Event::Refused { .. }
             | Event::Repeated { .. }
+            | Event::Answered { .. }
+            | Event::Unanswered { .. }
             | Event::Abandoned { .. } => {}
             other => self.book_anywhere(other, self.last_place),
         }
@@ -566,6 +599,8 @@ impl<D: Driver> Shard<D> {
             | Event::Acknowledged { .. }
             | Event::Refused { .. }
             | Event::Repeated { .. }
+            | Event::Answered { .. }
+            | Event::Unanswered { .. }
             | Event::Abandoned { .. } => {}
         }
     }
@@ -643,7 +678,8 @@ impl<D: Driver> Shard<D> {
             level.next_flush = Some(sample + 1);
             flush = true;
         }
-        let waited = now >= level.drain_end || self.ledger.outstanding() == 0;
+        let asked = level.queries.as_ref().map_or(0, Queries::outstanding);
+        let waited = now >= level.drain_end || (self.ledger.outstanding() == 0 && asked == 0);
         let drained = !level.drained && level.over && waited;
         level.drained |= drained;
         if flush {

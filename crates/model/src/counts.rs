@@ -61,6 +61,12 @@ pub struct Counts {
     pub tcp_in_flight: u64,
     /// Segments that those connections sent again since they were looked at last.
     pub tcp_retransmissions: u64,
+    /// Northbound queries that were due.
+    pub queries: u64,
+    /// Of them, those that were answered as the profile expects.
+    pub queries_answered: u64,
+    /// Of them, those that were refused, or whose connection was lost.
+    pub queries_failed: u64,
     /// Content bytes of the sent messages (the marshalled size, summed).
     pub content_bytes: u64,
     /// Bytes of the sent messages as protocol packets (the publication size, summed).
@@ -108,6 +114,9 @@ impl AddAssign for Counts {
         self.tcp_connections += other.tcp_connections;
         self.tcp_in_flight += other.tcp_in_flight;
         self.tcp_retransmissions += other.tcp_retransmissions;
+        self.queries += other.queries;
+        self.queries_answered += other.queries_answered;
+        self.queries_failed += other.queries_failed;
         self.content_bytes += other.content_bytes;
         self.publication_bytes += other.publication_bytes;
         self.bytes_sent += other.bytes_sent;

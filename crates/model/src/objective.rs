@@ -105,6 +105,7 @@ impl Subject {
             Metric::SubscribeTime => "subscribe",
             Metric::SubscribeTimeFromSend => "subscribe_from_send",
             Metric::ConnectTime => "connect",
+            Metric::QueryTime => "query",
             other => other.name(),
         };
         match self {
@@ -138,6 +139,11 @@ impl Subject {
     /// Whether the age of the newest values must be recorded for it.
     pub fn needs_freshness(self) -> bool {
         matches!(self, Subject::Mean(Metric::Freshness) | Subject::Quantile(Metric::Freshness, _))
+    }
+
+    /// Whether it exists only where there are northbound queries.
+    pub fn needs_queries(self) -> bool {
+        matches!(self, Subject::Mean(Metric::QueryTime) | Subject::Quantile(Metric::QueryTime, _))
     }
 
     /// Whether it exists only where there are subscribers.

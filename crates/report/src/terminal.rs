@@ -39,6 +39,7 @@ pub fn render(summary: &Summary, colour: Colour) -> String {
     out += &reasons(summary);
     out += &connections(summary);
     out += &outages(summary);
+    out += &northbound(summary);
     out += &wire(summary);
     out += &ledger(summary);
     out += &format!("\n{}\n", generator(summary));
@@ -159,6 +160,25 @@ fn outages(summary: &Summary) -> String {
         out.push('\n');
     }
     if out.is_empty() { out } else { format!("\noutages\n{out}") }
+}
+
+/// What the platform's users met meanwhile.
+fn northbound(summary: &Summary) -> String {
+    let mut out = String::new();
+    for level in summary.levels.iter().filter(|level| level.queries > 0) {
+        let unanswered = level.queries - level.queries_answered.min(level.queries);
+        let told = format!(
+            "{}: {} queries, {} unanswered or refused; query time p50 {}, p99 {}",
+            level.label(),
+            count(level.queries as f64),
+            count(unanswered as f64),
+            time(level.query_time.p50),
+            time(level.query_time.p99),
+        );
+        out += &wrapped(&told, "  ").join("\n");
+        out.push('\n');
+    }
+    if out.is_empty() { out } else { format!("\nnorthbound\n{out}") }
 }
 
 /// What connections cost below MQTT, where there is anything to tell.

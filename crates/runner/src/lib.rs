@@ -163,10 +163,11 @@ fn perform(
     writer.add_platform_facts(platform.facts())?;
     let clock = Clock::start();
     writer.set_epoch(clock.epoch(), wall_nanos() - clock.now().0)?;
-    let mut engine =
-        Engine::start(plan, id, platform.address(), &placement.load, placement.precedence, clock)?;
-    placement::step_back();
     let http = platform.http_addresses(&plan.platform);
+    let query_port = plan.platform.roles.query.as_ref().and_then(|query| query.port.as_deref());
+    let addresses = (platform.address(), http.of(query_port));
+    let mut engine = Engine::start(plan, id, addresses, &placement.load, placement.precedence, clock)?;
+    placement::step_back();
     let storm = plan.load.storm.clone().map(|storm| Storm::new(storm, platform_options));
     let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, progress).with_storm(storm);
     let outcome = control_and_run_levels(plan, id, &http, options, &mut engine, &mut watch);

@@ -14,7 +14,7 @@ pub(crate) enum Name {
 }
 
 /// Times that objectives may be about, by the first part of their key.
-const TIMES: [(&str, Metric, &str); 6] = [
+const TIMES: [(&str, Metric, &str); 7] = [
     ("publish", Metric::PublishTime, "publish time from due"),
     ("publish_from_send", Metric::PublishTimeFromSend, "publish time from sent"),
     ("subscribe", Metric::SubscribeTime, "subscribe time from due"),
@@ -25,6 +25,7 @@ const TIMES: [(&str, Metric, &str); 6] = [
         Metric::Freshness,
         "age of a device's newest message that a subscriber has, as time goes by",
     ),
+    ("query", Metric::QueryTime, "query time of northbound queries from due"),
 ];
 
 /// Quantiles that objectives may be about, by the last part of their key.

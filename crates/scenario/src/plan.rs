@@ -49,12 +49,25 @@ pub struct Plan {
     pub message: MessagePlan,
     /// How much, when and for how long.
     pub load: LoadPlan,
+    /// Queries of the platform's users beside the devices' load.
+    pub northbound: Option<NorthboundPlan>,
     /// What is recorded beside counts and times.
     pub record: RecordPlan,
     /// What the user demands.
     pub objectives: Objectives,
     /// The resolved scenario as YAML, secrets left out: what the run store keeps.
     pub resolved: String,
+}
+
+/// Queries of the platform's users beside the devices' load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NorthboundPlan {
+    /// Queries per second.
+    pub rate: f64,
+    /// Distribution of the gaps.
+    pub arrivals: InterArrival,
+    /// Connections that they share.
+    pub queriers: u32,
 }
 
 /// What is recorded beside counts and times.

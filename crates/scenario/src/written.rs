@@ -6,6 +6,7 @@ mod http;
 mod load;
 mod message;
 mod mqtt;
+mod northbound;
 mod objectives;
 mod platform;
 mod population;
@@ -19,6 +20,7 @@ pub(crate) use http::Http;
 pub(crate) use load::{LevelRange, Levels, Load, WorkloadModel};
 pub(crate) use message::{Feed, Marker, Message, MessageSize, NormalSize, SizeDistribution, UniformSize};
 pub(crate) use mqtt::{Mqtt, OfflinePolicy, ProtocolVersion, QosLevel};
+pub(crate) use northbound::Northbound;
 pub(crate) use objectives::Objectives;
 pub(crate) use platform::{AttachedPlatform, OverWebSocket, Platform};
 pub(crate) use population::{Link, Population, SubscriberGroup, Subscribers};
@@ -60,6 +62,9 @@ pub(crate) struct Scenario {
     pub message: Message,
     /// How much, when and for how long.
     pub load: Load,
+    /// Queries of the platform's users beside the devices' load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub northbound: Option<Northbound>,
     /// What is recorded beside counts and times.
     #[serde(default)]
     pub record: Record,

@@ -38,6 +38,8 @@ device:
     retry: [503]
 subscriber:
   listens: http
+querier:
+  request: { method: GET, path: "/things/{id}" }
 components: []
 "#;
 
@@ -80,6 +82,24 @@ fn a_platform_is_added_by_a_yaml_file_alone() {
     assert!(state.connections <= 3 * 8 + 4, "{}", state.connections);
     // Cleaned up: the same things can be registered again.
     bench.run(&scenario(&service, CLOSED)).exits(0);
+}
+
+#[test]
+fn queries_beside_the_load_have_times_of_their_own() {
+    let bench = Bench::new();
+    bench.write("things.yaml", PROFILE);
+    let service = HttpService::start([]);
+    let more = format!("{CLOSED}northbound: {{ rate: 200/s, arrivals: constant, queriers: 5 }}\n");
+    let finished = bench.run(&scenario(&service, &more)).exits(0);
+    let level = finished.level(0);
+    // One every 5 ms; the first is due at 5 ms, the last may fall on the hold's end.
+    let queries = count(level, "queries");
+    assert!((199..=200).contains(&queries), "{queries}");
+    // At first there may be no value yet.
+    assert!(count(level, "queries_answered") >= 190, "{level:#}");
+    assert_eq!(count(level, "queries_answered") + count(level, "queries_failed"), queries);
+    assert_eq!(level["query_time"]["n"].as_u64().unwrap(), count(level, "queries_answered"));
+    finished.says(&format!("{queries} queries"));
 }
 
 #[test]
@@ -170,6 +190,11 @@ fn what_is_wrong_with_roles_is_told_with_its_place() {
         ("path: /things/{id}\n", "path: things/{id}\n", "a path begins with a slash"),
         ("X-Key:", "Host:", "`Host` is added by itself"),
         ("key: /thing/key", "key: thing", "`thing` is no place in an answer"),
+        (
+            "path: \"/things/{id}\" }\ncomponents",
+            "path: \"/things/{sequence}\" }\ncomponents",
+            "no variable `{sequence}`",
+        ),
     ] {
         assert!(PROFILE.contains(from), "{from}");
         bench.write("things.yaml", &PROFILE.replace(from, to));

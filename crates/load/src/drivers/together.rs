@@ -1,8 +1,12 @@
-//! Drivers of different roles that take turns in one load thread: devices of one protocol, subscribers of another.
+//! Drivers of different roles that take turns in one load thread: devices of one protocol, subscribers of another,
+//! queriers beside both.
 
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
+use crate::drivers::http::HttpDriver;
+use crate::drivers::listener::ListenerDriver;
 use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::LoadPlan;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::thread::clock_nanosleep_relative;
@@ -10,31 +14,55 @@ use rustix::time::ClockId;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
-/// Devices and subscribers that do not speak the same. Each part has an epoll of its own; this one waits for both.
-pub struct Together<D, S> {
+/// Devices, subscribers that listen, queriers. Each part has an epoll of its own; this one waits for all.
+pub struct Together<D> {
     devices: D,
-    subscribers: S,
+    /// `None` where subscribers are clients beside the devices.
+    listener: Option<ListenerDriver>,
+    queriers: Option<HttpDriver>,
+    /// What the queriers' driver tells, as if queries were messages.
+    told: Vec<Event>,
     epoll: OwnedFd,
     coalescing: Nanos,
     spin: Nanos,
     lively: bool,
 }
 
-impl<D: Part, S: Part> Together<D, S> {
-    /// Both of them.
+impl<D: Part> Together<D> {
+    /// All of them, which wait as the plan says.
     ///
     /// # Errors
     /// The kernel refuses an epoll instance.
     pub fn new(
         devices: D,
-        subscribers: S,
-        coalescing: Nanos,
-        spin: Nanos,
-    ) -> std::io::Result<Together<D, S>> {
+        listener: Option<ListenerDriver>,
+        queriers: Option<HttpDriver>,
+        load: &LoadPlan,
+    ) -> std::io::Result<Together<D>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, devices.descriptor(), EventData::new_u64(0), EventFlags::IN)?;
-        epoll::add(&epoll, subscribers.descriptor(), EventData::new_u64(1), EventFlags::IN)?;
-        Ok(Together { devices, subscribers, epoll, coalescing, spin, lively: false })
+        let parts = [
+            Some(devices.descriptor()),
+            listener.as_ref().map(Part::descriptor),
+            queriers.as_ref().map(Part::descriptor),
+        ];
+        for part in parts.into_iter().flatten() {
+            epoll::add(&epoll, part, EventData::new_u64(0), EventFlags::IN)?;
+        }
+        let (coalescing, spin) = (load.coalescing(), load.spin);
+        Ok(Together { devices, listener, queriers, told: Vec::new(), epoll, coalescing, spin, lively: false })
+    }
+
+    /// When the first of them has something to do whatever the network brings.
+    fn next_timer(&self) -> Nanos {
+        let of_queriers = self.queriers.as_ref().map_or(Nanos::MAX, Part::next_timer);
+        self.devices.next_timer().min(of_queriers)
+    }
+
+    fn ask_around(&mut self, events: &mut Vec<Event>) {
+        let Some(queriers) = &mut self.queriers else { return };
+        let now = queriers.now();
+        queriers.poll(now, &mut self.told);
+        events.extend(self.told.drain(..).filter_map(of_query));
     }
 
     fn look(&mut self, wait: Nanos) {
@@ -47,22 +75,38 @@ impl<D: Part, S: Part> Together<D, S> {
     }
 }
 
-impl<D: Part, S: Part> Driver for Together<D, S> {
+/// What something told of a message means of a query.
+fn of_query(event: Event) -> Option<Event> {
+    match event {
+        Event::Acknowledged { sequence, at, .. } => Some(Event::Answered { query: sequence, at }),
+        Event::Refused { sequence, reason, .. } => Some(Event::Unanswered { query: Some(sequence), reason }),
+        Event::Abandoned { sequence, .. } => {
+            let reason = "a query was not answered before its connection was lost".to_owned();
+            Some(Event::Unanswered { query: Some(sequence), reason })
+        }
+        Event::ConnectFailed { reason, .. } | Event::Disconnected { reason, .. } => {
+            Some(Event::Unanswered { query: None, reason: format!("querier: {reason}") })
+        }
+        _ => None,
+    }
+}
+
+impl<D: Part> Driver for Together<D> {
     fn now(&self) -> Nanos {
         self.devices.now()
     }
 
     fn connect(&mut self, client: Client) -> bool {
-        match client {
-            Client::Device(_) => self.devices.connect(client),
-            Client::Subscriber(_) => self.subscribers.connect(client),
+        match (client, &mut self.listener) {
+            (Client::Subscriber(_), Some(listener)) => listener.connect(client),
+            _ => self.devices.connect(client),
         }
     }
 
     fn release(&mut self, client: Client) -> bool {
-        match client {
-            Client::Device(_) => self.devices.release(client),
-            Client::Subscriber(_) => self.subscribers.release(client),
+        match (client, &mut self.listener) {
+            (Client::Subscriber(_), Some(listener)) => listener.release(client),
+            _ => self.devices.release(client),
         }
     }
 
@@ -70,16 +114,27 @@ impl<D: Part, S: Part> Driver for Together<D, S> {
         self.devices.submit(device, sequence);
     }
 
+    fn ask(&mut self, device: u32, query: u32) {
+        if let Some(queriers) = &mut self.queriers {
+            queriers.submit(device, query);
+        }
+    }
+
     fn withdraw(&mut self, events: &mut Vec<Event>) {
         self.devices.withdraw(events);
+        if let Some(queriers) = &mut self.queriers {
+            queriers.withdraw(&mut self.told);
+            events.extend(self.told.drain(..).filter_map(of_query));
+        }
     }
 
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
         // What was submitted goes out before anybody waits.
         self.devices.poll(self.now(), events);
-        let until = until.min(self.devices.next_timer()).min(self.subscribers.next_timer());
+        self.ask_around(events);
+        let until = until.min(self.next_timer());
         let now = self.now();
-        let urgent = self.devices.is_urgent() || self.subscribers.is_urgent();
+        let urgent = self.devices.is_urgent() || self.queriers.as_ref().is_some_and(Part::is_urgent);
         if events.is_empty() && until > now {
             if self.lively && self.coalescing > Nanos::ZERO && !urgent {
                 let span = self.coalescing.min(until - now);
@@ -95,17 +150,27 @@ impl<D: Part, S: Part> Driver for Together<D, S> {
             }
         }
         let now = self.now();
-        self.subscribers.poll(now, events);
+        if let Some(listener) = &mut self.listener {
+            listener.poll(now, events);
+        }
         self.devices.poll(now, events);
+        self.ask_around(events);
     }
 
     fn take_traffic(&mut self) -> Traffic {
-        let (one, other) = (self.devices.take_traffic(), self.subscribers.take_traffic());
-        Traffic { sent: one.sent + other.sent, received: one.received + other.received }
+        // That of queries is no part of what messages cost.
+        let listened = self.listener.as_mut().map(Driver::take_traffic).unwrap_or_default();
+        let own = self.devices.take_traffic();
+        Traffic { sent: own.sent + listened.sent, received: own.received + listened.received }
     }
 
     fn disconnect(&mut self) {
         self.devices.disconnect();
-        self.subscribers.disconnect();
+        if let Some(listener) = &mut self.listener {
+            listener.disconnect();
+        }
+        if let Some(queriers) = &mut self.queriers {
+            queriers.disconnect();
+        }
     }
 }

@@ -145,7 +145,12 @@ fn partly_open(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec
 }
 
 fn inter_arrival(load: &mut Load) -> InterArrival {
-    match load.arrivals.get_or_insert(Arrivals::Poisson) {
+    gaps_of(load.arrivals.get_or_insert(Arrivals::Poisson))
+}
+
+/// The distribution that a user named.
+pub(super) fn gaps_of(arrivals: &Arrivals) -> InterArrival {
+    match arrivals {
         Arrivals::Poisson => InterArrival::Exponential,
         Arrivals::Constant => InterArrival::Constant,
         Arrivals::Uniform(gaps) => InterArrival::Uniform { spread: gaps.spread },

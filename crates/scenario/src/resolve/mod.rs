@@ -6,6 +6,7 @@ mod identities;
 mod load;
 mod message;
 mod mqtt;
+mod northbound;
 mod objectives;
 mod platform;
 mod population;
@@ -78,6 +79,7 @@ pub(crate) fn resolve(
     let storm = storm::resolve(&mut scenario.load, platform.as_ref(), &mut context);
     let load = load.map(|load| LoadPlan { storm, ..load });
     storm::check_offline(&scenario, &mut context);
+    let northbound = northbound::resolve(scenario.northbound.as_ref(), platform.as_ref(), &mut context);
     let objectives = objectives::resolve(&mut scenario, &mut context);
     scenario.record.freshness |= objectives.level.iter().any(|objective| objective.subject.needs_freshness());
     let plan = Plan {
@@ -96,6 +98,7 @@ pub(crate) fn resolve(
         },
         message: message?,
         load: load?,
+        northbound,
         record: RecordPlan { messages: scenario.record.messages, freshness: scenario.record.freshness },
         objectives,
         resolved: String::new(),

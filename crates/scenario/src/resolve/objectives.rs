@@ -26,7 +26,9 @@ pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Obj
         let key = name.key();
         let Some(Some(text)) = scenario.objectives.0.get(&key) else { continue };
         let path = format!("objectives.{key}");
-        match impossible(name, acknowledged, receivers, closed).or(out_of_place(name, connecting, idle)) {
+        let queries = scenario.northbound.is_some();
+        let cannot = impossible(name, acknowledged, receivers, closed, queries);
+        match cannot.or(out_of_place(name, connecting, idle)) {
             Some((message, help)) => context.error_with_help(&path, message, help),
             None => match (name, name.condition(text)) {
                 (Name::LoadLine, Ok(condition)) => resolved.load_line = Some(condition.bound),
@@ -96,6 +98,7 @@ fn impossible(
     acknowledged: bool,
     receivers: u32,
     closed: bool,
+    queries: bool,
 ) -> Option<(&'static str, &'static str)> {
     let subject = match name {
         Name::LoadLine if closed => {
@@ -117,6 +120,12 @@ fn impossible(
         return Some((
             "without subscribers nothing is delivered, so this cannot be measured",
             "add `population.subscribers`, or remove the objective",
+        ));
+    }
+    if subject.needs_queries() && !queries {
+        return Some((
+            "without `northbound` nobody asks, so this cannot be measured",
+            "add `northbound: { rate: 10/s }`, or remove the objective",
         ));
     }
     if subject == Subject::Achieved && closed {

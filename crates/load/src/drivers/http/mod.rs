@@ -92,13 +92,39 @@ impl HttpDriver {
         clock: Clock,
         captures: &Arc<OnceLock<Captures>>,
     ) -> std::io::Result<HttpDriver> {
-        let endpoint = plan.platform.address.as_ref();
-        let host = endpoint.map_or_else(|| address.ip().to_string(), |endpoint| endpoint.host.clone());
-        let host = if host.contains(':') { format!("[{host}]") } else { host };
+        let requests = Requests::new(plan, run, host(plan, address), captures);
+        HttpDriver::with(plan, address, share, clock, requests, plan.http.pool)
+    }
+
+    /// A driver for the queriers of a share: a query is submitted as if it were a message of the device that it is about.
+    ///
+    /// # Errors
+    /// The kernel refuses an epoll instance.
+    pub fn of_queries(
+        plan: &Arc<Plan>,
+        run: RunId,
+        address: SocketAddr,
+        share: Share,
+        clock: Clock,
+        captures: &Arc<OnceLock<Captures>>,
+        queriers: u32,
+    ) -> std::io::Result<HttpDriver> {
+        let requests = Requests::of_queries(plan, run, host(plan, address), captures);
+        HttpDriver::with(plan, address, share, clock, requests, Some(queriers))
+    }
+
+    fn with(
+        plan: &Arc<Plan>,
+        address: SocketAddr,
+        share: Share,
+        clock: Clock,
+        requests: Requests,
+        pool: Option<u32>,
+    ) -> std::io::Result<HttpDriver> {
         let owned = (0..plan.devices).filter(|&device| share.owns(device)).count() as u32;
-        let (shared, lanes, width) = match plan.http.pool {
+        let (shared, lanes, width) = match pool {
             // Every shard has its part of them, and at least one.
-            Some(connections) => (true, owned.min(1), connections.div_ceil(share.of).min(owned).max(1)),
+            Some(connections) => (true, owned.min(1), connections.div_ceil(share.of).max(1)),
             None => (false, owned, plan.http.connections.max(1)),
         };
         let pause = plan.mqtt.reconnect.0;
@@ -112,7 +138,7 @@ impl HttpDriver {
             readiness: Readiness::new(clock, &plan.load)?,
             address,
             sources: Sources::new(plan.source_addresses.clone(), address),
-            requests: Requests::new(plan, run, format!("{host}:{}", address.port()), captures),
+            requests,
             connect_timeout: plan.mqtt.connect_timeout,
             timeout: plan.http.timeout,
             pauses: plan.mqtt.reconnect,
@@ -232,6 +258,14 @@ impl HttpDriver {
         }
         self.io.readiness.served(found);
     }
+}
+
+/// The `Host` of requests: as the user names the platform, with the port.
+fn host(plan: &Plan, address: SocketAddr) -> String {
+    let endpoint = plan.platform.address.as_ref();
+    let host = endpoint.map_or_else(|| address.ip().to_string(), |endpoint| endpoint.host.clone());
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    format!("{host}:{}", address.port())
 }
 
 impl Part for HttpDriver {

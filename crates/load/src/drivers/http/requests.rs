@@ -14,6 +14,8 @@ pub struct Requests {
     /// Path before that of every request.
     base: String,
     plan: Option<RequestPlan>,
+    /// Whether the body is a device's message; else it is that of a query.
+    says_message: bool,
     contents: Contents,
     run: String,
     captures: Arc<OnceLock<Captures>>,
@@ -30,12 +32,19 @@ impl Requests {
             host,
             base: base.unwrap_or_default(),
             plan: plan.platform.roles.device.request.clone(),
+            says_message: true,
             contents: Contents::new(plan, run).with_captures(captures),
             run: run.to_string(),
             captures: Arc::clone(captures),
             content: Vec::new(),
             topic: Vec::new(),
         }
+    }
+
+    /// Queries of a run to a host.
+    pub fn of_queries(plan: &Plan, run: RunId, host: String, captures: &Arc<OnceLock<Captures>>) -> Requests {
+        let query = plan.platform.roles.query.clone();
+        Requests { plan: query, says_message: false, ..Requests::new(plan, run, host, captures) }
     }
 
     /// Whether an answer with that status means that the platform took the message.
@@ -51,7 +60,9 @@ impl Requests {
     /// Appends the request of a message; returns the bytes of its body.
     pub fn write(&mut self, device: u32, sequence: u32, out: &mut Vec<u8>) -> u32 {
         self.content.clear();
-        self.contents.render(device, sequence, &mut self.content);
+        if self.says_message {
+            self.contents.render(device, sequence, &mut self.content);
+        }
         match &self.plan {
             None => {
                 self.topic.clear();
@@ -87,6 +98,13 @@ impl Requests {
                     out.extend_from_slice(b": ");
                     value.render(&variables, &mut random, out);
                     out.extend_from_slice(b"\r\n");
+                }
+                if !self.says_message {
+                    plan.body.render(&variables, &mut random, &mut self.content);
+                    if self.content.is_empty() {
+                        out.extend_from_slice(b"\r\n");
+                        return 0;
+                    }
                 }
             }
         }

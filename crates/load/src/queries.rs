@@ -1,0 +1,79 @@
+//! Northbound queries of one shard: when they are due, about which device, and how long their answers took.
+
+use crate::arrivals::{Arrivals, Process, Share};
+use crate::recorder::{Place, Recorder, Timeline};
+use plimsoll_model::{Metric, Nanos};
+use plimsoll_scenario::plan::{ArrivalsPer, NorthboundPlan, Plan};
+use plimsoll_stats::distribution::random;
+use std::collections::HashMap;
+use std::iter::Peekable;
+
+/// Distinguishes the random numbers of queries from those of messages.
+const STREAM: u64 = 0x7175_6572_7900_0000;
+
+/// Queries of a level.
+pub struct Queries {
+    arrivals: Peekable<Arrivals>,
+    timeline: Timeline,
+    devices: u32,
+    seed: u64,
+    next: u32,
+    /// Due time and place of what was asked and not answered.
+    asked: HashMap<u32, (Nanos, Place)>,
+}
+
+impl Queries {
+    /// The queries of a shard in a level.
+    pub fn new(plan: &Plan, northbound: &NorthboundPlan, share: Share, timeline: Timeline) -> Queries {
+        let process = Process {
+            gaps: northbound.arrivals,
+            per: ArrivalsPer::Population,
+            rate: northbound.rate,
+            devices: plan.devices.max(share.of),
+            seed: plan.seed ^ STREAM,
+            level: timeline.level,
+        };
+        let arrivals = Arrivals::new(process, share, timeline.hold_end - timeline.start);
+        let (devices, seed) = (plan.devices, plan.seed ^ STREAM);
+        Queries { arrivals: arrivals.peekable(), timeline, devices, seed, next: 0, asked: HashMap::new() }
+    }
+
+    /// When the next one is due; never after the last.
+    pub fn next_due(&mut self) -> Nanos {
+        self.arrivals.peek().map_or(Nanos::MAX, |arrival| self.timeline.start + arrival.due)
+    }
+
+    /// Takes up the next one that is due: the device that it is about, and its number.
+    pub fn take_up(&mut self, now: Nanos, recorder: &mut Recorder) -> Option<(u32, u32)> {
+        let start = self.timeline.start;
+        let due = start + self.arrivals.next_if(|arrival| start + arrival.due <= now)?.due;
+        let number = self.next;
+        self.next = self.next.wrapping_add(1);
+        let place = self.timeline.place(due);
+        recorder.counts(place).queries += 1;
+        self.asked.insert(number, (due, place));
+        let level = u64::from(self.timeline.level);
+        let device = random(self.seed, &[level, u64::from(number)]).below(u64::from(self.devices));
+        Some((device as u32, number))
+    }
+
+    /// Books an answer.
+    pub fn answered(&mut self, number: u32, at: Nanos, recorder: &mut Recorder) {
+        if let Some((due, place)) = self.asked.remove(&number) {
+            recorder.counts(place).queries_answered += 1;
+            recorder.time(place, Metric::QueryTime, at - due);
+        }
+    }
+
+    /// Books that no answer will come.
+    pub fn failed(&mut self, number: u32, recorder: &mut Recorder) {
+        if let Some((_, place)) = self.asked.remove(&number) {
+            recorder.counts(place).queries_failed += 1;
+        }
+    }
+
+    /// Queries without an answer so far.
+    pub fn outstanding(&self) -> usize {
+        self.asked.len()
+    }
+}

@@ -1,0 +1,21 @@
+//! Queries beside the devices' load.
+
+use super::Context;
+use super::load::{check_rate, gaps_of};
+use crate::plan::{NorthboundPlan, PlatformPlan};
+use crate::written::Northbound;
+
+pub(super) fn resolve(
+    written: Option<&Northbound>,
+    platform: Option<&PlatformPlan>,
+    context: &mut Context<'_>,
+) -> Option<NorthboundPlan> {
+    let Northbound { rate, arrivals, queriers } = written?;
+    check_rate(rate.0, "northbound.rate", context);
+    if let Some(platform) = platform.filter(|platform| platform.roles.query.is_none()) {
+        let message = format!("the profile `{}` does not say what a querier asks", platform.profile.name);
+        let help = "use a profile with a `querier`, or remove `northbound`";
+        context.error_with_help("northbound", message, help);
+    }
+    Some(NorthboundPlan { rate: rate.0.0, arrivals: gaps_of(arrivals), queriers: *queriers })
+}

@@ -1,0 +1,30 @@
+//! Queries of the platform's users beside the devices' load.
+
+use super::Arrivals;
+use crate::quantity::{Rate, Written};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Queries of the platform's users beside the devices' load: what the profile's querier asks, of one device after the
+/// other by chance. They wait for nobody: their times count from when they are due.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Northbound {
+    /// Queries per second, the same in every level.
+    pub rate: Written<Rate>,
+    /// Distribution of the gaps between queries. Default: poisson.
+    #[serde(default = "poisson")]
+    pub arrivals: Arrivals,
+    /// Connections that the queries share: so many can be under way. Default 10.
+    #[serde(default = "ten")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub queriers: u32,
+}
+
+fn poisson() -> Arrivals {
+    Arrivals::Poisson
+}
+
+fn ten() -> u32 {
+    10
+}
