@@ -1,6 +1,7 @@
 //! From what a run recorded to what it means: levels with their intervals, whose limit it was, the load line, the
 //! verdict. Pure: the same record gives the same summary.
 
+pub mod compare;
 mod duplicates;
 pub mod early_stop;
 pub mod level;

@@ -18,6 +18,9 @@ pub enum Failure {
     /// It could not be done.
     #[error("error: {0}")]
     Undoable(String),
+    /// The user stopped it.
+    #[error("interrupted: what was run is kept in the store")]
+    Interrupted,
     /// The run store.
     #[error("error: {0}")]
     Store(#[from] StoreError),
@@ -29,6 +32,7 @@ impl Failure {
         match self {
             Failure::Scenario(_) | Failure::Usage(_) => exit_code::USAGE,
             Failure::Undoable(_) => exit_code::UNDOABLE,
+            Failure::Interrupted => exit_code::INTERRUPTED,
             Failure::Store(StoreError::NoRun { .. }) => exit_code::USAGE,
             Failure::Store(_) => exit_code::UNDOABLE,
         }

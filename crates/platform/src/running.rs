@@ -104,6 +104,7 @@ impl Platform {
     /// See [`PlatformError`]; what had been started is taken down again.
     pub fn bring_up(plan: &PlatformPlan, options: &Options) -> Result<Platform, PlatformError> {
         let mut facts = BTreeMap::from([("profile".to_owned(), plan.profile.name.clone())]);
+        facts.extend(plan.roles.mapping.clone().map(|mapping| ("mapping".to_owned(), mapping)));
         if let Some(endpoint) = &plan.address {
             let address = resolve(endpoint)?;
             facts.insert("address".into(), format!("{}:{}", endpoint.host, endpoint.port));
@@ -225,12 +226,16 @@ impl Platform {
         let Some(running) = self.components.last_mut() else { return Ok(()) };
         let begin = Instant::now();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let quiet = Duration::from_secs_f64(request.map_or(0.0, |request| request.after.clamp(0.0, 15.0)));
         loop {
             if let Ok(Some(status)) = running.child.try_wait() {
                 let (component, log) = (running.name.clone(), last_words(&running.log));
                 return Err(PlatformError::Died { component, status: status.to_string(), log });
             }
-            let connected = TcpStream::connect_timeout(&address, PAUSE.max(Duration::from_millis(100)));
+            let connected = match begin.elapsed() >= quiet {
+                true => TcpStream::connect_timeout(&address, PAUSE.max(Duration::from_millis(100))),
+                false => Err(std::io::ErrorKind::WouldBlock.into()),
+            };
             if connected.is_ok_and(|stream| request.is_none_or(|request| is_healthy(stream, request))) {
                 return Ok(());
             }

@@ -25,11 +25,11 @@ use plimsoll_analysis::summary::Summary;
 use plimsoll_model::record::RunRecord;
 use plotly::Plot;
 
-const STYLE: &str = include_str!("../assets/report.css");
+pub(crate) const STYLE: &str = include_str!("../assets/report.css");
 
 /// Forbids the page to load anything, so that the file shows the same offline, and so that no text of a scenario or
 /// of a platform can make it fetch something.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       img-src data: blob:; font-src data:";
 
 /// Paper is narrower than most screens, and the browser lays it out only after the charts are drawn.

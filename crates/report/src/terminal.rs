@@ -4,7 +4,7 @@ use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::summary::{LoadLine, Summary};
 use plimsoll_model::{Nanos, Verdict};
 
-const WIDTH: usize = 80;
+pub(crate) const WIDTH: usize = 80;
 
 /// Whether to colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -76,7 +76,7 @@ impl Component {
 }
 
 /// A GET that a component answers with a certain status once it is healthy.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadyRequest {
     /// Path and query.
@@ -87,6 +87,10 @@ pub struct ReadyRequest {
     /// The status that means healthy.
     #[serde(default = "ReadyRequest::ok")]
     pub status: u16,
+    /// Seconds after the start before anything is asked, for a component that does not bear to be asked while it starts.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 15))]
+    pub after: f64,
 }
 
 impl ReadyRequest {

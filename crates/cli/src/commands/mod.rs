@@ -3,6 +3,7 @@
 mod audit;
 mod chain;
 mod check;
+mod compare;
 mod doctor;
 mod export;
 mod guard;
@@ -27,6 +28,7 @@ pub enum Command {
     Platforms(platforms::Platforms),
     Runs(runs::Runs),
     Show(show::Show),
+    Compare(compare::Compare),
     Report(report::Report),
     Export(export::Export),
     Target(target::Target),
@@ -44,6 +46,7 @@ impl Command {
             Command::Platforms(command) => command.perform(),
             Command::Runs(command) => command.perform(),
             Command::Show(command) => command.perform(),
+            Command::Compare(command) => command.perform(),
             Command::Report(command) => command.perform(),
             Command::Export(command) => command.perform(),
             Command::Target(command) => command.perform(),

@@ -7,8 +7,10 @@ use crate::output::say;
 use crate::progress::{TerminalProgress, colour};
 use crate::{exit_code, interrupt};
 use clap::Args;
+use plimsoll_model::Verdict;
 use plimsoll_report::{html, json, terminal};
-use plimsoll_runner::{Options, run};
+use plimsoll_runner::{Options, Outcome, run};
+use plimsoll_scenario::plan::Plan;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,17 +49,7 @@ impl Run {
     pub fn perform(self) -> Result<u8, Failure> {
         let plan = Arc::new(self.load.plan()?);
         self.check_outputs()?;
-        let undoable = |what: &str, error: std::io::Error| Failure::Undoable(format!("{what}: {error}"));
-        let options = Options {
-            program: std::env::current_exe().map_err(|error| undoable("cannot find this program", error))?,
-            store: self.store.store.clone(),
-            command: command_line(),
-            stop: interrupt::stop_flag().map_err(|error| undoable("cannot catch signals", error))?,
-        };
-        let mut progress = TerminalProgress::new(self.quiet);
-        let outcome = run(&plan, &options, &mut progress);
-        progress.finish();
-        let outcome = outcome?;
+        let outcome = perform_plan(&plan, &self.store, self.quiet)?;
         say(&terminal::render(&outcome.summary, colour()));
         let summary = self.summary_json.as_ref().map(|path| write(path, &json::render(&outcome.summary)));
         if !self.no_report {
@@ -67,6 +59,44 @@ impl Run {
         }
         summary.unwrap_or(Ok(()))?;
         Ok(exit_code::of(outcome.summary.verdict))
+    }
+}
+
+/// Runs a plan, with progress unless it is to be quiet.
+fn perform_plan(plan: &Arc<Plan>, store: &StoreOption, quiet: bool) -> Result<Outcome, Failure> {
+    let undoable = |what: &str, error: std::io::Error| Failure::Undoable(format!("{what}: {error}"));
+    let options = Options {
+        program: std::env::current_exe().map_err(|error| undoable("cannot find this program", error))?,
+        store: store.store.clone(),
+        command: command_line(),
+        stop: interrupt::stop_flag().map_err(|error| undoable("cannot catch signals", error))?,
+    };
+    let mut progress = TerminalProgress::new(quiet);
+    let outcome = run(plan, &options, &mut progress);
+    progress.finish();
+    Ok(outcome?)
+}
+
+/// Runs a scenario file with keys set and prints how it ended; the run's id.
+///
+/// # Errors
+/// Beside those of a run: one that failed or was interrupted, for nothing can be compared with it.
+pub fn perform_scenario(
+    file: String,
+    set: Vec<String>,
+    store: &StoreOption,
+    quiet: bool,
+) -> Result<String, Failure> {
+    let plan = Arc::new(LoadOptions::brief(file.clone(), set, None, None).plan()?);
+    let outcome = perform_plan(&plan, store, quiet)?;
+    let summary = &outcome.summary;
+    if !quiet {
+        say(&format!("{file}: run {} {}\n", outcome.record.id, summary.verdict.name()));
+    }
+    match summary.verdict {
+        Verdict::Failed => Err(Failure::Undoable(format!("{file}: {}", summary.reason))),
+        Verdict::Interrupted => Err(Failure::Interrupted),
+        _ => Ok(outcome.record.id),
     }
 }
 

@@ -1,0 +1,274 @@
+//! Runs side by side: what differs between platforms, mappings or settings, with the run as the unit.
+//!
+//! Two candidates differ only where repeated runs of both, taken in turns, say so with a 95 % interval: what one run tells
+//! of the other platform includes whatever else went on at the time.
+
+use crate::level::LevelSummary;
+use crate::summary::Summary;
+use plimsoll_model::Validity;
+use plimsoll_stats::student;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Version of the schema of a comparison.
+pub const SCHEMA: u32 = 0;
+
+/// A run to be compared.
+pub struct Compared<'a> {
+    /// What tells candidates apart: runs with equal text here are repeats of one.
+    pub key: &'a str,
+    /// What to call its candidate.
+    pub label: String,
+    /// When it began; texts are in the order of times.
+    pub started: &'a str,
+    /// Its result.
+    pub summary: &'a Summary,
+    /// What its platform profile says beside numbers.
+    pub qualities: BTreeMap<String, String>,
+}
+
+/// Candidates side by side.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Comparison {
+    /// Version of this schema.
+    pub schema: u32,
+    /// The candidates; differences count from the first.
+    pub candidates: Vec<Candidate>,
+    /// What is compared, level by level.
+    pub rows: Vec<Row>,
+    /// What the reader must know, for people.
+    pub notes: Vec<String>,
+}
+
+/// What is compared: a platform, a mapping, a setting.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Candidate {
+    /// Its name.
+    pub label: String,
+    /// Its runs, in the order of time.
+    pub runs: Vec<String>,
+    /// What its platform profile says beside numbers.
+    pub qualities: BTreeMap<String, String>,
+}
+
+/// One quantity of one level.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Row {
+    /// The level, `None` for what belongs to the whole run.
+    pub level: Option<String>,
+    /// The quantity.
+    pub quantity: String,
+    /// What its values are.
+    pub unit: Unit,
+    /// For each candidate, the value of each of its runs that has one.
+    pub values: Vec<Vec<f64>>,
+    /// For each candidate but the first, how it differs from the first.
+    pub differences: Vec<Difference>,
+}
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// Per second.
+    PerSecond,
+    /// Bytes.
+    Bytes,
+    /// A fraction of one.
+    Share,
+}
+
+/// How a candidate differs from the first.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Difference {
+    /// 95 % interval of its mean minus the first's; null where one has fewer than two runs.
+    pub ci95: Option<[f64; 2]>,
+    /// What can be said.
+    pub finding: Finding,
+}
+
+/// What can be said of a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    /// Higher than the first.
+    Higher,
+    /// Lower than the first.
+    Lower,
+    /// The interval has zero in it.
+    NotDistinguishable,
+    /// One of them was run once.
+    RunOnce,
+    /// All runs of one came before all of the other: whatever changed meanwhile may be the difference.
+    NotInTurns,
+    /// One of them has no such value.
+    Absent,
+}
+
+/// The mean of some values, `None` of none.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+type Quantity = (&'static str, Unit, fn(&LevelSummary) -> Option<f64>);
+
+/// What is compared of each level, in the order of reports.
+const QUANTITIES: [Quantity; 10] = [
+    ("achieved", Unit::PerSecond, |level| level.achieved),
+    ("publish time, median", Unit::Seconds, |level| level.publish_time.p50),
+    ("publish time, 99 %", Unit::Seconds, |level| level.publish_time.p99),
+    ("subscribe time, median", Unit::Seconds, |level| level.subscribe_time.p50),
+    ("subscribe time, 99 %", Unit::Seconds, |level| level.subscribe_time.p99),
+    ("query time, median", Unit::Seconds, |level| level.query_time.p50),
+    ("lost of the expected deliveries", Unit::Share, |level| {
+        (level.expected_deliveries > 0).then(|| level.lost as f64 / level.expected_deliveries as f64)
+    }),
+    ("content of a message", Unit::Bytes, |level| level.marshalled_size),
+    ("message as a packet", Unit::Bytes, |level| level.publication_size),
+    ("sent and received per message", Unit::Bytes, |level| {
+        (level.sent > 0).then(|| (level.bytes_sent + level.bytes_received) as f64 / level.sent as f64)
+    }),
+];
+
+/// Compares runs. The first candidate is that of the first run given.
+pub fn compare(runs: &[Compared<'_>]) -> Comparison {
+    let mut groups: Vec<(&str, Vec<&Compared<'_>>)> = Vec::new();
+    for run in runs {
+        match groups.iter_mut().find(|(key, _)| *key == run.key) {
+            Some((_, group)) => group.push(run),
+            None => groups.push((run.key, vec![run])),
+        }
+    }
+    for (_, group) in &mut groups {
+        group.sort_by_key(|run| run.started);
+    }
+    let groups: Vec<Vec<&Compared<'_>>> = groups.into_iter().map(|(_, group)| group).collect();
+    let mut rows = vec![row(&groups, None, "load line", Unit::PerSecond, |run| {
+        run.summary.load_line.as_ref().and_then(|line| line.rate)
+    })];
+    for label in levels(&groups) {
+        for (quantity, unit, of) in QUANTITIES {
+            let value = |run: &Compared<'_>| {
+                let level = run.summary.levels.iter().find(|level| level.label() == label);
+                level.filter(|level| level.validity == Validity::Valid).and_then(of)
+            };
+            rows.push(row(&groups, Some(label.clone()), quantity, unit, value));
+        }
+    }
+    rows.retain(|row| row.values.iter().any(|values| !values.is_empty()));
+    Comparison { schema: SCHEMA, candidates: candidates(&groups), notes: notes(&groups, &rows), rows }
+}
+
+fn candidates(groups: &[Vec<&Compared<'_>>]) -> Vec<Candidate> {
+    let label = |group: &Vec<&Compared<'_>>| group.first().map(|run| run.label.clone()).unwrap_or_default();
+    let labels: Vec<String> = groups.iter().map(label).collect();
+    let told = groups.iter().zip(&labels).map(|(group, label)| {
+        let alone = labels.iter().filter(|other| *other == label).count() == 1;
+        let first = group.first();
+        let name = first.map(|run| run.summary.name.as_str()).unwrap_or_default();
+        Candidate {
+            // What has the same name on the same platform is told apart by its scenario.
+            label: if alone { label.clone() } else { format!("{label} ({name})") },
+            runs: group.iter().map(|run| run.summary.run.clone()).collect(),
+            qualities: first.map(|run| run.qualities.clone()).unwrap_or_default(),
+        }
+    });
+    told.collect()
+}
+
+/// The levels of all runs, in the order in which they are met first.
+fn levels(groups: &[Vec<&Compared<'_>>]) -> Vec<String> {
+    let mut labels: Vec<String> = Vec::new();
+    for level in groups.iter().flatten().flat_map(|run| &run.summary.levels) {
+        let label = level.label();
+        if !labels.contains(&label) {
+            labels.push(label);
+        }
+    }
+    labels
+}
+
+fn row(
+    groups: &[Vec<&Compared<'_>>],
+    level: Option<String>,
+    quantity: &str,
+    unit: Unit,
+    value: impl Fn(&Compared<'_>) -> Option<f64>,
+) -> Row {
+    let values: Vec<Vec<f64>> =
+        groups.iter().map(|group| group.iter().filter_map(|run| value(run)).collect()).collect();
+    let starts = |group: &Vec<&Compared<'_>>| group.iter().map(|run| run.started.to_owned()).collect();
+    let sides: Vec<Side> =
+        groups.iter().zip(&values).map(|(group, values)| Side { starts: starts(group), values }).collect();
+    let differences = sides.iter().skip(1).filter_map(|side| Some(difference(sides.first()?, side)));
+    let differences = differences.collect();
+    Row { level, quantity: quantity.to_owned(), unit, values, differences }
+}
+
+/// One candidate's runs: when they began, and their values.
+struct Side<'a> {
+    starts: Vec<String>,
+    values: &'a [f64],
+}
+
+fn difference(first: &Side<'_>, other: &Side<'_>) -> Difference {
+    let interval = student::difference_interval(first.values, other.values);
+    let ci95 = interval.map(|interval| [interval.lo, interval.hi]);
+    let finding = match interval {
+        _ if first.values.is_empty() || other.values.is_empty() => Finding::Absent,
+        None => Finding::RunOnce,
+        Some(_) if !are_in_turns(&first.starts, &other.starts) => Finding::NotInTurns,
+        Some(interval) if interval.lo > 0.0 => Finding::Higher,
+        Some(interval) if interval.hi < 0.0 => Finding::Lower,
+        Some(_) => Finding::NotDistinguishable,
+    };
+    Difference { ci95, finding }
+}
+
+/// Whether some run of each came after some run of the other.
+fn are_in_turns(one: &[String], other: &[String]) -> bool {
+    one.iter().min() < other.iter().max() && other.iter().min() < one.iter().max()
+}
+
+fn notes(groups: &[Vec<&Compared<'_>>], rows: &[Row]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let found = |finding| rows.iter().any(|row| row.differences.iter().any(|one| one.finding == finding));
+    if groups.len() < 2 {
+        notes
+            .push("all runs are repeats of one scenario on one platform: there is nothing to compare".into());
+    }
+    if found(Finding::RunOnce) {
+        notes.push(
+            "what was run once has no interval, so no difference is claimed: give the scenario files instead of runs, \
+             with --repeat 5, to run them in turns"
+                .into(),
+        );
+    }
+    if found(Finding::NotInTurns) {
+        notes.push(
+            "all runs of one candidate came before those of another: what else changed meanwhile may be the \
+             difference, so none is claimed"
+                .into(),
+        );
+    }
+    let invalid = groups.iter().flatten().flat_map(|run| &run.summary.levels);
+    let invalid = invalid.filter(|level| level.validity != Validity::Valid).count();
+    if invalid > 0 {
+        notes.push(format!("{invalid} levels that are not valid are left out: they measured this host"));
+    }
+    let claims = rows.iter().flat_map(|row| &row.differences);
+    let claims = claims.filter(|one| matches!(one.finding, Finding::Higher | Finding::Lower)).count();
+    if claims > 0 {
+        notes.push(format!(
+            "of {} comparisons, one in twenty would be found different where nothing is; {claims} were",
+            rows.iter().flat_map(|row| &row.differences).filter(|one| one.ci95.is_some()).count()
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests;

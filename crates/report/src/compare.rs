@@ -1,0 +1,275 @@
+//! A comparison in the terminal, as Markdown, as JSON and as one HTML file.
+
+use crate::html::{POLICY, STYLE};
+use crate::terminal::{WIDTH, bytes, floor_percent, rate, time, wrapped};
+use maud::{DOCTYPE, PreEscaped, html};
+use plimsoll_analysis::compare::{Candidate, Comparison, Difference, Finding, Row, Unit, mean};
+use std::collections::BTreeSet;
+
+/// The comparison as JSON, by its published schema.
+pub fn json(comparison: &Comparison) -> String {
+    serde_json::to_string_pretty(comparison).unwrap_or_default() + "\n"
+}
+
+/// The comparison for the terminal, at most 80 columns wide.
+pub fn terminal(comparison: &Comparison) -> String {
+    let mut out = String::new();
+    for (letter, candidate) in letters().zip(&comparison.candidates) {
+        let head = format!("{letter} {}: {}", candidate.label, runs(candidate));
+        out += &wrapped(&head, "").join("\n");
+        out.push('\n');
+    }
+    let mut level = None;
+    for row in &comparison.rows {
+        if level != Some(&row.level) {
+            level = Some(&row.level);
+            out += &format!("\n{}\n", row.level.as_deref().unwrap_or("the whole run"));
+        }
+        let values: Vec<String> = letters()
+            .zip(&row.values)
+            .map(|(letter, values)| format!("{letter} {}", value(row.unit, mean(values))))
+            .collect();
+        out += &wrapped(&format!("{}: {}", row.quantity, values.join("; ")), "  ").join("\n");
+        out.push('\n');
+        for (letter, difference) in letters().skip(1).zip(&row.differences) {
+            if difference.finding != Finding::Absent {
+                let told = format!("{letter} {}", told(row, difference));
+                out += &wrapped(&told, "    ").join("\n");
+                out.push('\n');
+            }
+        }
+    }
+    let qualities = qualities(comparison);
+    if !qualities.is_empty() {
+        out += "\nbeside numbers\n";
+        for (name, of) in qualities {
+            out += &format!("  {name}\n");
+            for (letter, text) in letters().zip(of) {
+                out += &wrapped(&format!("{letter} {}", text.unwrap_or("-")), "    ").join("\n");
+                out.push('\n');
+            }
+        }
+    }
+    if !comparison.notes.is_empty() {
+        out.push('\n');
+    }
+    for note in &comparison.notes {
+        out += &wrapped(note, "").join("\n");
+        out.push('\n');
+    }
+    debug_assert!(out.lines().all(|line| line.chars().count() <= WIDTH || !line.trim().contains(' ')));
+    out
+}
+
+/// The comparison as Markdown tables.
+pub fn markdown(comparison: &Comparison) -> String {
+    let mut out = String::from("| level | quantity |");
+    comparison.candidates.iter().for_each(|candidate| out += &format!(" {} |", cell(&candidate.label)));
+    out += "\n|---|---|";
+    out += &"---|".repeat(comparison.candidates.len());
+    out.push('\n');
+    for row in &comparison.rows {
+        out += &format!("| {} | {} |", row.level.as_deref().unwrap_or(""), row.quantity);
+        for (position, values) in row.values.iter().enumerate() {
+            let difference = position.checked_sub(1).and_then(|position| row.differences.get(position));
+            let difference = difference.filter(|one| one.finding != Finding::Absent);
+            let difference = difference.map(|difference| format!(" ({})", told(row, difference)));
+            out += &format!(" {}{} |", value(row.unit, mean(values)), difference.unwrap_or_default());
+        }
+        out.push('\n');
+    }
+    for (name, of) in qualities(comparison) {
+        out += &format!("| | {} |", cell(name));
+        of.iter().for_each(|text| out += &format!(" {} |", cell(text.unwrap_or("–"))));
+        out.push('\n');
+    }
+    for note in &comparison.notes {
+        out += &format!("\n{note}\n");
+    }
+    out
+}
+
+/// The comparison as one HTML file that opens offline.
+pub fn page(comparison: &Comparison) -> String {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Comparison \u{b7} Plimsoll" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    h1 { "Comparison" }
+                    @for candidate in &comparison.candidates {
+                        p { strong { (candidate.label) } ": " (runs(candidate)) }
+                    }
+                    div.scroll {
+                        table {
+                            thead {
+                                tr {
+                                    th { "Level" }
+                                    th { "Quantity" }
+                                    @for candidate in &comparison.candidates {
+                                        th { (candidate.label) }
+                                    }
+                                }
+                            }
+                            tbody {
+                                @for row in &comparison.rows {
+                                    tr {
+                                        td { (row.level.as_deref().unwrap_or_default()) }
+                                        td { (row.quantity) }
+                                        @for (position, values) in row.values.iter().enumerate() {
+                                            td {
+                                                (value(row.unit, mean(values)))
+                                                @if let Some(difference) = position
+                                                    .checked_sub(1)
+                                                    .and_then(|position| row.differences.get(position))
+                                                    .filter(|one| one.finding != Finding::Absent)
+                                                {
+                                                    br;
+                                                    small { (told(row, difference)) }
+                                                }
+                                            }
+                                        }
+                                    }
+                                }
+                                @for (name, of) in qualities(comparison) {
+                                    tr {
+                                        td {}
+                                        td { (name) }
+                                        @for text in of {
+                                            td { (text.unwrap_or("–")) }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    @for note in &comparison.notes {
+                        p { (note) }
+                    }
+                }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+fn letters() -> impl Iterator<Item = char> {
+    ('A'..='Z').cycle()
+}
+
+fn runs(candidate: &Candidate) -> String {
+    match candidate.runs.as_slice() {
+        [one] => format!("run {one}"),
+        several => format!("{} runs: {}", several.len(), several.join(" ")),
+    }
+}
+
+/// A vertical bar would end a cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn value(unit: Unit, value: Option<f64>) -> String {
+    let Some(value) = value else { return "-".into() };
+    match unit {
+        Unit::Seconds => time(Some(value)),
+        Unit::PerSecond => format!("{}/s", rate(if value >= 10.0 { value.round() } else { value })),
+        Unit::Bytes => bytes(value),
+        Unit::Share => format!("{} %", floor_percent(value)),
+    }
+}
+
+/// What can be said of a difference: by how much in percent of the first candidate, or why nothing.
+fn told(row: &Row, difference: &Difference) -> String {
+    let base = row.values.first().and_then(|values| mean(values)).filter(|base| *base > 0.0);
+    let percent = |share: f64| format!("{:+.1} %", 100.0 * share);
+    let by = difference
+        .ci95
+        .zip(base)
+        .map(|([low, high], base)| format!("{} to {}", percent(low / base), percent(high / base)));
+    match difference.finding {
+        Finding::Higher => format!("higher: {}", by.unwrap_or_else(|| "from nothing".into())),
+        Finding::Lower => format!("lower: {}", by.unwrap_or_default()),
+        Finding::NotDistinguishable => {
+            format!("not distinguishable{}", by.map(|by| format!(": {by}")).unwrap_or_default())
+        }
+        Finding::RunOnce => "run once".into(),
+        Finding::NotInTurns => "not run in turns".into(),
+        Finding::Absent => "-".into(),
+    }
+}
+
+/// What the profiles say beside numbers: each name with what each candidate has for it.
+fn qualities(comparison: &Comparison) -> Vec<(&str, Vec<Option<&str>>)> {
+    let names: BTreeSet<&str> =
+        comparison.candidates.iter().flat_map(|one| one.qualities.keys().map(String::as_str)).collect();
+    let of = |name| comparison.candidates.iter().map(move |one| one.qualities.get(name).map(String::as_str));
+    names.into_iter().map(|name| (name, of(name).collect())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_analysis::compare::SCHEMA;
+
+    fn comparison() -> Comparison {
+        let candidate = |label: &str, quality: &str| Candidate {
+            label: label.into(),
+            runs: vec!["one".into(), "two".into()],
+            qualities: [("model".to_owned(), quality.to_owned())].into(),
+        };
+        let row = |quantity: &str, unit, values: [Vec<f64>; 2], ci95, finding| Row {
+            level: Some("100/s".into()),
+            quantity: quantity.into(),
+            unit,
+            values: values.into(),
+            differences: vec![Difference { ci95, finding }],
+        };
+        Comparison {
+            schema: SCHEMA,
+            candidates: vec![candidate("here", "a | b"), candidate("there", "<c>")],
+            rows: vec![
+                row(
+                    "publish time, median",
+                    Unit::Seconds,
+                    [vec![0.001, 0.003], vec![0.004]],
+                    Some([0.001, 0.003]),
+                    Finding::Higher,
+                ),
+                row("size", Unit::Bytes, [vec![100.0], vec![]], None, Finding::Absent),
+            ],
+            notes: vec!["a note".into()],
+        }
+    }
+
+    #[test]
+    fn it_is_told_in_every_form() {
+        let told = terminal(&comparison());
+        for expected in [
+            "A here: 2 runs: one two",
+            "A 2.00 ms   B 4.00 ms",
+            "B higher: +50.0 % to +150.0 %",
+            "A 100 B; B -",
+        ] {
+            assert!(told.contains(expected), "{expected}: {told}");
+        }
+        let told = markdown(&comparison());
+        assert!(
+            told.contains(
+                "| 100/s | publish time, median | 2.00 ms | 4.00 ms (higher: +50.0 % to +150.0 %) |"
+            )
+        );
+        assert!(told.contains("| | model | a \\| b | <c> |"), "{told}");
+        let told = page(&comparison());
+        assert!(told.contains("&lt;c&gt;") && !told.contains("<c>"));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&json(&comparison())).unwrap()["schema"], 0);
+    }
+}
