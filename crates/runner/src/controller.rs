@@ -1,11 +1,14 @@
 //! The controller: registers devices and subscriptions before a run and takes them away after it, as the platform's
 //! profile says. Nothing of this is measured, so a plain client does it, some requests at a time.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use plimsoll_load::clock::wall_nanos;
 use plimsoll_model::RunId;
-use plimsoll_scenario::plan::{Capture, CaptureFrom, Each, Plan, RequestPlan, StepPlan};
+use plimsoll_scenario::plan::{Capture, CaptureFrom, Each, Plan, Protocol, RequestPlan, StepPlan};
 use plimsoll_scenario::{Captures, Variables};
 use plimsoll_stats::distribution::random;
+use rustls_pki_types::PrivateKeyDer;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -107,6 +110,7 @@ pub fn perform(
     told: &mut dyn FnMut(&str, u64, u64),
 ) -> Result<(), ControllerError> {
     let client: ureq::Agent = ureq::Agent::config_builder()
+        .tls_config(tls(scene.plan))
         .http_status_as_error(false)
         .max_redirects(0)
         // A profile may know of methods that have a body although they seldom do.
@@ -124,6 +128,35 @@ pub fn perform(
         perform_one(step, scene, address, &client, captures, told)?;
     }
     Ok(())
+}
+
+/// How the controller secures its connections: as the devices do, with what the first of them shows.
+fn tls(plan: &Plan) -> ureq::tls::TlsConfig {
+    use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
+    let Some(terms) = &plan.mqtt.transport.tls else { return TlsConfig::builder().build() };
+    let authorities = match terms.authorities.as_slice() {
+        [] => rustls_native_certs::load_native_certs().certs,
+        given => given.to_vec(),
+    };
+    let owned = |der: &[u8]| Certificate::from_der(der).to_owned();
+    let roots: Vec<_> = authorities.iter().map(|der| owned(der)).collect();
+    let identity = terms.identities.devices.first().and_then(|identity| {
+        let chain: Vec<_> = identity.chain.iter().map(|der| owned(der)).collect();
+        let label = match &*identity.key {
+            PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
+            PrivateKeyDer::Sec1(_) => "EC PRIVATE KEY",
+            _ => "PRIVATE KEY",
+        };
+        // The client takes keys as text only.
+        let text = BASE64_STANDARD.encode(identity.key.secret_der());
+        let text = format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n");
+        Some(ClientCert::new_with_certs(&chain, PrivateKey::from_pem(text.as_bytes()).ok()?))
+    });
+    TlsConfig::builder()
+        .root_certs(RootCerts::new_with_certs(&roots))
+        .client_cert(identity)
+        .disable_verification(!terms.verify)
+        .build()
 }
 
 fn perform_one(
@@ -270,10 +303,20 @@ fn write(
         template.render(&variables, &mut || numbers.bits(), &mut out);
         out
     };
-    let base = scene.plan.platform.address.as_ref().map(|address| address.path.trim_end_matches('/'));
+    let endpoint = scene.plan.platform.address.as_ref();
+    let base = endpoint.map(|endpoint| endpoint.path.trim_end_matches('/')).unwrap_or_default();
     let path = render(&request.path);
+    let path = String::from_utf8_lossy(&path);
+    let secured = endpoint.filter(|endpoint| endpoint.protocol == Protocol::Http && endpoint.wire.tls);
+    let authority = match secured {
+        // By the name that the certificate has.
+        Some(endpoint) if endpoint.host.contains(':') => format!("[{}]:{}", endpoint.host, address.port()),
+        Some(endpoint) => format!("{}:{}", endpoint.host, address.port()),
+        None => address.to_string(),
+    };
+    let scheme = if secured.is_some() { "https" } else { "http" };
     Written {
-        url: format!("http://{address}{}{}", base.unwrap_or_default(), String::from_utf8_lossy(&path)),
+        url: format!("{scheme}://{authority}{base}{path}"),
         headers: request.headers.iter().map(|(name, value)| (name.clone(), render(value))).collect(),
         body: render(&request.body),
     }

@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn keys_are_distinct() {
         let all: Vec<Name> = Name::all().collect();
-        assert_eq!(all.len(), 52);
+        assert_eq!(all.len(), 60);
         for (position, name) in all.iter().enumerate() {
             assert_eq!(all.iter().position(|other| other.key() == name.key()), Some(position));
         }

@@ -299,7 +299,7 @@ impl Quantity for Endpoint {
         format: "mqtt-address",
         name: "an address",
         how: "written like `mqtt://host:1883`, `mqtts://host:8883` over TLS, or `ws://host/mqtt` and `wss://host/mqtt` over \
-              WebSocket, `http://host/path` or `coap://host/path`",
+              WebSocket, `http://host/path`, `https://host/path` or `coap://host/path`",
         bare_number: false,
         check: |text| Endpoint::parse(text).map(drop),
     };
@@ -311,7 +311,7 @@ impl Quantity for Endpoint {
             Some((protocol, wire, rest))
         }) else {
             return Err(
-                "it begins with none of `mqtt://`, `mqtts://`, `ws://`, `wss://`, `http://` and `coap://`"
+                "it begins with none of `mqtt://`, `mqtts://`, `ws://`, `wss://`, `http://`, `https://` and `coap://`"
                     .to_owned(),
             );
         };
@@ -359,19 +359,21 @@ impl Quantity for Endpoint {
 }
 
 /// What an address may say of the way to the platform.
-const SCHEMES: [(Protocol, Wire); 6] = [
+const SCHEMES: [(Protocol, Wire); 7] = [
     (Protocol::Mqtt, PLAIN),
     (Protocol::Mqtt, Wire { tls: true, websocket: false }),
     (Protocol::Mqtt, Wire { tls: false, websocket: true }),
     (Protocol::Mqtt, Wire { tls: true, websocket: true }),
     (Protocol::Http, PLAIN),
+    (Protocol::Http, Wire { tls: true, websocket: false }),
     (Protocol::Coap, PLAIN),
 ];
 const PLAIN: Wire = Wire { tls: false, websocket: false };
 
 fn scheme(protocol: Protocol, wire: Wire) -> &'static str {
     match (wire.websocket, wire.tls) {
-        _ if protocol == Protocol::Http => "http",
+        (_, false) if protocol == Protocol::Http => "http",
+        (_, true) if protocol == Protocol::Http => "https",
         _ if protocol == Protocol::Coap => "coap",
         (false, false) => "mqtt",
         (false, true) => "mqtts",
@@ -383,7 +385,8 @@ fn scheme(protocol: Protocol, wire: Wire) -> &'static str {
 /// The port that an address means where it names none.
 fn usual_port(protocol: Protocol, wire: Wire) -> u16 {
     match (wire.websocket, wire.tls) {
-        _ if protocol == Protocol::Http => 80,
+        (_, false) if protocol == Protocol::Http => 80,
+        (_, true) if protocol == Protocol::Http => 443,
         _ if protocol == Protocol::Coap => 5683,
         (false, false) => 1883,
         (false, true) => 8883,
@@ -532,7 +535,7 @@ mod tests {
         }
         for text in [
             "localhost:1883",
-            "https://a",
+            "ftp://a",
             "mqtts://a/mqtt",
             "ws://a/m q",
             "mqtt://",

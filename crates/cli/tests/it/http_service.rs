@@ -1,6 +1,7 @@
 //! A small platform over HTTP, as a user might have one: things are registered and get a key, their values are put, hooks
 //! are told. It follows a script, so that what a run must find is known beforehand.
 
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -63,6 +64,19 @@ impl HttpService {
 
     /// Starts one that tells its hooks before or after it answers.
     pub fn with(faults: impl IntoIterator<Item = (u64, Fault)>, told_first: bool) -> HttpService {
+        HttpService::listen(faults, told_first, None)
+    }
+
+    /// Starts one behind TLS.
+    pub fn secured(terms: Arc<ServerConfig>) -> HttpService {
+        HttpService::listen([], true, Some(terms))
+    }
+
+    fn listen(
+        faults: impl IntoIterator<Item = (u64, Fault)>,
+        told_first: bool,
+        terms: Option<Arc<ServerConfig>>,
+    ) -> HttpService {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let state = State { faults: faults.into_iter().collect(), told_first, ..State::default() };
@@ -71,8 +85,14 @@ impl HttpService {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 lock(&shared).connections += 1;
-                let state = Arc::clone(&shared);
-                std::thread::spawn(move || serve(stream, &state));
+                let (state, terms) = (Arc::clone(&shared), terms.clone());
+                std::thread::spawn(move || match terms {
+                    None => serve(stream, &state),
+                    Some(terms) => {
+                        let session = ServerConnection::new(terms).unwrap();
+                        serve(StreamOwned::new(session, stream), &state);
+                    }
+                });
             }
         });
         HttpService { address, state }
@@ -81,6 +101,11 @@ impl HttpService {
     /// Its address.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// What it has seen so far.
@@ -100,7 +125,7 @@ struct Request {
     body: String,
 }
 
-fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
+fn read(reader: &mut BufReader<impl Read>) -> Option<Request> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|&count| count > 0)?;
     let mut words = line.split(' ');
@@ -125,8 +150,7 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     Some(Request { method, path, key, body: String::from_utf8(body).ok()? })
 }
 
-fn serve(stream: TcpStream, state: &Mutex<State>) {
-    let mut writer = stream.try_clone().unwrap();
+fn serve(stream: impl Read + Write, state: &Mutex<State>) {
     let mut reader = BufReader::new(stream);
     let mut hooks = HashMap::new();
     while let Some(request) = read(&mut reader) {
@@ -162,7 +186,9 @@ fn serve(stream: TcpStream, state: &Mutex<State>) {
             _ => answer(404, "no such thing"),
         };
         let goodbye = answer.contains("Connection: close");
-        if writer.write_all(answer.as_bytes()).is_err() || goodbye {
+        let writer = reader.get_mut();
+        let told = writer.write_all(answer.as_bytes()).and_then(|()| writer.flush());
+        if told.is_err() || goodbye {
             return;
         }
     }

@@ -4,7 +4,7 @@ use crate::harness::{Bench, count};
 use crate::http_service::{Fault, HttpService};
 
 /// The profile of the tests' own small service.
-const PROFILE: &str = r#"
+pub const PROFILE: &str = r#"
 name: things
 title: a small service of our own
 variables: { prefix: thing }

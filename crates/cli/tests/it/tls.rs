@@ -1,6 +1,7 @@
 //! TLS against the real Mosquitto, with certificates made here, and WebSocket against it through a door.
 
 use crate::harness::{Bench, Finished, count, number};
+use crate::http_service::HttpService;
 use crate::mosquitto::Mosquitto;
 use crate::websocket_door;
 use rcgen::{
@@ -240,4 +241,28 @@ objectives: {{ delivered: null, achieved: null, publish_p99: null, publish_p50: 
     assert!(sent > 300, "{level:#}");
     assert_eq!(["acknowledged", "foreign"].map(|name| count(level, name)), [sent, 0]);
     assert_eq!(count(&run.summary["wire"], "handshakes"), 20, "{}", run.stdout);
+}
+
+/// Devices and controller secure their requests alike; of a platform that a stranger has signed for, nothing is asked.
+#[test]
+fn requests_over_https_are_secured_and_checked() {
+    let (bench, _) = bench();
+    let service = HttpService::secured(server(&bench, "server"));
+    let scenario = |ca: &str| {
+        format!(
+            "name: https\nplatform: {{ profile: ./things.yaml, address: \"https://localhost:{}\" }}\n\
+             population: {{ devices: 4, subscribers: 1 }}\n\
+             mqtt: {{ tls: {{ ca: {ca} }} }}\n\
+             load: {{ model: closed, in_flight: [4], hold: 1s, samples: 2, warm_up: 0s }}\n\
+             objectives: {{ delivered: \">= 99 %\" }}\n",
+            service.port()
+        )
+    };
+    bench.write("things.yaml", crate::roles::PROFILE);
+    let finished = bench.run(&scenario("ca.pem")).exits(0);
+    let level = finished.level(0);
+    assert_eq!(count(level, "delivered"), count(level, "sent"));
+    assert_eq!(finished.summary["wire"]["handshakes"].as_u64(), Some(4), "{:#}", finished.summary["wire"]);
+    Authority::new("elsewhere").write(&bench, "other.pem");
+    bench.run(&scenario("other.pem")).exits(1).says("step `register things`");
 }

@@ -7,6 +7,8 @@ use plimsoll_model::Nanos;
 
 /// Keys of `mqtt` that mean something to requests: the topic is the path.
 const OF_REQUESTS: &[&str] = &["topic", "connect_timeout", "reconnect"];
+/// The same where they may be secured.
+const OF_HTTP: &[&str] = &["topic", "tls", "connect_timeout", "reconnect"];
 /// Keys of `mqtt` that mean something to WebSocket alone.
 const OF_WEBSOCKET: &[&str] = &["tls", "connect_timeout", "reconnect"];
 
@@ -44,7 +46,7 @@ pub(super) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, contex
     let Some(platform) = platform else { return };
     let (name, common) = match platform.protocol() {
         Protocol::WebSocket => ("WebSocket without MQTT", OF_WEBSOCKET),
-        Protocol::Http => ("HTTP", OF_REQUESTS),
+        Protocol::Http => ("HTTP", OF_HTTP),
         Protocol::Coap => ("CoAP", OF_REQUESTS),
         Protocol::Mqtt => return,
     };

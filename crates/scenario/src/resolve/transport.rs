@@ -16,7 +16,7 @@ pub(super) fn resolve(
             context.error_with_help(
                 "mqtt.tls",
                 "the connections are not secured, so there is nothing to say of TLS",
-                "write the address as `mqtts://host:8883` or `wss://host/mqtt`, or take `tls` out",
+                "write the address as `mqtts://host:8883`, `wss://host/mqtt` or `https://host`, or take `tls` out",
             );
         }
         return Some(TransportPlan::default());

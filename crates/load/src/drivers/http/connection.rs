@@ -2,13 +2,16 @@
 
 use super::Io;
 use crate::driver::{Client, Event};
+use crate::drivers::layers::{Layers, hand_over};
 use crate::drivers::readiness;
 use crate::drivers::socket::{Interest, Socket};
 use crate::refusal;
 use plimsoll_codec::http::{Reader, Side, Start};
 use plimsoll_model::Nanos;
 use rustix::event::epoll::EventFlags;
+use rustls::ClientConfig;
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 /// Largest answer that is taken; a longer one is a lie or an attack.
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
@@ -25,6 +28,10 @@ pub(super) struct Connection {
     number: u32,
     pub state: State,
     socket: Option<Socket>,
+    /// TLS; `None` for none.
+    layers: Option<Box<Layers>>,
+    /// What it keeps over its secured connections.
+    tls: Option<Arc<ClientConfig>>,
     generation: u32,
     reader: Reader,
     out: Vec<u8>,
@@ -48,6 +55,8 @@ pub(super) enum State {
     /// Not connected, and nobody wants it to be.
     Closed,
     Connecting,
+    /// TLS.
+    Securing,
     /// Connected; a request is under way or not.
     Ready,
     /// To be connected again after a pause.
@@ -91,6 +100,8 @@ impl Connection {
             number,
             state: State::Closed,
             socket: None,
+            layers: None,
+            tls: None,
             generation: 0,
             reader: Reader::new(Side::Answer, LARGEST_ANSWER),
             out: Vec::new(),
@@ -117,7 +128,7 @@ impl Connection {
                 self.waiting.push(device);
                 self.open(slot, io, events);
             }
-            State::Connecting | State::Pausing => self.waiting.push(device),
+            State::Connecting | State::Securing | State::Pausing => self.waiting.push(device),
         }
     }
 
@@ -125,6 +136,16 @@ impl Connection {
         self.began = io.clock.now();
         self.generation = self.generation.wrapping_add(1);
         self.watched = false;
+        if self.tls.is_none() {
+            match io.transport.of_client(Client::Device(self.device)) {
+                Ok(config) => self.tls = config,
+                Err(reason) => return self.lost(slot, reason, io, events),
+            }
+        }
+        match io.transport.layers(self.tls.as_ref(), (self.number, self.generation)) {
+            Ok(layers) => self.layers = layers,
+            Err(reason) => return self.lost(slot, reason, io, events),
+        }
         let opened = Socket::connect(io.address, io.sources.of(self.number)).and_then(|socket| {
             socket.register(io.readiness.epoll(), self.data(slot), Interest { read: true, write: true })?;
             Ok(socket)
@@ -168,23 +189,31 @@ impl Connection {
             let Some(socket) = &self.socket else { return };
             // Before, not after: a platform on this host may have answered by the time that the call returns.
             let at = io.clock.now();
-            match socket.write(rest) {
-                Ok(0) => {
-                    // Fails only for a socket that is not registered, which ours is.
-                    let _ = socket.modify(
-                        io.readiness.epoll(),
-                        self.data(slot),
-                        Interest { read: true, write: true },
-                    );
-                    return;
-                }
+            match hand_over(rest, socket, self.layers.as_deref_mut(), &mut io.traffic) {
+                Ok(0) => return self.want(slot, true, io),
                 Ok(count) => {
                     self.written += count;
-                    io.traffic.sent += count as u64;
                     self.report_sent(at, events);
                 }
                 Err(error) => return self.lost(slot, format!("cannot send: {error}"), io, events),
             }
+        }
+    }
+
+    /// Hands over what TLS has to say by itself.
+    fn flush(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
+        let (Some(layers), Some(socket)) = (&mut self.layers, &self.socket) else { return };
+        match layers.flush(socket, &mut io.traffic) {
+            Ok(()) if layers.is_waiting() => self.want(slot, true, io),
+            Ok(()) => {}
+            Err(error) => self.lost(slot, format!("cannot send: {error}"), io, events),
+        }
+    }
+
+    fn want(&self, slot: u32, write: bool, io: &Io) {
+        if let Some(socket) = &self.socket {
+            // Fails only for a socket that is not registered, which ours is.
+            let _ = socket.modify(io.readiness.epoll(), self.data(slot), Interest { read: true, write });
         }
     }
 
@@ -217,13 +246,16 @@ impl Connection {
                 self.lost(slot, refusal::told(error), io, events);
                 return Turn::Same;
             }
-            let _ =
-                socket.modify(io.readiness.epoll(), self.data(slot), Interest { read: true, write: false });
-            return self.connected(io, events);
+            self.want(slot, false, io);
+            let Some(layers) = &mut self.layers else { return self.connected(io, events) };
+            self.state = State::Securing;
+            layers.begin(io.clock.now());
+            self.flush(slot, io, events);
+            return Turn::Same;
         }
         if flags.contains(EventFlags::OUT) {
-            let _ =
-                socket.modify(io.readiness.epoll(), self.data(slot), Interest { read: true, write: false });
+            self.want(slot, false, io);
+            self.flush(slot, io, events);
             self.send(slot, io, events);
         }
         if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
@@ -259,8 +291,17 @@ impl Connection {
             Ok(Some(reading)) => {
                 let now = io.clock.now();
                 io.traffic.received += reading.length as u64;
-                self.reader.push(scratch.get(..reading.length).unwrap_or_default());
-                (io.readiness.received_at(now, reading.lag), reading.length == 0)
+                let bytes = scratch.get(..reading.length).unwrap_or_default();
+                let at = io.readiness.received_at(now, reading.lag);
+                match self.unwrap(slot, bytes, at, io, events) {
+                    Ok(Turn::Free) => return Turn::Free,
+                    Ok(_) => {}
+                    Err(reason) => {
+                        self.lost(slot, reason, io, events);
+                        return Turn::Same;
+                    }
+                }
+                (at, reading.length == 0)
             }
             Err(error) => {
                 self.lost(slot, format!("connection lost: {error}"), io, events);
@@ -270,9 +311,41 @@ impl Connection {
         self.answer(slot, at, ended, io, events)
     }
 
+    /// Takes TLS off the bytes that came, for the reader of answers.
+    fn unwrap(
+        &mut self,
+        slot: u32,
+        bytes: &[u8],
+        at: Nanos,
+        io: &mut Io,
+        events: &mut Vec<Event>,
+    ) -> Result<Turn, String> {
+        let Some(layers) = &mut self.layers else {
+            self.reader.push(bytes);
+            return Ok(Turn::Same);
+        };
+        io.clear.clear();
+        let taken = layers.incoming(bytes, at, &mut io.clear);
+        self.reader.push(&io.clear);
+        let open = layers.is_open();
+        if let Ok(Some(handshake)) = &taken {
+            events.push(Event::Secured { took: handshake.took, resumed: handshake.resumed });
+        }
+        // Also where it failed: the platform is told why.
+        self.flush(slot, io, events);
+        taken?;
+        Ok(if self.state == State::Securing && open { self.connected(io, events) } else { Turn::Same })
+    }
+
     fn answer(&mut self, slot: u32, at: Nanos, ended: bool, io: &mut Io, events: &mut Vec<Event>) -> Turn {
-        let asked = self.current.as_ref().is_some_and(|current| current.sent);
-        if !asked && self.reader.is_within_message() {
+        if self.state != State::Ready {
+            if ended && self.state == State::Securing {
+                let reason = "the platform closed the connection within the handshake of TLS";
+                self.lost(slot, reason.into(), io, events);
+            }
+            return Turn::Same;
+        }
+        if self.current.is_none() && self.reader.is_within_message() {
             self.lost(slot, "the platform answered what was not asked".into(), io, events);
             return Turn::Same;
         }
@@ -293,8 +366,15 @@ impl Connection {
             }
         };
         self.pause = io.pauses.0;
-        if let Some(UnderWay { message, .. }) = self.current.take() {
+        let mut stays = stays;
+        if let Some(UnderWay { message, content, sent, .. }) = self.current.take() {
             let Message { device, sequence, tries, .. } = message;
+            if !sent {
+                // Answered before all of it was sent, as a message is that is too large: the rest is not wanted.
+                let packet = self.out.len() as u32;
+                events.push(Event::Sent { device, sequence, at, content, packet });
+                stays = false;
+            }
             match reason {
                 None => events.push(Event::Acknowledged { device, sequence, at }),
                 Some(_) if io.requests.is_to_be_repeated(status) && tries < io.most_tries => {
@@ -325,6 +405,7 @@ impl Connection {
 
     fn close(&mut self) {
         self.socket = None;
+        self.layers = None;
         self.reader.clear();
         self.out.clear();
         self.written = 0;
@@ -341,8 +422,9 @@ impl Connection {
         let now = io.clock.now();
         match self.state {
             State::Pausing => self.open(slot, io, events),
-            State::Connecting if now >= self.began + io.connect_timeout => {
-                let reason = format!("no TCP connection within {}", io.connect_timeout);
+            State::Connecting | State::Securing if now >= self.began + io.connect_timeout => {
+                let what = if self.layers.is_some() { "no secured connection" } else { "no TCP connection" };
+                let reason = format!("{what} within {}", io.connect_timeout);
                 self.lost(slot, reason, io, events);
             }
             State::Ready => {

@@ -10,6 +10,7 @@ use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
+use crate::drivers::layers::Transport;
 use crate::drivers::readiness::{Readiness, Ready};
 use crate::drivers::timers::Timers;
 use crate::sources::Sources;
@@ -65,6 +66,9 @@ struct Io {
     address: SocketAddr,
     sources: Sources,
     requests: Requests,
+    transport: Transport,
+    /// What came, with TLS taken off.
+    clear: Vec<u8>,
     connect_timeout: Nanos,
     timeout: Nanos,
     pauses: (Nanos, Nanos),
@@ -83,7 +87,7 @@ impl HttpDriver {
     /// A driver for the devices of a share, none of them connected yet.
     ///
     /// # Errors
-    /// The kernel refuses an epoll instance.
+    /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn new(
         plan: &Arc<Plan>,
         run: RunId,
@@ -99,7 +103,7 @@ impl HttpDriver {
     /// A driver for the queriers of a share: a query is submitted as if it were a message of the device that it is about.
     ///
     /// # Errors
-    /// The kernel refuses an epoll instance.
+    /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn of_queries(
         plan: &Arc<Plan>,
         run: RunId,
@@ -139,6 +143,8 @@ impl HttpDriver {
             address,
             sources: Sources::new(plan.source_addresses.clone(), address),
             requests,
+            transport: Transport::new(&plan.mqtt.transport, plan.seed).map_err(std::io::Error::other)?,
+            clear: Vec::new(),
             connect_timeout: plan.mqtt.connect_timeout,
             timeout: plan.http.timeout,
             pauses: plan.mqtt.reconnect,
