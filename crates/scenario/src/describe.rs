@@ -62,13 +62,14 @@ impl Plan {
     }
 
     /// Connections before the first level.
-    fn connections(&self) -> u64 {
+    /// Clients that are connected before the first level.
+    fn clients(&self) -> u64 {
         let before = if self.load.connects_in_levels() { 0 } else { u64::from(self.devices) };
         before + u64::from(self.subscribers.count)
     }
 
     fn connecting(&self) -> Nanos {
-        Nanos::from_secs_f64(self.connections() as f64 / self.load.connect_rate)
+        Nanos::from_secs_f64(self.clients() as f64 / self.load.connect_rate)
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
@@ -238,7 +239,7 @@ impl Plan {
         let rate = grouped(self.load.connect_rate);
         let before = format!(
             "{} at {rate} per second, about {}",
-            grouped(self.connections() as f64),
+            grouped(self.clients() as f64),
             clock(self.connecting())
         );
         let subscribers = match self.subscribers.count {

@@ -85,6 +85,18 @@ impl Plan {
         self.platform.protocol()
     }
 
+    /// Connections at the same time: of devices, subscribers and queriers.
+    pub fn connections(&self) -> u64 {
+        let devices = u64::from(self.devices);
+        let of_devices = match (self.protocol(), self.http.pool) {
+            (Protocol::Http, Some(pool)) => u64::from(pool),
+            (Protocol::Http, None) => devices * u64::from(self.http.connections),
+            _ => devices,
+        };
+        let queriers = self.northbound.map_or(0, |northbound| u64::from(northbound.queriers));
+        of_devices + u64::from(self.subscribers.count) + queriers
+    }
+
     /// Whether the platform answers each message: not at QoS 0 of MQTT, unless by a message of its own.
     pub fn acknowledges(&self) -> bool {
         let answers = self.platform.roles.device.answer.is_some();

@@ -64,7 +64,7 @@ impl Demand {
         };
         let rates = plan.load.levels.iter().map(of_level);
         Demand {
-            connections: u64::from(plan.devices) + u64::from(plan.subscribers.count),
+            connections: plan.connections(),
             connect_rate: rates.fold(plan.load.connect_rate, f64::max),
             secured: plan.mqtt.transport.tls.is_some(),
             storm: plan.load.storm.is_some(),
