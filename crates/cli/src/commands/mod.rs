@@ -7,6 +7,7 @@ mod doctor;
 mod export;
 mod guard;
 mod load_options;
+mod ngsi;
 mod platforms;
 mod report;
 mod run;
