@@ -18,12 +18,14 @@ pub(crate) mod roles;
 use roles::Roles;
 
 /// The profiles embedded in the program, in the order of lists: name and text.
-const EMBEDDED: [(&str, &str); 6] = [
+const EMBEDDED: [(&str, &str); 8] = [
     ("embedded", include_str!("../../../platforms/embedded.yaml")),
     ("mosquitto", include_str!("../../../platforms/mosquitto.yaml")),
     ("station", include_str!("../../../platforms/station.yaml")),
     ("onem2m", include_str!("../../../platforms/onem2m.yaml")),
     ("acme", include_str!("../../../platforms/acme.yaml")),
+    ("fiware-orion", include_str!("../../../platforms/fiware-orion.yaml")),
+    ("ngsi-target", include_str!("../../../platforms/ngsi-target.yaml")),
     ("existing", include_str!("../../../platforms/existing.yaml")),
 ];
 

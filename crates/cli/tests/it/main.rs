@@ -20,6 +20,7 @@ mod harness;
 mod http_service;
 mod models;
 mod mosquitto;
+mod ngsi;
 mod planted_faults;
 mod real_brokers;
 mod roles;
