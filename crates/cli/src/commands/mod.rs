@@ -3,6 +3,7 @@
 mod audit;
 mod chain;
 mod check;
+mod city;
 mod doctor;
 mod export;
 mod guard;
@@ -32,6 +33,7 @@ pub enum Command {
     Export(export::Export),
     Target(target::Target),
     Audit(audit::Audit),
+    City(city::City),
     Guard(guard::Guard),
 }
 
@@ -49,6 +51,7 @@ impl Command {
             Command::Export(command) => command.perform(),
             Command::Target(command) => command.perform(),
             Command::Audit(command) => command.perform(),
+            Command::City(command) => command.perform(),
             Command::Guard(command) => command.perform(),
         }
     }

@@ -406,3 +406,16 @@ fn the_message_log_is_kept_on_demand_only() {
     let wrong = load_with(LEAST, &["record.messages=perhaps"]).unwrap_err().to_string();
     assert!(wrong.contains("record.messages=perhaps"), "{wrong}");
 }
+
+#[test]
+fn a_city_is_a_feed_of_the_scenarios_seed() {
+    let text = |seed: u64| {
+        format!("{LEAST}seed: {seed}\nmessage: {{ feed: {{ city: {{}} }}, template: \"{{marker}} {{feed:edge_id}}\" }}\n")
+    };
+    let id = |seed| {
+        let mut out = Vec::new();
+        load(&text(seed)).unwrap().message.feed.unwrap().write(3, 7, 0, &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!((id(1).len(), id(1) == id(1), id(1) == id(2)), (9, true, false));
+}
