@@ -21,6 +21,7 @@ mod http_service;
 mod models;
 mod mosquitto;
 mod ngsi;
+mod onem2m;
 mod planted_faults;
 mod real_brokers;
 mod roles;

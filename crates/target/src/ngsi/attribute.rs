@@ -2,6 +2,7 @@
 
 use super::refusal::Refusal;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// Characters that ids, names and values may not have.
 const FORBIDDEN: &[char] = &['<', '>', '"', '\'', '=', ';', '(', ')'];
@@ -21,8 +22,8 @@ pub struct Attribute {
     pub metadata: Map<String, Value>,
 }
 
-/// Attributes by name, in the order in which they came.
-pub type Attributes = Vec<(String, Attribute)>;
+/// Attributes by name. One entity may have tens of thousands.
+pub type Attributes = BTreeMap<String, Attribute>;
 
 /// How entities are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -224,10 +224,10 @@ impl Broker {
         let attributes = attribute::read_all(written, format(request))?;
         let (key, known) = self.find(request, id)?;
         action.check(known, &attributes)?;
-        let (key, before) = (key.clone(), names(known));
-        self.put(request, &key, attributes.clone())?;
-        if action == Action::Replace {
-            self.take_away(request, &key, before, &attributes)?;
+        let key = key.clone();
+        match action {
+            Action::Replace => self.replace(request, &key, attributes)?,
+            _ => self.put(request, &key, attributes)?,
         }
         Ok(Answer::no_content())
     }
@@ -245,7 +245,7 @@ impl Broker {
             "GET" => Ok(Answer::json(&known.write(Format::Normalized))),
             "PUT" => {
                 let (key, written) = (key.clone(), Attribute::read(request.json()?)?);
-                self.put(request, &key, vec![(name.to_owned(), written)])?;
+                self.put(request, &key, [(name.to_owned(), written)].into())?;
                 Ok(Answer::no_content())
             }
             "DELETE" => {
@@ -274,7 +274,7 @@ impl Broker {
                 // Read like an attribute, so that its characters are checked by its type.
                 let written = json!({ "type": kind, "value": request.json()?, "metadata": metadata });
                 let (key, written) = (key.clone(), Attribute::read(written)?);
-                self.put(request, &key, vec![(name.to_owned(), written)])?;
+                self.put(request, &key, [(name.to_owned(), written)].into())?;
                 Ok(Answer::no_content())
             }
             _ => Err(Refusal::method(method)),
@@ -321,7 +321,6 @@ impl Broker {
             Err(refusal) => return Err(refusal),
         };
         action.check(known, &entity.attributes)?;
-        let before = names(known);
         match action {
             Action::Delete if entity.attributes.is_empty() => self.remove(request, &key),
             Action::Delete => {
@@ -329,10 +328,7 @@ impl Broker {
                 self.tenant_mut(request)?.entities.remove_attributes(&key, &meant);
                 Ok(())
             }
-            Action::Replace => {
-                self.put(request, &key, entity.attributes.clone())?;
-                self.take_away(request, &key, before, &entity.attributes)
-            }
+            Action::Replace => self.replace(request, &key, entity.attributes),
             Action::Append | Action::AppendStrict | Action::Update => {
                 self.put(request, &key, entity.attributes)
             }
@@ -400,18 +396,13 @@ impl Broker {
         Ok(())
     }
 
-    /// Takes away the attributes that an entity had before and that are not among those written.
-    fn take_away(
-        &mut self,
-        request: &Request<'_>,
-        key: &Key,
-        before: Vec<String>,
-        written: &Attributes,
-    ) -> Result<(), Refusal> {
-        let gone = before.into_iter().filter(|name| !written.iter().any(|(known, _)| known == name));
-        let gone: Vec<String> = gone.collect();
-        self.tenant_mut(request)?.entities.remove_attributes(key, &gone);
-        Ok(())
+    /// Writes attributes and takes the others of the entity away.
+    fn replace(&mut self, request: &Request<'_>, key: &Key, attributes: Attributes) -> Result<(), Refusal> {
+        let entities = &mut self.tenant_mut(request)?.entities;
+        let before = entities.attributes(key).map(names).unwrap_or_default();
+        let gone: Vec<String> = before.into_iter().filter(|name| !attributes.contains_key(name)).collect();
+        entities.remove_attributes(key, &gone);
+        self.put(request, key, attributes)
     }
 
     fn remove(&mut self, request: &Request<'_>, key: &Key) -> Result<(), Refusal> {
@@ -481,20 +472,18 @@ impl Action {
 
     /// Whether it can be done to an entity with these attributes.
     fn check(self, known: &Attributes, written: &Attributes) -> Result<(), Refusal> {
-        let is_known = |name: &String| known.iter().any(|(known, _)| known == name);
+        let is_known = |name: &&String| known.contains_key(*name);
         let wrong = match self {
-            Action::AppendStrict => written.iter().find(|(name, _)| is_known(name)),
-            Action::Update | Action::Delete => written.iter().find(|(name, _)| !is_known(name)),
+            Action::AppendStrict => written.keys().find(is_known),
+            Action::Update | Action::Delete => written.keys().find(|name| !is_known(name)),
             Action::Append | Action::Replace => None,
         };
         match (self, wrong) {
             (_, None) => Ok(()),
-            (Action::AppendStrict, Some((name, _))) => {
+            (Action::AppendStrict, Some(name)) => {
                 Err(Refusal::unprocessable(format!("the attribute `{name}` exists already")))
             }
-            (_, Some((name, _))) => {
-                Err(Refusal::unprocessable(format!("the attribute `{name}` does not exist")))
-            }
+            (_, Some(name)) => Err(Refusal::unprocessable(format!("the attribute `{name}` does not exist"))),
         }
     }
 }
@@ -508,12 +497,11 @@ fn only(request: &Request<'_>) -> Option<Vec<String>> {
 }
 
 fn names(attributes: &Attributes) -> Vec<String> {
-    attributes.iter().map(|(name, _)| name.clone()).collect()
+    attributes.keys().cloned().collect()
 }
 
 fn attribute_of<'a>(attributes: &'a Attributes, name: &str) -> Result<&'a Attribute, Refusal> {
-    let found = attributes.iter().find(|(known, _)| known == name);
-    found.map(|(_, attribute)| attribute).ok_or_else(|| Refusal::not_found(format!("the attribute `{name}`")))
+    attributes.get(name).ok_or_else(|| Refusal::not_found(format!("the attribute `{name}`")))
 }
 
 /// Where a new entity is found.

@@ -1,6 +1,6 @@
 //! Entities of one tenant: found by id, type and path.
 
-use super::attribute::{self, Attributes, Format, checked};
+use super::attribute::{self, Attribute, Attributes, Format, checked};
 use super::filter::Filter;
 use super::refusal::Refusal;
 use super::request::is_in_scope;
@@ -118,7 +118,7 @@ impl Entities {
         let Written { id, kind, attributes } = written;
         let kind = kind.unwrap_or_else(|| NO_TYPE.to_owned());
         let key = Key { id, kind, path: path.to_owned() };
-        let names: Vec<String> = attributes.iter().map(|(name, _)| name.clone()).collect();
+        let names: Vec<String> = attributes.keys().cloned().collect();
         match self.entities.entry(key.clone()) {
             Entry::Occupied(_) => Err(Refusal::unprocessable("Already Exists")),
             Entry::Vacant(place) => {
@@ -159,29 +159,26 @@ impl Entities {
     pub fn put(&mut self, key: &Key, attributes: Attributes) -> Change {
         let (mut written, mut changed) = (Vec::new(), Vec::new());
         let known = self.entities.entry(key.clone()).or_default();
-        self.bytes = self.bytes.saturating_sub(size(key, known));
         for (name, attribute) in attributes {
-            let place = known.iter_mut().find(|(known, _)| *known == name);
-            let is_new = place.as_ref().is_none_or(|(_, before)| *before != attribute);
-            match place {
-                Some((_, before)) => *before = attribute,
-                None => known.push((name.clone(), attribute)),
-            }
-            if is_new {
+            self.bytes += attribute_size(&name, &attribute);
+            let before = known.insert(name.clone(), attribute);
+            self.bytes =
+                self.bytes.saturating_sub(before.as_ref().map_or(0, |before| attribute_size(&name, before)));
+            if before.as_ref() != known.get(&name) {
                 changed.push(name.clone());
             }
             written.push(name);
         }
-        self.bytes += size(key, known);
         Change { key: key.clone(), written, changed }
     }
 
     /// Takes attributes away from an entity.
     pub fn remove_attributes(&mut self, key: &Key, names: &[String]) {
         if let Some(known) = self.entities.get_mut(key) {
-            self.bytes = self.bytes.saturating_sub(size(key, known));
-            known.retain(|(name, _)| !names.contains(name));
-            self.bytes += size(key, known);
+            for name in names {
+                let gone = known.remove(name).map_or(0, |gone| attribute_size(name, &gone));
+                self.bytes = self.bytes.saturating_sub(gone);
+            }
         }
     }
 
@@ -213,11 +210,18 @@ pub fn write_attributes(
     only: Option<&[String]>,
     format: Format,
 ) -> Map<String, Value> {
-    let meant = attributes.iter().filter(|(name, _)| only.is_none_or(|only| only.contains(name)));
-    meant.map(|(name, attribute)| (name.clone(), attribute.write(format))).collect()
+    let write = |(name, attribute): (&String, &Attribute)| (name.clone(), attribute.write(format));
+    match only {
+        Some(only) => only.iter().filter_map(|name| attributes.get_key_value(name)).map(write).collect(),
+        None => attributes.iter().map(write).collect(),
+    }
 }
 
 fn size(key: &Key, attributes: &Attributes) -> usize {
-    let attributes: usize = attributes.iter().map(|(name, attribute)| name.len() + attribute.bytes()).sum();
+    let attributes: usize = attributes.iter().map(|(name, attribute)| attribute_size(name, attribute)).sum();
     ENTITY_BYTES + key.id.len() + key.kind.len() + key.path.len() + attributes
+}
+
+fn attribute_size(name: &str, attribute: &Attribute) -> usize {
+    name.len() + attribute.bytes()
 }

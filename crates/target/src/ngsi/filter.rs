@@ -68,8 +68,8 @@ impl Filter {
 impl Term {
     fn holds(&self, attributes: &Attributes) -> bool {
         let (name, members) = self.path.split_first().unzip();
-        let attribute = attributes.iter().find(|(known, _)| Some(known) == name);
-        let mut value = attribute.map(|(_, attribute)| &attribute.value);
+        let attribute = name.and_then(|name| attributes.get(name));
+        let mut value = attribute.map(|attribute| &attribute.value);
         for member in members.unwrap_or_default() {
             value = value.and_then(|value| value.get(member));
         }
@@ -151,7 +151,7 @@ mod tests {
 
     fn attributes() -> Attributes {
         let values = [("speed", json!(12.5)), ("name", json!("A1")), ("m", json!({ "deep": { "x": true } }))];
-        values.map(|(name, value)| (name.to_owned(), Attribute::of(value).unwrap())).to_vec()
+        values.map(|(name, value)| (name.to_owned(), Attribute::of(value).unwrap())).into()
     }
 
     #[test]

@@ -321,7 +321,7 @@ mod tests {
         let key = Key { id: id.into(), kind: "Road".into(), path: "/".into() };
         let change = Change { key, written: names(written), changed: names(changed) };
         let value = |value: i32| Attribute::of(value.into()).unwrap();
-        let attributes = vec![("speed".into(), value(50)), ("cars".into(), value(3))];
+        let attributes = [("speed".into(), value(50)), ("cars".into(), value(3))].into();
         let body = subscription.tell("s", &change, &attributes, false, Instant::now())?;
         Some(serde_json::from_slice(&body).unwrap())
     }
