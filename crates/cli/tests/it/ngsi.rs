@@ -29,9 +29,12 @@ fn delivers_each_three_times(finished: &Finished) -> u64 {
     assert_eq!(count(level, "acknowledged"), sent, "{level:#}");
     assert_eq!(count(level, "expected_deliveries"), 3 * sent);
     assert_eq!(count(level, "delivered") + count(level, "late"), 3 * sent, "{level:#}");
-    for nothing in ["lost", "superseded", "duplicated", "reordered", "foreign", "unsent", "refused"] {
+    for nothing in ["lost", "superseded", "duplicated", "foreign", "unsent", "refused"] {
         assert_eq!(count(level, nothing), 0, "{nothing}: {level:#}");
     }
+    // Only what was sent again may come behind a newer message.
+    let repeated = level["repeated"].as_u64().unwrap_or_default();
+    assert!(count(level, "reordered") <= 3 * repeated, "{level:#}");
     sent
 }
 
