@@ -319,6 +319,26 @@ fn subscriptions_are_told_in_order_over_kept_connections() {
 }
 
 #[test]
+fn subscriptions_are_bounded() {
+    let target = Running::start(&settings());
+    let mut client = target.client();
+    let subscription = |entities: usize, pattern: &str| {
+        Some(json!({
+            "subject": { "entities": vec![json!({ "idPattern": pattern }); entities] },
+            "notification": { "http": { "url": "http://127.0.0.1:9/" } },
+        }))
+    };
+    client.fails("POST", "/v2/subscriptions", subscription(1001, "x"), 400, "BadRequest");
+    client.fails("POST", "/v2/subscriptions", subscription(1, "x{1000000}"), 400, "BadRequest");
+    let long = "x".repeat(70_000);
+    client.fails("POST", "/v2/subscriptions", subscription(1, &long), 413, "RequestEntityTooLarge");
+    for _ in 0..10 {
+        client.does("POST", "/v2/subscriptions", subscription(1000, "x"), 201);
+    }
+    client.fails("POST", "/v2/subscriptions", subscription(1, "x"), 413, "NoResourcesAvailable");
+}
+
+#[test]
 fn a_listener_that_is_gone_is_counted_and_harms_nobody() {
     let target = Running::start(&settings());
     let mut client = target.client();

@@ -18,8 +18,10 @@ use std::time::Instant;
 const MOST_BYTES: usize = 1024 * 1024 * 1024;
 /// Most tenants.
 const MOST_TENANTS: usize = 1000;
-/// Most subscriptions of a tenant.
-const MOST_SUBSCRIPTIONS: usize = 10_000;
+/// Most kinds of entities that subscriptions name, of all tenants together: each has compiled patterns.
+const MOST_SELECTIONS: usize = 10_000;
+/// Largest subscription, in bytes.
+const LARGEST_SUBSCRIPTION: usize = 64 * 1024;
 /// Most entities of one list, and how many are given where nothing is said.
 const LONGEST_LIST: usize = 1000;
 const LIST: usize = 20;
@@ -344,14 +346,20 @@ impl Broker {
     }
 
     fn subscribe(&mut self, request: &Request<'_>) -> Result<Answer, Refusal> {
-        let mut subscription = Subscription::read(request.json()?, request.scope())?;
+        let written = request.json()?;
+        if written.to_string().len() > LARGEST_SUBSCRIPTION {
+            return Err(Refusal::too_large(LARGEST_SUBSCRIPTION));
+        }
+        let mut subscription = Subscription::read(written, request.scope())?;
+        let known = self.tenants.values().flat_map(|tenant| tenant.subscriptions.values());
+        let kept: usize = known.map(Subscription::selections).sum();
+        if kept + subscription.selections() > MOST_SELECTIONS {
+            return Err(Refusal::full("there is no room for more subscriptions"));
+        }
         let id = format!("{:024x}", self.next);
         self.next += 1;
         let tells_first = self.tells_first && !request.has_option("skipInitialNotification");
         let tenant = self.tenant_mut(request)?;
-        if tenant.subscriptions.len() >= MOST_SUBSCRIPTIONS {
-            return Err(Refusal::full(format!("there are {MOST_SUBSCRIPTIONS} subscriptions already")));
-        }
         let all = Selection::default();
         let known = tenant.entities.select(&all, request.scope());
         let first = tells_first.then(|| subscription.tell_first(&id, known, Instant::now())).flatten();

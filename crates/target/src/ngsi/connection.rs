@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Most connections at once: each has a thread.
-const MOST_CONNECTIONS: usize = 2000;
+const MOST_CONNECTIONS: usize = 1000;
 /// Stack of such a thread, in bytes. JSON is read at most 128 levels deep.
 const STACK: usize = 512 * 1024;
 /// How long a client may be silent, and how long it may take to read.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 
 /// Largest compiled pattern, in bytes.
-const LARGEST_PATTERN: usize = 256 * 1024;
+const LARGEST_PATTERN: usize = 64 * 1024;
 /// Most kinds of entities of one subscription or query.
 const MOST_SELECTIONS: usize = 1000;
 /// Longest throttling that is taken, in seconds: a year.
@@ -175,6 +175,11 @@ impl Subscription {
             })
             .collect();
         (self.active && !data.is_empty()).then(|| self.notification(id, data, now))
+    }
+
+    /// How many kinds of entities it names.
+    pub fn selections(&self) -> usize {
+        self.entities.len()
     }
 
     /// How attributes are written in its notifications, as their header says.
