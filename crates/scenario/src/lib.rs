@@ -7,6 +7,7 @@
 
 mod captures;
 mod check;
+pub mod city;
 mod describe;
 mod diagnostic;
 mod objective;

@@ -18,13 +18,15 @@ pub(crate) mod roles;
 use roles::Roles;
 
 /// The profiles embedded in the program, in the order of lists: name and text.
-const EMBEDDED: [(&str, &str); 7] = [
+const EMBEDDED: [(&str, &str); 9] = [
     ("embedded", include_str!("../../../platforms/embedded.yaml")),
     ("mosquitto", include_str!("../../../platforms/mosquitto.yaml")),
     ("station", include_str!("../../../platforms/station.yaml")),
     ("onem2m", include_str!("../../../platforms/onem2m.yaml")),
     ("acme", include_str!("../../../platforms/acme.yaml")),
     ("acme-mqtt", include_str!("../../../platforms/acme-mqtt.yaml")),
+    ("fiware-orion", include_str!("../../../platforms/fiware-orion.yaml")),
+    ("ngsi-target", include_str!("../../../platforms/ngsi-target.yaml")),
     ("existing", include_str!("../../../platforms/existing.yaml")),
 ];
 

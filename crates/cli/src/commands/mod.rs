@@ -3,11 +3,13 @@
 mod audit;
 mod chain;
 mod check;
+mod city;
 mod compare;
 mod doctor;
 mod export;
 mod guard;
 mod load_options;
+mod ngsi;
 mod platforms;
 mod report;
 mod run;
@@ -33,6 +35,7 @@ pub enum Command {
     Export(export::Export),
     Target(target::Target),
     Audit(audit::Audit),
+    City(city::City),
     Guard(guard::Guard),
 }
 
@@ -51,6 +54,7 @@ impl Command {
             Command::Export(command) => command.perform(),
             Command::Target(command) => command.perform(),
             Command::Audit(command) => command.perform(),
+            Command::City(command) => command.perform(),
             Command::Guard(command) => command.perform(),
         }
     }

@@ -1,6 +1,7 @@
 //! `plimsoll target`: servers to be loaded.
 
 use super::chain::Chain;
+use super::ngsi::Ngsi;
 use super::station::Station;
 use crate::failure::Failure;
 use crate::output::say;
@@ -13,7 +14,8 @@ use std::net::IpAddr;
 #[command(after_help = "Examples:
   plimsoll target broker --port 1883
   plimsoll target station --service exponential:2ms --truth truth.csv
-  plimsoll target chain --stations 3 -- --service exponential:1ms")]
+  plimsoll target chain --stations 3 -- --service exponential:1ms
+  plimsoll target ngsi --port 1026")]
 pub struct Target {
     #[command(subcommand)]
     target: Kind,
@@ -24,6 +26,7 @@ enum Kind {
     Broker(Broker),
     Station(Station),
     Chain(Chain),
+    Ngsi(Ngsi),
 }
 
 /// The embedded MQTT broker, rumqttd
@@ -56,6 +59,7 @@ impl Target {
             Kind::Broker(broker) => broker,
             Kind::Station(station) => return station.perform(),
             Kind::Chain(chain) => return chain.perform(),
+            Kind::Ngsi(ngsi) => return ngsi.perform(),
         };
         let settings = broker::Settings {
             host: broker.host,

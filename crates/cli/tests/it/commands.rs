@@ -196,7 +196,8 @@ fn a_terminal_gets_colour_unless_no_color_is_set() {
 fn help_and_version_are_no_errors() {
     let bench = Bench::new();
     let help = bench.call(["--help"]).exits(0);
-    let commands = ["run", "check", "doctor", "platforms", "runs", "show", "report", "export", "target"];
+    let commands =
+        ["run", "check", "doctor", "platforms", "runs", "show", "report", "export", "target", "city"];
     assert!(commands.iter().all(|command| help.stdout.contains(command)), "{}", help.stdout);
     bench.call(["--version"]).exits(0).says(env!("CARGO_PKG_VERSION"));
     for command in commands {

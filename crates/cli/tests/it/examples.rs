@@ -39,6 +39,8 @@ fn every_example_runs_and_its_ledger_adds_up() {
             command.args(["--set", "load.devices=[20, 50]", "--set", "load.rate_per_device=2"]);
         } else if name.starts_with("storm") {
             command.args(["--set", "load.hold=4s", "--set", "load.storm={after: 1s, down: 500ms}"]);
+        } else if name.starts_with("work-b") {
+            command.args(["--set", "load.in_flight=[1, 5]"]);
         } else if !name.starts_with("closed") {
             command.args(["--set", "load.levels=[50, 200]"]);
         }

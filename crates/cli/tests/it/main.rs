@@ -21,6 +21,8 @@ mod http_service;
 mod long_run;
 mod models;
 mod mosquitto;
+mod ngsi;
+mod onem2m;
 mod own_certificates;
 mod planted_faults;
 mod real_brokers;

@@ -1,6 +1,7 @@
-//! The feed of a scenario: rows of values from a file, one row a message.
+//! The feed of a scenario: rows of values from a file or of a city, one row a message.
 
 use super::Context;
+use crate::city::{self, City};
 use crate::template::Columns;
 use crate::written::{Feed, Message};
 use std::sync::Arc;
@@ -31,13 +32,46 @@ impl Columns for Table {
 /// A feed that was read: its columns and its rows.
 pub(super) struct Read {
     columns: Vec<String>,
+    rows: Rows,
+}
+
+enum Rows {
+    Texts(Vec<Vec<String>>),
+    City(City),
+}
+
+/// A file that was read.
+struct Texts {
+    columns: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 /// Reads the feed that the scenario names; `None` without one, or where it cannot be read, which is reported.
-pub(super) fn read(message: &Message, context: &mut Context<'_>) -> Option<Read> {
+pub(super) fn read(message: &Message, seed: u64, context: &mut Context<'_>) -> Option<Read> {
+    const FEED: &str = "message.feed";
+    let help = "write `feed: { file: rows.csv }` or `feed: { city: {} }`";
+    match message.feed.as_ref()? {
+        Feed { file: Some(file), city: None } => {
+            let Texts { columns, rows } = read_file(file, context)?;
+            Some(Read { columns, rows: Rows::Texts(rows) })
+        }
+        Feed { file: None, city: Some(written) } => {
+            let city = City::new(written.segments, seed);
+            Some(Read { columns: city::COLUMNS.map(str::to_owned).to_vec(), rows: Rows::City(city) })
+        }
+        Feed { file: Some(_), city: Some(_) } => {
+            context.error_with_help(FEED, "a feed is either a file or a city", help);
+            None
+        }
+        Feed { file: None, city: None } => {
+            context.error_with_help(FEED, "the feed has neither a file nor a city", help);
+            None
+        }
+    }
+}
+
+fn read_file(file: &str, context: &mut Context<'_>) -> Option<Texts> {
     const FILE: &str = "message.feed.file";
-    let Feed { file } = message.feed.as_ref()?;
     let text = match (context.environment.profile)(file) {
         Ok(text) => text,
         Err(reason) => {
@@ -66,6 +100,10 @@ impl Read {
     /// The rows as so many devices take them.
     pub(super) fn table(self, devices: u32) -> Arc<dyn Columns> {
         let Read { columns, rows } = self;
+        let rows = match rows {
+            Rows::City(city) => return Arc::new(city::Rows { city, devices }),
+            Rows::Texts(rows) => rows,
+        };
         let length = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(String::len).max();
         let longest = (0..columns.len()).map(|column| length(column).unwrap_or_default()).collect();
         Arc::new(Table { rows, longest, devices })
@@ -73,7 +111,7 @@ impl Read {
 }
 
 /// Comma-separated values (RFC 4180) with a header line.
-fn csv(text: &str) -> Result<Read, String> {
+fn csv(text: &str) -> Result<Texts, String> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let headers = reader.headers().map_err(|error| error.to_string())?;
     let columns = headers.iter().map(str::to_owned).collect();
@@ -82,12 +120,12 @@ fn csv(text: &str) -> Result<Read, String> {
         let record = record.map_err(|error| error.to_string())?;
         rows.push(record.iter().map(str::to_owned).collect());
     }
-    Ok(Read { columns, rows })
+    Ok(Texts { columns, rows })
 }
 
 /// One JSON object a line. The columns are the keys of the first; a text stands without its quotes, any other value as
 /// JSON writes it.
-fn json_lines(text: &str) -> Result<Read, String> {
+fn json_lines(text: &str) -> Result<Texts, String> {
     let (mut columns, mut rows) = (Vec::new(), Vec::new());
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
         let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line)
@@ -102,7 +140,7 @@ fn json_lines(text: &str) -> Result<Read, String> {
         };
         rows.push(columns.iter().map(value).collect::<Result<_, _>>()?);
     }
-    Ok(Read { columns, rows })
+    Ok(Texts { columns, rows })
 }
 
 #[cfg(test)]
@@ -111,7 +149,7 @@ mod tests {
 
     #[test]
     fn rows_are_taken_in_turn() {
-        let Read { columns, rows } = csv("id,text\n1,\"a, b\"\n2,c\n3,d\n").unwrap();
+        let Texts { columns, rows } = csv("id,text\n1,\"a, b\"\n2,c\n3,d\n").unwrap();
         assert_eq!(columns, ["id", "text"]);
         let table = Table { rows, longest: vec![1, 4], devices: 2 };
         let value = |column, device, sequence| {
@@ -125,7 +163,7 @@ mod tests {
 
     #[test]
     fn lines_of_json_are_rows() {
-        let Read { columns, rows } =
+        let Texts { columns, rows } =
             json_lines("{\"a\":1.50,\"b\":\"x\"}\n\n{\"b\":true,\"a\":null,\"c\":0}\n").unwrap();
         assert_eq!((columns, rows.len()), (vec!["a".to_owned(), "b".to_owned()], 2));
         assert_eq!(rows[1], ["null", "true"]);

@@ -58,7 +58,7 @@ pub(crate) fn resolve(
     found: &mut Diagnostics,
 ) -> Option<Plan> {
     let mut context = Context { root, environment, found };
-    let feed = feed::read(&scenario.message, &mut context);
+    let feed = feed::read(&scenario.message, scenario.seed, &mut context);
     let columns = feed.as_ref().map(|feed| feed.columns().to_vec()).unwrap_or_default();
     let platform = platform::resolve(&mut scenario, &columns, &mut context);
     protocol::check(&scenario, platform.as_ref(), &mut context);

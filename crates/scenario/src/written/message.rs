@@ -29,7 +29,29 @@ pub(crate) struct Message {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Feed {
     /// A file of comma-separated values with a header line, or of JSON Lines (`.jsonl`), relative to the scenario.
-    pub file: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The street segments of a city, made from the scenario's seed. Excludes `file`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub city: Option<City>,
+}
+
+/// Street segments of Porto and the average speeds on them: a row for each segment in the first hour, then one for each
+/// in the next. With as many devices as segments each device is a segment, and each of its messages an hour. Columns:
+/// `last_hour_average`, `weekly_average`, `combined_average` (m/s), `edge_id`, `lon`, `lat` (degrees).
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct City {
+    /// How many segments.
+    #[serde(default = "City::segments")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub segments: u32,
+}
+
+impl City {
+    fn segments() -> u32 {
+        crate::city::SEGMENTS
+    }
 }
 
 /// The content's size in bytes: one, or a distribution.

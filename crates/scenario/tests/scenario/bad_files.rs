@@ -134,6 +134,11 @@ fn wrong_files_are_told_with_place_and_remedy() {
                 + "mqtt: { version: \"5\" }\n"
         }),
         ("addresses", GOOD.replace("embedded", "{ profile: existing, address: \"mqtts://broker/mqtt\" }")),
+        ("feed of both kinds", with("message: { feed: { file: rows.csv, city: { segments: 9 } } }\n")),
+        ("feed of no kind", with("message: { feed: {}, template: \"{marker} {feed:lon}\" }\n")),
+        ("feed of a city", {
+            with("message: { feed: { city: {} }, template: \"{marker} {feed:longitude}\" }\n")
+        }),
         ("profile file", GOOD.replace("embedded", "./broken.yaml")),
     ] {
         insta::assert_snapshot!(name.replace(' ', "_"), told(&text));

@@ -6,6 +6,7 @@ use plimsoll_model::{Metric, Nanos};
 use plimsoll_scenario::plan::{
     ArrivalsPer, Comparison, Content, LevelPlan, MarkerForm, Model, Offline, Plan, Protocol, Subject,
 };
+use plimsoll_scenario::{Environment, Source};
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use proptest::prelude::*;
 
@@ -405,4 +406,37 @@ fn the_message_log_is_kept_on_demand_only() {
     assert!(wrong.contains("did you mean `messages`?"), "{wrong}");
     let wrong = load_with(LEAST, &["record.messages=perhaps"]).unwrap_err().to_string();
     assert!(wrong.contains("record.messages=perhaps"), "{wrong}");
+}
+
+#[test]
+fn a_city_is_a_feed_of_the_scenarios_seed() {
+    let text = |seed: u64| {
+        format!(
+            "{LEAST}seed: {seed}\nmessage: {{ feed: {{ city: {{}} }}, template: \"{{marker}} {{feed:edge_id}}\" }}\n"
+        )
+    };
+    let id = |seed| {
+        let mut out = Vec::new();
+        load(&text(seed)).unwrap().message.feed.unwrap().write(3, 7, 0, &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!((id(1).len(), id(1) == id(1), id(1) == id(2)), (9, true, false));
+}
+
+#[test]
+fn the_profile_of_the_manual_is_without_error() {
+    let manual = include_str!("../../../../docs/adding-a-platform.md");
+    let blocks: Vec<&str> =
+        manual.split("```yaml\n").skip(1).map(|block| block.split("```").next().unwrap()).collect();
+    let [profile, scenario] = blocks[..] else { panic!("{} blocks", blocks.len()) };
+    let read = |path: &str| match path {
+        "./things.yaml" => Ok(profile.to_owned()),
+        other => Err(format!("no {other}")),
+    };
+    let source = Source { name: "scenario.yaml".to_owned(), text: scenario.to_owned() };
+    let environment = Environment { profile: &read, variable: &|_| None };
+    let plan = plimsoll_scenario::load(&source, &[], &environment).unwrap_or_else(|found| panic!("{found}"));
+    let roles = &plan.platform.roles;
+    assert_eq!((roles.set_up.len(), roles.clean_up.len(), roles.captured.len()), (2, 1, 2));
+    assert!(roles.listener.is_some() && roles.query.is_some() && roles.device.envelope.is_some());
 }

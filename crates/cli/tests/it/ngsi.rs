@@ -1,0 +1,95 @@
+//! The NGSIv2 profile against the target: exact ledgers of its three mappings, forbidden characters, tokens, faults.
+
+use crate::harness::{Bench, Finished, count};
+
+fn scenario(platform: &str, message: &str) -> String {
+    format!(
+        "name: ngsi\nplatform: {platform}\nmessage: {message}\n\
+        population: {{ devices: 20, subscribers: 3 }}\n\
+        load: {{ model: closed, in_flight: [5], hold: 1s, samples: 2, warm_up: 0s, drain: 2s }}\n\
+        mqtt: {{ reconnect: {{ from: 10ms, to: 20ms }} }}\n\
+        objectives: {{ delivered: \">= 50 %\", publish_p99: null }}\n"
+    )
+}
+
+/// A profile of a target with those options.
+fn profile(options: &str) -> String {
+    format!(
+        "name: rehearsal\ntitle: a rehearsal\nlike: fiware-orion\ncomponents:\n\
+        - name: target\n  ready_port: http\n  http_port: http\n\
+        \x20 command: [\"{{plimsoll}}\", target, ngsi, --port, \"{{port:http}}\", --delay, 2ms{options}]\n"
+    )
+}
+
+#[track_caller]
+fn delivers_each_three_times(finished: &Finished) -> u64 {
+    let level = finished.level(0);
+    let sent = count(level, "sent");
+    assert!(sent > 50, "{sent}\n{}", finished.stdout);
+    assert_eq!(count(level, "acknowledged"), sent, "{level:#}");
+    assert_eq!(count(level, "expected_deliveries"), 3 * sent);
+    assert_eq!(count(level, "delivered") + count(level, "late"), 3 * sent, "{level:#}");
+    for nothing in ["lost", "superseded", "duplicated", "foreign", "unsent", "refused"] {
+        assert_eq!(count(level, nothing), 0, "{nothing}: {level:#}");
+    }
+    // Only what was sent again may come behind a newer message.
+    let repeated = level["repeated"].as_u64().unwrap_or_default();
+    assert!(count(level, "reordered") <= 3 * repeated, "{level:#}");
+    sent
+}
+
+#[test]
+fn every_mapping_has_an_exact_ledger() {
+    let bench = Bench::new();
+    for mapping in ["update", "create", "single"] {
+        let platform = format!("{{ profile: ngsi-target, mapping: {mapping}, clean_up: true }}");
+        let finished = bench.run(&scenario(&platform, "{ size: 100 }"));
+        delivers_each_three_times(&finished);
+    }
+}
+
+#[test]
+fn messages_survive_the_characters_that_are_forbidden() {
+    let bench = Bench::new();
+    // As a text, quotes and parentheses included; then as a structured value, which a filter may look into.
+    let text = "{ template: 'f(x) = \"{marker}\"; <b>' }";
+    delivers_each_three_times(&bench.run(&scenario("ngsi-target", text)));
+    let json = "{ template: '{\"m\":\"{marker}\",\"speed\":{random:5..9}}' }";
+    let with = |condition: &str| {
+        format!(
+            "{{ profile: ngsi-target, with: {{ condition: '{{\"attrs\":[\"message\"],\"expression\":{{\"q\":\"{condition}\"}}}}', \
+            attributes: '\"message\":{{\"type\":\"StructuredValue\",\"value\":{{message}}}}' }} }}"
+        )
+    };
+    delivers_each_three_times(&bench.run(&scenario(&with("message.speed>=5"), json)));
+    let finished = bench.run(&scenario(&with("message.speed>=7"), json));
+    let level = finished.level(0);
+    let (sent, delivered) = (count(level, "sent") as f64, count(level, "delivered") as f64);
+    // Three of five speeds: 60 %, give or take some ten standard deviations.
+    assert!((0.45..0.75).contains(&(delivered / (3.0 * sent))), "{delivered} of {sent}");
+    assert!(count(level, "superseded") > 0, "{level:#}");
+}
+
+#[test]
+fn a_forbidden_character_is_refused_and_said() {
+    let bench = Bench::new();
+    let plain = "{ profile: ngsi-target, with: { attributes: '\"message\":{\"type\":\"Text\",\"value\":\"{message:json}\"}' } }";
+    let finished = bench.run(&scenario(plain, "{ template: 'a=b {marker}' }"));
+    let level = finished.level(0);
+    assert_eq!(count(level, "refused"), count(level, "sent"), "{level:#}");
+    finished.says("Invalid characters in attribute value");
+}
+
+#[test]
+fn a_token_opens_and_faults_are_sent_again() {
+    let bench = Bench::new();
+    bench.write("rehearsal.yaml", &profile(", --token, open-sesame, --fail-every, \"7\""));
+    let closed = bench.run(&scenario("./rehearsal.yaml", "{ size: 100 }")).exits(1);
+    closed.says("was answered 401").says("X-Auth-Token");
+    let open = "{ profile: ./rehearsal.yaml, with: { token: open-sesame }, clean_up: true }";
+    let finished = bench.run(&scenario(open, "{ size: 100 }"));
+    let sent = delivers_each_three_times(&finished);
+    let repeated = count(finished.level(0), "repeated");
+    // Each seventh request is answered 503, so of seven requests six are messages that were taken.
+    assert!(repeated.abs_diff(sent / 6) <= 2 + sent / 100, "{repeated} of {sent}");
+}

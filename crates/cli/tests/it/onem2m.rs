@@ -1,0 +1,32 @@
+//! The oneM2M profile against a real service entity: ACME, installed by `scripts/test`.
+
+use crate::harness::{Bench, count};
+
+const SCENARIO: &str = "name: onem2m\n\
+    platform: { profile: acme, mapping: http, clean_up: true }\n\
+    population: { devices: 8, subscribers: 2 }\n\
+    message:\n\
+    \x20 feed: { city: { segments: 8 } }\n\
+    \x20 template: '{\"last_hour_average\":{feed:last_hour_average},\"edge_id\":{feed:edge_id},\"m\":\"{marker}\"}'\n\
+    load: { model: closed, in_flight: [1, 3], hold: 3s, samples: 3, warm_up: 500ms, drain: 10s }\n\
+    objectives: { publish_p99: null }\n";
+
+#[test]
+fn a_real_service_entity_has_an_exact_ledger() {
+    let bench = Bench::new();
+    let finished = bench.run(SCENARIO);
+    // How fast the entity is, and whether this machine was busy, is no matter here.
+    let judged = [0, 3, 99].map(Some);
+    assert!(judged.contains(&finished.code), "{:?}\n{}\n{}", finished.code, finished.stdout, finished.stderr);
+    assert_eq!(finished.levels().len(), 2);
+    for level in finished.levels() {
+        let sent = count(level, "sent");
+        assert!(sent > 10, "{level:#}");
+        assert_eq!(count(level, "acknowledged"), sent, "{level:#}");
+        assert_eq!(count(level, "expected_deliveries"), 2 * sent);
+        assert_eq!(count(level, "delivered"), 2 * sent, "{level:#}");
+        for nothing in ["lost", "late", "superseded", "duplicated", "foreign", "unsent", "refused"] {
+            assert_eq!(count(level, nothing), 0, "{nothing}: {level:#}");
+        }
+    }
+}
