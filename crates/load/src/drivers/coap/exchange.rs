@@ -2,7 +2,7 @@
 //! the acknowledgement or by themselves.
 
 use super::{Answer, Device, Io};
-use plimsoll_codec::coap::{self, Kind, Message, code};
+use plimsoll_codec::coap::{Kind, Message, OptionList, code};
 use plimsoll_model::Nanos;
 use rustix::net::{SendFlags, send};
 use std::cmp::Reverse;
@@ -25,8 +25,9 @@ pub fn patience(first_timeout: Nanos) -> Nanos {
 
 /// Writes a confirmable POST to `PATH/TOPIC`; its token is its message id.
 pub fn request(path: &str, topic: &[u8], content: &[u8], id: u16, out: &mut Vec<u8>) {
-    let mut options = Vec::new();
-    coap::encode_path(&format!("{path}/{}", String::from_utf8_lossy(topic)), &mut options);
+    let (mut list, mut options) = (OptionList::new(), Vec::new());
+    list.add_target(&[path.as_bytes(), b"/", topic].concat());
+    list.encode(&mut options);
     let token = &id.to_be_bytes();
     Message { kind: Kind::Confirmable, code: code::POST, id, token, options: &options, payload: content }
         .encode(out);
