@@ -182,9 +182,12 @@ impl Engine {
                     let devices = HttpDriver::new(plan, run, address, share, clock, &captures)?;
                     start.with_listener(devices, listener)
                 }
-                (Protocol::Coap, None) => start.with(CoapDriver::new(plan, run, address, share, clock)?),
+                (Protocol::Coap, None) => {
+                    start.with(CoapDriver::new(plan, run, address, share, clock, &captures)?)
+                }
                 (Protocol::Coap, Some(listener)) => {
-                    start.with_listener(CoapDriver::new(plan, run, address, share, clock)?, listener)
+                    let devices = CoapDriver::new(plan, run, address, share, clock, &captures)?;
+                    start.with_listener(devices, listener)
                 }
                 (Protocol::WebSocket, None) => {
                     start.with(WebSocketDriver::new(plan, run, address, share, clock)?)

@@ -34,11 +34,13 @@ pub enum Metric {
     TcpRtt,
     /// The kernel's least round-trip time of one connection, at the end of a sample.
     TcpLeastRtt,
+    /// Request sent to acknowledged, where the protocol itself acknowledges (CoAP) and the request was sent once.
+    RequestRtt,
 }
 
 impl Metric {
     /// Every metric, in the order of reports.
-    pub const ALL: [Metric; 14] = [
+    pub const ALL: [Metric; 15] = [
         Metric::PublishTime,
         Metric::PublishTimeFromSend,
         Metric::SubscribeTime,
@@ -53,6 +55,7 @@ impl Metric {
         Metric::HandshakeTime,
         Metric::TcpRtt,
         Metric::TcpLeastRtt,
+        Metric::RequestRtt,
     ];
 
     /// The name in the run store, in exports and in the summary.
@@ -72,6 +75,7 @@ impl Metric {
             Metric::HandshakeTime => "handshake_time",
             Metric::TcpRtt => "tcp_rtt",
             Metric::TcpLeastRtt => "tcp_least_rtt",
+            Metric::RequestRtt => "request_rtt",
         }
     }
 

@@ -180,6 +180,7 @@ impl Plan {
                 (Protocol::Http, None) if self.http.connections > 1 => {
                     format!("up to {} requests each at a time", self.http.connections)
                 }
+                (Protocol::Coap, _) => self.coap_in_words(),
                 _ => "one request each at a time".to_owned(),
             };
             return format!("{devices} over {protocol}, {request}, {at_once}");
@@ -193,6 +194,20 @@ impl Plan {
             topic,
             link_in_words(self.link)
         )
+    }
+
+    fn coap_in_words(&self) -> String {
+        let coap = &self.coap;
+        let at_once = match coap.outstanding {
+            1 => "one request each at a time".to_owned(),
+            many => format!("up to {many} requests each at a time"),
+        };
+        let kind = if coap.confirmable { "" } else { ", non-confirmable" };
+        let shared = match coap.sockets {
+            Some(sockets) => format!(", {} sockets for all", grouped(f64::from(sockets))),
+            None => String::new(),
+        };
+        format!("{at_once}{kind}{shared}")
     }
 
     fn subscribers_in_words(&self) -> String {

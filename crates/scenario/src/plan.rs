@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+pub use coap::CoapPlan;
 pub use roles::{
     Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, OptionPlan, OptionValue,
     RequestPlan, RolePlan, StepPlan,
@@ -20,6 +21,7 @@ pub use roles::{
 pub use session::{SessionPlan, WillPlan};
 pub use transport::{ClientIdentity, Identities, TlsPlan, TransportPlan, WebSocketPlan};
 
+mod coap;
 mod roles;
 mod session;
 mod transport;
@@ -45,6 +47,8 @@ pub struct Plan {
     pub mqtt: MqttPlan,
     /// How devices speak HTTP.
     pub http: HttpPlan,
+    /// How devices speak CoAP.
+    pub coap: CoapPlan,
     /// What a device sends.
     pub message: MessagePlan,
     /// How much, when and for how long.
@@ -124,7 +128,7 @@ pub enum Protocol {
     Mqtt,
     /// HTTP/1.1, one request of a device at a time.
     Http,
-    /// CoAP over UDP, one request of a device at a time.
+    /// CoAP over UDP.
     Coap,
     /// WebSocket, each message one of its messages and answered by one.
     WebSocket,

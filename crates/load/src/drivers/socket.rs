@@ -1,4 +1,4 @@
-//! A non-blocking TCP socket that tells when the kernel received what it gives.
+//! A non-blocking socket of TCP or UDP that tells when the kernel received what it gives.
 
 use crate::clock::wall_nanos;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
@@ -15,14 +15,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// Room for one time stamp and its header.
 const CONTROL_SIZE: usize = 128;
 
-/// A TCP socket registered with an epoll instance.
+/// A socket registered with an epoll instance.
 pub struct Socket {
     descriptor: OwnedFd,
 }
 
 /// What one reading gave.
 pub struct Reading {
-    /// Bytes; zero means that the peer closed its side.
+    /// Bytes; zero means that the peer closed its side, over UDP an empty datagram.
     pub length: usize,
     /// How long the newest of them had been in the kernel.
     pub lag: Option<Nanos>,
@@ -46,6 +46,19 @@ impl Socket {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(Socket { descriptor }),
             Err(error) => Err(error),
         }
+    }
+
+    /// A socket for datagrams to and from that address alone, from that source address where one is given.
+    pub fn datagrams(address: SocketAddr, source: Option<IpAddr>) -> Result<Socket, Errno> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let descriptor = net::socket_with(family, SocketType::DGRAM, flags, Some(ipproto::UDP))?;
+        let _ = setsockopt(&descriptor, sockopt::ReceiveTimestampns, &true);
+        if let Some(source) = source {
+            net::bind(&descriptor, &SocketAddr::new(source, 0))?;
+        }
+        net::connect(&descriptor, &address)?;
+        Ok(Socket { descriptor })
     }
 
     /// Takes over a connection that was accepted.

@@ -2,7 +2,7 @@
 
 use crate::Placement;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{LevelPlan, Plan};
+use plimsoll_scenario::plan::{LevelPlan, Plan, Protocol};
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
 /// Where the platform is, seen from the load.
@@ -64,7 +64,7 @@ impl Demand {
         };
         let rates = plan.load.levels.iter().map(of_level);
         Demand {
-            connections: u64::from(plan.devices) + u64::from(plan.subscribers.count),
+            connections: connections(plan),
             connect_rate: rates.fold(plan.load.connect_rate, f64::max),
             secured: plan.mqtt.transport.tls.is_some(),
             storm: plan.load.storm.is_some(),
@@ -81,6 +81,16 @@ impl Demand {
     pub fn open_files(&self) -> u64 {
         self.connections + BESIDE
     }
+}
+
+/// Sockets at the same time.
+fn connections(plan: &Plan) -> u64 {
+    let shared = match plan.protocol() {
+        Protocol::Coap => plan.coap.sockets,
+        _ => None,
+    };
+    let devices = shared.map_or(plan.devices, |sockets| sockets.min(plan.devices));
+    u64::from(devices) + u64::from(plan.subscribers.count)
 }
 
 /// Descriptors beside the connections: standard streams, run store, log files, one epoll instance a thread.

@@ -157,7 +157,12 @@ impl Compiler<'_> {
         });
         let request = device.request.as_ref().map(|request| {
             let request = Request { body: None, ..request.clone() };
-            self.request(&request, MESSAGE, "device.request", captured)
+            let request = self.request(&request, MESSAGE, "device.request", captured);
+            let wrong = super::coap::wrong_in(&request).filter(|_| protocol == Protocol::Coap);
+            if let Some((at, message, help)) = wrong {
+                self.error(&format!("device.request.{at}"), message, help);
+            }
+            request
         });
         DeviceRole { protocol: Some(protocol), request, envelope, marker }
     }
