@@ -4,7 +4,8 @@ use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::driver::{Client, Driver};
 use crate::drivers::Part;
-use crate::drivers::coap::CoapDriver;
+use crate::drivers::coap::{CoapDriver, ObserverDriver};
+use crate::drivers::coap_listener::CoapListenerDriver;
 use crate::drivers::http::HttpDriver;
 use crate::drivers::listener::{ListenerDriver, Listening};
 use crate::drivers::mqtt::MqttDriver;
@@ -17,11 +18,12 @@ use crate::topology::Topology;
 use plimsoll_model::record::{LevelEnd, LevelOutages, LevelStart, Measurement, SamplePart};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::Captures;
-use plimsoll_scenario::plan::{LevelPlan, Plan, Protocol};
+use plimsoll_scenario::plan::{LevelPlan, ListenerRole, Plan, Protocol};
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity, set_current_timer_slack};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -78,11 +80,44 @@ impl Start {
     fn with_listener<D: Part + Send + 'static>(
         self,
         devices: D,
-        listener: ListenerDriver,
+        listener: Option<Listener>,
     ) -> Result<ShardThread, EngineError> {
-        let load = &self.plan.load;
-        let driver = Together::new(devices, listener, load.coalescing(), load.spin)?;
-        self.with(driver)
+        let (coalescing, spin) = (self.plan.load.coalescing(), self.plan.load.spin);
+        match listener {
+            None => self.with(devices),
+            Some(Listener::Http(listener)) => self.with(Together::new(devices, listener, coalescing, spin)?),
+            Some(Listener::Observes(observer)) => {
+                self.with(Together::new(devices, *observer, coalescing, spin)?)
+            }
+            Some(Listener::Coap(listener)) => self.with(Together::new(devices, *listener, coalescing, spin)?),
+        }
+    }
+}
+
+/// Subscribers of one shard that listen, by what they speak.
+enum Listener {
+    Http(ListenerDriver),
+    Coap(Box<CoapListenerDriver>),
+    /// They do not wait for requests, but ask to be told.
+    Observes(Box<ObserverDriver>),
+}
+
+impl Listener {
+    fn new(
+        plan: &Plan,
+        role: &ListenerRole,
+        run: RunId,
+        socket: OwnedFd,
+        share: Share,
+        clock: Clock,
+    ) -> std::io::Result<Listener> {
+        Ok(match role.protocol {
+            Protocol::Coap => {
+                let driver = CoapListenerDriver::new(plan, role, run, socket.into(), share, clock)?;
+                Listener::Coap(Box::new(driver))
+            }
+            _ => Listener::Http(ListenerDriver::new(plan, role, run, socket.into(), share, clock)?),
+        })
     }
 }
 
@@ -145,8 +180,8 @@ impl Engine {
         let of = processors.len().max(1) as u32;
         let (replies_in, replies) = channel();
         let captures = Arc::new(OnceLock::new());
-        let listening = match plan.platform.roles.listener {
-            Some(_) => Some(Listening::bind(address, processors.len())?),
+        let listening = match &plan.platform.roles.listener {
+            Some(role) => Some(Listening::bind(role.protocol, address, processors.len())?),
             None => None,
         };
         let mailboxes: Vec<_> = (0..of).map(|_| Arc::new(Mailbox::default())).collect();
@@ -166,33 +201,30 @@ impl Engine {
             let listener = match (&plan.platform.roles.listener, &listening) {
                 (Some(role), Some(listening)) => {
                     let socket = listening.socket(index)?;
-                    Some(ListenerDriver::new(plan, role, run, socket, share, clock)?)
+                    Some(Listener::new(plan, role, run, socket, share, clock)?)
                 }
-                _ => None,
+                _ => match &plan.platform.roles.observes {
+                    Some(role) => {
+                        let observer =
+                            ObserverDriver::new(plan, role, run, address, share, clock, &captures)?;
+                        Some(Listener::Observes(Box::new(observer)))
+                    }
+                    None => None,
+                },
             };
-            shards.push(match (plan.protocol(), listener) {
-                (Protocol::Mqtt, None) => start.with(MqttDriver::new(plan, run, address, share, clock)?),
-                (Protocol::Mqtt, Some(listener)) => {
+            shards.push(match plan.protocol() {
+                Protocol::Mqtt => {
                     start.with_listener(MqttDriver::new(plan, run, address, share, clock)?, listener)
                 }
-                (Protocol::Http, None) => {
-                    start.with(HttpDriver::new(plan, run, address, share, clock, &captures)?)
-                }
-                (Protocol::Http, Some(listener)) => {
+                Protocol::Http => {
                     let devices = HttpDriver::new(plan, run, address, share, clock, &captures)?;
                     start.with_listener(devices, listener)
                 }
-                (Protocol::Coap, None) => {
-                    start.with(CoapDriver::new(plan, run, address, share, clock, &captures)?)
-                }
-                (Protocol::Coap, Some(listener)) => {
+                Protocol::Coap => {
                     let devices = CoapDriver::new(plan, run, address, share, clock, &captures)?;
                     start.with_listener(devices, listener)
                 }
-                (Protocol::WebSocket, None) => {
-                    start.with(WebSocketDriver::new(plan, run, address, share, clock)?)
-                }
-                (Protocol::WebSocket, Some(listener)) => {
+                Protocol::WebSocket => {
                     start.with_listener(WebSocketDriver::new(plan, run, address, share, clock)?, listener)
                 }
             }?);

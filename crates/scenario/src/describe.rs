@@ -219,6 +219,10 @@ impl Plan {
             let count = grouped(f64::from(subscribers.count));
             return format!("{count} that listen for notifications over {}", listener.protocol);
         }
+        if let Some(observes) = &self.platform.roles.observes {
+            let count = grouped(f64::from(subscribers.count));
+            return format!("{count} that observe {} over CoAP", observes.path.text());
+        }
         let filters: Vec<String> = subscribers.filters.iter().map(|filter| filter.text()).collect();
         let shared = match &subscribers.share {
             Some(group) => format!(", shared in the group {group}"),

@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 pub use coap::CoapPlan;
 pub use roles::{
-    Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, OptionPlan, OptionValue,
-    RequestPlan, RolePlan, StepPlan,
+    Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, ObservePlan, OptionPlan,
+    OptionValue, RequestPlan, RolePlan, StepPlan,
 };
 pub use session::{SessionPlan, WillPlan};
 pub use transport::{ClientIdentity, Identities, TlsPlan, TransportPlan, WebSocketPlan};

@@ -5,7 +5,10 @@
 
 mod endpoint;
 mod exchange;
+mod observer;
 mod requests;
+
+pub use observer::ObserverDriver;
 
 use crate::arrivals::Share;
 use crate::clock::Clock;
