@@ -85,7 +85,7 @@ impl Start {
         let (coalescing, spin) = (self.plan.load.coalescing(), self.plan.load.spin);
         match listener {
             None => self.with(devices),
-            Some(Listener::Http(listener)) => self.with(Together::new(devices, listener, coalescing, spin)?),
+            Some(Listener::Http(listener)) => self.with(Together::new(devices, *listener, coalescing, spin)?),
             Some(Listener::Observes(observer)) => {
                 self.with(Together::new(devices, *observer, coalescing, spin)?)
             }
@@ -96,7 +96,7 @@ impl Start {
 
 /// Subscribers of one shard that listen, by what they speak.
 enum Listener {
-    Http(ListenerDriver),
+    Http(Box<ListenerDriver>),
     Coap(Box<CoapListenerDriver>),
     /// They do not wait for requests, but ask to be told.
     Observes(Box<ObserverDriver>),
@@ -116,7 +116,10 @@ impl Listener {
                 let driver = CoapListenerDriver::new(plan, role, run, socket.into(), share, clock)?;
                 Listener::Coap(Box::new(driver))
             }
-            _ => Listener::Http(ListenerDriver::new(plan, role, run, socket.into(), share, clock)?),
+            _ => {
+                let driver = ListenerDriver::new(plan, role, run, socket.into(), share, clock)?;
+                Listener::Http(Box::new(driver))
+            }
         })
     }
 }

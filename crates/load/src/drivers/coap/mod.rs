@@ -292,8 +292,7 @@ impl CoapDriver {
     fn send_dirty(&mut self, events: &mut Vec<Event>) {
         while let Some(device) = self.dirty.pop() {
             let slot = self.endpoint_of(device);
-            loop {
-                let Some(state) = self.devices.get_mut(device as usize) else { break };
+            while let Some(state) = self.devices.get_mut(device as usize) {
                 if state.state != Standing::Ready || state.under_way >= self.plan.outstanding {
                     break;
                 }
