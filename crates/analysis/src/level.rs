@@ -68,6 +68,9 @@ pub struct LevelSummary {
     pub refused: u64,
     /// Messages sent again after an answer that asks for it, each time counted.
     pub repeated: u64,
+    /// Requests sent again because no acknowledgement came, where the protocol itself does that (CoAP), each time
+    /// counted.
+    pub retransmitted: u64,
     /// One per sent message and matching subscriber.
     pub expected_deliveries: u64,
     /// Expected deliveries that came before the drain ended.
@@ -433,6 +436,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         acknowledged: acknowledges.then_some(counts.acknowledged),
         refused: counts.refused,
         repeated: counts.repeated,
+        retransmitted: counts.retransmitted,
         expected_deliveries: counts.expected_deliveries,
         delivered: counts.delivered,
         late: counts.late,

@@ -26,6 +26,11 @@ pub struct WireSummary {
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]
     pub tcp_least_rtt: TimeSummary,
+    /// Requests sent to acknowledged, where the protocol itself acknowledges (CoAP): of those that were sent once. Its
+    /// intervals are those of independent observations. Null where there was none.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
+    pub request_rtt: TimeSummary,
     /// Segments that those connections of ours sent again; null where it was not read.
     pub tcp_retransmissions: Option<u64>,
     /// Mean number of segments in flight on such a connection; null where it was not read.
@@ -41,6 +46,7 @@ impl WireSummary {
             handshake_time: TimeSummary::of_independent(&merged(Metric::HandshakeTime)),
             tcp_rtt: TimeSummary::of_independent(&merged(Metric::TcpRtt)),
             tcp_least_rtt: TimeSummary::of_independent(&merged(Metric::TcpLeastRtt)),
+            request_rtt: TimeSummary::of_independent(&merged(Metric::RequestRtt)),
             tcp_retransmissions: (counts.tcp_connections > 0).then_some(counts.tcp_retransmissions),
             tcp_in_flight: (counts.tcp_connections > 0)
                 .then(|| counts.tcp_in_flight as f64 / counts.tcp_connections as f64),
@@ -61,6 +67,10 @@ impl WireSummary {
         if let Some(again) = self.tcp_retransmissions {
             let (p50, max) = (time(self.tcp_rtt.p50), time(self.tcp_rtt.max));
             told.push(format!("TCP round trip p50 {p50}, max {max}; {again} segments sent again"));
+        }
+        if self.request_rtt.n > 0 {
+            let (p50, p99) = (time(self.request_rtt.p50), time(self.request_rtt.p99));
+            told.push(format!("request to acknowledgement p50 {p50}, p99 {p99}"));
         }
         told
     }

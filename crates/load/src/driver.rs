@@ -79,6 +79,15 @@ pub enum Event {
         /// The status of that answer.
         status: u16,
     },
+    /// A message was sent again because no acknowledgement came: CoAP over UDP has no transport that would.
+    Retransmitted,
+    /// A request came to the platform and an acknowledgement back, and the request was sent only once.
+    RoundTrip {
+        /// From its sending to that.
+        took: Nanos,
+    },
+    /// Something came that answers nothing of this run.
+    Stray,
     /// The platform took responsibility for the message (not at QoS 0).
     Acknowledged {
         /// The device.

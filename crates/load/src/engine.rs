@@ -4,7 +4,8 @@ use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::driver::{Client, Driver};
 use crate::drivers::Part;
-use crate::drivers::coap::CoapDriver;
+use crate::drivers::coap::{CoapDriver, ObserverDriver};
+use crate::drivers::coap_listener::CoapListenerDriver;
 use crate::drivers::http::HttpDriver;
 use crate::drivers::listener::{ListenerDriver, Listening};
 use crate::drivers::mqtt::MqttDriver;
@@ -17,11 +18,12 @@ use crate::topology::Topology;
 use plimsoll_model::record::{LevelEnd, LevelOutages, LevelStart, Measurement, SamplePart};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::Captures;
-use plimsoll_scenario::plan::{LevelPlan, Plan, Protocol};
+use plimsoll_scenario::plan::{LevelPlan, ListenerRole, Plan, Protocol};
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity, set_current_timer_slack};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -74,7 +76,7 @@ impl Start {
     fn with<D: Part + Send + 'static>(
         self,
         devices: D,
-        listener: Option<ListenerDriver>,
+        listener: Option<Box<dyn Part + Send>>,
         queriers: Option<HttpDriver>,
     ) -> Result<ShardThread, EngineError> {
         if listener.is_none() && queriers.is_none() {
@@ -88,6 +90,21 @@ impl Start {
         let Start { plan, run, topology, share, wiring, processor, precedence } = self;
         spawn(Shard::new(plan, run, topology, share, driver, wiring), share.index, processor, precedence)
     }
+}
+
+/// Subscribers of one shard that listen for what the platform brings, in what it speaks to them.
+fn listener(
+    plan: &Plan,
+    role: &ListenerRole,
+    run: RunId,
+    socket: OwnedFd,
+    share: Share,
+    clock: Clock,
+) -> std::io::Result<Box<dyn Part + Send>> {
+    Ok(match role.protocol {
+        Protocol::Coap => Box::new(CoapListenerDriver::new(plan, role, run, socket.into(), share, clock)?),
+        _ => Box::new(ListenerDriver::new(plan, role, run, socket.into(), share, clock)?),
+    })
 }
 
 struct ShardThread {
@@ -150,8 +167,8 @@ impl Engine {
         let of = processors.len().max(1) as u32;
         let (replies_in, replies) = channel();
         let captures = Arc::new(OnceLock::new());
-        let listening = match plan.platform.roles.listener {
-            Some(_) => Some(Listening::bind(address, processors.len())?),
+        let listening = match &plan.platform.roles.listener {
+            Some(role) => Some(Listening::bind(role.protocol, address, processors.len())?),
             None => None,
         };
         let mailboxes: Vec<_> = (0..of).map(|_| Arc::new(Mailbox::default())).collect();
@@ -168,10 +185,14 @@ impl Engine {
                 processor,
                 precedence,
             };
-            let listener = match (&plan.platform.roles.listener, &listening) {
-                (Some(role), Some(listening)) => {
-                    let socket = listening.socket(index)?;
-                    Some(ListenerDriver::new(plan, role, run, socket, share, clock)?)
+            let roles = &plan.platform.roles;
+            let listener: Option<Box<dyn Part + Send>> = match (&roles.listener, &listening, &roles.observes)
+            {
+                (Some(role), Some(listening), _) => {
+                    Some(listener(plan, role, run, listening.socket(index)?, share, clock)?)
+                }
+                (_, _, Some(role)) => {
+                    Some(Box::new(ObserverDriver::new(plan, role, run, address, share, clock, &captures)?))
                 }
                 _ => None,
             };
@@ -196,7 +217,8 @@ impl Engine {
                     start.with(devices, listener, queriers)
                 }
                 Protocol::Coap => {
-                    start.with(CoapDriver::new(plan, run, address, share, clock)?, listener, queriers)
+                    let devices = CoapDriver::new(plan, run, address, share, clock, &captures)?;
+                    start.with(devices, listener, queriers)
                 }
                 Protocol::WebSocket => {
                     start.with(WebSocketDriver::new(plan, run, address, share, clock)?, listener, queriers)

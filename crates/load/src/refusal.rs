@@ -22,6 +22,17 @@ pub fn told(error: Errno) -> String {
     format!("cannot connect: {error}: {advice}")
 }
 
+/// The error of a socket for datagrams, which tells what became of earlier ones.
+pub fn told_of_datagram(error: Errno) -> String {
+    match error {
+        Errno::CONNREFUSED => {
+            "nobody listens at the platform's UDP port (ICMP port unreachable, RFC 792)".to_owned()
+        }
+        Errno::MSGSIZE => format!("cannot send: {error}: the message fits in no datagram"),
+        _ => format!("cannot send or receive: {error}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

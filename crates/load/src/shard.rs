@@ -576,6 +576,9 @@ impl<D: Driver> Shard<D> {
                 self.recorder.counts(now).reconnects += 1;
             }
             Event::Will => self.recorder.counts(now).wills += 1,
+            Event::Retransmitted => self.recorder.counts(now).retransmitted += 1,
+            Event::RoundTrip { took } => self.recorder.time(now, Metric::RequestRtt, took),
+            Event::Stray => self.recorder.counts(now).foreign += 1,
             Event::Secured { took, resumed } => {
                 self.recorder.time(now, Metric::HandshakeTime, took);
                 let counts = self.recorder.counts(now);

@@ -7,6 +7,7 @@
 use plimsoll_load::arrivals::Share;
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver};
+use plimsoll_load::drivers::coap::CoapDriver;
 use plimsoll_load::drivers::mqtt::MqttDriver;
 use plimsoll_load::drivers::websocket::WebSocketDriver;
 use plimsoll_load::recorder::Timeline;
@@ -16,7 +17,7 @@ use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::Plan;
 use plimsoll_scenario::{Environment, Source, load};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
@@ -77,6 +78,22 @@ fn echo() -> SocketAddr {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             std::thread::spawn(move || echo_messages(stream.unwrap()));
+        }
+    });
+    address
+}
+
+/// A CoAP server that answers each request with 2.04, and pings with a reset.
+fn acknowledging() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut room = [0; 1500];
+        while let Ok((_, from)) = socket.recv_from(&mut room) {
+            // The token has six bytes.
+            let (first, code, length) = if room[1] == 0 { (0x70, 0, 4) } else { (0x66, 0x44, 10) };
+            (room[0], room[1]) = (first, code);
+            socket.send_to(&room[..length], from).unwrap();
         }
     });
     address
@@ -144,6 +161,17 @@ fn neither_does_one_that_speaks_websocket() {
     let platform = format!("address: \"ws://{address}\", protocol: websocket");
     let (plan, run, clock) = (plan(&platform, 0), RunId::from_bits(7), Clock::start());
     let driver = WebSocketDriver::new(&plan, run, address, Share::WHOLE, clock).unwrap();
+    let [acknowledged, _] = assert_steady(&plan, run, clock, driver);
+    assert!(acknowledged > 1000, "the load was there: {acknowledged}");
+}
+
+#[test]
+fn neither_does_one_that_speaks_coap() {
+    let address = acknowledging();
+    let platform = format!("address: \"coap://{address}\"");
+    let (plan, run, clock) = (plan(&platform, 0), RunId::from_bits(7), Clock::start());
+    let captures = Arc::default();
+    let driver = CoapDriver::new(&plan, run, address, Share::WHOLE, clock, &captures).unwrap();
     let [acknowledged, _] = assert_steady(&plan, run, clock, driver);
     assert!(acknowledged > 1000, "the load was there: {acknowledged}");
 }

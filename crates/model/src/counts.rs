@@ -22,6 +22,8 @@ pub struct Counts {
     pub refused: u64,
     /// By time: messages sent again, after an answer that asks for it.
     pub repeated: u64,
+    /// By time: requests sent again because no acknowledgement came, where the protocol does that itself (CoAP).
+    pub retransmitted: u64,
     /// Operations that came to their end within the time of this sample, whenever they were due: acknowledged,
     /// or at QoS 0 sent. Divided by the hold this is the achieved load.
     pub completed: u64,
@@ -37,7 +39,7 @@ pub struct Counts {
     pub duplicated: u64,
     /// First deliveries with a sequence below the highest already seen from that device by that subscriber.
     pub reordered: u64,
-    /// By time of arrival: deliveries without this run's marker.
+    /// By time of arrival: deliveries without this run's marker, and answers that answer nothing.
     pub foreign: u64,
     /// By time of arrival: deliveries of this run flagged as retained; they are no part of the ledger.
     pub retained: u64,
@@ -95,6 +97,7 @@ impl AddAssign for Counts {
         self.acknowledged += other.acknowledged;
         self.refused += other.refused;
         self.repeated += other.repeated;
+        self.retransmitted += other.retransmitted;
         self.completed += other.completed;
         self.expected_deliveries += other.expected_deliveries;
         self.delivered += other.delivered;

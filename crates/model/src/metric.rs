@@ -36,11 +36,13 @@ pub enum Metric {
     TcpLeastRtt,
     /// Due to answered, of a northbound query.
     QueryTime,
+    /// Request sent to acknowledged, where the protocol itself acknowledges (CoAP) and the request was sent once.
+    RequestRtt,
 }
 
 impl Metric {
     /// Every metric, in the order of reports.
-    pub const ALL: [Metric; 15] = [
+    pub const ALL: [Metric; 16] = [
         Metric::PublishTime,
         Metric::PublishTimeFromSend,
         Metric::SubscribeTime,
@@ -56,6 +58,7 @@ impl Metric {
         Metric::TcpRtt,
         Metric::TcpLeastRtt,
         Metric::QueryTime,
+        Metric::RequestRtt,
     ];
 
     /// The name in the run store, in exports and in the summary.
@@ -76,6 +79,7 @@ impl Metric {
             Metric::TcpRtt => "tcp_rtt",
             Metric::TcpLeastRtt => "tcp_least_rtt",
             Metric::QueryTime => "query_time",
+            Metric::RequestRtt => "request_rtt",
         }
     }
 

@@ -230,6 +230,7 @@ fn ledger(summary: &Summary) -> String {
             ("unsent", level.unsent),
             ("refused", level.refused),
             ("sent again", level.repeated),
+            ("retransmitted", level.retransmitted),
             ("superseded", level.superseded),
             ("lost", level.lost),
             ("late", level.late),

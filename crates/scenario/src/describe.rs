@@ -181,6 +181,7 @@ impl Plan {
                 (Protocol::Http, None) if self.http.connections > 1 => {
                     format!("up to {} requests each at a time", self.http.connections)
                 }
+                (Protocol::Coap, _) => self.coap_in_words(),
                 _ => "one request each at a time".to_owned(),
             };
             return format!("{devices} over {protocol}, {request}, {at_once}");
@@ -196,6 +197,20 @@ impl Plan {
         )
     }
 
+    fn coap_in_words(&self) -> String {
+        let coap = &self.coap;
+        let at_once = match coap.outstanding {
+            1 => "one request each at a time".to_owned(),
+            many => format!("up to {many} requests each at a time"),
+        };
+        let kind = if coap.confirmable { "" } else { ", non-confirmable" };
+        let shared = match coap.sockets {
+            Some(sockets) => format!(", {} sockets for all", grouped(f64::from(sockets))),
+            None => String::new(),
+        };
+        format!("{at_once}{kind}{shared}")
+    }
+
     fn subscribers_in_words(&self) -> String {
         let subscribers = &self.subscribers;
         if subscribers.count == 0 {
@@ -204,6 +219,10 @@ impl Plan {
         if let Some(listener) = &self.platform.roles.listener {
             let count = grouped(f64::from(subscribers.count));
             return format!("{count} that listen for notifications over {}", listener.protocol);
+        }
+        if let Some(observes) = &self.platform.roles.observes {
+            let count = grouped(f64::from(subscribers.count));
+            return format!("{count} that observe {} over CoAP", observes.path.text());
         }
         let filters: Vec<String> = subscribers.filters.iter().map(|filter| filter.text()).collect();
         let shared = match &subscribers.share {

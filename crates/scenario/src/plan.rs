@@ -13,13 +13,15 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+pub use coap::CoapPlan;
 pub use roles::{
-    AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, OptionPlan,
-    OptionValue, RequestPlan, RolePlan, StepPlan,
+    AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, ObservePlan,
+    OptionPlan, OptionValue, RequestPlan, RolePlan, StepPlan,
 };
 pub use session::{SessionPlan, WillPlan};
 pub use transport::{ClientIdentity, Identities, TlsPlan, TransportPlan, WebSocketPlan};
 
+mod coap;
 mod roles;
 mod session;
 mod transport;
@@ -45,6 +47,8 @@ pub struct Plan {
     pub mqtt: MqttPlan,
     /// How devices speak HTTP.
     pub http: HttpPlan,
+    /// How devices speak CoAP.
+    pub coap: CoapPlan,
     /// What a device sends.
     pub message: MessagePlan,
     /// How much, when and for how long.
@@ -91,6 +95,9 @@ impl Plan {
         let of_devices = match (self.protocol(), self.http.pool) {
             (Protocol::Http, Some(pool)) => u64::from(pool),
             (Protocol::Http, None) => devices * u64::from(self.http.connections),
+            (Protocol::Coap, _) => {
+                self.coap.sockets.map_or(devices, |sockets| devices.min(u64::from(sockets)))
+            }
             _ => devices,
         };
         let queriers = self.northbound.map_or(0, |northbound| u64::from(northbound.queriers));
@@ -150,7 +157,7 @@ pub enum Protocol {
     Mqtt,
     /// HTTP/1.1, one request of a device at a time.
     Http,
-    /// CoAP over UDP, one request of a device at a time.
+    /// CoAP over UDP.
     Coap,
     /// WebSocket, each message one of its messages and answered by one.
     WebSocket,

@@ -1,6 +1,7 @@
 //! A scenario file as written. The types give the published schema; their comments are its descriptions.
 
 mod arrivals;
+mod coap;
 mod course;
 mod http;
 mod load;
@@ -15,6 +16,7 @@ mod session;
 mod tls;
 
 pub(crate) use arrivals::{Arrivals, Per};
+pub(crate) use coap::Coap;
 pub(crate) use course::{Search, Storm};
 pub(crate) use http::Http;
 pub(crate) use load::{LevelRange, Levels, Load, WorkloadModel};
@@ -57,6 +59,9 @@ pub(crate) struct Scenario {
     /// How devices speak HTTP.
     #[serde(default, skip_serializing_if = "Http::is_default")]
     pub http: Http,
+    /// How devices speak CoAP.
+    #[serde(default, skip_serializing_if = "Coap::is_default")]
+    pub coap: Coap,
     /// What a device sends.
     #[serde(default)]
     pub message: Message,

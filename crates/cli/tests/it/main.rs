@@ -9,6 +9,7 @@
 mod audit;
 mod bad_days;
 mod bad_input;
+mod coap;
 mod commands;
 mod connections;
 mod coordinated_omission;

@@ -1,11 +1,16 @@
 //! CoAP messages over UDP (RFC 7252): header, token, options, payload.
 
+pub mod block;
+pub mod observe;
+pub mod options;
+
+pub use block::Block;
+pub use options::{OptionList, Options, option};
+
 /// The version that there is.
 const VERSION: u8 = 1;
 /// Longest token, in bytes.
 pub const LONGEST_TOKEN: usize = 8;
-/// Option number of Uri-Path.
-const URI_PATH: u16 = 11;
 const PAYLOAD_MARKER: u8 = 0xff;
 
 /// Codes of requests and answers, as `class << 5 | detail` (section 12.1).
@@ -16,12 +21,57 @@ pub mod code {
     pub const GET: u8 = 0x01;
     /// POST.
     pub const POST: u8 = 0x02;
+    /// PUT.
+    pub const PUT: u8 = 0x03;
+    /// DELETE.
+    pub const DELETE: u8 = 0x04;
+    /// FETCH (RFC 8132).
+    pub const FETCH: u8 = 0x05;
+    /// PATCH (RFC 8132).
+    pub const PATCH: u8 = 0x06;
+    /// iPATCH (RFC 8132).
+    pub const IPATCH: u8 = 0x07;
+    /// 2.01 Created.
+    pub const CREATED: u8 = 0x41;
     /// 2.04 Changed.
     pub const CHANGED: u8 = 0x44;
     /// 2.05 Content.
     pub const CONTENT: u8 = 0x45;
+    /// 2.31 Continue (RFC 7959).
+    pub const CONTINUE: u8 = 0x5f;
+    /// 4.04 Not Found.
+    pub const NOT_FOUND: u8 = 0x84;
+    /// 4.08 Request Entity Incomplete (RFC 7959).
+    pub const INCOMPLETE: u8 = 0x88;
+    /// 4.13 Request Entity Too Large.
+    pub const TOO_LARGE: u8 = 0x8d;
     /// 5.03 Service Unavailable.
     pub const SERVICE_UNAVAILABLE: u8 = 0xa3;
+
+    /// The code of a method by its name; names are those of HTTP, and `IPATCH`.
+    pub fn method(name: &str) -> Option<u8> {
+        Some(match name {
+            "GET" => GET,
+            "POST" => POST,
+            "PUT" => PUT,
+            "DELETE" => DELETE,
+            "FETCH" => FETCH,
+            "PATCH" => PATCH,
+            "IPATCH" => IPATCH,
+            _ => return None,
+        })
+    }
+
+    /// A code as one number, class and detail together: 2.04 is 204.
+    pub fn status(code: u8) -> u16 {
+        u16::from(code >> 5) * 100 + u16::from(code & 0x1f)
+    }
+
+    /// The code of such a number; `None` where no code is that: classes end at 7, details at 31.
+    pub fn of_status(status: u16) -> Option<u8> {
+        let (class, detail) = (status / 100, status % 100);
+        (class < 8 && detail < 32).then_some((class as u8) << 5 | detail as u8)
+    }
 }
 
 /// The type of a message (section 3).
@@ -80,10 +130,7 @@ impl<'a> Message<'a> {
         if length > LONGEST_TOKEN || (code == code::EMPTY && !(token.is_empty() && rest.is_empty())) {
             return Err(Malformed);
         }
-        let mut options = Options { rest, number: 0 };
-        while options.next_option()?.is_some() {}
-        let taken = rest.len() - options.rest.len();
-        let (options, rest) = rest.split_at_checked(taken).ok_or(Malformed)?;
+        let (options, rest) = rest.split_at_checked(options::length(rest)?).ok_or(Malformed)?;
         let payload = match rest.split_first() {
             None => &[][..],
             // A marker without a payload is a format error (section 3).
@@ -112,65 +159,39 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// An empty message: an acknowledgement without an answer, a reset or a ping (section 4.1 to 4.3).
+    pub fn empty(kind: Kind, id: u16) -> Message<'static> {
+        Message { kind, code: code::EMPTY, id, token: &[], options: &[], payload: &[] }
+    }
+
+    /// The options, in the order of their numbers.
+    pub fn options(&self) -> Options<'a> {
+        Options::new(self.options)
+    }
+
+    /// The value of the first option with that number.
+    pub fn option(&self, number: u16) -> Option<&'a [u8]> {
+        self.options().find(|(found, _)| *found == number).map(|(_, value)| value)
+    }
+
+    /// The same as a whole number; `None` also where it has more than four bytes.
+    pub fn number(&self, number: u16) -> Option<u32> {
+        self.option(number).and_then(options::read_number)
+    }
+
+    /// The block that an option tells of: [`option::BLOCK1`] or [`option::BLOCK2`].
+    pub fn block(&self, number: u16) -> Option<Block> {
+        self.number(number).and_then(Block::from_number)
+    }
+
     /// The path of a request, `/` before each part.
     pub fn path(&self) -> String {
-        let mut options = Options { rest: self.options, number: 0 };
         let mut path = String::new();
-        while let Ok(Some((number, value))) = options.next_option() {
-            if number == URI_PATH {
-                path.push('/');
-                path.push_str(&String::from_utf8_lossy(value));
-            }
+        for (_, value) in self.options().filter(|(number, _)| *number == option::URI_PATH) {
+            path.push('/');
+            path.push_str(&String::from_utf8_lossy(value));
         }
         path
-    }
-}
-
-/// Appends the options of a path (section 5.10.1), each part of at most 255 bytes.
-pub fn encode_path(path: &str, out: &mut Vec<u8>) {
-    let mut delta = URI_PATH as u8;
-    for part in path.split('/').filter(|part| !part.is_empty()) {
-        let bytes = part.as_bytes();
-        let bytes = bytes.get(..255).unwrap_or(bytes);
-        match bytes.len() {
-            length @ 0..=12 => out.push(delta << 4 | length as u8),
-            length => out.extend([delta << 4 | 13, (length - 13) as u8]),
-        }
-        out.extend_from_slice(bytes);
-        delta = 0;
-    }
-}
-
-struct Options<'a> {
-    rest: &'a [u8],
-    number: u16,
-}
-
-impl<'a> Options<'a> {
-    /// The next option's number and value; `None` at the payload or the end (section 3.1).
-    fn next_option(&mut self) -> Result<Option<(u16, &'a [u8])>, Malformed> {
-        let (first, rest) = match self.rest.split_first() {
-            None | Some((&PAYLOAD_MARKER, _)) => return Ok(None),
-            Some((&first, rest)) => (first, rest),
-        };
-        let (delta, rest) = extended(first >> 4, rest)?;
-        let (length, rest) = extended(first & 0x0f, rest)?;
-        let (value, rest) = rest.split_at_checked(length).ok_or(Malformed)?;
-        self.number = u16::try_from(usize::from(self.number) + delta).map_err(|_| Malformed)?;
-        self.rest = rest;
-        Ok(Some((self.number, value)))
-    }
-}
-
-fn extended(nibble: u8, bytes: &[u8]) -> Result<(usize, &[u8]), Malformed> {
-    match nibble {
-        13 => bytes.split_first().map(|(&byte, rest)| (usize::from(byte) + 13, rest)).ok_or(Malformed),
-        14 => {
-            let (&pair, rest) = bytes.split_first_chunk().ok_or(Malformed)?;
-            Ok((usize::from(u16::from_be_bytes(pair)) + 269, rest))
-        }
-        15 => Err(Malformed),
-        value => Ok((usize::from(value), bytes)),
     }
 }
 
@@ -190,9 +211,11 @@ mod tests {
         let request = Message::decode(RFC_REQUEST).unwrap();
         assert_eq!((request.kind, request.code, request.id), (Kind::Confirmable, code::GET, 0x7d34));
         assert_eq!(request.path(), "/temperature");
-        let mut path = Vec::new();
-        encode_path("temperature", &mut path);
-        assert_eq!(path, request.options);
+        let mut path = OptionList::new();
+        path.add_target(b"temperature");
+        let mut written = Vec::new();
+        path.encode(&mut written);
+        assert_eq!(written, request.options);
         let response = Message::decode(RFC_RESPONSE).unwrap();
         assert_eq!((response.kind, response.code), (Kind::Acknowledgement, code::CONTENT));
         assert_eq!(response.payload, b"22.3 C");
@@ -218,6 +241,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn codes_are_numbers_for_people() {
+        assert_eq!(
+            [code::CHANGED, code::SERVICE_UNAVAILABLE, code::CONTINUE].map(code::status),
+            [204, 503, 231]
+        );
+        assert_eq!([204, 231, 432, 800].map(code::of_status), [Some(code::CHANGED), Some(0x5f), None, None]);
+        assert_eq!(code::method("PUT"), Some(code::PUT));
+        assert_eq!(code::method("BREW"), None);
+    }
+
+    #[test]
+    fn an_empty_message_is_four_bytes() {
+        let mut out = Vec::new();
+        Message::empty(Kind::Reset, 0x1234).encode(&mut out);
+        assert_eq!(out, [0x70, 0, 0x12, 0x34]);
+        assert_eq!(Message::decode(&out), Ok(Message::empty(Kind::Reset, 0x1234)));
+    }
+
     proptest! {
         #[test]
         fn any_datagram_is_read_without_panic_and_written_back(datagram in prop::collection::vec(any::<u8>(), 0..64)) {
@@ -225,18 +267,20 @@ mod tests {
                 let mut out = Vec::new();
                 message.encode(&mut out);
                 prop_assert_eq!(&out, &datagram);
-                let _ = message.path();
+                let _ = (message.path(), message.block(option::BLOCK1), message.number(option::OBSERVE));
+                prop_assert!(message.options().map(|(number, _)| number).is_sorted());
             }
         }
 
         #[test]
         fn paths_survive(parts in prop::collection::vec("[a-z0-9]{1,300}", 0..5)) {
-            let mut options = Vec::new();
-            encode_path(&parts.join("/"), &mut options);
+            let (mut list, mut options) = (OptionList::new(), Vec::new());
+            list.add_target(parts.join("/").as_bytes());
+            list.encode(&mut options);
             let message = Message { kind: Kind::Confirmable, code: code::POST, id: 1, token: &[1], options: &options, payload: b"x" };
             let mut out = Vec::new();
             message.encode(&mut out);
-            let expected: String = parts.iter().map(|part| format!("/{}", &part[..part.len().min(255)])).collect();
+            let expected: String = parts.iter().map(|part| format!("/{part}")).collect();
             prop_assert_eq!(Message::decode(&out).unwrap().path(), expected);
         }
     }

@@ -10,11 +10,11 @@ use crate::drivers::readiness::{Readiness, Ready, data};
 use crate::drivers::socket::{Interest, Socket};
 use plimsoll_codec::http::{HttpError, Reader, Side, Start, reason};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{ListenerRole, Plan};
+use plimsoll_scenario::plan::{ListenerRole, Plan, Protocol};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 64 * 1024;
@@ -29,37 +29,47 @@ const LISTENING: u32 = u32::MAX;
 
 /// The sockets at which the subscribers of a run listen, one a shard.
 pub struct Listening {
-    sockets: Vec<TcpListener>,
+    sockets: Vec<OwnedFd>,
     addresses: Vec<SocketAddr>,
+    scheme: &'static str,
 }
 
 impl Listening {
-    /// Listens for so many shards, at the address of this host from which the platform is reached.
+    /// Listens for so many shards, at the address of this host from which the platform is reached: over HTTP, or over
+    /// CoAP.
     ///
     /// # Errors
     /// There is no way to the platform, or no free port.
-    pub fn bind(platform: SocketAddr, shards: usize) -> std::io::Result<Listening> {
+    pub fn bind(protocol: Protocol, platform: SocketAddr, shards: usize) -> std::io::Result<Listening> {
         let any = SocketAddr::new(if platform.is_ipv4() { [0, 0, 0, 0].into() } else { [0u16; 8].into() }, 0);
         // Connecting a datagram socket sends nothing; it tells which of our addresses would be used.
-        let probe = std::net::UdpSocket::bind(any)?;
+        let probe = UdpSocket::bind(any)?;
         probe.connect(platform)?;
         let here = SocketAddr::new(probe.local_addr()?.ip(), 0);
         let (mut sockets, mut addresses) = (Vec::new(), Vec::new());
         for _ in 0..shards {
+            if protocol == Protocol::Coap {
+                let socket = UdpSocket::bind(here)?;
+                socket.set_nonblocking(true)?;
+                addresses.push(socket.local_addr()?);
+                sockets.push(socket.into());
+                continue;
+            }
             let socket = TcpListener::bind(here)?;
             rustix::net::listen(&socket, BACKLOG)?;
             socket.set_nonblocking(true)?;
             addresses.push(socket.local_addr()?);
-            sockets.push(socket);
+            sockets.push(socket.into());
         }
-        Ok(Listening { sockets, addresses })
+        let scheme = if protocol == Protocol::Coap { "coap" } else { "http" };
+        Ok(Listening { sockets, addresses, scheme })
     }
 
     /// Where each subscriber listens, by its number: what set-up steps tell the platform.
     pub fn url(&self, subscriber: u32) -> String {
         let shards = self.addresses.len().max(1);
         let address = self.addresses.get(subscriber as usize % shards);
-        address.map(|address| format!("http://{address}/{subscriber}")).unwrap_or_default()
+        address.map(|address| format!("{}://{address}/{subscriber}", self.scheme)).unwrap_or_default()
     }
 
     /// The address of every shard's socket.
@@ -71,7 +81,7 @@ impl Listening {
     ///
     /// # Errors
     /// The kernel gives no second descriptor of it.
-    pub fn socket(&self, shard: u32) -> std::io::Result<TcpListener> {
+    pub fn socket(&self, shard: u32) -> std::io::Result<OwnedFd> {
         let missing = || std::io::Error::other("no such shard");
         self.sockets.get(shard as usize).ok_or_else(missing)?.try_clone()
     }
@@ -286,7 +296,7 @@ fn subscriber(target: &str) -> Option<u32> {
 }
 
 /// Tells of every message in a notification; of one without a marker, too.
-fn notify(
+pub(super) fn notify(
     contents: &Contents,
     subscriber: u32,
     (at, lag): (Nanos, Option<Nanos>),

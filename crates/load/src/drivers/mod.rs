@@ -2,6 +2,7 @@
 //! session and its socket, what is on its way to the kernel.
 
 pub mod coap;
+pub mod coap_listener;
 pub mod http;
 mod layers;
 mod link;

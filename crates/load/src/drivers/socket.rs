@@ -1,7 +1,9 @@
-//! A non-blocking TCP socket that tells when the kernel received what it gives.
+//! A non-blocking socket of TCP or UDP that tells when the kernel received what it gives.
 
 use crate::clock::wall_nanos;
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SockaddrLike, SockaddrStorage, recvmsg, setsockopt, sockopt,
+};
 use plimsoll_model::Nanos;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -9,20 +11,20 @@ use rustix::net::{
     self, AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sockopt as rustix_sockopt,
 };
 use std::io::IoSliceMut;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Room for one time stamp and its header.
 const CONTROL_SIZE: usize = 128;
 
-/// A TCP socket registered with an epoll instance.
+/// A socket registered with an epoll instance.
 pub struct Socket {
     descriptor: OwnedFd,
 }
 
 /// What one reading gave.
 pub struct Reading {
-    /// Bytes; zero means that the peer closed its side.
+    /// Bytes; zero means that the peer closed its side, over UDP an empty datagram.
     pub length: usize,
     /// How long the newest of them had been in the kernel.
     pub lag: Option<Nanos>,
@@ -46,6 +48,26 @@ impl Socket {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(Socket { descriptor }),
             Err(error) => Err(error),
         }
+    }
+
+    /// A socket for datagrams to and from that address alone, from that source address where one is given.
+    pub fn datagrams(address: SocketAddr, source: Option<IpAddr>) -> Result<Socket, Errno> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let descriptor = net::socket_with(family, SocketType::DGRAM, flags, Some(ipproto::UDP))?;
+        let _ = setsockopt(&descriptor, sockopt::ReceiveTimestampns, &true);
+        if let Some(source) = source {
+            net::bind(&descriptor, &SocketAddr::new(source, 0))?;
+        }
+        net::connect(&descriptor, &address)?;
+        Ok(Socket { descriptor })
+    }
+
+    /// Takes over a socket for datagrams from anybody.
+    pub fn bound(socket: UdpSocket) -> std::io::Result<Socket> {
+        socket.set_nonblocking(true)?;
+        let _ = setsockopt(&socket, sockopt::ReceiveTimestampns, &true);
+        Ok(Socket { descriptor: socket.into() })
     }
 
     /// Takes over a connection that was accepted.
@@ -81,10 +103,25 @@ impl Socket {
 
     /// Reads what is there; `None` when there is nothing at present.
     pub fn read(&self, into: &mut [u8]) -> Result<Option<Reading>, Errno> {
+        Ok(self.receive::<()>(into)?.map(|(reading, _)| reading))
+    }
+
+    /// Reads a datagram and who sent it; `None` when there is nothing at present.
+    pub fn read_from(&self, into: &mut [u8]) -> Result<Option<(Reading, SocketAddr)>, Errno> {
+        let received = self.receive::<SockaddrStorage>(into)?;
+        Ok(received.and_then(|(reading, from)| Some((reading, std_address(&from?)?))))
+    }
+
+    /// Sends a datagram; the bytes that the kernel took: all of them, or none.
+    pub fn write_to(&self, bytes: &[u8], to: SocketAddr) -> usize {
+        net::sendto(&self.descriptor, bytes, SendFlags::NOSIGNAL, &to).unwrap_or_default()
+    }
+
+    fn receive<A: SockaddrLike>(&self, into: &mut [u8]) -> Result<Option<(Reading, Option<A>)>, Errno> {
         let mut control = [0u8; CONTROL_SIZE];
         let mut slices = [IoSliceMut::new(into)];
         let received =
-            recvmsg::<()>(self.descriptor.as_raw_fd(), &mut slices, Some(&mut control), MsgFlags::empty());
+            recvmsg::<A>(self.descriptor.as_raw_fd(), &mut slices, Some(&mut control), MsgFlags::empty());
         match received {
             Ok(message) => {
                 let stamp = message.cmsgs().ok().and_then(|mut all| {
@@ -97,12 +134,17 @@ impl Socket {
                 });
                 // A stamp of zero means that the kernel had not begun to stamp when the bytes came.
                 let lag = stamp.filter(|&stamp| stamp > 0).map(|stamp| Nanos((wall_nanos() - stamp).max(0)));
-                Ok(Some(Reading { length: message.bytes, lag }))
+                Ok(Some((Reading { length: message.bytes, lag }, message.address)))
             }
             Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => Ok(None),
             Err(error) => Err(Errno::from_raw_os_error(error as i32)),
         }
     }
+}
+
+fn std_address(address: &SockaddrStorage) -> Option<SocketAddr> {
+    let four = address.as_sockaddr_in().map(|address| SocketAddr::V4(SocketAddrV4::from(*address)));
+    four.or_else(|| address.as_sockaddr_in6().map(|address| SocketAddr::V6(SocketAddrV6::from(*address))))
 }
 
 /// What a socket is to be woken for.

@@ -4,7 +4,6 @@
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
 use crate::drivers::http::HttpDriver;
-use crate::drivers::listener::ListenerDriver;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::LoadPlan;
 use rustix::event::Timespec;
@@ -18,7 +17,7 @@ use std::os::fd::OwnedFd;
 pub struct Together<D> {
     devices: D,
     /// `None` where subscribers are clients beside the devices.
-    listener: Option<ListenerDriver>,
+    listener: Option<Box<dyn Part + Send>>,
     queriers: Option<HttpDriver>,
     /// What the queriers' driver tells, as if queries were messages.
     told: Vec<Event>,
@@ -35,14 +34,14 @@ impl<D: Part> Together<D> {
     /// The kernel refuses an epoll instance.
     pub fn new(
         devices: D,
-        listener: Option<ListenerDriver>,
+        listener: Option<Box<dyn Part + Send>>,
         queriers: Option<HttpDriver>,
         load: &LoadPlan,
     ) -> std::io::Result<Together<D>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let parts = [
             Some(devices.descriptor()),
-            listener.as_ref().map(Part::descriptor),
+            listener.as_ref().map(|listener| listener.descriptor()),
             queriers.as_ref().map(Part::descriptor),
         ];
         for part in parts.into_iter().flatten() {
@@ -55,7 +54,8 @@ impl<D: Part> Together<D> {
     /// When the first of them has something to do whatever the network brings.
     fn next_timer(&self) -> Nanos {
         let of_queriers = self.queriers.as_ref().map_or(Nanos::MAX, Part::next_timer);
-        self.devices.next_timer().min(of_queriers)
+        let of_listener = self.listener.as_ref().map_or(Nanos::MAX, |listener| listener.next_timer());
+        self.devices.next_timer().min(of_queriers).min(of_listener)
     }
 
     fn ask_around(&mut self, events: &mut Vec<Event>) {
@@ -159,7 +159,7 @@ impl<D: Part> Driver for Together<D> {
 
     fn take_traffic(&mut self) -> Traffic {
         // That of queries is no part of what messages cost.
-        let listened = self.listener.as_mut().map(Driver::take_traffic).unwrap_or_default();
+        let listened = self.listener.as_mut().map(|listener| listener.take_traffic()).unwrap_or_default();
         let own = self.devices.take_traffic();
         Traffic { sent: own.sent + listened.sent, received: own.received + listened.received }
     }

@@ -29,13 +29,14 @@ const PLAIN: fn(&LevelSummary) -> Tone = |_| Tone::Plain;
 const NOTABLE: fn(&LevelSummary) -> Tone = |_| Tone::Notable;
 const VIOLATION: fn(&LevelSummary) -> Tone = |_| Tone::Violation;
 
-const ENTRIES: [Entry; 17] = [
+const ENTRIES: [Entry; 18] = [
     entry("Due", |level| Some(level.due), PLAIN, true),
     entry("Sent", |level| Some(level.sent), PLAIN, true),
     entry("Unsent", |level| Some(level.unsent), NOTABLE, true),
     entry("Acknowledged", |level| level.acknowledged, PLAIN, true),
     entry("Refused", |level| Some(level.refused), VIOLATION, false),
     entry("Sent again", |level| Some(level.repeated), NOTABLE, false),
+    entry("Retransmitted", |level| Some(level.retransmitted), NOTABLE, false),
     entry("Expected", |level| Some(level.expected_deliveries), PLAIN, true),
     entry("Delivered", |level| Some(level.delivered), PLAIN, true),
     entry("Late", |level| Some(level.late), NOTABLE, true),

@@ -29,6 +29,8 @@ pub fn body(summary: &Summary) -> Markup {
         Column::Number("Least p50"),
         Column::Number("Segments in flight"),
         Column::Number("Sent again"),
+        Column::Number("Request round trip p50"),
+        Column::Number("p99"),
     ];
     let shown = |time: Option<f64>| number_cell(time.map(|time| terminal::time(Some(time))));
     let rows: Vec<Markup> = rows_of(summary)
@@ -46,6 +48,8 @@ pub fn body(summary: &Summary) -> Markup {
                     (shown(wire.tcp_least_rtt.p50))
                     (number_cell(wire.tcp_in_flight.map(|segments| format!("{segments:.2}"))))
                     (number_cell(wire.tcp_retransmissions.map(|again| terminal::count(again as f64))))
+                    (shown(wire.request_rtt.p50))
+                    (shown(wire.request_rtt.p99))
                 }
             }
         })

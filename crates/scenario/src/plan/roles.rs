@@ -16,6 +16,8 @@ pub struct RolePlan {
     pub device: DeviceRole,
     /// Where subscribers listen; `None` where they receive as clients of the protocol of the devices.
     pub listener: Option<ListenerRole>,
+    /// What subscribers observe over CoAP; `None` where they do not.
+    pub observes: Option<ObservePlan>,
     /// What a querier asks.
     pub query: Option<RequestPlan>,
     /// What answers give to later requests; its position here is its slot in [`Captures`](crate::Captures).
@@ -127,6 +129,17 @@ pub enum OptionValue {
     Text(Template),
 }
 
+/// A resource of CoAP that subscribers observe (RFC 7641).
+#[derive(Clone, Debug)]
+pub struct ObservePlan {
+    /// Path and query.
+    pub path: Template,
+    /// Further options, in the order of their numbers.
+    pub options: Vec<OptionPlan>,
+    /// Whether each device has its own.
+    pub of_each_device: bool,
+}
+
 /// A value taken out of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture {
@@ -163,8 +176,10 @@ pub struct ListenerRole {
     pub protocol: Protocol,
     /// The status that they answer with.
     pub status: u16,
-    /// Header fields of their answers.
+    /// Header fields of their answers, over HTTP.
     pub headers: Vec<(String, String)>,
+    /// Options of their answers over CoAP, by number, as bytes.
+    pub options: Vec<(u16, Vec<u8>)>,
 }
 
 /// What a platform promises to deliver of the messages of one device. What it does not deliver within its promise is

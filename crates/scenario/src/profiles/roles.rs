@@ -188,13 +188,21 @@ pub(crate) struct Subscriber {
     /// subscribers are MQTT clients.
     #[serde(default)]
     pub listens: Option<Listens>,
-    /// The status that it answers notifications with.
-    #[serde(default = "two_hundred")]
+    /// The resource of CoAP that it observes (RFC 7641), at the port that devices speak to: with `{device}` in its path
+    /// one for each device.
+    #[serde(default)]
+    pub observes: Option<Observes>,
+    /// The status that it answers notifications with; CoAP's is written without the point: 2.04 is 204. Default 200,
+    /// over CoAP 204.
+    #[serde(default)]
     #[schemars(range(min = 200, max = 599))]
-    pub status: u16,
+    pub status: Option<u16>,
     /// Header fields of its answers.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
+    /// Options of its answers over CoAP, by number: a whole number, or a text.
+    #[serde(default)]
+    pub options: BTreeMap<String, OptionWritten>,
     /// MQTT: the filters that it subscribes to, with `{run}` and `{subscriber}`. A scenario's own take their place.
     #[serde(default)]
     pub filters: Vec<String>,
@@ -203,8 +211,15 @@ pub(crate) struct Subscriber {
     pub delivery: DeliveryWritten,
 }
 
-fn two_hundred() -> u16 {
-    200
+/// A resource of CoAP that is observed.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Observes {
+    /// Path and query. Variables: `{run}`, `{device}`, `{subscriber}`, and what set-up steps captured.
+    pub path: String,
+    /// Further options, by number: a whole number, or a text with variables.
+    #[serde(default)]
+    pub options: BTreeMap<String, OptionWritten>,
 }
 
 /// In what a subscriber listens.
@@ -213,6 +228,8 @@ fn two_hundred() -> u16 {
 pub(crate) enum Listens {
     /// HTTP/1.1: notifications are requests to the subscriber.
     Http,
+    /// CoAP over UDP: likewise.
+    Coap,
 }
 
 /// What the platform promises to deliver of the messages of a device.

@@ -274,7 +274,8 @@ fn check_numbers(
     let devices = scenario.population.devices;
     let most_of_device = match protocol {
         Protocol::Mqtt => u64::from(scenario.mqtt.in_flight),
-        Protocol::Http | Protocol::Coap => 1,
+        Protocol::Http => 1,
+        Protocol::Coap => u64::from(scenario.coap.outstanding),
         Protocol::WebSocket => u64::MAX,
     };
     if super::mqtt::is_acknowledged(scenario) {
@@ -286,7 +287,11 @@ fn check_numbers(
                 context.error_with_help(
                     &format!("load.in_flight.{position}"),
                     format!("{count} operations cannot be in flight: the devices may have {most} together"),
-                    "raise `population.devices` or `mqtt.in_flight`",
+                    if protocol == Protocol::Coap {
+                        "raise `population.devices` or `coap.outstanding`"
+                    } else {
+                        "raise `population.devices` or `mqtt.in_flight`"
+                    },
                 );
             }
         }

@@ -1,5 +1,6 @@
 //! From a scenario as written to a plan: defaults filled in, conflicts found, all at once and with their places.
 
+mod coap;
 mod connections;
 mod feed;
 mod identities;
@@ -75,6 +76,10 @@ pub(crate) fn resolve(
     let feed = message::Rows { columns: &columns, table: feed };
     let message = message::resolve(&mut scenario.message, platform.as_ref(), feed, &mut context);
     let protocol = platform.as_ref().map(PlatformPlan::protocol).unwrap_or_default();
+    let coap = coap::resolve(&scenario.coap, protocol, &mut context);
+    if let (Some(platform), Some(mqtt)) = (&platform, &mqtt) {
+        coap::check_target(platform, &mqtt.topic, &mut context);
+    }
     let load = load::resolve(&mut scenario, protocol, &mut context);
     let storm = storm::resolve(&mut scenario.load, platform.as_ref(), &mut context);
     let load = load.map(|load| LoadPlan { storm, ..load });
@@ -96,6 +101,7 @@ pub(crate) fn resolve(
             pool: scenario.http.pool,
             timeout: scenario.http.timeout.0,
         },
+        coap,
         message: message?,
         load: load?,
         northbound,

@@ -64,7 +64,9 @@ pub(super) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, contex
         Subscribers::Count(count) => *count,
         Subscribers::Group(group) => group.count,
     };
-    if subscribers > 0 && platform.roles.listener.is_none() {
+    let receive = platform.roles.listener.is_some()
+        || (platform.roles.observes.is_some() && platform.protocol() == Protocol::Coap);
+    if subscribers > 0 && !receive {
         let message = format!("there are no subscribers over {name}: nothing is delivered");
         let help = "remove them, answers are measured; or use a profile in which subscribers listen";
         context.error_with_help("population.subscribers", message, help);

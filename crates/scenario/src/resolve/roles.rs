@@ -2,7 +2,7 @@
 
 use crate::plan::{
     AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, MarkerForm,
-    OptionPlan, OptionValue, Piece, Protocol, RequestPlan, RolePlan, StepPlan, Template,
+    ObservePlan, OptionPlan, OptionValue, Piece, Protocol, RequestPlan, RolePlan, StepPlan, Template,
 };
 use crate::profiles::roles::{
     Answer, DeliveryWritten, Device, EachWritten, Listens, MarkerWritten, OptionWritten, Request, Roles,
@@ -23,6 +23,7 @@ pub(crate) struct RoleError {
 }
 
 const STEP: &[&str] = &["run", "device", "subscriber", "listener", "random", "feed", "time"];
+const OBSERVE: &[&str] = &["run", "device", "subscriber"];
 const MESSAGE: &[&str] = &["run", "device", "sequence", "marker", "time", "random", "feed", "message"];
 const QUERY: &[&str] = &["run", "device", "random", "feed", "time"];
 
@@ -57,14 +58,47 @@ impl Compiler<'_> {
             plan.listener = subscriber.listens.map(|listens| ListenerRole {
                 protocol: match listens {
                     Listens::Http => Protocol::Http,
+                    Listens::Coap => Protocol::Coap,
                 },
-                status: subscriber.status,
+                status: subscriber.status.unwrap_or(match listens {
+                    Listens::Http => 200,
+                    Listens::Coap => 204,
+                }),
+                options: self.answer_options(&subscriber.options),
                 headers: subscriber
                     .headers
                     .iter()
                     .map(|(name, value)| (name.clone(), self.fill(value)))
                     .collect(),
             });
+            if let Some(listener) = &plan.listener
+                && listener.protocol == Protocol::Coap
+                && plimsoll_codec::coap::code::of_status(listener.status).is_none()
+            {
+                let message = format!("CoAP has no response code {}", listener.status);
+                let help = "write class and detail together: 2.04 is 204".to_owned();
+                self.error("subscriber.status", message, help);
+            }
+            if let Some(observes) = &subscriber.observes {
+                if subscriber.listens.is_some() {
+                    let help = "keep one: a subscriber is notified in one way".to_owned();
+                    self.error("subscriber.observes", "`listens` and `observes` exclude each other", help);
+                }
+                let request = Request {
+                    port: None,
+                    method: "GET".into(),
+                    path: observes.path.clone(),
+                    headers: BTreeMap::new(),
+                    options: observes.options.clone(),
+                    body: None,
+                    expect: Vec::new(),
+                    retry: Vec::new(),
+                };
+                let request = self.request(&request, OBSERVE, "subscriber.observes", &plan.captured);
+                let of_each_device = request.path.pieces.contains(&Piece::Device);
+                plan.observes =
+                    Some(ObservePlan { path: request.path, options: request.options, of_each_device });
+            }
             plan.delivery = match subscriber.delivery {
                 DeliveryWritten::Every => Delivery::Every,
                 DeliveryWritten::Latest => Delivery::Latest,
@@ -84,6 +118,27 @@ impl Compiler<'_> {
             filled = filled.replace(&format!("{{{name}}}"), value);
         }
         filled
+    }
+
+    /// The options of answers, which have no variables but the profile's.
+    fn answer_options(&mut self, written: &BTreeMap<String, OptionWritten>) -> Vec<(u16, Vec<u8>)> {
+        let mut options = Vec::new();
+        for (number, value) in written {
+            let Ok(number) = number.parse() else {
+                let at = format!("subscriber.options.{number}");
+                self.error(&at, format!("`{number}` is no option number"), "0 to 65535".into());
+                continue;
+            };
+            let value = match value {
+                OptionWritten::Number(number) => {
+                    let zeros = number.leading_zeros() as usize / 8;
+                    number.to_be_bytes().get(zeros..).unwrap_or_default().to_vec()
+                }
+                OptionWritten::Text(text) => self.fill(text).into_bytes(),
+            };
+            options.push((number, value));
+        }
+        options
     }
 
     fn step(&mut self, step: &Step, path: &str, captured: &mut Vec<CapturedName>) -> StepPlan {
@@ -158,7 +213,12 @@ impl Compiler<'_> {
         });
         let request = device.request.as_ref().map(|request| {
             let request = Request { body: None, ..request.clone() };
-            self.request(&request, MESSAGE, "device.request", captured)
+            let request = self.request(&request, MESSAGE, "device.request", captured);
+            let wrong = super::coap::wrong_in(&request).filter(|_| protocol == Protocol::Coap);
+            if let Some((at, message, help)) = wrong {
+                self.error(&format!("device.request.{at}"), message, help);
+            }
+            request
         });
         let answer = device.answer.as_ref().and_then(|answer| self.answer(answer, protocol, captured));
         DeviceRole { protocol: Some(protocol), request, envelope, answer, marker }

@@ -95,6 +95,19 @@ fn wrong_files_are_told_with_place_and_remedy() {
             GOOD.replace("embedded", "{ profile: existing, address: \"http://localhost/in\" }")
                 + "mqtt: { qos: 2 }\n",
         ),
+        (
+            "coap settings",
+            GOOD.replace("embedded", "{ profile: existing, address: \"coap://localhost\" }")
+                .replace("subscribers: 2", "subscribers: 0")
+                + "coap: { block_size: 100, timeout: 0s, ack_timeout: 0s }\n",
+        ),
+        ("coap elsewhere", with("coap: { confirmable: false }\n")),
+        (
+            "coap path",
+            GOOD.replace("embedded", "{ profile: existing, address: \"coap://localhost\" }")
+                .replace("subscribers: 2", "subscribers: 0")
+                + &format!("mqtt: {{ topic: \"a/{}/{{device}}\" }}\n", "x".repeat(256)),
+        ),
         ("links", {
             let links = "link: { delay: 2m }, subscribers: { count: 2, link: { delay: 1ms, jitter: 2ms } }";
             GOOD.replace("subscribers: 2", links)

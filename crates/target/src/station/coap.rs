@@ -28,6 +28,7 @@ pub struct Endpoint {
 
 /// A request and, once it has been given, the answer to repeat.
 struct Exchange {
+    at: Nanos,
     kind: Kind,
     get: bool,
     token: [u8; LONGEST_TOKEN],
@@ -86,7 +87,9 @@ impl Endpoint {
         }
         self.forget(now);
         let key = (from, request.id);
-        if let Some(known) = self.exchanges.get(&key) {
+        // A client in a hurry uses an id again before its time, but not with the same token.
+        let same = |known: &&Exchange| known.token.get(..known.token_length) == Some(request.token);
+        if let Some(known) = self.exchanges.get(&key).filter(same) {
             if let Some(answer) = known.answer.clone().filter(|_| known.kind == Kind::Confirmable) {
                 self.send(from, &answer);
             }
@@ -96,7 +99,8 @@ impl Endpoint {
         token.iter_mut().zip(request.token).for_each(|(to, from)| *to = *from);
         let get = request.code == code::GET;
         let token_length = request.token.len();
-        self.exchanges.insert(key, Exchange { kind: request.kind, get, token, token_length, answer: None });
+        let exchange = Exchange { at: now, kind: request.kind, get, token, token_length, answer: None };
+        self.exchanges.insert(key, exchange);
         self.order.push_back((now, key));
         if self.peers.len() >= MOST_EXCHANGES {
             self.peers.clear();
@@ -146,7 +150,9 @@ impl Endpoint {
                 || order.front().is_some_and(|(at, _)| now - *at > EXCHANGE_LIFETIME)
         };
         while old(&self.order) {
-            if let Some((_, key)) = self.order.pop_front() {
+            if let Some((at, key)) = self.order.pop_front()
+                && self.exchanges.get(&key).is_some_and(|known| known.at == at)
+            {
                 self.exchanges.remove(&key);
             }
         }

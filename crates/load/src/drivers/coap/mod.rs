@@ -1,111 +1,117 @@
-//! The CoAP driver: each device has one request under way, and its next waits for the answer, which the platform answers
-//! for. [`exchange`] says what goes over the wire; here are sockets, timers and one epoll a shard.
+//! The CoAP driver over UDP (RFC 7252): requests of devices, confirmable or not, in blocks where they must be.
+//!
+//! [`endpoint`] is a socket, each device's own or shared by many; [`exchange`] a message under way; [`requests`] what a
+//! message is as a request. Tokens tell exchanges apart, so that any number of devices can share a socket.
 
+mod endpoint;
 mod exchange;
+mod observer;
+mod requests;
+
+pub use observer::ObserverDriver;
 
 use crate::arrivals::Share;
 use crate::clock::Clock;
-use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
+use crate::drivers::readiness::{Readiness, Ready};
+use crate::drivers::timers::Timers;
 use crate::refusal;
 use crate::sources::Sources;
+use endpoint::{Endpoint, State};
+use exchange::{Exchange, Order, Step};
+use plimsoll_codec::coap::{Kind, Message, code};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::Plan;
+use plimsoll_scenario::Captures;
+use plimsoll_scenario::plan::{CoapPlan, Plan};
 use plimsoll_stats::distribution::{Random, random};
-use rustix::event::Timespec;
-use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::io::Errno;
-use rustix::net::{
-    self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with,
-    sockopt,
-};
+use requests::Requests;
+use rustix::event::epoll::EventFlags;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, OnceLock};
 
-/// Sockets told of by one look.
-const READY: usize = 128;
-/// Bytes read from a socket at once.
+/// Bytes read from a socket at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
-/// What came of the bytes of an answer.
-enum Answer {
-    /// It is not whole yet, or it is no answer to what was asked.
-    NotYet,
-    /// The request was done.
-    Done,
-    /// The request was refused, with the platform's words.
-    Refused(String),
-}
+/// Datagrams read from a socket before others get their turn.
+const DATAGRAMS: usize = 64;
+/// ACK_RANDOM_FACTOR less one (RFC 7252 section 4.8).
+const ACK_SPREAD: f64 = 0.5;
+/// How often a message is sent again at most after an answer that asks for it.
+const MOST_TRIES: u32 = 10;
+/// Bytes of a token: three for the slot of the exchange, three for the how manieth request of that slot it is.
+const TOKEN: usize = 6;
+/// What those three bytes count to.
+const TURNS: u32 = 1 << 24;
+/// An answer to a request of so many turns ago is a late or doubled one of ours; what is further away is somebody else's.
+const OUR_TURNS: u32 = 1 << 16;
 
-/// Devices of one shard that send requests.
+/// Devices of one shard that speak CoAP.
 pub struct CoapDriver {
     share: Share,
-    devices: Vec<Device>,
-    io: Io,
-}
-
-/// What all devices of a shard use in turn.
-struct Io {
+    plan: CoapPlan,
     clock: Clock,
-    epoll: OwnedFd,
+    readiness: Readiness,
     address: SocketAddr,
     sources: Sources,
-    /// Path before the topic.
-    path: String,
-    contents: Contents,
-    connect_timeout: Nanos,
+    requests: Requests,
     pauses: (Nanos, Nanos),
-    timers: BinaryHeap<Reverse<(Nanos, u32, u32)>>,
+    devices: Vec<Device>,
+    endpoints: Vec<Endpoint>,
+    places: Vec<Place>,
+    vacant: Vec<u32>,
+    timers: Timers<Wake>,
+    /// Messages to be sent again after an answer that asks for it: when, which.
+    to_repeat: BinaryHeap<Reverse<(Nanos, Order)>>,
+    /// Devices with something to send.
     dirty: Vec<u32>,
+    /// Messages that wait for their device's turn, and exchanges in blocks: their next step waits for the platform.
+    waiting: usize,
+    in_blocks: usize,
+    urgent: bool,
     scratch: Vec<u8>,
-    content: Vec<u8>,
-    topic: Vec<u8>,
     random: Random,
     traffic: Traffic,
+    /// What happened between two polls.
+    early: Vec<Event>,
 }
 
 struct Device {
-    number: u32,
-    state: State,
-    socket: Option<OwnedFd>,
-    generation: u32,
-    queue: VecDeque<u32>,
-    /// The request under way.
-    current: Option<UnderWay>,
-    out: Vec<u8>,
-    written: usize,
-    began: Nanos,
-    pause: Nanos,
-    was_ready: bool,
-    /// CoAP's message id.
-    id: u16,
-    /// When the request under way is looked at for having waited too long; zero where no timer is set.
-    watch_at: Nanos,
-}
-
-struct UnderWay {
-    sequence: u32,
-    content: u32,
-    sent: bool,
-    /// When it is given up.
-    give_up_at: Nanos,
-    /// CoAP: when it is sent again, after how long, and how often it was.
-    repeat_at: Nanos,
-    timeout: Nanos,
-    repeated: u32,
-    acknowledged: bool,
+    state: Standing,
+    /// Whether it was ever connected.
+    known: bool,
+    queue: VecDeque<Order>,
+    under_way: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum Standing {
     Idle,
-    Connecting,
-    Ready,
     Waiting,
+    Ready,
+}
+
+/// Room for an exchange, used again and again.
+struct Place {
+    exchange: Exchange,
+    /// Whether one is under way.
+    taken: bool,
+    endpoint: u32,
+    /// The how manieth request of this place is under way.
+    turn: u32,
+    /// When its timer is due; never where it has none.
+    watched: Nanos,
+}
+
+/// What a timer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Wake {
+    /// A place, whoever is there.
+    Place,
+    /// A socket of that generation.
+    Endpoint(u32),
 }
 
 impl CoapDriver {
@@ -119,399 +125,577 @@ impl CoapDriver {
         address: SocketAddr,
         share: Share,
         clock: Clock,
+        captures: &Arc<OnceLock<Captures>>,
     ) -> std::io::Result<CoapDriver> {
-        let endpoint = plan.platform.address.as_ref();
-        let owned = (0..plan.devices).filter(|&device| share.owns(device));
-        let devices = owned.map(|number| Device::new(number, plan.mqtt.reconnect.0)).collect();
-        let io = Io {
+        let owned = (0..plan.devices).filter(|&device| share.owns(device)).count();
+        // Every shard has its part of shared sockets, and at least one.
+        let sockets = plan.coap.sockets.map_or(owned, |all| (all.div_ceil(share.of) as usize).min(owned));
+        let device = |_| Device { state: Standing::Idle, known: false, queue: VecDeque::new(), under_way: 0 };
+        Ok(CoapDriver {
+            share,
+            plan: plan.coap,
             clock,
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            readiness: Readiness::new(clock, &plan.load)?,
             address,
             sources: Sources::new(plan.source_addresses.clone(), address),
-            path: endpoint.map(|endpoint| endpoint.path.trim_end_matches('/').to_owned()).unwrap_or_default(),
-            contents: Contents::new(plan, run),
-            connect_timeout: plan.mqtt.connect_timeout,
+            requests: Requests::new(plan, run, captures),
             pauses: plan.mqtt.reconnect,
-            timers: BinaryHeap::new(),
+            devices: (0..owned).map(device).collect(),
+            endpoints: (0..sockets).map(|_| Endpoint::new(plan.mqtt.reconnect.0)).collect(),
+            places: Vec::new(),
+            vacant: Vec::new(),
+            timers: Timers::new(),
+            to_repeat: BinaryHeap::new(),
             dirty: Vec::new(),
+            waiting: 0,
+            in_blocks: 0,
+            urgent: false,
             scratch: vec![0; READ_SIZE],
-            content: Vec::new(),
-            topic: Vec::new(),
-            random: random(plan.seed, &[u64::from(share.index), 0x7265_7175_6573_7400]),
+            random: random(plan.seed ^ u64::from(run.tag()), &[u64::from(share.index), 0x636f_6170]),
             traffic: Traffic::default(),
-        };
-        Ok(CoapDriver { share, devices, io })
+            early: Vec::new(),
+        })
     }
 
-    fn device(&mut self, client: Client) -> Option<(u32, &mut Device, &mut Io)> {
-        let Client::Device(number) = client else { return None };
-        let slot = number / self.share.of;
-        Some((slot, self.devices.get_mut(slot as usize)?, &mut self.io))
+    fn endpoint_of(&self, device: u32) -> u32 {
+        device % (self.endpoints.len().max(1) as u32)
     }
 
-    fn send_dirty(&mut self, events: &mut Vec<Event>) {
-        let mut dirty = std::mem::take(&mut self.io.dirty);
-        for slot in dirty.drain(..) {
-            if let Some(device) = self.devices.get_mut(slot as usize) {
-                device.go_on(slot, &mut self.io, events);
+    fn number(&self, device: u32) -> u32 {
+        device * self.share.of + self.share.index
+    }
+
+    fn open(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let number = slot * self.share.of + self.share.index;
+        let way = (self.address, self.sources.of(number));
+        let (first_id, now) = (self.random.below(1 << 16) as u16, self.clock.now());
+        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
+        endpoint.began = now;
+        match endpoint.open(slot, way, first_id, self.readiness.epoll(), &mut self.traffic) {
+            Ok(()) => {
+                let wake = Wake::Endpoint(endpoint.generation);
+                self.timers.set(now + self.plan.ack_timeout, slot, wake);
+            }
+            Err(error) => self.failed(slot, refusal::told(error), events),
+        }
+    }
+
+    /// Somebody is there, or does not say: requests go out.
+    fn opened(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let now = self.clock.now();
+        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
+        endpoint.state = State::Ready;
+        endpoint.was_ready = true;
+        let took = now - endpoint.began;
+        for device in std::mem::take(&mut endpoint.waiting) {
+            endpoint.members.push(device);
+            if let Some(state) = self.devices.get_mut(device as usize) {
+                state.state = Standing::Ready;
+                let again = std::mem::replace(&mut state.known, true);
+                let client = Client::Device(device * self.share.of + self.share.index);
+                events.push(Event::Ready { client, took, again });
+                self.dirty.push(device);
             }
         }
-        // What became dirty meanwhile stands in the other vector.
-        dirty.append(&mut self.io.dirty);
-        self.io.dirty = dirty;
+    }
+
+    /// The platform cannot be reached over a socket: what was sent is given up, and the socket is opened again later.
+    fn failed(&mut self, slot: u32, reason: String, events: &mut Vec<Event>) {
+        let at = self.clock.now();
+        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
+        let under_way: Vec<u32> = endpoint.exchanges.values().copied().collect();
+        let (members, pause) = (std::mem::take(&mut endpoint.members), endpoint.pause);
+        let waiting = if endpoint.was_ready { Vec::new() } else { std::mem::take(&mut endpoint.waiting) };
+        endpoint.close();
+        endpoint.waiting.extend(&members);
+        if endpoint.was_ready {
+            endpoint.state = State::Pausing;
+            endpoint.pause = (pause * 2).min(self.pauses.1);
+            let pause = Nanos::from_secs_f64(pause.as_secs_f64() * (0.5 + 0.5 * self.random.fraction()));
+            self.timers.set(at + pause, slot, Wake::Endpoint(endpoint.generation));
+        }
+        for place in under_way {
+            self.abandon(place, at, true, events);
+        }
+        for &device in &members {
+            let client = Client::Device(self.number(device));
+            if let Some(state) = self.devices.get_mut(device as usize) {
+                state.state = Standing::Waiting;
+            }
+            events.push(Event::Disconnected { client, at, reason: reason.clone() });
+        }
+        for &device in &waiting {
+            let client = Client::Device(self.number(device));
+            if let Some(state) = self.devices.get_mut(device as usize) {
+                state.state = Standing::Idle;
+            }
+            events.push(Event::ConnectFailed { client, reason: reason.clone() });
+        }
+        let waits = self.endpoints.get(slot as usize).and_then(|endpoint| endpoint.waiting.first().copied());
+        if let (true, Some(device)) = (members.is_empty() && waiting.is_empty(), waits) {
+            // Trying again has failed.
+            let client = Client::Device(self.number(device));
+            events.push(Event::ConnectFailed { client, reason });
+        }
+    }
+
+    /// Ends an exchange without an answer; one of which nothing was sent is put back, or forgotten.
+    fn abandon(&mut self, place: u32, at: Nanos, put_back: bool, events: &mut Vec<Event>) {
+        let Some(exchange) = self.free(place) else { return };
+        let Order { device, sequence, tries, .. } = exchange.1;
+        if exchange.0 || tries > 0 {
+            events.push(Event::Abandoned { device, sequence, at });
+        } else if put_back {
+            let slot = device / self.share.of;
+            if let Some(state) = self.devices.get_mut(slot as usize) {
+                state.queue.push_front(exchange.1);
+                self.waiting += 1;
+                self.dirty.push(slot);
+            }
+        }
+    }
+
+    /// Gives a place back; whether its message was told as sent, and which it was.
+    fn free(&mut self, slot: u32) -> Option<(bool, Order)> {
+        let place = self.places.get_mut(slot as usize).filter(|place| place.taken)?;
+        place.taken = false;
+        place.turn = (place.turn + 1) % TURNS;
+        self.vacant.push(slot);
+        if place.exchange.is_in_blocks() {
+            self.in_blocks -= 1;
+        }
+        let (told, order, id) = (place.exchange.told, place.exchange.order, place.exchange.id);
+        if let Some(endpoint) = self.endpoints.get_mut(place.endpoint as usize) {
+            endpoint.exchanges.remove(&id);
+            self.dirty.append(&mut endpoint.crowded);
+        }
+        let device = order.device / self.share.of;
+        if let Some(state) = self.devices.get_mut(device as usize) {
+            state.under_way = state.under_way.saturating_sub(1);
+            if !state.queue.is_empty() {
+                self.dirty.push(device);
+            }
+        }
+        Some((told, order))
+    }
+
+    fn enqueue(&mut self, order: Order) {
+        let device = order.device / self.share.of;
+        if let Some(state) = self.devices.get_mut(device as usize) {
+            state.queue.push_back(order);
+            self.waiting += 1;
+            self.dirty.push(device);
+        }
+    }
+
+    /// Begins what devices may begin.
+    fn send_dirty(&mut self, events: &mut Vec<Event>) {
+        while let Some(device) = self.dirty.pop() {
+            let slot = self.endpoint_of(device);
+            while let Some(state) = self.devices.get_mut(device as usize) {
+                if state.state != Standing::Ready || state.under_way >= self.plan.outstanding {
+                    break;
+                }
+                let Some(&order) = state.queue.front() else { break };
+                if let Some(endpoint) = self.endpoints.get_mut(slot as usize).filter(|one| one.is_full()) {
+                    // The platform has to answer first.
+                    endpoint.crowded.push(device);
+                    break;
+                }
+                state.queue.pop_front();
+                self.waiting -= 1;
+                state.under_way += 1;
+                self.begin(slot, order, events);
+            }
+        }
+    }
+
+    fn begin(&mut self, endpoint: u32, order: Order, events: &mut Vec<Event>) {
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            let turn = self.random.below(u64::from(TURNS)) as u32;
+            let exchange = Exchange::default();
+            self.places.push(Place { exchange, taken: false, endpoint, turn, watched: Nanos::MAX });
+            self.places.len() as u32 - 1
+        });
+        let now = self.clock.now();
+        let code = self.requests.code();
+        let Some(place) = self.places.get_mut(slot as usize) else { return };
+        (place.taken, place.endpoint) = (true, endpoint);
+        let exchange = &mut place.exchange;
+        self.requests.write(order.device, order.sequence, &mut exchange.options, &mut exchange.body);
+        exchange.begin(order, code, now, &self.plan);
+        self.in_blocks += usize::from(exchange.is_in_blocks());
+        self.next_request(slot, events);
+    }
+
+    /// Writes and sends the request of an exchange that is next.
+    fn next_request(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let timeout = self.plan.ack_timeout.as_secs_f64() * (1.0 + ACK_SPREAD * self.random.fraction());
+        let Some(place) = self.places.get_mut(slot as usize) else { return };
+        let Some(endpoint) = self.endpoints.get_mut(place.endpoint as usize) else { return };
+        let Some(id) = endpoint.take_id() else { return };
+        endpoint.exchanges.insert(id, slot);
+        let token = token(slot, place.turn);
+        place.exchange.write(id, &token, self.plan.confirmable, Nanos::from_secs_f64(timeout));
+        self.send(slot, events);
+    }
+
+    /// Hands the datagram of an exchange to the kernel.
+    fn send(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let Some(place) = self.places.get_mut(slot as usize) else { return };
+        let endpoint_slot = place.endpoint;
+        let Some(endpoint) = self.endpoints.get_mut(endpoint_slot as usize) else { return };
+        // Before, not after: a platform on this host may have answered by the time that the call returns.
+        let at = self.clock.now();
+        let exchange = &mut place.exchange;
+        match endpoint.send(&exchange.datagram, &mut self.traffic) {
+            Ok(true) => {}
+            Ok(false) => {
+                endpoint.blocked.push(slot);
+                return endpoint.wants_room(endpoint_slot, true, self.readiness.epoll());
+            }
+            Err(error) => return self.failed(endpoint_slot, refusal::told_of_datagram(error), events),
+        }
+        exchange.was_sent(at);
+        if exchange.sendings > 1 {
+            events.push(Event::Retransmitted);
+        } else if !std::mem::replace(&mut exchange.told, true) {
+            let Order { device, sequence, tries, after } = exchange.order;
+            let (content, packet) = (exchange.body.len() as u32, exchange.packet());
+            events.push(match tries {
+                0 => Event::Sent { device, sequence, at, content, packet },
+                _ => Event::Repeated { status: after },
+            });
+        }
+        // One timer watches over a place, for nearly all requests are answered long before.
+        if exchange.next_at < place.watched {
+            place.watched = exchange.next_at;
+            self.timers.set(exchange.next_at, slot, Wake::Place);
+        }
     }
 
     fn fire_timers(&mut self, events: &mut Vec<Event>) {
-        let now = self.io.clock.now();
-        while let Some(&Reverse((at, slot, generation))) = self.io.timers.peek() {
-            if at > now {
-                return;
-            }
-            self.io.timers.pop();
-            if let Some(device) = self.devices.get_mut(slot as usize) {
-                device.timer(slot, generation, now, &mut self.io, events);
+        let now = self.clock.now();
+        while let Some((at, slot, wake)) = self.timers.due(now) {
+            match wake {
+                Wake::Place => self.look_after(slot, at, now, events),
+                Wake::Endpoint(generation) => {
+                    let known = self.endpoints.get(slot as usize);
+                    match known.filter(|known| known.generation == generation).map(|known| known.state) {
+                        // Whoever does not answer pings may still answer requests; nobody there would be told.
+                        Some(State::Asking) => self.opened(slot, events),
+                        Some(State::Pausing) => self.open(slot, events),
+                        _ => {}
+                    }
+                }
             }
         }
+        while let Some(&Reverse((at, order))) = self.to_repeat.peek() {
+            if at > now {
+                break;
+            }
+            self.to_repeat.pop();
+            self.enqueue(order);
+        }
     }
+
+    fn look_after(&mut self, slot: u32, at: Nanos, now: Nanos, events: &mut Vec<Event>) {
+        let Some(place) = self.places.get_mut(slot as usize) else { return };
+        if at != place.watched {
+            return;
+        }
+        place.watched = Nanos::MAX;
+        if !place.taken || place.exchange.sendings == 0 {
+            return;
+        }
+        let next = place.exchange.next_at;
+        if next > now {
+            place.watched = next;
+            self.timers.set(next, slot, Wake::Place);
+        } else if place.exchange.is_over(now, &self.plan) {
+            self.abandon(slot, now, false, events);
+        } else {
+            self.send(slot, events);
+        }
+    }
+
+    fn ready(&mut self, Ready { slot, generation, flags }: Ready, events: &mut Vec<Event>) {
+        let known = self.endpoints.get_mut(slot as usize);
+        let Some(endpoint) = known.filter(|endpoint| endpoint.generation == generation) else { return };
+        if flags.contains(EventFlags::OUT) {
+            endpoint.wants_room(slot, false, self.readiness.epoll());
+            for place in std::mem::take(&mut endpoint.blocked) {
+                if self.places.get(place as usize).is_some_and(|place| place.taken) {
+                    self.send(place, events);
+                }
+            }
+        }
+        if !flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP) {
+            return;
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        for _ in 0..DATAGRAMS {
+            let Some(endpoint) = self.endpoints.get(slot as usize) else { break };
+            match endpoint.read(&mut scratch) {
+                Ok(None) => break,
+                Ok(Some((length, lag))) => {
+                    self.traffic.received += length as u64;
+                    let at = self.readiness.received_at(self.clock.now(), lag);
+                    self.take_in(slot, scratch.get(..length).unwrap_or_default(), at, events);
+                }
+                Err(error) => {
+                    self.failed(slot, refusal::told_of_datagram(error), events);
+                    break;
+                }
+            }
+            // Most often that was all; a further look would cost a call.
+            if self.endpoints.get(slot as usize).is_none_or(|endpoint| endpoint.exchanges.is_empty()) {
+                break;
+            }
+        }
+        self.scratch = scratch;
+    }
+
+    /// Handles what the platform sent.
+    fn take_in(&mut self, slot: u32, datagram: &[u8], at: Nanos, events: &mut Vec<Event>) {
+        let Ok(message) = Message::decode(datagram) else {
+            return events.push(Event::Stray);
+        };
+        let pauses = self.pauses;
+        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
+        endpoint.pause = pauses.0;
+        if endpoint.state == State::Asking {
+            self.opened(slot, events);
+        }
+        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
+        let by_id = endpoint.exchanges.get(&message.id).copied();
+        match (message.kind, message.code) {
+            (Kind::Reset, _) => {
+                // Otherwise it answers our ping, or an acknowledgement of ours.
+                if let Some((_, order)) = by_id.and_then(|place| self.free(place)) {
+                    let Order { device, sequence, .. } = order;
+                    let reason = "the platform reset the request".into();
+                    events.push(Event::Refused { device, sequence, at, reason });
+                }
+            }
+            (Kind::Acknowledgement, code::EMPTY) => {
+                let place = by_id.and_then(|place| self.places.get_mut(place as usize));
+                if let Some(took) = place.and_then(|place| place.exchange.acknowledge(at)) {
+                    events.push(Event::RoundTrip { took });
+                }
+            }
+            // A ping, or a request to a client that serves nothing.
+            (Kind::Confirmable, code) if code >> 5 == 0 => {
+                endpoint.say(Kind::Reset, message.id, &mut self.traffic);
+            }
+            (Kind::NonConfirmable, code::EMPTY) => {}
+            (_, code) if code >> 5 == 0 => events.push(Event::Stray),
+            _ => self.answered(slot, &message, at, events),
+        }
+    }
+
+    fn answered(&mut self, slot: u32, message: &Message<'_>, at: Nanos, events: &mut Vec<Event>) {
+        let (place, age) = self.whose(slot, message.token);
+        let confirmable = message.kind == Kind::Confirmable;
+        if let (true, Some(endpoint)) = (confirmable, self.endpoints.get_mut(slot as usize)) {
+            // Also one that is repeated because our acknowledgement was lost (section 4.2).
+            let kind = if age == Age::Foreign { Kind::Reset } else { Kind::Acknowledgement };
+            endpoint.say(kind, message.id, &mut self.traffic);
+        }
+        match age {
+            Age::Foreign => return events.push(Event::Stray),
+            Age::Past => return,
+            Age::Now => {}
+        }
+        let Some(state) = self.places.get_mut(place as usize) else { return };
+        let exchange = &mut state.exchange;
+        if message.kind == Kind::Acknowledgement {
+            if message.id != exchange.id {
+                return;
+            }
+            if let Some(took) = exchange.acknowledge(at) {
+                events.push(Event::RoundTrip { took });
+            }
+        }
+        let (was_in_blocks, id) = (exchange.is_in_blocks(), exchange.id);
+        let step = exchange.answer(message, |status| self.requests.is_success(status));
+        let Order { device, sequence, tries, .. } = exchange.order;
+        let refused = match step {
+            Step::Next => {
+                self.in_blocks += usize::from(!was_in_blocks);
+                state.turn = (state.turn + 1) % TURNS;
+                if let Some(endpoint) = self.endpoints.get_mut(slot as usize) {
+                    endpoint.exchanges.remove(&id);
+                }
+                return self.next_request(place, events);
+            }
+            Step::Done => None,
+            Step::Refused(status, reason) => Some((status, reason)),
+        };
+        let order = exchange.order;
+        self.free(place);
+        events.push(match refused {
+            None => Event::Acknowledged { device, sequence, at },
+            Some((status, _)) if self.requests.is_to_be_repeated(status) && tries < MOST_TRIES => {
+                let pause = (self.pauses.0 * (1 << tries)).min(self.pauses.1);
+                let order = Order { tries: tries + 1, after: status, ..order };
+                return self.to_repeat.push(Reverse((at + pause, order)));
+            }
+            Some((_, reason)) => Event::Refused { device, sequence, at, reason },
+        });
+    }
+
+    /// The place that a token names, and whether its exchange is under way now over that socket.
+    fn whose(&self, slot: u32, token: &[u8]) -> (u32, Age) {
+        let &[a, b, c, d, e, f] = token else { return (0, Age::Foreign) };
+        let (number, turn) = (u32::from_be_bytes([0, a, b, c]), u32::from_be_bytes([0, d, e, f]));
+        let Some(place) = self.places.get(number as usize).filter(|place| place.endpoint == slot) else {
+            return (0, Age::Foreign);
+        };
+        let age = match place.turn.wrapping_sub(turn) % TURNS {
+            0 if place.taken => Age::Now,
+            1..=OUR_TURNS => Age::Past,
+            _ => Age::Foreign,
+        };
+        (number, age)
+    }
+
+    fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        let urgent = self.waiting > 0 || self.in_blocks > 0;
+        self.readiness.tell_urgency(&mut self.urgent, urgent);
+        self.readiness.wait(until.min(self.next_timer()));
+        let found = self.readiness.found();
+        for &ready in &found {
+            self.ready(ready, events);
+        }
+        self.readiness.served(found);
+    }
+}
+
+/// Of when the exchange is that an answer's token names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Age {
+    Now,
+    /// It has come to its end.
+    Past,
+    /// It never was.
+    Foreign,
+}
+
+fn token(place: u32, turn: u32) -> [u8; TOKEN] {
+    let ([_, a, b, c], [_, d, e, f]) = (place.to_be_bytes(), turn.to_be_bytes());
+    [a, b, c, d, e, f]
 }
 
 impl Part for CoapDriver {
     fn descriptor(&self) -> BorrowedFd<'_> {
-        self.io.epoll.as_fd()
+        self.readiness.epoll().as_fd()
     }
 
     fn next_timer(&self) -> Nanos {
-        self.io.timers.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at)
+        self.timers.next().min(self.to_repeat.peek().map_or(Nanos::MAX, |Reverse((at, _))| *at))
     }
 
     fn is_urgent(&self) -> bool {
-        true
+        self.readiness.is_urgent()
     }
 }
 
 impl Driver for CoapDriver {
     fn now(&self) -> Nanos {
-        self.io.clock.now()
+        self.clock.now()
     }
 
     fn connect(&mut self, client: Client) -> bool {
-        let Some((slot, device, io)) = self.device(client) else { return false };
-        let idle = device.state == State::Idle;
-        if idle {
-            device.state = State::Waiting;
-            io.timers.push(Reverse((io.clock.now(), slot, device.generation)));
+        let Client::Device(number) = client else { return false };
+        let device = number / self.share.of;
+        let slot = self.endpoint_of(device);
+        let Some(state) = self.devices.get_mut(device as usize) else { return false };
+        if state.state != Standing::Idle {
+            return false;
         }
-        idle
+        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return false };
+        state.state = Standing::Waiting;
+        endpoint.waiting.push(device);
+        let mut early = std::mem::take(&mut self.early);
+        match endpoint.state {
+            State::Closed => self.open(slot, &mut early),
+            State::Ready => {
+                endpoint.began = self.clock.now();
+                self.opened(slot, &mut early);
+            }
+            State::Asking | State::Pausing => {}
+        }
+        self.early = early;
+        true
     }
 
     fn release(&mut self, client: Client) -> bool {
-        let Some((_, device, io)) = self.device(client) else { return false };
-        let was_ready = device.state == State::Ready;
-        let number = device.number;
-        *device =
-            Device { generation: device.generation.wrapping_add(1), ..Device::new(number, io.pauses.0) };
+        let Client::Device(number) = client else { return false };
+        let device = number / self.share.of;
+        let slot = self.endpoint_of(device);
+        if self.devices.get(device as usize).is_some_and(|state| state.under_way > 0) {
+            let places = (0..).zip(&self.places);
+            let its_own = places.filter(|(_, place)| place.taken && place.exchange.order.device == number);
+            for place in its_own.map(|(place, _)| place).collect::<Vec<u32>>() {
+                self.free(place);
+            }
+        }
+        let Some(state) = self.devices.get_mut(device as usize) else { return false };
+        self.waiting -= state.queue.len();
+        state.queue.clear();
+        state.known = false;
+        let was_ready = std::mem::replace(&mut state.state, Standing::Idle) == Standing::Ready;
+        if let Some(endpoint) = self.endpoints.get_mut(slot as usize) {
+            endpoint.members.retain(|member| *member != device);
+            endpoint.waiting.retain(|member| *member != device);
+            if endpoint.members.is_empty() && endpoint.waiting.is_empty() {
+                endpoint.close();
+                endpoint.was_ready = false;
+            }
+        }
         was_ready
     }
 
     fn submit(&mut self, device: u32, sequence: u32) {
-        if let Some((slot, device, io)) = self.device(Client::Device(device)) {
-            device.queue.push_back(sequence);
-            io.dirty.push(slot);
-        }
+        self.enqueue(Order { device, sequence, ..Order::default() });
     }
 
     fn withdraw(&mut self, events: &mut Vec<Event>) {
-        let at = self.io.clock.now();
-        for device in &mut self.devices {
-            device.queue.clear();
-            let (number, packet) = (device.number, device.out.len() as u32);
-            let Some(UnderWay { sequence, content, sent, .. }) = device.current.take() else { continue };
-            if !sent && device.written > 0 {
-                // Its first bytes cannot be called back.
-                events.push(Event::Sent { device: number, sequence, at, content, packet });
-            }
-            if sent || device.written > 0 {
-                events.push(Event::Abandoned { device: number, sequence, at });
-            }
-            device.out.clear();
-            device.written = 0;
+        let at = self.clock.now();
+        let abandoned =
+            |order: Order| Event::Abandoned { device: order.device, sequence: order.sequence, at };
+        for state in &mut self.devices {
+            events.extend(state.queue.drain(..).filter(|order| order.tries > 0).map(abandoned));
+        }
+        self.waiting = 0;
+        events.extend(self.to_repeat.drain().map(|Reverse((_, order))| abandoned(order)));
+        for place in 0..self.places.len() as u32 {
+            self.abandon(place, at, false, events);
+        }
+        for endpoint in &mut self.endpoints {
+            endpoint.blocked.clear();
         }
     }
 
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        events.append(&mut self.early);
         self.send_dirty(events);
-        let next_timer = self.io.timers.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
-        let wait = (until.min(next_timer) - self.io.clock.now()).0.max(0);
-        let timeout = Timespec { tv_sec: wait / 1_000_000_000, tv_nsec: wait % 1_000_000_000 };
-        let mut room = [const { MaybeUninit::uninit() }; READY];
-        // The only error of a sound epoll instance is an interrupting signal, after which we look again anyway.
-        if let Ok((ready, _)) = epoll::wait(&self.io.epoll, &mut room[..], Some(&timeout)) {
-            for event in ready {
-                let data = event.data.u64();
-                let (slot, generation) = ((data >> 32) as u32, data as u32);
-                if let Some(device) = self.devices.get_mut(slot as usize) {
-                    device.ready(slot, generation, event.flags, &mut self.io, events);
-                }
-            }
-        }
+        self.wait(until, events);
         self.fire_timers(events);
         self.send_dirty(events);
     }
 
     fn take_traffic(&mut self) -> Traffic {
-        std::mem::take(&mut self.io.traffic)
+        std::mem::take(&mut self.traffic)
     }
 
     fn disconnect(&mut self) {
-        for device in &mut self.devices {
-            device.socket = None;
-            device.state = State::Idle;
+        for endpoint in &mut self.endpoints {
+            endpoint.close();
         }
-    }
-}
-
-impl Device {
-    fn new(number: u32, pause: Nanos) -> Device {
-        Device {
-            number,
-            state: State::Idle,
-            socket: None,
-            generation: 0,
-            queue: VecDeque::new(),
-            current: None,
-            out: Vec::new(),
-            written: 0,
-            began: Nanos::ZERO,
-            pause,
-            was_ready: false,
-            id: 0,
-            watch_at: Nanos::ZERO,
-        }
-    }
-
-    fn timer(&mut self, slot: u32, generation: u32, now: Nanos, io: &mut Io, events: &mut Vec<Event>) {
-        if generation != self.generation {
-            return;
-        }
-        match self.state {
-            State::Waiting => self.open(slot, io, events),
-            State::Connecting if now >= self.began + io.connect_timeout => {
-                let reason = format!("no TCP connection within {}", io.connect_timeout);
-                self.failed(slot, reason, io, events);
-            }
-            State::Ready => {
-                if self.watch_at != Nanos::ZERO && now >= self.watch_at {
-                    let next = self.current.as_ref().map(|current| current.give_up_at);
-                    self.watch_at = next.filter(|&at| at > now).unwrap_or(Nanos::ZERO);
-                    if self.watch_at != Nanos::ZERO {
-                        io.timers.push(Reverse((self.watch_at, slot, self.generation)));
-                    }
-                }
-                let expired = |current: &UnderWay| now >= current.give_up_at;
-                match self.current.as_ref().is_some_and(expired) {
-                    false => exchange::repeat(self, slot, now, io),
-                    true => self.give_up(slot, now, io, events),
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn open(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
-        self.began = io.clock.now();
-        self.generation = self.generation.wrapping_add(1);
-        self.watch_at = Nanos::ZERO;
-        // Drawn anew, since a server remembers those of an earlier socket with the same port (RFC 7252 section 4.4).
-        self.id = io.random.below(1 << 16) as u16;
-        let opened = (|| {
-            let family = if io.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-            let kind = SocketType::DGRAM;
-            let socket = socket_with(family, kind, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)?;
-            if let Some(source) = io.sources.of(self.number) {
-                net::bind(&socket, &SocketAddr::new(source, 0))?;
-            }
-            match connect(&socket, &io.address) {
-                Ok(()) | Err(Errno::INPROGRESS) => {}
-                Err(error) => return Err(error),
-            }
-            let data = u64::from(slot) << 32 | u64::from(self.generation);
-            epoll::add(&io.epoll, &socket, EventData::new_u64(data), EventFlags::IN | EventFlags::OUT)?;
-            Ok(socket)
-        })();
-        match opened {
-            Ok(socket) => {
-                self.socket = Some(socket);
-                self.state = State::Connecting;
-                io.timers.push(Reverse((self.began + io.connect_timeout, slot, self.generation)));
-            }
-            Err(error) => self.failed(slot, refusal::told(error), io, events),
-        }
-    }
-
-    fn ready(&mut self, slot: u32, generation: u32, flags: EventFlags, io: &mut Io, events: &mut Vec<Event>) {
-        let Some(socket) = self.socket.as_ref().filter(|_| generation == self.generation) else { return };
-        if self.state == State::Connecting {
-            if let Ok(Err(error)) | Err(error) = sockopt::socket_error(socket) {
-                return self.failed(slot, refusal::told(error), io, events);
-            }
-            self.state = State::Ready;
-            self.pause = io.pauses.0;
-            let again = std::mem::replace(&mut self.was_ready, true);
-            let took = io.clock.now() - self.began;
-            events.push(Event::Ready { client: Client::Device(self.number), took, again });
-        } else if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-            self.read(slot, io, events);
-        }
-        self.go_on(slot, io, events);
-    }
-
-    /// Begins the next request where none is under way, and sends what the socket takes.
-    fn go_on(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
-        while self.state == State::Ready {
-            if self.current.is_none() {
-                let Some(sequence) = self.queue.pop_front() else { break };
-                self.begin(slot, sequence, io);
-            }
-            let Some(socket) = &self.socket else { return };
-            let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) else { break };
-            // Before, not after: a platform on this host may have answered by the time that the call returns.
-            let at = io.clock.now();
-            match send(socket, rest, SendFlags::NOSIGNAL) {
-                Ok(count) => {
-                    self.written += count;
-                    io.traffic.sent += count as u64;
-                    self.report_sent(at, events);
-                }
-                Err(Errno::AGAIN | Errno::INTR) => break,
-                Err(error) => return self.failed(slot, format!("cannot send: {error}"), io, events),
-            }
-        }
-        self.want(slot, io);
-    }
-
-    fn begin(&mut self, slot: u32, sequence: u32, io: &mut Io) {
-        io.content.clear();
-        io.contents.render(self.number, sequence, &mut io.content);
-        io.topic.clear();
-        io.contents.render_topic(self.number, sequence, &mut io.topic);
-        self.out.clear();
-        self.written = 0;
-        let now = io.clock.now();
-        self.id = self.id.wrapping_add(1);
-        exchange::request(&io.path, &io.topic, &io.content, self.id, &mut self.out);
-        let timeout = exchange::first_timeout(io.random.fraction());
-        let patience = exchange::patience(timeout);
-        let give_up_at = now + patience;
-        // One timer watches over all requests of a device, for nearly all are answered long before.
-        if self.watch_at == Nanos::ZERO {
-            self.watch_at = give_up_at;
-            io.timers.push(Reverse((give_up_at, slot, self.generation)));
-        }
-        if timeout > Nanos::ZERO {
-            io.timers.push(Reverse((now + timeout, slot, self.generation)));
-        }
-        self.current = Some(UnderWay {
-            sequence,
-            content: io.content.len() as u32,
-            sent: false,
-            repeat_at: now + timeout,
-            give_up_at,
-            timeout,
-            repeated: 0,
-            acknowledged: false,
-        });
-    }
-
-    fn report_sent(&mut self, at: Nanos, events: &mut Vec<Event>) {
-        let whole = self.written == self.out.len();
-        if let Some(current) = self.current.as_mut().filter(|current| whole && !current.sent) {
-            current.sent = true;
-            let (device, sequence) = (self.number, current.sequence);
-            let (content, packet) = (current.content, self.out.len() as u32);
-            events.push(Event::Sent { device, sequence, at, content, packet });
-        }
-    }
-
-    fn read(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
-        let Some(socket) = &self.socket else { return };
-        let mut scratch = std::mem::take(&mut io.scratch);
-        let outcome = match recv(socket, &mut scratch[..], RecvFlags::empty()) {
-            Ok((count, _)) => {
-                io.traffic.received += count as u64;
-                self.take_in(slot, scratch.get(..count).unwrap_or_default(), io, events);
-                Ok(())
-            }
-            Err(Errno::AGAIN | Errno::INTR) => Ok(()),
-            Err(error) => Err(format!("connection lost: {error}")),
-        };
-        io.scratch = scratch;
-        if let Err(reason) = outcome {
-            self.failed(slot, reason, io, events);
-        }
-    }
-
-    fn take_in(&mut self, slot: u32, bytes: &[u8], io: &mut Io, events: &mut Vec<Event>) {
-        let at = io.clock.now();
-        let refused = match exchange::answer(self, bytes, io) {
-            Answer::NotYet => return,
-            Answer::Done => None,
-            Answer::Refused(reason) => Some(reason),
-        };
-        let (device, current) = (self.number, self.current.take());
-        if let Some(UnderWay { sequence, .. }) = current {
-            events.push(match refused {
-                None => Event::Acknowledged { device, sequence, at },
-                Some(reason) => Event::Refused { device, sequence, at, reason },
-            });
-        }
-        io.dirty.push(slot);
-    }
-
-    /// Gives up the request under way; the connection stays.
-    fn give_up(&mut self, slot: u32, at: Nanos, io: &mut Io, events: &mut Vec<Event>) {
-        if let Some(UnderWay { sequence, .. }) = self.current.take() {
-            events.push(Event::Abandoned { device: self.number, sequence, at });
-            io.dirty.push(slot);
-        }
-    }
-
-    fn want(&mut self, slot: u32, io: &Io) {
-        let Some(socket) = &self.socket else { return };
-        let mut flags = EventFlags::IN;
-        flags.set(EventFlags::OUT, self.written < self.out.len() || self.state == State::Connecting);
-        let data = u64::from(slot) << 32 | u64::from(self.generation);
-        // Fails only for a socket that is not registered, which ours is.
-        let _ = epoll::modify(&io.epoll, socket, EventData::new_u64(data), flags);
-    }
-
-    /// The connection is no more: a request that was sent is given up, and the device tries again after a pause.
-    fn failed(&mut self, slot: u32, reason: String, io: &mut Io, events: &mut Vec<Event>) {
-        let (at, device, was_ready) = (io.clock.now(), self.number, self.state == State::Ready);
-        self.socket = None;
-        match self.current.take() {
-            Some(UnderWay { sequence, sent: true, .. }) => {
-                events.push(Event::Abandoned { device, sequence, at });
-            }
-            Some(UnderWay { sequence, .. }) => self.queue.push_front(sequence),
-            None => {}
-        }
-        self.out.clear();
-        self.written = 0;
-        let client = Client::Device(device);
-        if was_ready {
-            events.push(Event::Disconnected { client, at, reason });
-        } else {
-            events.push(Event::ConnectFailed { client, reason });
-        }
-        self.generation = self.generation.wrapping_add(1);
-        self.watch_at = Nanos::ZERO;
-        if self.was_ready {
-            let pause = Nanos::from_secs_f64(self.pause.as_secs_f64() * (0.5 + 0.5 * io.random.fraction()));
-            self.pause = (self.pause * 2).min(io.pauses.1);
-            self.state = State::Waiting;
-            io.timers.push(Reverse((at + pause, slot, self.generation)));
-        } else {
-            self.state = State::Idle;
+        for state in &mut self.devices {
+            state.state = Standing::Idle;
         }
     }
 }

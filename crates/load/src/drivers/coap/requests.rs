@@ -1,0 +1,92 @@
+//! What a device's messages are as requests.
+
+use crate::content::Contents;
+use plimsoll_codec::coap::{OptionList, code};
+use plimsoll_model::RunId;
+use plimsoll_scenario::plan::{OptionValue, Plan, RequestPlan};
+use plimsoll_scenario::{Captures, Variables};
+use std::sync::{Arc, OnceLock};
+
+/// Makes requests: as the profile says, else a POST of the message to the topic.
+pub struct Requests {
+    /// Path before that of every request.
+    base: Vec<u8>,
+    plan: Option<RequestPlan>,
+    code: u8,
+    contents: Contents,
+    run: String,
+    captures: Arc<OnceLock<Captures>>,
+    text: Vec<u8>,
+}
+
+impl Requests {
+    /// Requests of the devices of a run; captures may come later.
+    pub fn new(plan: &Plan, run: RunId, captures: &Arc<OnceLock<Captures>>) -> Requests {
+        let address = plan.platform.address.as_ref();
+        let request = plan.platform.roles.device.request.clone();
+        let method = request.as_ref().and_then(|request| code::method(&request.method));
+        Requests {
+            base: address.map(|address| address.path.clone().into_bytes()).unwrap_or_default(),
+            code: method.unwrap_or(code::POST),
+            plan: request,
+            contents: Contents::new(plan, run).with_captures(captures),
+            run: run.to_string(),
+            captures: Arc::clone(captures),
+            text: Vec::new(),
+        }
+    }
+
+    /// The method, as a code.
+    pub fn code(&self) -> u8 {
+        self.code
+    }
+
+    /// Whether an answer with that status means that the platform took the message.
+    pub fn is_success(&self, status: u16) -> bool {
+        self.plan.as_ref().map_or((200..300).contains(&status), |plan| plan.is_success(status))
+    }
+
+    /// Whether the message is to be sent again after an answer with that status.
+    pub fn is_to_be_repeated(&self, status: u16) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.retry.contains(&status))
+    }
+
+    /// Puts the options and the body of a message in the place of what is there.
+    pub fn write(&mut self, device: u32, sequence: u32, options: &mut OptionList, body: &mut Vec<u8>) {
+        options.clear();
+        body.clear();
+        self.contents.render(device, sequence, body);
+        self.text.clear();
+        self.text.extend_from_slice(&self.base);
+        let Some(plan) = &self.plan else {
+            self.text.push(b'/');
+            self.contents.render_topic(device, sequence, &mut self.text);
+            return options.add_target(&self.text);
+        };
+        let variables = Variables {
+            run: &self.run,
+            device,
+            sequence,
+            marker: self.contents.last_marker(),
+            time_ms: (crate::clock::wall_nanos() / 1_000_000) as u64,
+            message: self.contents.last_message(),
+            captures: self.captures.get(),
+            feed: self.contents.feed(),
+            ..Variables::default()
+        };
+        let mut numbers = self.contents.numbers(device, sequence);
+        let mut random = || numbers.bits();
+        plan.path.render(&variables, &mut random, &mut self.text);
+        options.add_target(&self.text);
+        for option in &plan.options {
+            match &option.value {
+                OptionValue::Number(number) => options.add_number(option.number, *number),
+                OptionValue::Text(text) => {
+                    self.text.clear();
+                    text.render(&variables, &mut random, &mut self.text);
+                    options.add(option.number, &self.text);
+                }
+            }
+        }
+    }
+}

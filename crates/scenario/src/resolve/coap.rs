@@ -1,0 +1,121 @@
+//! How devices speak CoAP, and what cannot be said in it.
+
+use super::Context;
+use crate::plan::{CoapPlan, OptionValue, Piece, PlatformPlan, Protocol, RequestPlan, Template};
+use crate::written::Coap;
+use plimsoll_codec::coap::{code, option};
+use plimsoll_model::Nanos;
+
+/// Longest part of a path or query, in bytes (RFC 7252 section 5.10).
+const LONGEST_PART: usize = 255;
+/// Longest options that leave room for a block in a datagram, in bytes.
+const LONGEST_OPTIONS: usize = 65_507 - 1_024 - 64;
+
+/// Checks what a scenario says of CoAP.
+pub(super) fn resolve(coap: &Coap, protocol: Protocol, context: &mut Context<'_>) -> CoapPlan {
+    if protocol != Protocol::Coap && context.written("coap") && !coap.is_default() {
+        context.error_with_help("coap", format!("devices speak {protocol}, not CoAP"), "remove it");
+    }
+    for (key, time) in [("timeout", coap.timeout.0), ("ack_timeout", coap.ack_timeout.0)] {
+        if time <= Nanos::ZERO {
+            let message = "a request needs some time for its answer";
+            context.error(&format!("coap.{key}"), message);
+        }
+    }
+    let block_size = coap.block_size.map(|size| size.0.0);
+    if let Some(size) = block_size.filter(|size| !(size.is_power_of_two() && (16..=1024).contains(size))) {
+        context.error_with_help(
+            "coap.block_size",
+            format!("blocks cannot have {size} bytes"),
+            "write 16, 32, 64, 128, 256, 512 or 1024 (RFC 7959 section 2.2)",
+        );
+    }
+    CoapPlan {
+        confirmable: coap.confirmable,
+        outstanding: coap.outstanding,
+        sockets: coap.sockets,
+        ack_timeout: coap.ack_timeout.0,
+        max_retransmit: coap.max_retransmit,
+        timeout: coap.timeout.0,
+        block_size: block_size.and_then(|size| u16::try_from(size).ok()),
+    }
+}
+
+/// Reports a path that fits in no request: whatever its message is, it could not be sent.
+pub(super) fn check_target(platform: &PlatformPlan, topic: &Template, context: &mut Context<'_>) {
+    if platform.protocol() != Protocol::Coap {
+        return;
+    }
+    let base = platform.address.as_ref().map(|address| address.path.as_str()).unwrap_or_default();
+    let base_part = base.split('/').map(str::len).max().unwrap_or_default();
+    let request = platform.roles.device.request.as_ref();
+    let (path, target) = match request {
+        Some(request) => ("platform", &request.path),
+        None => ("mqtt.topic", topic),
+    };
+    let part = longest_part(target).max(base_part);
+    if part > LONGEST_PART {
+        context.error_with_help(
+            path,
+            format!("a part of the path can have {part} bytes, and CoAP's have {LONGEST_PART} at most"),
+            "make it shorter, or divide it by slashes: such a request cannot be sent",
+        );
+    }
+    let values = request.map_or(0, |request| {
+        let lengths = request.options.iter().map(|option| match &option.value {
+            OptionValue::Number(_) => 4,
+            OptionValue::Text(text) => text.longest_with(32, 0, None),
+        });
+        lengths.sum()
+    });
+    let options = base.len() + target.longest_with(32, 0, None) + values;
+    if options > LONGEST_OPTIONS {
+        let message = format!("path and options can have {options} bytes, and a datagram has 65,507");
+        context.error_with_help(path, message, "make them shorter: such a request cannot be sent");
+    }
+}
+
+/// The longest that a part between slashes, or between those of a query, can be.
+fn longest_part(target: &Template) -> usize {
+    let (mut longest, mut current) = (0, 0);
+    for piece in &target.pieces {
+        match piece {
+            Piece::Text(text) => {
+                let mut parts = text.split(['/', '?', '&']);
+                current += parts.next().map_or(0, str::len);
+                for part in parts {
+                    longest = longest.max(current);
+                    current = part.len();
+                }
+            }
+            other => {
+                let alone = Template { pieces: vec![other.clone()] };
+                current += alone.longest_with(32, 0, None);
+            }
+        }
+    }
+    longest.max(current)
+}
+
+/// What of a request means nothing in CoAP: where it stands within the request, what is wrong, what to do.
+pub(super) fn wrong_in(request: &RequestPlan) -> Option<(String, String, String)> {
+    if code::method(&request.method).is_none() {
+        let help = "write GET, POST, PUT, DELETE, FETCH, PATCH or IPATCH".to_owned();
+        return Some(("method".into(), format!("CoAP has no method `{}`", request.method), help));
+    }
+    if !request.headers.is_empty() {
+        let help = "write `options`, by number".to_owned();
+        return Some(("headers".into(), "CoAP has no header fields".into(), help));
+    }
+    for (key, list) in [("expect", &request.expect), ("retry", &request.retry)] {
+        if let Some(status) = list.iter().find(|status| code::of_status(**status).is_none()) {
+            let help = "write class and detail together: 2.04 is 204".to_owned();
+            return Some((key.into(), format!("CoAP has no response code {status}"), help));
+        }
+    }
+    let own = [option::URI_PATH, option::URI_QUERY, option::BLOCK1, option::BLOCK2, option::SIZE1];
+    let clash = request.options.iter().find(|option| own.contains(&option.number))?;
+    let help = "remove it; path and query stand in `path`".to_owned();
+    let message = format!("option {} is added by itself", clash.number);
+    Some((format!("options.{}", clash.number), message, help))
+}
