@@ -24,12 +24,15 @@ const LONGEST: Nanos = Nanos::from_secs(20);
 /// What the platform answers to each datagram that is no ping: any number of datagrams.
 type Script = Box<dyn FnMut(&Message<'_>, SocketAddr) -> Vec<Vec<u8>> + Send>;
 
+/// Who sent it, and what.
+type Datagram = (SocketAddr, Vec<u8>);
+
 /// A platform of one socket. Dropped, it is gone.
 struct Platform {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
     /// The datagrams that came, pings included.
-    seen: Arc<Mutex<Vec<(SocketAddr, Vec<u8>)>>>,
+    seen: Arc<Mutex<Vec<Datagram>>>,
     thread: Option<JoinHandle<()>>,
 }
 
