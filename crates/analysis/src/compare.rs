@@ -104,7 +104,9 @@ pub enum Finding {
     RunOnce,
     /// All runs of one came before all of the other: whatever changed meanwhile may be the difference.
     NotInTurns,
-    /// One of them has no such value.
+    /// Some runs have no such value, as where a level was not valid.
+    NotInAllRuns,
+    /// One of them has no such value, or none that could be compared.
     Absent,
 }
 
@@ -149,6 +151,10 @@ pub fn compare(runs: &[Compared<'_>]) -> Comparison {
     let mut rows = vec![row(&groups, None, "load line", Unit::PerSecond, |run| {
         run.summary.load_line.as_ref().and_then(|line| line.rate)
     })];
+    // It falls on the levels that were run and is often only a bound: no interval tells how far two are apart.
+    for row in &mut rows {
+        row.differences.fill(Difference { ci95: None, finding: Finding::Absent });
+    }
     for label in levels(&groups) {
         for (quantity, unit, of) in QUANTITIES {
             let value = |run: &Compared<'_>| {
@@ -208,10 +214,17 @@ fn row(
     Row { level, quantity: quantity.to_owned(), unit, values, differences }
 }
 
-/// One candidate's runs: when they began, and their values.
+/// One candidate's runs: when they began, and the values of those that have one.
 struct Side<'a> {
     starts: Vec<String>,
     values: &'a [f64],
+}
+
+impl Side<'_> {
+    /// Whether each run has a value: those that have none lack it for a reason that a mean of the others hides.
+    fn is_whole(&self) -> bool {
+        self.starts.len() == self.values.len()
+    }
 }
 
 fn difference(first: &Side<'_>, other: &Side<'_>) -> Difference {
@@ -219,6 +232,7 @@ fn difference(first: &Side<'_>, other: &Side<'_>) -> Difference {
     let ci95 = interval.map(|interval| [interval.lo, interval.hi]);
     let finding = match interval {
         _ if first.values.is_empty() || other.values.is_empty() => Finding::Absent,
+        _ if !first.is_whole() || !other.is_whole() => Finding::NotInAllRuns,
         None => Finding::RunOnce,
         Some(_) if !are_in_turns(&first.starts, &other.starts) => Finding::NotInTurns,
         Some(interval) if interval.lo > 0.0 => Finding::Higher,
@@ -228,9 +242,13 @@ fn difference(first: &Side<'_>, other: &Side<'_>) -> Difference {
     Difference { ci95, finding }
 }
 
-/// Whether some run of each came after some run of the other.
+/// Whether runs of both took turns: in the order of time they change sides at least as often as the rarer side has runs.
 fn are_in_turns(one: &[String], other: &[String]) -> bool {
-    one.iter().min() < other.iter().max() && other.iter().min() < one.iter().max()
+    let mut all: Vec<(&String, bool)> = one.iter().map(|start| (start, false)).collect();
+    all.extend(other.iter().map(|start| (start, true)));
+    all.sort();
+    let changes = all.windows(2).filter(|pair| pair[0].1 != pair[1].1).count();
+    changes >= one.len().min(other.len())
 }
 
 fn notes(groups: &[Vec<&Compared<'_>>], rows: &[Row]) -> Vec<String> {
@@ -249,8 +267,8 @@ fn notes(groups: &[Vec<&Compared<'_>>], rows: &[Row]) -> Vec<String> {
     }
     if found(Finding::NotInTurns) {
         notes.push(
-            "all runs of one candidate came before those of another: what else changed meanwhile may be the \
-             difference, so none is claimed"
+            "the candidates did not take turns: what else changed meanwhile may be the difference, so none is \
+             claimed"
                 .into(),
         );
     }

@@ -39,6 +39,7 @@ fn completed(record: &LevelRecord, metric: Metric) -> Option<TimeSummary> {
             expected.saturating_sub(counts.superseded)
         }
         Metric::SubscribeTimeFromSend => counts.expected_deliveries.saturating_sub(counts.superseded),
+        Metric::QueryTime => counts.queries,
         _ => 0,
     };
     let mut any = false;

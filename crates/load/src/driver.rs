@@ -60,6 +60,11 @@ pub enum Event {
         /// Bytes of the whole protocol packet.
         packet: u32,
     },
+    /// Something went wrong that belongs to no client and no message.
+    Incident {
+        /// For people.
+        reason: String,
+    },
     /// A northbound query was answered.
     Answered {
         /// Its number.

@@ -424,10 +424,13 @@ impl Ledger {
             state.base = base.wrapping_add(state.messages.len() as u32);
             state.hold_begin = None;
             for (sequence, mut message) in (base..).zip(state.messages.drain(..)) {
-                if self.latest_only && message.sent != NOT_YET {
+                if self.latest_only && message.sent != NOT_YET && !message.refused {
                     let newer =
                         state.highest.iter().enumerate().filter(|(_, highest)| **highest > sequence + 1);
-                    let superseded = newer.filter(|(seat, _)| message.undelivered.take(*seat)).count();
+                    let receivers = self.topology.receivers(device);
+                    let missing =
+                        newer.filter(|(seat, _)| message.undelivered.take(receivers.position_of_seat(*seat)));
+                    let superseded = missing.count();
                     recorder.counts(message.place).superseded += superseded as u64;
                 }
                 if let Some(log) = &mut self.log {

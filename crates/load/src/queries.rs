@@ -51,6 +51,7 @@ impl Queries {
         self.next = self.next.wrapping_add(1);
         let place = self.timeline.place(due);
         recorder.counts(place).queries += 1;
+        recorder.time(place, Metric::Lateness, now - due);
         self.asked.insert(number, (due, place));
         let level = u64::from(self.timeline.level);
         let device = random(self.seed, &[level, u64::from(number)]).below(u64::from(self.devices));

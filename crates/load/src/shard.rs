@@ -576,6 +576,7 @@ impl<D: Driver> Shard<D> {
                 self.recorder.counts(now).reconnects += 1;
             }
             Event::Will => self.recorder.counts(now).wills += 1,
+            Event::Incident { reason } => self.incident(reason),
             Event::Retransmitted => self.recorder.counts(now).retransmitted += 1,
             Event::RoundTrip { took } => self.recorder.time(now, Metric::RequestRtt, took),
             Event::Stray => self.recorder.counts(now).foreign += 1,

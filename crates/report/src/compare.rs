@@ -203,6 +203,7 @@ fn told(row: &Row, difference: &Difference) -> String {
         }
         Finding::RunOnce => "run once".into(),
         Finding::NotInTurns => "not run in turns".into(),
+        Finding::NotInAllRuns => "not in all runs".into(),
         Finding::Absent => "-".into(),
     }
 }
@@ -255,7 +256,7 @@ mod tests {
         let told = terminal(&comparison());
         for expected in [
             "A here: 2 runs: one two",
-            "A 2.00 ms   B 4.00 ms",
+            "A 2.00 ms; B 4.00 ms",
             "B higher: +50.0 % to +150.0 %",
             "A 100 B; B -",
         ] {

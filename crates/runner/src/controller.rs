@@ -21,6 +21,7 @@ const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 /// How long an answer is awaited.
 const TIMEOUT: Duration = Duration::from_secs(30);
+const HASTY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Largest answer that is looked at, in bytes.
 const LARGEST_ANSWER: u64 = 4 * 1024 * 1024;
 /// Characters of an answer that an error shows.
@@ -68,16 +69,14 @@ pub enum ControllerError {
         cause: String,
     },
     /// The answer has not got what is to be kept of it.
-    #[error("step `{step}`: the answer of {url} has no `{what}`: {body}")]
+    #[error("step `{step}`: the answer of {url} has no `{what}` that could stand in a request")]
     Capture {
         /// The step.
         step: String,
         /// The whole address.
         url: String,
-        /// What was looked for.
+        /// What was looked for. The answer itself is not shown: it may hold a key.
         what: String,
-        /// The beginning of the answer.
-        body: String,
     },
     /// The user stopped the run.
     #[error("interrupted")]
@@ -96,6 +95,9 @@ pub struct Scene<'a> {
     pub listener: &'a (dyn Fn(u32) -> String + Sync),
     /// Set to give up.
     pub stop: &'a AtomicBool,
+    /// Whether nothing is tried twice and a request that fails does not keep the others from being sent: for what is
+    /// taken away at the end.
+    pub hasty: bool,
 }
 
 /// Does the steps in order and adds what they capture; `told` hears of each: its name, how many of its requests are done
@@ -116,7 +118,9 @@ pub fn perform(
         // A profile may know of methods that have a body although they seldom do.
         .allow_non_standard_methods(true)
         .max_idle_connections_per_host(PARALLELISM)
-        .timeout_global(Some(TIMEOUT))
+        .timeout_global(Some(if scene.hasty { HASTY_TIMEOUT } else { TIMEOUT }))
+        // Devices go directly, too.
+        .proxy(None)
         .build()
         .into();
     for step in steps {
@@ -184,7 +188,7 @@ fn perform_one(
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let failed: Mutex<Option<ControllerError>> = Mutex::new(None);
     let shared = Mutex::new(captures);
-    let halted = || scene.stop.load(Ordering::Relaxed) || lock(&failed).is_some();
+    let halted = || scene.stop.load(Ordering::Relaxed) || (!scene.hasty && lock(&failed).is_some());
     std::thread::scope(|scope| {
         for _ in 0..PARALLELISM.min(count as usize) {
             scope.spawn(|| {
@@ -194,11 +198,14 @@ fn perform_one(
                         return;
                     }
                     match request(step, scene, address, client, &shared, who(number)) {
-                        Ok(()) => {
-                            done.fetch_add(1, Ordering::Relaxed);
-                        }
-                        Err(error) => {
+                        Err(error) if !scene.hasty => {
                             lock(&failed).get_or_insert(error);
+                        }
+                        ended => {
+                            if let Err(error) = ended {
+                                lock(&failed).get_or_insert(error);
+                            }
+                            done.fetch_add(1, Ordering::Relaxed);
                         }
                     }
                 }
@@ -247,12 +254,17 @@ fn request(
     let mut tries = 1;
     let (status, headers, body) = loop {
         let answered = send(client, method, &written);
+        // What may have been done is done again only where that changes nothing (RFC 9110 section 9.2.2).
+        let idempotent = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].contains(&method.as_str());
         let again = match &answered {
-            Ok((status, ..)) => *status >= 500 && !step.request.is_success(*status),
-            Err(_) => true,
+            // Too many requests and unavailable: the platform has not done it (sections 15.6.4 and RFC 6585).
+            Ok((status, ..)) if step.request.is_success(*status) => false,
+            Ok((429 | 503, ..)) => true,
+            Ok((status, ..)) => *status >= 500 && idempotent,
+            Err(Unanswered { reached, .. }) => !reached || idempotent,
         };
-        if !again || tries >= TRIES {
-            break answered.map_err(failed)?;
+        if !again || scene.hasty || tries >= TRIES {
+            break answered.map_err(|unanswered| failed(unanswered.cause))?;
         }
         if scene.stop.load(Ordering::Relaxed) {
             return Err(ControllerError::Interrupted);
@@ -267,12 +279,7 @@ fn request(
     for capture in &step.captures {
         let Some(value) = captured(capture, &headers, &body) else {
             let (step, url) = (name.clone(), written.url.clone());
-            return Err(ControllerError::Capture {
-                step,
-                url,
-                what: place(&capture.from),
-                body: shown(&body),
-            });
+            return Err(ControllerError::Capture { step, url, what: place(&capture.from) });
         };
         lock(captures).set(capture.slot, device, subscriber, value);
     }
@@ -324,27 +331,45 @@ fn write(
 
 type Answer = (u16, Vec<(String, String)>, Vec<u8>);
 
-fn send(client: &ureq::Agent, method: &str, written: &Written) -> Result<Answer, String> {
+/// A request without an answer.
+struct Unanswered {
+    /// Whether the platform may have had it.
+    reached: bool,
+    cause: String,
+}
+
+impl Unanswered {
+    fn at(reached: bool) -> impl Fn(&dyn std::fmt::Display) -> Unanswered {
+        move |cause| Unanswered { reached, cause: cause.to_string() }
+    }
+}
+
+fn send(client: &ureq::Agent, method: &str, written: &Written) -> Result<Answer, Unanswered> {
     let mut request = ureq::http::Request::builder().method(method).uri(&written.url);
     for (name, value) in &written.headers {
         request = request.header(name, value.as_slice());
     }
-    let request = request.body(written.body.as_slice()).map_err(|error| error.to_string())?;
-    let mut answer = client.run(request).map_err(|error| error.to_string())?;
+    let request = request.body(written.body.as_slice()).map_err(|error| Unanswered::at(false)(&error))?;
+    let mut answer = client.run(request).map_err(|error| {
+        let refused =
+            matches!(&error, ureq::Error::Io(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused);
+        let nobody = refused || matches!(error, ureq::Error::ConnectionFailed | ureq::Error::HostNotFound);
+        Unanswered::at(!nobody)(&error)
+    })?;
     let headers = answer.headers().iter().map(|(name, value)| {
         (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
     });
     let headers = headers.collect();
     let status = answer.status().as_u16();
     let body = answer.body_mut().with_config().limit(LARGEST_ANSWER).read_to_vec();
-    Ok((status, headers, body.map_err(|error| error.to_string())?))
+    Ok((status, headers, body.map_err(|error| Unanswered::at(true)(&error))?))
 }
 
 fn captured(capture: &Capture, headers: &[(String, String)], body: &[u8]) -> Option<String> {
     let header = |name: &str| {
         headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     };
-    match &capture.from {
+    let found = match &capture.from {
         CaptureFrom::Header(name) => header(name).map(str::to_owned),
         CaptureFrom::LocationEnd => {
             let path = header("location")?.split(['?', '#']).next()?;
@@ -358,7 +383,9 @@ fn captured(capture: &Capture, headers: &[(String, String)], body: &[u8]) -> Opt
                 other => Some(other.to_string()),
             }
         }
-    }
+    };
+    // One with a line's end would break the request that it is put into.
+    found.filter(|value| !value.contains(char::is_control))
 }
 
 fn place(from: &CaptureFrom) -> String {

@@ -4,7 +4,7 @@ use crate::Placement;
 use crate::preflight::Finding;
 use plimsoll_model::RunId;
 use plimsoll_model::record::{Provenance, Terms};
-use plimsoll_scenario::plan::Plan;
+use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_store::NewRun;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -48,11 +48,15 @@ pub fn new_run(
 }
 
 fn terms(plan: &Plan) -> Terms {
+    let mqtt = plan.protocol() == Protocol::Mqtt;
+    let roles = &plan.platform.roles;
+    let listens = roles.listener.is_some() || roles.observes.is_some();
     Terms {
         devices: plan.devices,
         subscribers: plan.subscribers.count,
-        qos: plan.mqtt.qos.level(),
-        subscribe_qos: plan.subscribers.qos.level(),
+        qos: if mqtt { plan.mqtt.qos.level().max(u8::from(plan.acknowledges())) } else { 1 },
+        // Those who listen have no QoS that would excuse what comes twice.
+        subscribe_qos: if mqtt && !listens { plan.subscribers.qos.level() } else { 0 },
         several_filters: plan.subscribers.filters.len() > 1,
         persistent: plan.mqtt.session.expiry.is_some(),
         levels: plan.load.levels.len() as u16,

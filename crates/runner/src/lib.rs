@@ -193,8 +193,14 @@ fn control_and_run_levels(
     let listeners: Vec<String> =
         (0..plan.subscribers.count).map(|subscriber| engine.listener(subscriber)).collect();
     let listener = |subscriber: u32| listeners.get(subscriber as usize).cloned().unwrap_or_default();
-    let scene =
-        Scene { plan, run: id, address: &|port| http.of(port), listener: &listener, stop: &options.stop };
+    let scene = Scene {
+        plan,
+        run: id,
+        address: &|port| http.of(port),
+        listener: &listener,
+        stop: &options.stop,
+        hasty: false,
+    };
     let mut told = String::new();
     let mut tell = |watch: &mut RunWatch, step: &str, done: u64, of: u64| {
         if told != step {
@@ -205,15 +211,20 @@ fn control_and_run_levels(
             watch.connected(done, of);
         }
     };
-    controller::perform(&roles.set_up, &scene, &mut captures, &mut |step, done, of| {
-        tell(watch, step, done, of)
-    })?;
-    engine.give(captures.clone());
-    let outcome = connect_and_run_levels(plan, id, engine, watch);
+    let set_up = controller::perform(&roles.set_up, &scene, &mut captures, &mut |step, done, of| {
+        tell(watch, step, done, of);
+    });
+    let outcome = match set_up {
+        Ok(()) => {
+            engine.give(captures.clone());
+            connect_and_run_levels(plan, id, engine, watch)
+        }
+        Err(error) => Err(error.into()),
+    };
     if plan.platform.clean_up {
         watch.step("cleaning up");
         // The user may have stopped the run; what it has set up is taken away all the same.
-        let scene = Scene { stop: &AtomicBool::new(false), ..scene };
+        let scene = Scene { stop: &AtomicBool::new(false), hasty: true, ..scene };
         let cleaned = controller::perform(&roles.clean_up, &scene, &mut captures, &mut |_, _, _| {});
         // What was measured is worth more than what was left behind.
         if let Err(error) = cleaned {

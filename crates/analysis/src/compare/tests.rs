@@ -18,6 +18,11 @@ fn a_difference_is_claimed_only_of_repeats_in_turns() {
     assert_eq!(finding((&[1, 2, 3], &low), (&[4, 5, 6], &high)), Finding::NotInTurns);
     assert_eq!(finding((&[1, 3, 5], &low), (&[2], &[2.0])), Finding::RunOnce);
     assert_eq!(finding((&[1, 3, 5], &low), (&[2], &[])), Finding::Absent);
+    assert_eq!(finding((&[1, 3, 5], &low), (&[2, 4, 6], &[2.0, 2.1])), Finding::NotInAllRuns);
+    assert_eq!(
+        finding((&[1, 2, 3, 9], &[1.0, 1.1, 0.9, 1.0]), (&[4, 5, 6, 7], &[2.0, 2.1, 2.0, 2.2])),
+        Finding::NotInTurns
+    );
     assert_eq!(finding((&[1, 3, 5], &low), (&[2, 4, 6], &[1.05, 0.95, 1.15])), Finding::NotDistinguishable);
 }
 

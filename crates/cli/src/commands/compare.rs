@@ -54,7 +54,7 @@ impl Compare {
     pub fn perform(self) -> Result<u8, Failure> {
         let records = self.records()?;
         let summaries: Vec<Summary> = records.iter().map(plimsoll_analysis::summarize).collect();
-        let keys: Vec<String> = records.iter().map(|record| without_seed(&record.scenario)).collect();
+        let keys: Vec<String> = records.iter().map(key).collect();
         let runs: Vec<Compared<'_>> = records
             .iter()
             .zip(&summaries)
@@ -99,6 +99,19 @@ impl Compare {
 
 fn is_file(what: &str) -> bool {
     what.ends_with(".yaml") || what.ends_with(".yml") || Path::new(what).is_file()
+}
+
+/// What repeats of one candidate have in common: all that was asked for, of the same platform by the same program on the
+/// same host.
+fn key(record: &RunRecord) -> String {
+    let from = &record.provenance;
+    let host: Vec<String> = ["processor", "cores", "kernel"]
+        .iter()
+        .map(|fact| from.host.get(*fact).cloned().unwrap_or_default())
+        .collect();
+    [&without_seed(&record.scenario), &from.profile, &from.plimsoll, &host.join(" ")]
+        .map(String::as_str)
+        .join("\n")
 }
 
 /// The scenario without its seed, which repeats do not share.

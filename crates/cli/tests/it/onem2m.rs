@@ -2,8 +2,8 @@
 
 use crate::harness::{Bench, count};
 
-const SCENARIO: &str = "name: onem2m\n\
-    platform: { profile: acme, mapping: http, clean_up: true }\n\
+/// Behind the platform.
+const SCENARIO: &str = "\
     population: { devices: 8, subscribers: 2 }\n\
     message:\n\
     \x20 feed: { city: { segments: 8 } }\n\
@@ -12,9 +12,19 @@ const SCENARIO: &str = "name: onem2m\n\
     objectives: { publish_p99: null }\n";
 
 #[test]
-fn a_real_service_entity_has_an_exact_ledger() {
+fn a_real_service_entity_has_an_exact_ledger_over_http() {
+    exact("{ profile: acme, mapping: http, clean_up: true }");
+}
+
+/// Answers come as messages, notifications over HTTP.
+#[test]
+fn a_real_service_entity_has_an_exact_ledger_over_mqtt() {
+    exact("{ profile: acme-mqtt, clean_up: true }");
+}
+
+fn exact(platform: &str) {
     let bench = Bench::new();
-    let finished = bench.run(SCENARIO);
+    let finished = bench.run(&format!("name: onem2m\nplatform: {platform}\n{SCENARIO}"));
     // How fast the entity is, and whether this machine was busy, is no matter here.
     let judged = [0, 3, 99].map(Some);
     assert!(judged.contains(&finished.code), "{:?}\n{}\n{}", finished.code, finished.stdout, finished.stderr);

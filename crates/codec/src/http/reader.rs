@@ -164,6 +164,10 @@ impl Reader {
                 self.side,
             ))),
             Framing::Close => Ok(None),
+            // What stands between the chunks is not worth more than they are.
+            Framing::Chunked if there > self.largest_body.saturating_mul(2).saturating_add(LARGEST_HEAD) => {
+                Err(HttpError::BodyTooLong(self.largest_body))
+            }
             Framing::Chunked => {
                 let mut body = body;
                 let end = put_together(message, &mut body, self.largest_body)?;

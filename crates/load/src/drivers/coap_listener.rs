@@ -22,6 +22,7 @@ const READ_SIZE: usize = 64 * 1024;
 const DATAGRAMS: usize = 256;
 /// Largest notification that is taken in blocks, and most that are under way at once.
 const LARGEST_NOTIFICATION: usize = 16 * 1024 * 1024;
+const MOST_HELD: usize = 64 * 1024 * 1024;
 const MOST_IN_BLOCKS: usize = 1024;
 /// How long a request is known when it is repeated: EXCHANGE_LIFETIME (RFC 7252 section 4.8.2); and how many at most.
 const EXCHANGE_LIFETIME: Nanos = Nanos::from_secs(247);
@@ -166,7 +167,8 @@ impl CoapListenerDriver {
             notify(&self.contents, subscriber, stamp, payload, events);
             return self.code;
         };
-        if self.in_blocks.len() >= MOST_IN_BLOCKS {
+        let held: usize = self.in_blocks.values().map(Vec::len).sum();
+        if self.in_blocks.len() >= MOST_IN_BLOCKS || held >= MOST_HELD {
             self.in_blocks.clear();
         }
         let whole = self.in_blocks.entry((from, subscriber)).or_default();

@@ -102,6 +102,8 @@ pub struct ListenerDriver {
     scratch: Vec<u8>,
     traffic: Traffic,
     early: Vec<Event>,
+    /// Whether no connection is accepted until one ends.
+    full: bool,
 }
 
 struct Connection {
@@ -145,12 +147,23 @@ impl ListenerDriver {
             scratch: vec![0; READ_SIZE],
             traffic: Traffic::default(),
             early: Vec::new(),
+            full: false,
         })
     }
 
     fn accept(&mut self) {
-        // At the limit of open files the platform's connections wait in the kernel until one of ours ends.
-        while let Ok((stream, _)) = self.socket.accept() {
+        loop {
+            let stream = match self.socket.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    // At the limit of open files the platform's connections wait in the kernel until one of ours
+                    // ends: asked about further, the kernel would tell of them without end.
+                    let _ = epoll::delete(self.readiness.epoll(), &self.socket);
+                    self.full = true;
+                    return;
+                }
+            };
             let slot = self.vacant.pop().unwrap_or_else(|| {
                 self.connections.push(None);
                 self.connections.len() as u32 - 1
@@ -185,6 +198,12 @@ impl ListenerDriver {
             }
         } else {
             self.vacant.push(slot);
+            drop(connection);
+            if std::mem::take(&mut self.full) {
+                let listening = EventData::new_u64(data(LISTENING, 0));
+                // It was there before, so that nothing is in the way.
+                let _ = epoll::add(self.readiness.epoll(), &self.socket, listening, EventFlags::IN);
+            }
         }
     }
 

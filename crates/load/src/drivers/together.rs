@@ -84,7 +84,9 @@ fn of_query(event: Event) -> Option<Event> {
             let reason = "a query was not answered before its connection was lost".to_owned();
             Some(Event::Unanswered { query: Some(sequence), reason })
         }
-        Event::ConnectFailed { reason, .. } | Event::Disconnected { reason, .. } => {
+        Event::ConnectFailed { reason, .. }
+        | Event::Disconnected { reason, .. }
+        | Event::Incident { reason } => {
             Some(Event::Unanswered { query: None, reason: format!("querier: {reason}") })
         }
         _ => None,
@@ -124,7 +126,14 @@ impl<D: Part> Driver for Together<D> {
         self.devices.withdraw(events);
         if let Some(queriers) = &mut self.queriers {
             queriers.withdraw(&mut self.told);
-            events.extend(self.told.drain(..).filter_map(of_query));
+            let unanswered = self.told.drain(..).filter_map(|event| match event {
+                Event::Abandoned { sequence, .. } => {
+                    let reason = "a query had no answer when its level was closed".to_owned();
+                    Some(Event::Unanswered { query: Some(sequence), reason })
+                }
+                other => of_query(other),
+            });
+            events.extend(unanswered);
         }
     }
 

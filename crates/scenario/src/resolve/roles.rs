@@ -267,7 +267,8 @@ impl Compiler<'_> {
         for (name, value) in &request.headers {
             let at = format!("{path}.headers.{name}");
             let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-            if name.is_empty() || !name.bytes().all(is_token) || value.contains(['\r', '\n', '\0']) {
+            if name.is_empty() || !name.bytes().all(is_token) || self.fill(value).contains(['\r', '\n', '\0'])
+            {
                 let help = "names have no blanks, values stand on one line".to_owned();
                 self.error(&at, format!("`{name}: {value}` is no header field"), help);
             }

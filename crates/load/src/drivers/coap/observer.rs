@@ -83,6 +83,8 @@ struct Observation {
     newest: Option<(u32, Nanos)>,
     /// When it is looked at; later wishes take the place of earlier ones.
     look_at: Nanos,
+    /// When its timer fires; one that fires at another time is of an earlier wish.
+    timer_at: Nanos,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -252,6 +254,7 @@ impl ObserverDriver {
         }
         observation.sendings += 1;
         observation.look_at = now + observation.timeout;
+        observation.timer_at = observation.look_at;
         self.timers.set(observation.look_at, index, Wake::Observation);
     }
 
@@ -271,9 +274,13 @@ impl ObserverDriver {
     }
 
     fn look_after(&mut self, index: u32, at: Nanos, events: &mut Vec<Event>) {
-        let Some(observation) = self.observations.get(index as usize) else { return };
-        if observation.look_at != at {
+        let Some(observation) = self.observations.get_mut(index as usize) else { return };
+        if observation.timer_at != at {
             return;
+        }
+        if observation.look_at > at {
+            observation.timer_at = observation.look_at;
+            return self.timers.set(observation.look_at, index, Wake::Observation);
         }
         match observation.state {
             State::Idle => {}
@@ -391,7 +398,7 @@ impl ObserverDriver {
         };
         let asked = observation.state == State::Asking;
         let number = message.number(option::OBSERVE);
-        if message.code >> 5 != 2 || (asked && number.is_none()) {
+        if message.code >> 5 != 2 || number.is_none() {
             let reason = refused(message);
             if message.kind == Kind::Confirmable {
                 self.say(slot, Kind::Acknowledgement, message.id);
@@ -407,7 +414,11 @@ impl ObserverDriver {
         let spread = Nanos::from_secs_f64(10.0 * self.random.fraction());
         observation.state = State::Registered;
         observation.look_at = at + Nanos::from_secs(i64::from(max_age)) + PATIENCE + spread;
-        self.timers.set(observation.look_at, index, Wake::Observation);
+        // One timer looks after an observation, however often it is told.
+        if observation.timer_at <= at {
+            observation.timer_at = observation.look_at;
+            self.timers.set(observation.look_at, index, Wake::Observation);
+        }
         if newer {
             observation.newest = Some((number, at));
         }

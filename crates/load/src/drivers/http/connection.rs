@@ -21,10 +21,8 @@ const LONGEST_REASON: usize = 160;
 /// A connection of a lane.
 pub(super) struct Connection {
     pub lane: u32,
-    /// The device whose events tell what becomes of it.
+    /// The device whose certificate it shows, where it shows one.
     device: u32,
-    /// Whether it stands for that device, which is lost with it; a further one does not.
-    stands: bool,
     number: u32,
     pub state: State,
     socket: Option<Socket>,
@@ -39,6 +37,8 @@ pub(super) struct Connection {
     current: Option<UnderWay>,
     /// Devices that are told when it is ready.
     waiting: Vec<u32>,
+    /// Devices that were told that it is: they are lost with it.
+    standing: Vec<u32>,
     began: Nanos,
     pause: Nanos,
     was_ready: bool,
@@ -67,6 +67,8 @@ struct UnderWay {
     message: Message,
     content: u32,
     sent: bool,
+    /// When bytes of it were handed over last.
+    wrote_at: Nanos,
     give_up_at: Nanos,
 }
 
@@ -92,11 +94,10 @@ pub(super) enum Turn {
 }
 
 impl Connection {
-    pub fn new(lane: u32, number: u32, (device, stands): (u32, bool), pause: Nanos) -> Connection {
+    pub fn new(lane: u32, number: u32, device: u32, pause: Nanos) -> Connection {
         Connection {
             lane,
             device,
-            stands,
             number,
             state: State::Closed,
             socket: None,
@@ -108,6 +109,7 @@ impl Connection {
             written: 0,
             current: None,
             waiting: Vec::new(),
+            standing: Vec::new(),
             began: Nanos::ZERO,
             pause,
             was_ready: false,
@@ -122,6 +124,7 @@ impl Connection {
         match self.state {
             State::Ready => {
                 let client = Client::Device(device);
+                self.standing.push(device);
                 events.push(Event::Ready { client, took: Nanos::ZERO, again: false });
             }
             State::Closed => {
@@ -180,7 +183,7 @@ impl Connection {
         if !std::mem::replace(&mut self.watched, true) {
             io.timers.set(give_up_at, slot, self.generation);
         }
-        self.current = Some(UnderWay { message, content, sent: false, give_up_at });
+        self.current = Some(UnderWay { message, content, sent: false, wrote_at: now, give_up_at });
         self.send(slot, io, events);
     }
 
@@ -193,6 +196,9 @@ impl Connection {
                 Ok(0) => return self.want(slot, true, io),
                 Ok(count) => {
                     self.written += count;
+                    if let Some(current) = &mut self.current {
+                        current.wrote_at = at;
+                    }
                     self.report_sent(at, events);
                 }
                 Err(error) => return self.lost(slot, format!("cannot send: {error}"), io, events),
@@ -268,12 +274,13 @@ impl Connection {
         self.state = State::Ready;
         let took = io.clock.now() - self.began;
         self.was_ready = true;
+        let ready =
+            |again: bool| move |device: &u32| Event::Ready { client: Client::Device(*device), took, again };
         if std::mem::take(&mut self.told_lost) {
-            events.push(Event::Ready { client: Client::Device(self.device), took, again: true });
+            events.extend(self.standing.iter().map(ready(true)));
         }
-        for device in self.waiting.drain(..) {
-            events.push(Event::Ready { client: Client::Device(device), took, again: false });
-        }
+        events.extend(self.waiting.iter().map(ready(false)));
+        self.standing.append(&mut self.waiting);
         Turn::Free
     }
 
@@ -349,7 +356,7 @@ impl Connection {
             self.lost(slot, "the platform answered what was not asked".into(), io, events);
             return Turn::Same;
         }
-        let (status, reason, stays) = match self.reader.take(ended, false) {
+        let (status, reason, stays) = match self.reader.take(ended, io.requests.are_bodiless()) {
             Ok(None) if ended => {
                 return self.ended(slot, io, events);
             }
@@ -367,12 +374,14 @@ impl Connection {
         };
         self.pause = io.pauses.0;
         let mut stays = stays;
-        if let Some(UnderWay { message, content, sent, .. }) = self.current.take() {
+        if let Some(UnderWay { message, content, sent, wrote_at, .. }) = self.current.take() {
             let Message { device, sequence, tries, .. } = message;
+            if !sent && tries == 0 {
+                let (at, packet) = (wrote_at, self.out.len() as u32);
+                events.push(Event::Sent { device, sequence, at, content, packet });
+            }
             if !sent {
                 // Answered before all of it was sent, as a message is that is too large: the rest is not wanted.
-                let packet = self.out.len() as u32;
-                events.push(Event::Sent { device, sequence, at, content, packet });
                 stays = false;
             }
             match reason {
@@ -384,6 +393,11 @@ impl Connection {
                 }
                 Some(reason) => events.push(Event::Refused { device, sequence, at, reason }),
             }
+        }
+        if stays && self.reader.is_within_message() {
+            // It would be taken for the answer to the next request.
+            self.lost(slot, "the platform answered twice".into(), io, events);
+            return Turn::Same;
         }
         if stays {
             return Turn::Free;
@@ -466,20 +480,38 @@ impl Connection {
         let at = io.clock.now();
         let was_ready = self.state == State::Ready;
         match self.current.take() {
-            Some(UnderWay { message, sent, .. }) if sent || message.tries > 0 => {
-                let Message { device, sequence, .. } = message;
+            Some(UnderWay { message, content, sent, .. })
+                if sent || self.written > 0 || message.tries > 0 =>
+            {
+                let Message { device, sequence, tries, .. } = message;
+                if !sent && tries == 0 {
+                    // The platform has a part of it, and may have been brought down by that.
+                    let packet = self.out.len() as u32;
+                    events.push(Event::Sent { device, sequence, at, content, packet });
+                }
                 events.push(Event::Abandoned { device, sequence, at });
             }
             Some(UnderWay { message, .. }) => io.returned.push((self.lane, message)),
             None => {}
         }
         self.close();
-        let client = Client::Device(self.device);
-        if !was_ready {
-            events.push(Event::ConnectFailed { client, reason });
-        } else if self.stands {
+        if was_ready && !self.standing.is_empty() {
             self.told_lost = true;
-            events.push(Event::Disconnected { client, at, reason });
+            let lost = |device: &u32| Event::Disconnected {
+                client: Client::Device(*device),
+                at,
+                reason: reason.clone(),
+            };
+            events.extend(self.standing.iter().map(lost));
+        } else if self.waiting.is_empty() {
+            // One of several, or one that is made again: no device is lost with it.
+            events.push(Event::Incident { reason });
+        } else {
+            for device in self.waiting.drain(..) {
+                let client = Client::Device(device);
+                io.gave_up.push(device);
+                events.push(Event::ConnectFailed { client, reason: reason.clone() });
+            }
         }
         if self.was_ready {
             let pause = Nanos::from_secs_f64(self.pause.as_secs_f64() * (0.5 + 0.5 * io.random.fraction()));
@@ -489,11 +521,18 @@ impl Connection {
         }
     }
 
+    /// A device does not stand on it any more.
+    pub fn leave(&mut self, device: u32) {
+        self.waiting.retain(|other| *other != device);
+        self.standing.retain(|other| *other != device);
+    }
+
     /// Says goodbye; whether it was connected.
     pub fn goodbye(&mut self) -> bool {
         let was = self.state == State::Ready;
         self.current = None;
         self.waiting.clear();
+        self.standing.clear();
         self.was_ready = false;
         self.told_lost = false;
         self.close();

@@ -17,7 +17,7 @@ use crate::sources::Sources;
 use connection::{Connection, Message, State, Turn};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::Captures;
-use plimsoll_scenario::plan::Plan;
+use plimsoll_scenario::plan::{Plan, Protocol, TransportPlan};
 use plimsoll_stats::distribution::{Random, random};
 use requests::Requests;
 use std::cmp::Reverse;
@@ -49,6 +49,8 @@ pub struct HttpDriver {
     urgent: bool,
     /// What happened between two polls.
     early: Vec<Event>,
+    /// Which devices of the shard are connected, or connecting.
+    wanted: Vec<bool>,
 }
 
 /// Messages, and the connections that take them.
@@ -78,6 +80,8 @@ struct Io {
     to_repeat: BinaryHeap<Reverse<(Nanos, u32, Message)>>,
     /// Messages whose connection was lost before it had taken them.
     returned: Vec<(u32, Message)>,
+    /// Devices that could not be connected and are not tried again by themselves.
+    gave_up: Vec<u32>,
     scratch: Vec<u8>,
     random: Random,
     traffic: Traffic,
@@ -97,7 +101,7 @@ impl HttpDriver {
         captures: &Arc<OnceLock<Captures>>,
     ) -> std::io::Result<HttpDriver> {
         let requests = Requests::new(plan, run, host(plan, address), captures);
-        HttpDriver::with(plan, address, share, clock, requests, plan.http.pool)
+        HttpDriver::with(plan, address, share, clock, requests, plan.http.pool, &plan.mqtt.transport)
     }
 
     /// A driver for the queriers of a share: a query is submitted as if it were a message of the device that it is about.
@@ -114,7 +118,10 @@ impl HttpDriver {
         queriers: u32,
     ) -> std::io::Result<HttpDriver> {
         let requests = Requests::of_queries(plan, run, host(plan, address), captures);
-        HttpDriver::with(plan, address, share, clock, requests, Some(queriers))
+        // What lies below other protocols lies not below the queries.
+        let secured = plan.protocol() == Protocol::Http;
+        let transport = if secured { plan.mqtt.transport.clone() } else { TransportPlan::default() };
+        HttpDriver::with(plan, address, share, clock, requests, Some(queriers), &transport)
     }
 
     fn with(
@@ -124,6 +131,7 @@ impl HttpDriver {
         clock: Clock,
         requests: Requests,
         pool: Option<u32>,
+        transport: &TransportPlan,
     ) -> std::io::Result<HttpDriver> {
         let owned = (0..plan.devices).filter(|&device| share.owns(device)).count() as u32;
         let (shared, lanes, width) = match pool {
@@ -135,7 +143,7 @@ impl HttpDriver {
         let connections = (0..lanes * width).map(|slot| {
             let (lane, within) = (slot / width, slot % width);
             let device = (if shared { within } else { lane }) * share.of + share.index;
-            Connection::new(lane, slot * share.of + share.index, (device, shared || within == 0), pause)
+            Connection::new(lane, slot * share.of + share.index, device, pause)
         });
         let io = Io {
             clock,
@@ -143,7 +151,7 @@ impl HttpDriver {
             address,
             sources: Sources::new(plan.source_addresses.clone(), address),
             requests,
-            transport: Transport::new(&plan.mqtt.transport, plan.seed).map_err(std::io::Error::other)?,
+            transport: Transport::new(transport, plan.seed).map_err(std::io::Error::other)?,
             clear: Vec::new(),
             connect_timeout: plan.mqtt.connect_timeout,
             timeout: plan.http.timeout,
@@ -152,6 +160,7 @@ impl HttpDriver {
             timers: Timers::new(),
             to_repeat: BinaryHeap::new(),
             returned: Vec::new(),
+            gave_up: Vec::new(),
             scratch: vec![0; READ_SIZE],
             random: random(plan.seed, &[u64::from(share.index), 0x6874_7470]),
             traffic: Traffic::default(),
@@ -167,6 +176,7 @@ impl HttpDriver {
             queued: 0,
             urgent: false,
             early: Vec::new(),
+            wanted: vec![false; owned as usize],
         })
     }
 
@@ -295,6 +305,10 @@ impl Driver for HttpDriver {
 
     fn connect(&mut self, client: Client) -> bool {
         let Client::Device(device) = client else { return false };
+        match self.wanted.get_mut((device / self.share.of) as usize) {
+            Some(wanted) if !*wanted => *wanted = true,
+            _ => return false,
+        }
         let slot = self.own(device);
         if let Some(connection) = self.connections.get_mut(slot as usize) {
             connection.open_for(slot, device, &mut self.io, &mut self.early);
@@ -305,6 +319,8 @@ impl Driver for HttpDriver {
     fn release(&mut self, client: Client) -> bool {
         let Client::Device(device) = client else { return false };
         let lane = self.lane(device);
+        let wanted = self.wanted.get_mut((device / self.share.of) as usize);
+        let was_wanted = wanted.is_some_and(std::mem::take);
         if let Some(state) = self.lanes.get_mut(lane as usize) {
             let before = state.queue.len();
             state.queue.retain(|message| message.device != device);
@@ -312,7 +328,11 @@ impl Driver for HttpDriver {
         }
         if self.shared {
             // Its connection is that of others, too.
-            return true;
+            let slot = self.own(device);
+            if let Some(connection) = self.connections.get_mut(slot as usize) {
+                connection.leave(device);
+            }
+            return was_wanted;
         }
         let slots = lane * self.width..(lane + 1) * self.width;
         let mut connections =
@@ -344,6 +364,11 @@ impl Driver for HttpDriver {
 
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
         events.append(&mut self.early);
+        for device in self.io.gave_up.drain(..) {
+            if let Some(wanted) = self.wanted.get_mut((device / self.share.of) as usize) {
+                *wanted = false;
+            }
+        }
         self.send_dirty(events);
         self.wait(until, events);
         self.fire_timers(events);

@@ -47,6 +47,11 @@ impl Requests {
         Requests { plan: query, says_message: false, ..Requests::new(plan, run, host, captures) }
     }
 
+    /// Whether answers have no body whatever their heads say: those to HEAD.
+    pub fn are_bodiless(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.method == "HEAD")
+    }
+
     /// Whether an answer with that status means that the platform took the message.
     pub fn is_success(&self, status: u16) -> bool {
         self.plan.as_ref().map_or((200..300).contains(&status), |plan| plan.is_success(status))
