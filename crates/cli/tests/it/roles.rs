@@ -177,6 +177,23 @@ fn an_objective_on_queries_looks_at_all_that_were_due() {
     assert_eq!(count(finished.level(0), "queries_answered"), 0);
 }
 
+/// The store keeps the name of a secret's variable, not what it holds.
+#[test]
+fn secrets_come_from_the_environment_and_are_not_kept() {
+    let bench = Bench::new();
+    bench.write("things.yaml", PROFILE);
+    let service = HttpService::start([]);
+    let text =
+        scenario(&service, CLOSED).replace("clean_up: true", "with: { prefix: { env: THINGS_PREFIX } }");
+    let mut command = bench.run_command(&text);
+    command.env("THINGS_PREFIX", "hush-hush");
+    bench.start(&mut command).finish().exits(0);
+    assert!(service.state().values.contains_key("hush-hush0"));
+    let store = std::fs::read(bench.path("runs.db")).unwrap();
+    assert!(!store.windows(9).any(|window| window == b"hush-hush"));
+    bench.run(&text).exits(104).says("the environment variable that it names is not set");
+}
+
 #[test]
 fn an_answer_that_never_comes_is_given_up() {
     let bench = Bench::new();

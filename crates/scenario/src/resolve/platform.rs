@@ -7,7 +7,7 @@ use crate::plan::{Endpoint, PlatformPlan, RolePlan};
 use crate::profile::{Profile, Roles};
 use crate::profiles;
 use crate::span::Source;
-use crate::written::{AttachedPlatform, Platform, Scenario, SubscriberGroup, Subscribers};
+use crate::written::{AttachedPlatform, Platform, Scenario, SubscriberGroup, Subscribers, With};
 use std::collections::BTreeMap;
 
 /// Resolves the platform and lets its profile say what the scenario leaves open: topic and filters.
@@ -60,12 +60,21 @@ pub(super) fn resolve(
 
 fn variables(
     profile: &Profile,
-    with: &BTreeMap<String, String>,
+    with: &BTreeMap<String, With>,
     context: &mut Context<'_>,
 ) -> BTreeMap<String, String> {
     let mut variables = profile.variables.clone();
     for (name, value) in with {
-        if variables.insert(name.clone(), value.clone()).is_none() {
+        let value = match value {
+            With::Text(text) => Some(text.clone()),
+            With::Environment(from) => (context.environment.variable)(&from.env),
+        };
+        let Some(value) = value else {
+            let message = "the environment variable that it names is not set";
+            context.error(&format!("platform.with.{name}"), message);
+            continue;
+        };
+        if variables.insert(name.clone(), value).is_none() {
             let message = format!("the profile `{}` has no variable `{name}`", profile.name);
             let help = match profile.variables.is_empty() {
                 true => "it has no variables at all".to_owned(),

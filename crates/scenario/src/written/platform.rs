@@ -1,5 +1,6 @@
 //! The platform under test.
 
+use super::mqtt::SecretSource;
 use crate::plan::Endpoint;
 use crate::quantity::Written;
 use schemars::JsonSchema;
@@ -33,9 +34,9 @@ pub(crate) struct AttachedPlatform {
     /// One of the profile's mappings: how messages become what the platform knows, or the protocol that says them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapping: Option<String>,
-    /// Values of the profile's variables, by name.
+    /// Values of the profile's variables, by name: texts, or `{ env: NAME }` for one that is a secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub with: BTreeMap<String, String>,
+    pub with: BTreeMap<String, With>,
     /// Ports of a platform that runs already, by the names that its profile gives them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ports: BTreeMap<String, u16>,
@@ -57,6 +58,16 @@ impl AttachedPlatform {
             clean_up: false,
         }
     }
+}
+
+/// The value of a profile's variable.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum With {
+    /// A text, which the run store keeps.
+    Text(String),
+    /// An environment variable, of which the run store keeps the name alone.
+    Environment(SecretSource),
 }
 
 /// What is spoken over WebSocket.
