@@ -272,17 +272,32 @@ fn notes(groups: &[Vec<&Compared<'_>>], rows: &[Row]) -> Vec<String> {
                 .into(),
         );
     }
-    let invalid = groups.iter().flatten().flat_map(|run| &run.summary.levels);
-    let invalid = invalid.filter(|level| level.validity != Validity::Valid).count();
-    if invalid > 0 {
-        notes.push(format!("{invalid} levels that are not valid are left out: they measured this host"));
+    let mut left_out = Vec::new();
+    for run in groups.iter().flatten() {
+        let levels = run.summary.levels.iter().filter(|level| level.validity != Validity::Valid);
+        left_out.extend(levels.map(|level| format!("{} of {}", level.label(), run.summary.run)));
     }
-    let claims = rows.iter().flat_map(|row| &row.differences);
-    let claims = claims.filter(|one| matches!(one.finding, Finding::Higher | Finding::Lower)).count();
+    if !left_out.is_empty() {
+        notes.push(format!("left out, because they measured this host: {}", left_out.join(", ")));
+    }
+    let without: Vec<&str> = groups
+        .iter()
+        .flatten()
+        .filter(|run| run.summary.load_line.is_none())
+        .map(|run| run.summary.run.as_str())
+        .collect();
+    if !without.is_empty() {
+        notes.push(format!("without a load line: {}", without.join(", ")));
+    }
+    // What never varies differs for certain, and not by chance.
+    let by_chance = |one: &&Difference| one.ci95.is_some_and(|[low, high]| high > low);
+    let compared: Vec<&Difference> = rows.iter().flat_map(|row| &row.differences).filter(by_chance).collect();
+    let claims =
+        compared.iter().filter(|one| matches!(one.finding, Finding::Higher | Finding::Lower)).count();
     if claims > 0 {
         notes.push(format!(
-            "of {} comparisons, one in twenty would be found different where nothing is; {claims} were",
-            rows.iter().flat_map(|row| &row.differences).filter(|one| one.ci95.is_some()).count()
+            "of {} comparisons of what varies, one in twenty would be found different where nothing is; {claims} were",
+            compared.len()
         ));
     }
     notes

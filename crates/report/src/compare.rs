@@ -191,10 +191,9 @@ fn value(unit: Unit, value: Option<f64>) -> String {
 fn told(row: &Row, difference: &Difference) -> String {
     let base = row.values.first().and_then(|values| mean(values)).filter(|base| *base > 0.0);
     let percent = |share: f64| format!("{:+.1} %", 100.0 * share);
-    let by = difference
-        .ci95
-        .zip(base)
-        .map(|([low, high], base)| format!("{} to {}", percent(low / base), percent(high / base)));
+    let by = difference.ci95.zip(base).map(|([low, high], base)| {
+        format!("{} to {}", percent((low / base).max(-1.0)), percent(high / base))
+    });
     match difference.finding {
         Finding::Higher => format!("higher: {}", by.unwrap_or_else(|| "from nothing".into())),
         Finding::Lower => format!("lower: {}", by.unwrap_or_default()),

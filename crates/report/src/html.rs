@@ -116,7 +116,7 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
             sections.push(section("outages", "Outages", outages::body(summary)));
         }
         if wire::told(summary) {
-            sections.push(section("wire", "Below MQTT", wire::body(summary)));
+            sections.push(section("wire", "Below the protocol", wire::body(summary)));
         }
         sections.extend([
             section("times", "Publish and subscribe time", times::body(record, summary)),

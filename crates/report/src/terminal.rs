@@ -181,7 +181,7 @@ fn northbound(summary: &Summary) -> String {
     if out.is_empty() { out } else { format!("\nnorthbound\n{out}") }
 }
 
-/// What connections cost below MQTT, where there is anything to tell.
+/// What connections cost below the protocol, where there is anything to tell.
 fn wire(summary: &Summary) -> String {
     let levels = summary.levels.iter().map(|level| (level.label(), &level.wire));
     let mut out = String::new();
@@ -263,10 +263,12 @@ fn ledger(summary: &Summary) -> String {
     if out.is_empty() {
         let sent: u64 = summary.levels.iter().map(|level| level.sent).sum();
         let expected: u64 = summary.levels.iter().map(|level| level.expected_deliveries).sum();
-        let (sent, expected) = (count(sent as f64), count(expected as f64));
-        let text = format!(
-            "ledger: {sent} sent, {expected} deliveries expected, none lost, duplicated or out of order"
-        );
+        let (sent, told) = (count(sent as f64), count(expected as f64));
+        let text = if expected == 0 {
+            format!("ledger: {sent} sent; without subscribers no delivery is expected")
+        } else {
+            format!("ledger: {sent} sent, {told} deliveries expected, none lost, duplicated or out of order")
+        };
         return format!("\n{}\n", wrapped(&text, "").join("\n"));
     }
     format!("\nledger\n{out}")

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 /// A scenario file, or the address of a platform with the load as options.
 #[derive(Args, Default)]
 pub struct LoadOptions {
-    /// Scenario file, or mqtt://[USER@]HOST[:PORT] of a platform that runs already
+    /// Scenario file, or the address of a platform that runs already: mqtt://[USER@]HOST[:PORT],
+    /// mqtts, ws, wss, http, https or coap likewise
     #[arg(value_name = "SCENARIO.yaml|mqtt://HOST:PORT")]
     pub what: String,
     /// Sets any key of the scenario, as in --set load.hold=10s (repeatable)

@@ -61,9 +61,10 @@ impl Target {
             Kind::Chain(chain) => return chain.perform(),
             Kind::Ngsi(ngsi) => return ngsi.perform(),
         };
+        let port = free_unless_given(broker.port, broker.host)?;
         let settings = broker::Settings {
             host: broker.host,
-            port: broker.port,
+            port,
             port_v5: broker.port_v5,
             max_connections: broker.max_connections,
             max_payload: broker.max_payload,
@@ -73,4 +74,13 @@ impl Target {
         let ended = broker::run(&settings);
         Err(Failure::Undoable(ended.map_or_else(|error| error.to_string(), |()| "the broker ended".into())))
     }
+}
+
+/// That port, or a free one for 0: the broker itself does not tell which it got.
+fn free_unless_given(port: u16, host: std::net::IpAddr) -> Result<u16, Failure> {
+    if port != 0 {
+        return Ok(port);
+    }
+    let found = std::net::TcpListener::bind((host, 0)).and_then(|socket| socket.local_addr());
+    found.map(|address| address.port()).map_err(|error| Failure::Undoable(format!("no free port: {error}")))
 }

@@ -100,7 +100,7 @@ fn facts(record: &RunRecord, summary: &Summary) -> Vec<(&'static str, String)> {
             "Population",
             format!("{}, {}", people(terms.devices, "device"), people(terms.subscribers, "subscriber")),
         ),
-        ("QoS", format!("publish {}, subscribe {}", terms.qos, terms.subscribe_qos)),
+        ("QoS of MQTT", format!("publish {}, subscribe {}", terms.qos, terms.subscribe_qos)),
         ("Levels", levels_run(summary, terms)),
         ("Started", started(&provenance.started)),
         ("Run", record.id.clone()),

@@ -1,4 +1,4 @@
-//! What connections cost below MQTT, in the set-up and level by level.
+//! What connections cost below the protocol, in the set-up and level by level.
 
 use crate::html::table::{Column, number_cell, table};
 use crate::terminal;
