@@ -3,7 +3,7 @@
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::{Content, MarkerForm, MessagePlan, Plan, Template};
-use plimsoll_scenario::{Captures, Columns, Variables};
+use plimsoll_scenario::{Captures, Variables};
 use plimsoll_stats::distribution::{Random, random};
 use std::sync::{Arc, OnceLock};
 
@@ -68,19 +68,19 @@ impl Contents {
         Contents { captures: Arc::clone(captures), ..self }
     }
 
-    /// The marker that was made last.
-    pub fn last_marker(&self) -> &[u8] {
-        &self.marker
-    }
-
-    /// The message that was made last, without what stands around it; empty where nothing does.
-    pub fn last_message(&self) -> &[u8] {
-        &self.inner
-    }
-
-    /// The rows of the feed.
-    pub fn feed(&self) -> Option<&dyn Columns> {
-        self.message.feed.as_deref()
+    /// What the variables of a path or a header stand for beside the message that was made last.
+    pub fn beside(&self, device: u32, sequence: u32) -> Variables<'_> {
+        Variables {
+            run: &self.run_text,
+            device,
+            sequence,
+            marker: &self.marker,
+            time_ms: (crate::clock::wall_nanos() / 1_000_000) as u64,
+            message: &self.inner,
+            captures: self.captures.get(),
+            feed: self.message.feed.as_deref(),
+            ..Variables::default()
+        }
     }
 
     /// Random numbers for what stands beside a message, such as a path.
@@ -123,23 +123,18 @@ impl Contents {
             }
         }
         let mut numbers = random(self.seed, &[CONTENT_STREAM, u64::from(device), u64::from(sequence)]);
-        let variables = Variables {
-            run: &self.run_text,
-            device,
-            sequence,
-            marker: &self.marker,
-            time_ms: (crate::clock::wall_nanos() / 1_000_000) as u64,
-            captures: self.captures.get(),
-            feed: self.message.feed.as_deref(),
-            ..Variables::default()
-        };
-        let Some(envelope) = &self.envelope else {
-            return render_message(&self.message.content, &variables, &mut numbers, out);
-        };
-        self.inner.clear();
-        render_message(&self.message.content, &variables, &mut numbers, &mut self.inner);
-        let variables = Variables { message: &self.inner, ..variables };
-        envelope.render(&variables, &mut || numbers.bits(), out);
+        let mut inner = std::mem::take(&mut self.inner);
+        inner.clear();
+        let variables = self.beside(device, sequence);
+        match &self.envelope {
+            None => render_message(&self.message.content, &variables, &mut numbers, out),
+            Some(envelope) => {
+                render_message(&self.message.content, &variables, &mut numbers, &mut inner);
+                let variables = Variables { message: &inner, ..variables };
+                envelope.render(&variables, &mut || numbers.bits(), out);
+            }
+        }
+        self.inner = inner;
     }
 
     /// Calls for every marker in a content that carries several messages; whether there was any.

@@ -209,9 +209,11 @@ impl Engine {
                 _ => None,
             };
             shards.push(match plan.protocol() {
-                Protocol::Mqtt => {
-                    start.with(MqttDriver::new(plan, run, address, share, clock)?, listener, queriers)
-                }
+                Protocol::Mqtt => start.with(
+                    MqttDriver::new(plan, run, address, share, clock, &captures)?,
+                    listener,
+                    queriers,
+                ),
                 Protocol::Http => {
                     let devices = HttpDriver::new(plan, run, address, share, clock, &captures)?;
                     start.with(devices, listener, queriers)

@@ -150,7 +150,8 @@ fn connected<D: Driver>(shard: &mut Shard<D>, replies: &Receiver<Reply>, clients
 fn a_load_thread_in_its_steady_state_allocates_nothing() {
     let reflector = Reflector::start();
     let (plan, run, clock) = (plan("address: \"mqtt://127.0.0.1\"", 1), RunId::from_bits(7), Clock::start());
-    let driver = MqttDriver::new(&plan, run, reflector.address, Share::WHOLE, clock).unwrap();
+    let driver =
+        MqttDriver::new(&plan, run, reflector.address, Share::WHOLE, clock, &Default::default()).unwrap();
     let acknowledged_and_delivered = assert_steady(&plan, run, clock, driver);
     assert!(acknowledged_and_delivered.iter().all(|&number| number > 1000), "the load was there");
 }

@@ -3,8 +3,8 @@
 use crate::content::Contents;
 use plimsoll_codec::coap::{OptionList, code};
 use plimsoll_model::RunId;
+use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{OptionValue, Plan, RequestPlan};
-use plimsoll_scenario::{Captures, Variables};
 use std::sync::{Arc, OnceLock};
 
 /// Makes requests: as the profile says, else a POST of the message to the topic.
@@ -14,8 +14,6 @@ pub struct Requests {
     plan: Option<RequestPlan>,
     code: u8,
     contents: Contents,
-    run: String,
-    captures: Arc<OnceLock<Captures>>,
     text: Vec<u8>,
 }
 
@@ -30,8 +28,6 @@ impl Requests {
             code: method.unwrap_or(code::POST),
             plan: request,
             contents: Contents::new(plan, run).with_captures(captures),
-            run: run.to_string(),
-            captures: Arc::clone(captures),
             text: Vec::new(),
         }
     }
@@ -63,17 +59,7 @@ impl Requests {
             self.contents.render_topic(device, sequence, &mut self.text);
             return options.add_target(&self.text);
         };
-        let variables = Variables {
-            run: &self.run,
-            device,
-            sequence,
-            marker: self.contents.last_marker(),
-            time_ms: (crate::clock::wall_nanos() / 1_000_000) as u64,
-            message: self.contents.last_message(),
-            captures: self.captures.get(),
-            feed: self.contents.feed(),
-            ..Variables::default()
-        };
+        let variables = self.contents.beside(device, sequence);
         let mut numbers = self.contents.numbers(device, sequence);
         let mut random = || numbers.bits();
         plan.path.render(&variables, &mut random, &mut self.text);

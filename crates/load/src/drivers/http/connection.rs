@@ -15,6 +15,8 @@ use std::sync::Arc;
 
 /// Largest answer that is taken; a longer one is a lie or an attack.
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
+/// How often a message is sent again at most after an answer that asks for it.
+const MOST_TRIES: u32 = 10;
 /// Characters of the platform's words that are shown.
 const LONGEST_REASON: usize = 160;
 
@@ -356,7 +358,7 @@ impl Connection {
             self.lost(slot, "the platform answered what was not asked".into(), io, events);
             return Turn::Same;
         }
-        let (status, reason, stays) = match self.reader.take(ended, io.requests.are_bodiless()) {
+        let (status, reason, mut stays) = match self.reader.take(ended, io.requests.are_bodiless()) {
             Ok(None) if ended => {
                 return self.ended(slot, io, events);
             }
@@ -373,7 +375,6 @@ impl Connection {
             }
         };
         self.pause = io.pauses.0;
-        let mut stays = stays;
         if let Some(UnderWay { message, content, sent, wrote_at, .. }) = self.current.take() {
             let Message { device, sequence, tries, .. } = message;
             if !sent && tries == 0 {
@@ -386,7 +387,7 @@ impl Connection {
             }
             match reason {
                 None => events.push(Event::Acknowledged { device, sequence, at }),
-                Some(_) if io.requests.is_to_be_repeated(status) && tries < io.most_tries => {
+                Some(_) if io.requests.is_to_be_repeated(status) && tries < MOST_TRIES => {
                     let pause = io.pauses.0 * (1 << tries.min(10));
                     let message = Message { tries: tries + 1, after: status, ..message };
                     io.to_repeat.push(Reverse((at + pause.min(io.pauses.1), self.lane, message)));
@@ -428,7 +429,7 @@ impl Connection {
         self.state = State::Closed;
     }
 
-    /// Whether it is about to be opened again by itself is known from its state afterwards.
+    /// A time that it set has come.
     pub fn timer(&mut self, slot: u32, generation: u32, io: &mut Io, events: &mut Vec<Event>) {
         if generation != self.generation {
             return;
@@ -461,57 +462,60 @@ impl Connection {
 
     /// Takes back a request of which the kernel has no byte yet; tells of one that is under way that nobody waits for it.
     pub fn withdraw(&mut self, at: Nanos, events: &mut Vec<Event>) -> Turn {
-        let Some(UnderWay { message, content, sent, .. }) = self.current.take() else { return Turn::Same };
-        let Message { device, sequence, tries, .. } = message;
-        if !sent && self.written > 0 && tries == 0 {
-            let packet = self.out.len() as u32;
-            events.push(Event::Sent { device, sequence, at, content, packet });
+        if self.current.is_none() {
+            return Turn::Same;
         }
-        if sent || self.written > 0 {
-            events.push(Event::Abandoned { device, sequence, at });
-        }
+        // One that is untouched is unsent.
+        let _ = self.give_up(at, events);
         // Whatever holds it up must not hold up the next level.
         self.close();
         Turn::Ended
+    }
+
+    /// Nobody waits for the request under way any more; gives it back where the platform has never had a byte of it.
+    fn give_up(&mut self, at: Nanos, events: &mut Vec<Event>) -> Option<Message> {
+        let UnderWay { message, content, sent, .. } = self.current.take()?;
+        let Message { device, sequence, tries, .. } = message;
+        if !sent && self.written == 0 && tries == 0 {
+            return Some(message);
+        }
+        if !sent && tries == 0 {
+            // The platform has a part of it, and may have been brought down by that.
+            let packet = self.out.len() as u32;
+            events.push(Event::Sent { device, sequence, at, content, packet });
+        }
+        events.push(Event::Abandoned { device, sequence, at });
+        None
     }
 
     /// The connection is no more: a request that was sent is given up, and it is opened again after a pause.
     fn lost(&mut self, slot: u32, reason: String, io: &mut Io, events: &mut Vec<Event>) {
         let at = io.clock.now();
         let was_ready = self.state == State::Ready;
-        match self.current.take() {
-            Some(UnderWay { message, content, sent, .. })
-                if sent || self.written > 0 || message.tries > 0 =>
-            {
-                let Message { device, sequence, tries, .. } = message;
-                if !sent && tries == 0 {
-                    // The platform has a part of it, and may have been brought down by that.
-                    let packet = self.out.len() as u32;
-                    events.push(Event::Sent { device, sequence, at, content, packet });
-                }
-                events.push(Event::Abandoned { device, sequence, at });
-            }
-            Some(UnderWay { message, .. }) => io.returned.push((self.lane, message)),
-            None => {}
-        }
+        io.returned.extend(self.give_up(at, events).map(|message| (self.lane, message)));
         self.close();
-        if was_ready && !self.standing.is_empty() {
-            self.told_lost = true;
-            let lost = |device: &u32| Event::Disconnected {
-                client: Client::Device(*device),
-                at,
-                reason: reason.clone(),
-            };
-            events.extend(self.standing.iter().map(lost));
-        } else if self.waiting.is_empty() {
-            // One of several, or one that is made again: no device is lost with it.
-            events.push(Event::Incident { reason });
-        } else {
-            for device in self.waiting.drain(..) {
-                let client = Client::Device(device);
-                io.gave_up.push(device);
-                events.push(Event::ConnectFailed { client, reason: reason.clone() });
+        let refused = |device: u32| {
+            let (client, reason) = (Client::Device(device), reason.clone());
+            Event::ConnectFailed { client, reason }
+        };
+        match (was_ready, self.standing.first()) {
+            (true, Some(_)) => {
+                self.told_lost = true;
+                let lost = |&device: &u32| {
+                    let (client, reason) = (Client::Device(device), reason.clone());
+                    Event::Disconnected { client, at, reason }
+                };
+                events.extend(self.standing.iter().map(lost));
             }
+            // Further ones of a lane stand for no device.
+            (_, None) if self.waiting.is_empty() => events.push(Event::Incident { reason: reason.clone() }),
+            // An attempt to connect again, for whomever it stands.
+            (false, Some(&device)) => events.push(refused(device)),
+            (_, None) => {}
+        }
+        if !was_ready {
+            events.extend(self.waiting.iter().copied().map(refused));
+            io.gave_up.append(&mut self.waiting);
         }
         if self.was_ready {
             let pause = Nanos::from_secs_f64(self.pause.as_secs_f64() * (0.5 + 0.5 * io.random.fraction()));

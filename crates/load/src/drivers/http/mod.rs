@@ -28,8 +28,6 @@ use std::sync::{Arc, OnceLock};
 
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 64 * 1024;
-/// How often a message is sent again at most after an answer that asks for it.
-const MOST_TRIES: u32 = 10;
 
 /// Devices of one shard that speak HTTP.
 pub struct HttpDriver {
@@ -74,7 +72,6 @@ struct Io {
     connect_timeout: Nanos,
     timeout: Nanos,
     pauses: (Nanos, Nanos),
-    most_tries: u32,
     timers: Timers<u32>,
     /// Messages to be sent again: when, in which lane, which.
     to_repeat: BinaryHeap<Reverse<(Nanos, u32, Message)>>,
@@ -156,7 +153,6 @@ impl HttpDriver {
             connect_timeout: plan.mqtt.connect_timeout,
             timeout: plan.http.timeout,
             pauses: plan.mqtt.reconnect,
-            most_tries: MOST_TRIES,
             timers: Timers::new(),
             to_repeat: BinaryHeap::new(),
             returned: Vec::new(),

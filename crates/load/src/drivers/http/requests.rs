@@ -3,8 +3,8 @@
 use crate::content::Contents;
 use plimsoll_codec::http::escape_path;
 use plimsoll_model::RunId;
+use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{Plan, RequestPlan};
-use plimsoll_scenario::{Captures, Variables};
 use std::io::Write;
 use std::sync::{Arc, OnceLock};
 
@@ -17,8 +17,6 @@ pub struct Requests {
     /// Whether the body is a device's message; else it is that of a query.
     says_message: bool,
     contents: Contents,
-    run: String,
-    captures: Arc<OnceLock<Captures>>,
     content: Vec<u8>,
     topic: Vec<u8>,
 }
@@ -34,8 +32,6 @@ impl Requests {
             plan: plan.platform.roles.device.request.clone(),
             says_message: true,
             contents: Contents::new(plan, run).with_captures(captures),
-            run: run.to_string(),
-            captures: Arc::clone(captures),
             content: Vec::new(),
             topic: Vec::new(),
         }
@@ -80,17 +76,7 @@ impl Requests {
                 out.extend_from_slice(b"Content-Type: application/octet-stream\r\n");
             }
             Some(plan) => {
-                let variables = Variables {
-                    run: &self.run,
-                    device,
-                    sequence,
-                    marker: self.contents.last_marker(),
-                    time_ms: (crate::clock::wall_nanos() / 1_000_000) as u64,
-                    message: self.contents.last_message(),
-                    captures: self.captures.get(),
-                    feed: self.contents.feed(),
-                    ..Variables::default()
-                };
+                let variables = self.contents.beside(device, sequence);
                 let mut numbers = self.contents.numbers(device, sequence);
                 let mut random = || numbers.bits();
                 out.extend_from_slice(plan.method.as_bytes());

@@ -18,12 +18,13 @@ use crate::topology::{subscriptions_of, will_filter, will_of};
 use answers::Answers;
 use connection::Connection;
 use plimsoll_model::{Nanos, RunId};
+use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{MqttPlan, Plan};
 use plimsoll_stats::distribution::{Random, random};
 use session::Settings;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 256 * 1024;
@@ -89,6 +90,7 @@ impl MqttDriver {
         address: SocketAddr,
         share: Share,
         clock: Clock,
+        captures: &Arc<OnceLock<Captures>>,
     ) -> std::io::Result<MqttDriver> {
         let content = crate::content::largest(plan);
         let settings = Arc::new(Settings::new(&plan.mqtt, plan.subscribers.qos, content));
@@ -123,7 +125,7 @@ impl MqttDriver {
             population: plan.devices,
             mqtt: plan.mqtt.clone(),
             run,
-            contents: Contents::new(plan, run),
+            contents: Contents::new(plan, run).with_captures(captures),
             work: plan.subscribers.work,
             timers: Timers::new(),
             dirty: Vec::new(),
