@@ -1,8 +1,10 @@
 //! One level: from its record to its summary.
 
 use crate::duplicates;
+use crate::inference::Inference;
 use crate::missing;
 use crate::objective::{Standing, judge_all};
+use crate::sizes::SizesSummary;
 use crate::summary::{DifferenceSummary, Generator, TimeSummary, observed};
 use crate::validity::{self, Evidence};
 use crate::wire::WireSummary;
@@ -147,6 +149,8 @@ pub struct LevelSummary {
     pub marshalled_size: Option<f64>,
     /// Mean size of a message as protocol packet.
     pub publication_size: Option<f64>,
+    /// What messages weigh part by part, and what the network carried for them.
+    pub sizes: SizesSummary,
     /// Payload bytes handed to the kernel on all connections in hold and drain.
     pub bytes_sent: u64,
     /// Payload bytes read on all connections in hold and drain.
@@ -175,6 +179,16 @@ pub struct LevelSummary {
     pub clients_back: Option<u32>,
     /// Clients lost earlier that were still away when the level was closed.
     pub clients_away_before: Option<u32>,
+    /// Messages sent again, by cause: the status of the answer that asked for it, or `connection lost`.
+    pub retries: BTreeMap<String, u64>,
+    /// From that answer or loss until the message was sent again. Its intervals are those of independent observations;
+    /// null where none was.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
+    pub retry_delay: TimeSummary,
+    /// Why times rose from the lowest level to this one; null for the lowest itself and for what was not measured to its
+    /// end.
+    pub inference: Option<Inference>,
     /// What connections cost below MQTT; where the level connects devices, also before the hold.
     pub wire: WireSummary,
     /// The load generator's own health.
@@ -473,6 +487,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         delivered_bytes_per_second: per_second(counts.delivered_bytes),
         marshalled_size: mean_size(counts.content_bytes),
         publication_size: mean_size(counts.publication_bytes),
+        sizes: SizesSummary::of(&counts, terms.listener),
         bytes_sent: counts.bytes_sent,
         bytes_received: counts.bytes_received,
         overload,
@@ -495,6 +510,9 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         } else {
             WireSummary::of(&counts, merged)
         },
+        retries: end.map(|end| retries(&end.repeated)).unwrap_or_default(),
+        retry_delay: TimeSummary::of_independent(&merged(Metric::RetryDelay)),
+        inference: None,
         recovery: outages.and_then(|outages| outages.recovery()).map(Nanos::as_secs_f64),
         clients_lost: outages.map(|outages| outages.lost),
         clients_back: outages.map(|outages| outages.back),
@@ -531,6 +549,11 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         summary.reasons.extend(summary.incident.clone());
     }
     summary
+}
+
+fn retries(repeated: &BTreeMap<u16, u64>) -> BTreeMap<String, u64> {
+    let cause = |status: u16| if status == 0 { "connection lost".into() } else { status.to_string() };
+    repeated.iter().map(|(&status, &times)| (cause(status), times)).collect()
 }
 
 /// The planned hold, or of an unfinished level what its samples cover.

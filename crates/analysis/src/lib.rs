@@ -4,12 +4,14 @@
 pub mod compare;
 mod duplicates;
 pub mod early_stop;
+pub mod inference;
 pub mod level;
 pub mod load_line;
 mod memory;
 pub mod missing;
 pub mod objective;
 pub mod search;
+pub mod sizes;
 pub mod summary;
 pub mod validity;
 pub mod wire;
@@ -29,6 +31,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
     for (level, own) in levels.iter_mut().zip(&record.levels) {
         level.platform_memory = memory::at_end_of_hold(record, own);
     }
+    inference::infer(&mut levels, if record.terms.qos == 2 { 2 } else { 1 });
     let search = record.terms.search.map(|terms| search::Search::over(terms, &record.levels, &levels));
     let finding = search.map(|search| search.finding());
     let load_line = match &finding {

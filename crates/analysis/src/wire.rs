@@ -31,6 +31,16 @@ pub struct WireSummary {
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]
     pub request_rtt: TimeSummary,
+    /// A request's last sending to its being sent again because no acknowledgement came (CoAP). Its intervals are those of
+    /// independent observations. Null where none was.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
+    pub retransmission_delay: TimeSummary,
+    /// The network's own round trip: SYN to SYN-ACK of a probe, over UDP a ping of CoAP to its reset. Its intervals are
+    /// those of independent observations. Null where it was not recorded, or nobody answered.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
+    pub network_rtt: TimeSummary,
     /// Segments that those connections of ours sent again; null where it was not read.
     pub tcp_retransmissions: Option<u64>,
     /// Mean number of segments in flight on such a connection; null where it was not read.
@@ -47,6 +57,8 @@ impl WireSummary {
             tcp_rtt: TimeSummary::of_independent(&merged(Metric::TcpRtt)),
             tcp_least_rtt: TimeSummary::of_independent(&merged(Metric::TcpLeastRtt)),
             request_rtt: TimeSummary::of_independent(&merged(Metric::RequestRtt)),
+            retransmission_delay: TimeSummary::of_independent(&merged(Metric::RetransmissionDelay)),
+            network_rtt: TimeSummary::of_independent(&merged(Metric::NetworkRtt)),
             tcp_retransmissions: (counts.tcp_connections > 0).then_some(counts.tcp_retransmissions),
             tcp_in_flight: (counts.tcp_connections > 0)
                 .then(|| counts.tcp_in_flight as f64 / counts.tcp_connections as f64),
@@ -71,6 +83,9 @@ impl WireSummary {
         if self.request_rtt.n > 0 {
             let (p50, p99) = (time(self.request_rtt.p50), time(self.request_rtt.p99));
             told.push(format!("request to acknowledgement p50 {p50}, p99 {p99}"));
+        }
+        if let Some(p50) = self.network_rtt.p50 {
+            told.push(format!("network round trip p50 {}", time(Some(p50))));
         }
         told
     }

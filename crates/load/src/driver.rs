@@ -1,7 +1,8 @@
 //! The wall between the engine and a protocol.
 
 use plimsoll_codec::marker::Marker;
-use plimsoll_model::Nanos;
+use plimsoll_model::{Counts, Nanos};
+use std::ops::AddAssign;
 
 /// A connection of the simulated population.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,13 +80,18 @@ pub enum Event {
         /// For people.
         reason: String,
     },
-    /// A message was sent again, after an answer that asks for it.
+    /// A message was sent again, after an answer that asks for it or a lost connection.
     Repeated {
-        /// The status of that answer.
+        /// The status of that answer; 0 where the connection was lost before it.
         status: u16,
+        /// From that answer or loss until the message was sent again.
+        after: Nanos,
     },
     /// A message was sent again because no acknowledgement came: CoAP over UDP has no transport that would.
-    Retransmitted,
+    Retransmitted {
+        /// Since it was sent last.
+        after: Nanos,
+    },
     /// A request came to the platform and an acknowledgement back, and the request was sent only once.
     RoundTrip {
         /// From its sending to that.
@@ -142,13 +148,130 @@ pub enum Event {
     },
 }
 
-/// Bytes over all connections of a driver.
+/// What went over all connections of a driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Handed to the kernel.
+    /// Bytes handed to the kernel.
     pub sent: u64,
-    /// Read from the kernel.
+    /// Bytes read from the kernel.
     pub received: u64,
+    /// Datagrams, both ways.
+    pub datagrams: u64,
+    /// Of those bytes, the ones in datagrams.
+    pub datagram_bytes: u64,
+    /// What answered messages of devices.
+    pub answers: Packets,
+    /// What subscribers were notified of.
+    pub notifications: Packets,
+    /// Records of TLS handed down.
+    pub records_sent: Records,
+    /// Records of TLS received.
+    pub records_received: Records,
+}
+
+/// Packets of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Packets {
+    /// How many came to their end.
+    pub count: u64,
+    /// Their bytes, contents apart.
+    pub header_bytes: u64,
+    /// Bytes of their contents.
+    pub content_bytes: u64,
+}
+
+impl Packets {
+    /// Adds a packet of that size with a content of that size.
+    pub fn add(&mut self, packet: usize, content: usize) {
+        self.count += 1;
+        self.add_part(packet, content);
+    }
+
+    /// Adds a packet that ends nothing, as a first of two acknowledgements.
+    pub fn add_part(&mut self, packet: usize, content: usize) {
+        self.header_bytes += packet.saturating_sub(content) as u64;
+        self.content_bytes += content as u64;
+    }
+}
+
+/// Records of TLS, those of handshakes apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Records {
+    /// How many.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that they secured.
+    pub secured: u64,
+}
+
+impl AddAssign for Packets {
+    fn add_assign(&mut self, other: Packets) {
+        self.count += other.count;
+        self.header_bytes += other.header_bytes;
+        self.content_bytes += other.content_bytes;
+    }
+}
+
+impl AddAssign for Records {
+    fn add_assign(&mut self, other: Records) {
+        self.count += other.count;
+        self.bytes += other.bytes;
+        self.secured += other.secured;
+    }
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, other: Traffic) {
+        self.sent += other.sent;
+        self.received += other.received;
+        self.datagrams += other.datagrams;
+        self.datagram_bytes += other.datagram_bytes;
+        self.answers += other.answers;
+        self.notifications += other.notifications;
+        self.records_sent += other.records_sent;
+        self.records_received += other.records_received;
+    }
+}
+
+impl Traffic {
+    /// Notes a datagram of so many bytes that was handed to the kernel; none is noted where it took nothing.
+    pub fn sent_datagram(&mut self, bytes: usize) {
+        self.sent += bytes as u64;
+        self.datagram(bytes);
+    }
+
+    /// Notes a datagram of so many bytes that was read.
+    pub fn received_datagram(&mut self, bytes: usize) {
+        self.received += bytes as u64;
+        self.datagram(bytes);
+    }
+
+    fn datagram(&mut self, bytes: usize) {
+        self.datagrams += u64::from(bytes > 0);
+        self.datagram_bytes += bytes as u64;
+    }
+
+    /// Adds it to counts; so many bytes are the headers of a datagram, IP and UDP.
+    pub fn book(&self, counts: &mut Counts, datagram_header: u64) {
+        counts.bytes_sent += self.sent;
+        counts.bytes_received += self.received;
+        counts.datagrams += self.datagrams;
+        counts.datagram_bytes += self.datagram_bytes;
+        counts.datagram_header_bytes += self.datagrams * datagram_header;
+        counts.answers += self.answers.count;
+        counts.answer_header_bytes += self.answers.header_bytes;
+        counts.answer_content_bytes += self.answers.content_bytes;
+        counts.notifications += self.notifications.count;
+        counts.notification_header_bytes += self.notifications.header_bytes;
+        counts.notification_content_bytes += self.notifications.content_bytes;
+        counts.records_sent += self.records_sent.count;
+        counts.record_bytes_sent += self.records_sent.bytes;
+        counts.secured_bytes_sent += self.records_sent.secured;
+        counts.records_received += self.records_received.count;
+        counts.record_bytes_received += self.records_received.bytes;
+        counts.secured_bytes_received += self.records_received.secured;
+    }
 }
 
 /// Speaks a protocol for the clients of one shard. One driver belongs to one thread; `poll` is the only call that

@@ -29,6 +29,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// Bytes of the headers of a datagram: IP without options, and UDP.
+const UDP_OVER_IPV4: u64 = 28;
+const UDP_OVER_IPV6: u64 = 48;
 /// Time between the order to begin a level and its beginning, so that every shard is ready for it.
 const LEAD: Nanos = Nanos::from_millis(30);
 /// Scheduling priority ("nice" value) of a load thread with precedence; root alone may ask for it.
@@ -175,7 +178,11 @@ impl Engine {
         let mut shards = Vec::new();
         for (index, &processor) in (0..).zip(processors) {
             let share = Share { index, of };
-            let wiring = Wiring { replies: replies_in.clone(), mailboxes: mailboxes.clone() };
+            let wiring = Wiring {
+                replies: replies_in.clone(),
+                mailboxes: mailboxes.clone(),
+                datagram_header: if address.is_ipv4() { UDP_OVER_IPV4 } else { UDP_OVER_IPV6 },
+            };
             let start = Start {
                 plan: Arc::clone(plan),
                 run,
@@ -243,6 +250,11 @@ impl Engine {
     /// Where a subscriber listens, for the steps that tell the platform; empty where subscribers are clients.
     pub fn listener(&self, subscriber: u32) -> String {
         self.listening.as_ref().map(|listening| listening.url(subscriber)).unwrap_or_default()
+    }
+
+    /// The ports at which subscribers listen, one a load thread; none where subscribers are clients.
+    pub fn listening_ports(&self) -> Vec<u16> {
+        self.listening.as_ref().map(Listening::ports).unwrap_or_default()
     }
 
     /// Gives what set-up steps captured to whoever sends requests from now on; once in a run.
@@ -608,5 +620,9 @@ fn merge_ends(left: LevelEnd, right: LevelEnd) -> LevelEnd {
         connected: left.connected + right.connected,
         platform_gone: left.platform_gone || right.platform_gone,
         outages: left.outages.into_iter().chain(right.outages).reduce(LevelOutages::merged),
+        repeated: right.repeated.into_iter().fold(left.repeated, |mut all, (status, times)| {
+            *all.entry(status).or_default() += times;
+            all
+        }),
     }
 }

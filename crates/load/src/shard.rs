@@ -122,9 +122,13 @@ pub struct Shard<D: Driver> {
     traffic_place: Place,
     /// Operations taken up before the driver sends them.
     batch: usize,
+    /// Bytes of the headers of a datagram.
+    datagram_header: u64,
     /// How long what is due may wait for more.
     coalescing: Nanos,
     incidents: BTreeMap<String, u64>,
+    /// Messages of the level that were sent again, by the status that asked for it.
+    repeated: BTreeMap<u16, u64>,
     events: Vec<Event>,
 }
 
@@ -182,12 +186,14 @@ impl Source {
     }
 }
 
-/// Channels between shards.
+/// What a shard is given beside its plan: channels between shards, and what the engine knows of the way.
 pub struct Wiring {
     /// To the engine.
     pub replies: Sender<Reply>,
     /// Of every shard, in order.
     pub mailboxes: Vec<Arc<Mailbox>>,
+    /// Bytes of the headers of a datagram on the way to the platform, IP and UDP.
+    pub datagram_header: u64,
 }
 
 impl<D: Driver> Shard<D> {
@@ -227,7 +233,9 @@ impl<D: Driver> Shard<D> {
             last_place: Place { level: 0, sample: None },
             traffic_place: Place { level: 0, sample: None },
             batch,
+            datagram_header: wiring.datagram_header,
             incidents: BTreeMap::new(),
+            repeated: BTreeMap::new(),
             events: Vec::new(),
         }
     }
@@ -513,9 +521,15 @@ impl<D: Driver> Shard<D> {
                 }
                 self.incident(reason);
             }
-            Event::Repeated { status } => {
-                self.recorder.counts(timeline.place(self.driver.now())).repeated += 1;
-                self.incident(format!("sent again after {status}"));
+            Event::Repeated { status, after } => {
+                let now = timeline.place(self.driver.now());
+                self.recorder.counts(now).repeated += 1;
+                self.recorder.time(now, Metric::RetryDelay, after);
+                *self.repeated.entry(status).or_default() += 1;
+                self.incident(match status {
+                    0 => "sent again after a lost connection".into(),
+                    status => format!("sent again after {status}"),
+                });
             }
             Event::Abandoned { device, sequence, at } => {
                 self.ledger.given_up(&mut self.recorder, (device, sequence), false);
@@ -577,7 +591,10 @@ impl<D: Driver> Shard<D> {
             }
             Event::Will => self.recorder.counts(now).wills += 1,
             Event::Incident { reason } => self.incident(reason),
-            Event::Retransmitted => self.recorder.counts(now).retransmitted += 1,
+            Event::Retransmitted { after } => {
+                self.recorder.counts(now).retransmitted += 1;
+                self.recorder.time(now, Metric::RetransmissionDelay, after);
+            }
             Event::RoundTrip { took } => self.recorder.time(now, Metric::RequestRtt, took),
             Event::Stray => self.recorder.counts(now).foreign += 1,
             Event::Secured { took, resumed } => {
@@ -701,9 +718,7 @@ impl<D: Driver> Shard<D> {
         let here = self.here();
         let ended = std::mem::replace(&mut self.traffic_place, here);
         if traffic != Traffic::default() {
-            let counts = self.recorder.counts(ended);
-            counts.bytes_sent += traffic.sent;
-            counts.bytes_received += traffic.received;
+            traffic.book(self.recorder.counts(ended), self.datagram_header);
         }
         for part in self.recorder.flush() {
             self.reply(Reply::Part(part));
@@ -741,6 +756,7 @@ impl<D: Driver> Shard<D> {
             .map(|(reason, times)| if times == 1 { reason } else { format!("{times} x {reason}") })
             .collect();
         let outages = Some(self.outages.end());
+        let repeated = std::mem::take(&mut self.repeated);
         self.reply(Reply::Closed(LevelEnd {
             index: timeline.level,
             at: self.driver.now(),
@@ -751,6 +767,7 @@ impl<D: Driver> Shard<D> {
             connected: self.connected,
             platform_gone: false,
             outages,
+            repeated,
         }));
     }
 

@@ -208,7 +208,7 @@ fn what_is_not_acknowledged_is_sent_again_as_it_was() {
     }));
     let mut rig = Rig::new(platform.address, 1, QUICK);
     let events = rig.say(0);
-    let again = count(&events, |event| matches!(event, Event::Retransmitted));
+    let again = count(&events, |event| matches!(event, Event::Retransmitted { .. }));
     assert!(again >= 2, "{events:?}");
     // Nobody knows which of them was answered.
     assert_eq!(count(&events, is_round_trip), 0);
@@ -226,7 +226,7 @@ fn a_message_that_is_never_acknowledged_is_given_up_after_the_last_repetition() 
         Rig::new(platform.address, 1, "coap: { ack_timeout: 10ms, max_retransmit: 2, timeout: 20s }");
     let events = rig.say(0);
     assert!(matches!(events.last(), Some(Event::Abandoned { .. })), "{events:?}");
-    assert_eq!(count(&events, |event| matches!(event, Event::Retransmitted)), 2);
+    assert_eq!(count(&events, |event| matches!(event, Event::Retransmitted { .. })), 2);
     assert_eq!(platform.requests().len(), 3);
 }
 
@@ -362,7 +362,7 @@ fn a_large_message_goes_in_blocks_through_losses_and_smaller_sizes() {
     let events = rig.say(0);
     assert!(is_acknowledged(events.last().unwrap()), "{events:?}");
     assert_eq!(count(&events, |event| matches!(event, Event::Sent { content: 300, .. })), 1);
-    assert!(count(&events, |event| matches!(event, Event::Retransmitted)) >= 1);
+    assert!(count(&events, |event| matches!(event, Event::Retransmitted { .. })) >= 1);
     let body = whole.lock().unwrap();
     assert_eq!(body.len(), 300);
     assert!(body.ends_with(b"...."));

@@ -77,6 +77,46 @@ pub struct Counts {
     pub bytes_sent: u64,
     /// By time: bytes read from the kernel on all connections.
     pub bytes_received: u64,
+    /// By time: answers that brought a message to its end, good or bad.
+    pub answers: u64,
+    /// By time: bytes of what answered messages, without its content: heads, options, packets without a payload.
+    pub answer_header_bytes: u64,
+    /// By time: content bytes of those answers.
+    pub answer_content_bytes: u64,
+    /// By time: notifications that subscribers received, whatever they held.
+    pub notifications: u64,
+    /// By time: bytes of those notifications without their content.
+    pub notification_header_bytes: u64,
+    /// By time: content bytes of those notifications.
+    pub notification_content_bytes: u64,
+    /// By time: datagrams handed to the kernel and read from it.
+    pub datagrams: u64,
+    /// By time: bytes of those datagrams, in `bytes_sent` and `bytes_received` too.
+    pub datagram_bytes: u64,
+    /// By time: bytes of their headers, IP and UDP.
+    pub datagram_header_bytes: u64,
+    /// By time: records of TLS handed down, those of the handshake apart.
+    pub records_sent: u64,
+    /// By time: bytes of those records, their headers and tags included.
+    pub record_bytes_sent: u64,
+    /// By time: what went into those records.
+    pub secured_bytes_sent: u64,
+    /// By time: records of TLS received, those of the handshake apart.
+    pub records_received: u64,
+    /// By time: bytes of those records.
+    pub record_bytes_received: u64,
+    /// By time: what came out of those records.
+    pub secured_bytes_received: u64,
+    /// Segments of the TCP connections looked at, both ways, those without data included, since they were looked at last.
+    pub tcp_segments: u64,
+    /// Bytes of the headers of those segments, IP and TCP.
+    pub tcp_header_bytes: u64,
+    /// Bytes that those connections carried meanwhile, both ways, repetitions of ours included.
+    pub tcp_bytes: u64,
+    /// At sample ends: connections looked at, those that the platform made to us included, summed.
+    pub tcp_looks: u64,
+    /// At sample ends: the largest segment that each of those may send, summed.
+    pub tcp_largest_segments: u64,
     /// Content bytes of the deliveries counted under `delivered`.
     pub delivered_bytes: u64,
 }
@@ -124,6 +164,26 @@ impl AddAssign for Counts {
         self.publication_bytes += other.publication_bytes;
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
+        self.answers += other.answers;
+        self.answer_header_bytes += other.answer_header_bytes;
+        self.answer_content_bytes += other.answer_content_bytes;
+        self.notifications += other.notifications;
+        self.notification_header_bytes += other.notification_header_bytes;
+        self.notification_content_bytes += other.notification_content_bytes;
+        self.datagrams += other.datagrams;
+        self.datagram_bytes += other.datagram_bytes;
+        self.datagram_header_bytes += other.datagram_header_bytes;
+        self.records_sent += other.records_sent;
+        self.record_bytes_sent += other.record_bytes_sent;
+        self.secured_bytes_sent += other.secured_bytes_sent;
+        self.records_received += other.records_received;
+        self.record_bytes_received += other.record_bytes_received;
+        self.secured_bytes_received += other.secured_bytes_received;
+        self.tcp_segments += other.tcp_segments;
+        self.tcp_header_bytes += other.tcp_header_bytes;
+        self.tcp_bytes += other.tcp_bytes;
+        self.tcp_looks += other.tcp_looks;
+        self.tcp_largest_segments += other.tcp_largest_segments;
         self.delivered_bytes += other.delivered_bytes;
     }
 }

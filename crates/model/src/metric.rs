@@ -38,11 +38,17 @@ pub enum Metric {
     QueryTime,
     /// Request sent to acknowledged, where the protocol itself acknowledges (CoAP) and the request was sent once.
     RequestRtt,
+    /// A request's last sending to its being sent again for want of an acknowledgement (CoAP).
+    RetransmissionDelay,
+    /// An answer that asks for it, or a lost connection, to the message being sent again.
+    RetryDelay,
+    /// A probe's round trip to the platform's host: SYN to SYN-ACK, over UDP a CoAP ping and its reset.
+    NetworkRtt,
 }
 
 impl Metric {
     /// Every metric, in the order of reports.
-    pub const ALL: [Metric; 16] = [
+    pub const ALL: [Metric; 19] = [
         Metric::PublishTime,
         Metric::PublishTimeFromSend,
         Metric::SubscribeTime,
@@ -59,6 +65,9 @@ impl Metric {
         Metric::TcpLeastRtt,
         Metric::QueryTime,
         Metric::RequestRtt,
+        Metric::RetransmissionDelay,
+        Metric::RetryDelay,
+        Metric::NetworkRtt,
     ];
 
     /// The name in the run store, in exports and in the summary.
@@ -80,6 +89,9 @@ impl Metric {
             Metric::TcpLeastRtt => "tcp_least_rtt",
             Metric::QueryTime => "query_time",
             Metric::RequestRtt => "request_rtt",
+            Metric::RetransmissionDelay => "retransmission_delay",
+            Metric::RetryDelay => "retry_delay",
+            Metric::NetworkRtt => "network_rtt",
         }
     }
 

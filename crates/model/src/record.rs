@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub type LevelIndex = u16;
 
 /// A part of what was seen of one sample since the last part: histograms and counts to be added up.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SamplePart {
     /// The level.
     pub level: LevelIndex,
@@ -69,6 +69,9 @@ pub struct LevelEnd {
     /// What became of clients that lost their connection; `None` where an older version measured.
     #[serde(default)]
     pub outages: Option<LevelOutages>,
+    /// Messages sent again, by the status of the answer that asked for it; 0 where their connection was lost.
+    #[serde(default)]
+    pub repeated: BTreeMap<u16, u64>,
 }
 
 /// Clients that lost their connection, each counted once. Those of the level lost it in the hold or the drain, where a
@@ -221,6 +224,9 @@ pub struct Terms {
     pub subscribe_qos: u8,
     /// Whether some subscriber has several filters, which lets a broker deliver a message once for each.
     pub several_filters: bool,
+    /// Where the platform connects to subscribers to notify them: over what. `None` where subscribers connect themselves.
+    #[serde(default)]
+    pub listener: Option<Listener>,
     /// Whether sessions outlive their connections, so that what was not acknowledged is sent again after a reconnect.
     #[serde(default)]
     pub persistent: bool,
@@ -237,6 +243,16 @@ pub struct Terms {
     pub stop_after_missed: Option<u16>,
     /// What the user demands.
     pub objectives: crate::objective::Objectives,
+}
+
+/// Over what a platform notifies those who listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Listener {
+    /// TCP, as HTTP does.
+    Tcp,
+    /// UDP, as CoAP does.
+    Udp,
 }
 
 /// How a run ended.

@@ -2,6 +2,7 @@
 
 pub mod host;
 pub mod limits;
+pub mod network;
 pub mod probe;
 pub mod process;
 pub mod tcp;

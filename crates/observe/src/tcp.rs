@@ -17,12 +17,44 @@ const MOST: usize = 256;
 /// Room for what the kernel tells at once.
 const ROOM: usize = 32 * 1024;
 
-/// Reads `tcp_info` of established connections of this host to the platform. The kernel tells them in the order of its
+/// Bytes of a header of TCP without options.
+const TCP_HEADER: u64 = 20;
+/// Bytes of its timestamps (RFC 7323), with what aligns them; and the flag by which the kernel tells of them.
+const TIMESTAMPS: u64 = 12;
+const HAS_TIMESTAMPS: u8 = 1;
+/// Bytes of a header of IP.
+const IPV4_HEADER: u64 = 20;
+const IPV6_HEADER: u64 = 40;
+
+/// Reads `tcp_info` of established connections of this host with the platform. The kernel tells them in the order of its
 /// table, and the first so many are looked at.
 pub struct TcpSampler {
     platform: SocketAddr,
-    /// Retransmissions of each connection so far, by its own address and port.
-    retransmitted: HashMap<(IpAddr, u16), u32>,
+    /// Ports of ours to which the platform connects.
+    listening: Vec<u16>,
+    /// What each connection had done when it was looked at last.
+    before: HashMap<Connection, Done>,
+}
+
+/// A connection: its own address and port, and the port of the other side.
+type Connection = (IpAddr, u16, u16);
+
+/// What a connection has done so far.
+#[derive(Clone, Copy)]
+struct Done {
+    retransmissions: u32,
+    segments: u64,
+    bytes: u64,
+}
+
+impl Done {
+    fn of(info: &TcpInfo) -> Done {
+        Done {
+            retransmissions: info.total_retrans,
+            segments: u64::from(info.segs_out) + u64::from(info.segs_in),
+            bytes: info.bytes_sent + info.bytes_received,
+        }
+    }
 }
 
 /// One reading: counts to be added, histograms to be merged.
@@ -34,30 +66,47 @@ pub struct TcpReading {
 }
 
 impl TcpSampler {
-    /// For connections to that address.
-    pub fn new(platform: SocketAddr) -> TcpSampler {
-        TcpSampler { platform, retransmitted: HashMap::new() }
+    /// For connections to that address, and for those from that host to the given ports of ours.
+    pub fn new(platform: SocketAddr, listening: Vec<u16>) -> TcpSampler {
+        TcpSampler { platform, listening, before: HashMap::new() }
     }
 
     /// Looks at connections; `None` where the kernel does not tell of any.
     pub fn sample(&mut self) -> Option<TcpReading> {
-        let connections = connections_to(self.platform).ok()?;
+        let mut connections = connections_with(self.platform, None).ok()?;
+        for &port in &self.listening {
+            let room = MOST.saturating_sub(connections.len());
+            connections.extend(connections_with(self.platform, Some(port)).ok()?.into_iter().take(room));
+        }
         if connections.is_empty() {
             return None;
         }
         let mut counts = Counts::default();
         let (mut smoothed, mut least) = (Histogram::new(), Histogram::new());
-        let before = std::mem::take(&mut self.retransmitted);
+        let before = std::mem::take(&mut self.before);
+        let ip_header = if self.platform.is_ipv4() { IPV4_HEADER } else { IPV6_HEADER };
         for (socket, info) in &connections {
-            smoothed.record(Nanos::from_micros(i64::from(info.rtt)));
-            least.record(Nanos::from_micros(i64::from(info.min_rtt)));
-            counts.tcp_connections += 1;
-            counts.tcp_in_flight += u64::from(info.unacked);
-            let own = (socket.source_address, socket.source_port);
-            // What one retransmitted before it was looked at first belongs to no sample.
-            let known = before.get(&own).copied().unwrap_or(info.total_retrans);
-            counts.tcp_retransmissions += u64::from(info.total_retrans.saturating_sub(known));
-            self.retransmitted.insert(own, info.total_retrans);
+            // Of one that the platform made, only what it carried is of interest: its times are the platform's side's.
+            if !self.listening.contains(&socket.source_port) {
+                smoothed.record(Nanos::from_micros(i64::from(info.rtt)));
+                least.record(Nanos::from_micros(i64::from(info.min_rtt)));
+                counts.tcp_connections += 1;
+                counts.tcp_in_flight += u64::from(info.unacked);
+            }
+            counts.tcp_looks += 1;
+            counts.tcp_largest_segments += u64::from(info.snd_mss);
+            let connection = (socket.source_address, socket.source_port, socket.destination_port);
+            let now = Done::of(info);
+            // What one did before it was looked at first belongs to no sample.
+            let known = before.get(&connection).copied().unwrap_or(now);
+            counts.tcp_retransmissions +=
+                u64::from(now.retransmissions.saturating_sub(known.retransmissions));
+            let options = if info.options & HAS_TIMESTAMPS != 0 { TIMESTAMPS } else { 0 };
+            let segments = now.segments.saturating_sub(known.segments);
+            counts.tcp_segments += segments;
+            counts.tcp_header_bytes += segments * (ip_header + TCP_HEADER + options);
+            counts.tcp_bytes += now.bytes.saturating_sub(known.bytes);
+            self.before.insert(connection, now);
         }
         Some(TcpReading {
             counts,
@@ -66,13 +115,16 @@ impl TcpSampler {
     }
 }
 
-fn connections_to(platform: SocketAddr) -> std::io::Result<Vec<(SocketId, TcpInfo)>> {
+fn connections_with(
+    platform: SocketAddr,
+    listening: Option<u16>,
+) -> std::io::Result<Vec<(SocketId, TcpInfo)>> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;
     socket.connect(&KernelAddress::new(0, 0))?;
     // The kernel answers within the call; where it has nothing more to say, nobody waits.
     socket.set_non_blocking(true)?;
-    socket.send(&request(platform), 0)?;
+    socket.send(&request(platform, listening), 0)?;
     let mut found = Vec::new();
     let mut room = vec![0; ROOM];
     loop {
@@ -105,8 +157,8 @@ fn connections_to(platform: SocketAddr) -> std::io::Result<Vec<(SocketId, TcpInf
     }
 }
 
-/// Asks for all established connections to that port.
-fn request(platform: SocketAddr) -> Vec<u8> {
+/// Asks for all established connections to the platform's port, or to that port of ours.
+fn request(platform: SocketAddr, listening: Option<u16>) -> Vec<u8> {
     let (family, empty) = match platform {
         SocketAddr::V4(_) => (AF_INET, SocketId::new_v4()),
         SocketAddr::V6(_) => (AF_INET6, SocketId::new_v6()),
@@ -118,7 +170,10 @@ fn request(platform: SocketAddr) -> Vec<u8> {
         protocol: IPPROTO_TCP,
         extensions: ExtensionFlags::INFO,
         states: StateFlags::ESTABLISHED,
-        socket_id: SocketId { destination_port: platform.port(), ..empty },
+        socket_id: match listening {
+            Some(source_port) => SocketId { source_port, ..empty },
+            None => SocketId { destination_port: platform.port(), ..empty },
+        },
     };
     let mut message = NetlinkMessage::new(header, SockDiagMessage::InetRequest(request).into());
     message.finalize();
@@ -137,7 +192,7 @@ mod tests {
     fn the_kernel_tells_of_our_connections_and_of_no_others() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let mut sampler = TcpSampler::new(address);
+        let mut sampler = TcpSampler::new(address, Vec::new());
         assert!(sampler.sample().is_none(), "nobody is connected");
         let mut pairs: Vec<(TcpStream, TcpStream)> =
             (0..3).map(|_| (TcpStream::connect(address).unwrap(), listener.accept().unwrap().0)).collect();

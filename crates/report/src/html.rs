@@ -9,6 +9,7 @@ mod ledger;
 mod level;
 mod load_line;
 mod outages;
+mod parts;
 mod percentiles;
 mod sizes;
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub fn render(summary: &Summary, colour: Colour) -> String {
     out += &outages(summary);
     out += &northbound(summary);
     out += &wire(summary);
+    out += &sizes(summary);
+    out += &rises(summary);
     out += &ledger(summary);
     out += &format!("\n{}\n", generator(summary));
     for component in &summary.components {
@@ -193,6 +195,38 @@ fn wire(summary: &Summary) -> String {
         }
     }
     if out.is_empty() { out } else { format!("\nconnections\n{out}") }
+}
+
+/// What a message weighs at the lowest level: levels rarely differ in that.
+fn sizes(summary: &Summary) -> String {
+    let sent = summary.levels.iter().filter(|level| level.sizes.request.is_some());
+    let Some(level) = sent.min_by(|a, b| a.load().total_cmp(&b.load())) else { return String::new() };
+    let sizes = &level.sizes;
+    let parts =
+        [("request", sizes.request), ("response", sizes.response), ("notification", sizes.notification)];
+    let told = parts.into_iter().filter_map(|(name, parts)| {
+        let parts = parts?;
+        let (header, content) = (bytes(parts.application_header), bytes(parts.content));
+        Some(format!("{name} {header} + {content}"))
+    });
+    let mut told: Vec<String> = told.collect();
+    told.extend(sizes.data_per_message.map(|data| format!("{} on the wire per message", bytes(data))));
+    let text = format!("sizes (header + content): {}", told.join(", "));
+    format!("\n{}\n", wrapped(&text, "").join("\n"))
+}
+
+/// Why times rose over the lowest level.
+fn rises(summary: &Summary) -> String {
+    let mut out = String::new();
+    for level in &summary.levels {
+        let Some(inference) = &level.inference else { continue };
+        let told = inference.in_words(level, |seconds| time(Some(seconds)));
+        if !told.is_empty() {
+            out += &wrapped(&format!("{}: {}", level.label(), told.join("; ")), "  ").join("\n");
+            out.push('\n');
+        }
+    }
+    if out.is_empty() { out } else { format!("\nwhy times rose over the lowest level\n{out}") }
 }
 
 /// Levels that connect devices: a table of their own.

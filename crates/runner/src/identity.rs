@@ -3,7 +3,7 @@
 use crate::Placement;
 use crate::preflight::Finding;
 use plimsoll_model::RunId;
-use plimsoll_model::record::{Provenance, Terms};
+use plimsoll_model::record::{Listener, Provenance, Terms};
 use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_store::NewRun;
 use std::collections::BTreeMap;
@@ -57,6 +57,10 @@ fn terms(plan: &Plan) -> Terms {
         qos: if mqtt { plan.mqtt.qos.level().max(u8::from(plan.acknowledges())) } else { 1 },
         // Those who listen have no QoS that would excuse what comes twice.
         subscribe_qos: if mqtt && !listens { plan.subscribers.qos.level() } else { 0 },
+        listener: roles.listener.as_ref().map(|listener| match listener.protocol {
+            Protocol::Coap => Listener::Udp,
+            _ => Listener::Tcp,
+        }),
         several_filters: plan.subscribers.filters.len() > 1,
         persistent: plan.mqtt.session.expiry.is_some(),
         levels: plan.load.levels.len() as u16,

@@ -6,13 +6,15 @@ use crate::{Options, Progress};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, RunRecord, SamplePart};
-use plimsoll_model::{Nanos, RunId};
+use plimsoll_model::{Counts, Metric, Nanos, RunId};
+use plimsoll_observe::network::{Asking, NetworkProbe};
 use plimsoll_observe::process::ProcessSampler;
 use plimsoll_observe::tcp::TcpSampler;
 use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_platform::Platform;
-use plimsoll_scenario::plan::Plan;
+use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_store::{RunWriter, StoreError};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,6 +33,8 @@ pub struct RunWatch<'a> {
     components: Vec<ProcessSampler>,
     next_component_reading: Nanos,
     threads: ThreadSampler,
+    /// Tells the network from the platform; `None` where the scenario wants none, or no thread can be had.
+    network: Option<NetworkProbe>,
     tcp: TcpSampler,
     /// Whether the connections were looked at since the hold began.
     tcp_counts: bool,
@@ -59,7 +63,8 @@ impl<'a> RunWatch<'a> {
         let components = platform.processes().into_iter().map(|(name, pid)| ProcessSampler::new(name, pid));
         RunWatch {
             components: components.collect(),
-            tcp: TcpSampler::new(platform.address()),
+            network: plan.record.network.then(|| probe(plan, platform.address())).flatten(),
+            tcp: TcpSampler::new(platform.address(), engine.listening_ports()),
             tcp_counts: false,
             writer,
             platform,
@@ -200,6 +205,7 @@ impl<'a> RunWatch<'a> {
             // What was sent again before the hold belongs to none of its samples.
             self.tcp_counts = true;
             let _ = self.tcp.sample();
+            let _ = self.network.as_ref().and_then(NetworkProbe::take);
         }
         if self.next_sample < level.samples && now >= sample_end(self.next_sample) {
             // After a hiccup of ours one reading covers several samples, and is booked under the last of them.
@@ -209,13 +215,24 @@ impl<'a> RunWatch<'a> {
             let usages = self.threads.sample(now, level.index, self.next_sample);
             self.pending.extend(usages.into_iter().map(Measurement::Thread));
             let sample = Some(self.next_sample);
-            self.pending.extend(self.tcp.sample().map(|reading| {
-                let (counts, histograms) = (reading.counts, reading.histograms.into_iter().collect());
-                Measurement::Sample(SamplePart { level: level.index, sample, counts, histograms })
-            }));
+            let mut part = SamplePart { level: level.index, sample, ..SamplePart::default() };
+            if let Some(reading) = self.tcp.sample() {
+                (part.counts, part.histograms) = (reading.counts, reading.histograms);
+            }
+            let round_trips = self.network.as_ref().and_then(NetworkProbe::take);
+            part.histograms.extend(round_trips.map(|seen| (Metric::NetworkRtt, seen)));
+            if part.counts != Counts::default() || !part.histograms.is_empty() {
+                self.pending.push(Measurement::Sample(part));
+            }
             self.next_sample += 1;
         }
     }
+}
+
+/// What tells the way to the platform from the platform. Without a thread for it, the run goes on without.
+fn probe(plan: &Plan, platform: SocketAddr) -> Option<NetworkProbe> {
+    let asking = if plan.protocol() == Protocol::Coap { Asking::Coap } else { Asking::Tcp };
+    NetworkProbe::start(asking, platform).ok()
 }
 
 impl Watch for RunWatch<'_> {

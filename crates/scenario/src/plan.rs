@@ -81,6 +81,8 @@ pub struct RecordPlan {
     pub messages: bool,
     /// The age of the newest value of each device at each subscriber.
     pub freshness: bool,
+    /// The network's own round trip.
+    pub network: bool,
 }
 
 impl Plan {

@@ -159,6 +159,11 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// Bytes of the message before its payload, in bytes: header, token, options, and the marker of a payload.
+    pub fn header_length(&self) -> usize {
+        4 + self.token.len().min(LONGEST_TOKEN) + self.options.len() + usize::from(!self.payload.is_empty())
+    }
+
     /// An empty message: an acknowledgement without an answer, a reset or a ping (section 4.1 to 4.3).
     pub fn empty(kind: Kind, id: u16) -> Message<'static> {
         Message { kind, code: code::EMPTY, id, token: &[], options: &[], payload: &[] }

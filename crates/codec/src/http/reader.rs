@@ -56,8 +56,8 @@ pub struct Message<'a> {
     pub body: &'a [u8],
     /// Whether the connection stays open after it.
     pub stays: bool,
-    /// Bytes of the head, its empty line included.
-    pub head_bytes: u32,
+    /// All its bytes on the wire, what frames chunks included.
+    pub wire_bytes: u32,
 }
 
 impl Reader {
@@ -116,8 +116,8 @@ impl Reader {
         self.begin += whole.wire;
         let (head, rest) = message.split_at_checked(whole.head).ok_or(HttpError::Cut)?;
         let body = rest.get(..whole.body).unwrap_or_default();
-        let head_bytes = whole.head as u32;
-        Ok(Some(Message { head: Head::read(head, self.side)?, body, stays: whole.stays, head_bytes }))
+        let wire_bytes = whole.wire as u32;
+        Ok(Some(Message { head: Head::read(head, self.side)?, body, stays: whole.stays, wire_bytes }))
     }
 
     fn read_head(&mut self, searched: usize, bodiless: bool) -> Result<Option<Body>, HttpError> {

@@ -61,6 +61,16 @@ impl Opcode {
     }
 }
 
+/// Bytes of the header of a frame with so long a payload, its key included.
+pub fn header_length(payload: usize, masked: bool) -> usize {
+    let length = match (u8::try_from(payload), u16::try_from(payload)) {
+        (Ok(length), _) if length < LENGTH_16 => 2,
+        (_, Ok(_)) => 4,
+        _ => 10,
+    };
+    length + if masked { 4 } else { 0 }
+}
+
 /// Appends a frame. `ends` tells whether it ends its message; `key` masks it, as clients must and servers must not. Of a
 /// control frame only the first [`LARGEST_CONTROL`] bytes are taken, and it ends in any case.
 pub fn encode_frame(opcode: Opcode, ends: bool, key: Option<[u8; 4]>, payload: &[u8], out: &mut Vec<u8>) {

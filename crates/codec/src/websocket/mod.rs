@@ -7,6 +7,6 @@ mod frame;
 mod handshake;
 mod reader;
 
-pub use frame::{LARGEST_CONTROL, Opcode, encode_frame, mask};
+pub use frame::{LARGEST_CONTROL, Opcode, encode_frame, header_length, mask};
 pub use handshake::{LARGEST_ANSWER, Refusal, Request, accept_of};
 pub use reader::{Event, Reader, Violation};

@@ -98,7 +98,7 @@ impl CoapListenerDriver {
         for _ in 0..DATAGRAMS {
             // An error tells that a platform did not want an answer of ours: it has gone.
             let Ok(Some((reading, from))) = self.socket.read_from(&mut scratch) else { break };
-            self.traffic.received += reading.length as u64;
+            self.traffic.received_datagram(reading.length);
             let at = self.readiness.received_at(self.clock.now(), reading.lag);
             if let Ok(message) = Message::decode(scratch.get(..reading.length).unwrap_or_default()) {
                 self.serve(&message, from, (at, reading.lag), events);
@@ -126,7 +126,8 @@ impl CoapListenerDriver {
         token.iter_mut().zip(request.token).for_each(|(to, from)| *to = *from);
         let known = (from, request.id, token);
         if let Some(answer) = self.answered.get(&known) {
-            self.traffic.sent += self.socket.write_to(answer, from) as u64;
+            let count = self.socket.write_to(answer, from);
+            self.traffic.sent_datagram(count);
             return;
         }
         let number = subscriber(request);
@@ -134,7 +135,11 @@ impl CoapListenerDriver {
         let block = request.block(option::BLOCK1);
         let code = match number {
             None => code::NOT_FOUND,
-            Some(subscriber) => self.take(subscriber, request.payload, (from, block), stamp, events),
+            Some(subscriber) => {
+                let size = request.header_length() + request.payload.len();
+                self.traffic.notifications.add_part(size, request.payload.len());
+                self.take(subscriber, request.payload, (from, block), stamp, events)
+            }
         };
         let mut options = if code == self.code { self.options.clone() } else { OptionList::new() };
         if let Some(block) = block {
@@ -164,6 +169,7 @@ impl CoapListenerDriver {
         events: &mut Vec<Event>,
     ) -> u8 {
         let Some(block) = block.filter(|block| block.more || block.number > 0) else {
+            self.traffic.notifications.count += 1;
             notify(&self.contents, subscriber, stamp, payload, events);
             return self.code;
         };
@@ -187,6 +193,7 @@ impl CoapListenerDriver {
             return code::CONTINUE;
         }
         let whole = self.in_blocks.remove(&(from, subscriber)).unwrap_or_default();
+        self.traffic.notifications.count += 1;
         notify(&self.contents, subscriber, stamp, &whole, events);
         self.code
     }
@@ -195,7 +202,8 @@ impl CoapListenerDriver {
     fn send(&mut self, to: SocketAddr, message: Message<'_>) -> Vec<u8> {
         let mut out = Vec::new();
         message.encode(&mut out);
-        self.traffic.sent += self.socket.write_to(&out, to) as u64;
+        let count = self.socket.write_to(&out, to);
+        self.traffic.sent_datagram(count);
         out
     }
 

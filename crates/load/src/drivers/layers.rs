@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tls::{Handshake, Terms, Tls};
 use websocket::WebSocket;
 
+mod records;
 mod tls;
 pub mod websocket;
 
@@ -211,6 +212,9 @@ impl Layers {
             }
             self.gone += count;
             traffic.sent += count as u64;
+        }
+        if let Some(tls) = &mut self.tls {
+            tls.book(traffic);
         }
         self.gone = 0;
         self.out.clear();

@@ -35,6 +35,11 @@ pub struct Listening {
 }
 
 impl Listening {
+    /// The ports, one a shard.
+    pub fn ports(&self) -> Vec<u16> {
+        self.addresses.iter().map(SocketAddr::port).collect()
+    }
+
     /// Listens for so many shards, at the address of this host from which the platform is reached: over HTTP, or over
     /// CoAP.
     ///
@@ -235,6 +240,8 @@ impl ListenerDriver {
                         let stays = message.stays;
                         match subscriber {
                             Some(subscriber) => {
+                                let (wire, body) = (message.wire_bytes as usize, message.body.len());
+                                self.traffic.notifications.add(wire, body);
                                 notify(&self.contents, subscriber, (at, lag), message.body, events);
                                 connection.unsent.extend_from_slice(&self.answer);
                             }

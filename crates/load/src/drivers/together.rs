@@ -169,8 +169,9 @@ impl<D: Part> Driver for Together<D> {
     fn take_traffic(&mut self) -> Traffic {
         // That of queries is no part of what messages cost.
         let listened = self.listener.as_mut().map(|listener| listener.take_traffic()).unwrap_or_default();
-        let own = self.devices.take_traffic();
-        Traffic { sent: own.sent + listened.sent, received: own.received + listened.received }
+        let mut all = self.devices.take_traffic();
+        all += listened;
+        all
     }
 
     fn disconnect(&mut self) {

@@ -1,6 +1,7 @@
 //! Publish minus subscribe time, total time, goodput and sizes.
 
 use crate::html::level;
+use crate::html::parts;
 use crate::html::table::{Column, Tone, count_cell, level_cell, number_cell, share_cell, table, time_cell};
 use crate::terminal;
 use maud::{Markup, html};
@@ -18,6 +19,7 @@ pub fn body(summary: &Summary) -> Markup {
         } @else {
             p.empty { "No message was both acknowledged and delivered, so there is no difference." }
         }
+        (parts::body(summary))
         h3.apart { "Throughput and sizes" }
         (throughput(summary))
         p.note {

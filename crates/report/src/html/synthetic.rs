@@ -92,6 +92,7 @@ fn terms() -> Terms {
         subscribers: 1,
         qos: 1,
         subscribe_qos: 1,
+        listener: None,
         several_filters: false,
         persistent: false,
         levels: 6,

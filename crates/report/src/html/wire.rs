@@ -24,6 +24,8 @@ pub fn body(summary: &Summary) -> Markup {
         Column::Number("Resumed"),
         Column::Number("Handshake p50"),
         Column::Number("Handshake p99"),
+        Column::Number("Network round trip p50"),
+        Column::Number("p99"),
         Column::Number("TCP round trip p50"),
         Column::Number("p99"),
         Column::Number("Least p50"),
@@ -31,6 +33,7 @@ pub fn body(summary: &Summary) -> Markup {
         Column::Number("Sent again"),
         Column::Number("Request round trip p50"),
         Column::Number("p99"),
+        Column::Number("Retransmitted after, mean"),
     ];
     let shown = |time: Option<f64>| number_cell(time.map(|time| terminal::time(Some(time))));
     let rows: Vec<Markup> = rows_of(summary)
@@ -43,6 +46,8 @@ pub fn body(summary: &Summary) -> Markup {
                     (number_cell(Some(terminal::count(wire.handshakes_resumed as f64))))
                     (shown(wire.handshake_time.p50))
                     (shown(wire.handshake_time.p99))
+                    (shown(wire.network_rtt.p50))
+                    (shown(wire.network_rtt.p99))
                     (shown(wire.tcp_rtt.p50))
                     (shown(wire.tcp_rtt.p99))
                     (shown(wire.tcp_least_rtt.p50))
@@ -50,9 +55,35 @@ pub fn body(summary: &Summary) -> Markup {
                     (number_cell(wire.tcp_retransmissions.map(|again| terminal::count(again as f64))))
                     (shown(wire.request_rtt.p50))
                     (shown(wire.request_rtt.p99))
+                    (shown(wire.retransmission_delay.mean))
                 }
             }
         })
         .collect();
-    table(&columns, &rows)
+    let rises: Vec<(String, String)> = summary
+        .levels
+        .iter()
+        .filter_map(|level| Some((level, level.inference.as_ref()?)))
+        .filter_map(|(level, inference)| {
+            let told = inference.in_words(level, |seconds| terminal::time(Some(seconds)));
+            (!told.is_empty()).then(|| (level.label(), told.join("; ")))
+        })
+        .collect();
+    let lowest = summary.levels.iter().find_map(|level| level.inference.as_ref()).and_then(|inference| {
+        summary.levels.iter().find(|level| level.index == inference.reference).map(|level| level.label())
+    });
+    html! {
+        (table(&columns, &rows))
+        p.note {
+            "The network\u{2019}s round trip is that of a probe that the platform\u{2019}s host answers without the \
+             platform\u{2019}s application; TCP\u{2019}s own has delayed acknowledgements in it."
+        }
+        @if let Some(lowest) = lowest {
+            h3.apart { "Why times rose over " (lowest) }
+            @if rises.is_empty() {
+                p.empty { "Neither the publish time nor the total time rose beyond doubt." }
+            }
+            ul { @for (label, told) in &rises { li { strong { (label) } ": " (told) "." } } }
+        }
+    }
 }

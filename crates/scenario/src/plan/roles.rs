@@ -102,6 +102,8 @@ pub struct RequestPlan {
     pub expect: Vec<u16>,
     /// Status codes after which the same request is sent again, after a pause.
     pub retry: Vec<u16>,
+    /// Whether a request whose connection was lost before its answer is sent again, too.
+    pub retry_lost: bool,
 }
 
 impl RequestPlan {

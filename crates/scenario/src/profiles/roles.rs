@@ -96,6 +96,10 @@ pub(crate) struct Request {
     /// Status codes after which the same request is sent again after a pause, such as 503.
     #[serde(default)]
     pub retry: Vec<u16>,
+    /// HTTP: whether a request whose connection was lost before its answer is sent again after a pause. The platform may
+    /// then take it twice.
+    #[serde(default)]
+    pub retry_lost: bool,
 }
 
 fn post() -> String {

@@ -107,6 +107,10 @@ pub(super) fn wrong_in(request: &RequestPlan) -> Option<(String, String, String)
         let help = "write `options`, by number".to_owned();
         return Some(("headers".into(), "CoAP has no header fields".into(), help));
     }
+    if request.retry_lost {
+        let help = "remove it; what is not acknowledged is sent again by CoAP itself".to_owned();
+        return Some(("retry_lost".into(), "CoAP over UDP has no connection to lose".into(), help));
+    }
     for (key, list) in [("expect", &request.expect), ("retry", &request.retry)] {
         if let Some(status) = list.iter().find(|status| code::of_status(**status).is_none()) {
             let help = "write class and detail together: 2.04 is 204".to_owned();

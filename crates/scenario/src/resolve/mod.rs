@@ -105,7 +105,11 @@ pub(crate) fn resolve(
         message: message?,
         load: load?,
         northbound,
-        record: RecordPlan { messages: scenario.record.messages, freshness: scenario.record.freshness },
+        record: RecordPlan {
+            messages: scenario.record.messages,
+            freshness: scenario.record.freshness,
+            network: scenario.record.network,
+        },
         objectives,
         resolved: String::new(),
     };

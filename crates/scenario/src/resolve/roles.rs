@@ -93,6 +93,7 @@ impl Compiler<'_> {
                     body: None,
                     expect: Vec::new(),
                     retry: Vec::new(),
+                    retry_lost: false,
                 };
                 let request = self.request(&request, OBSERVE, "subscriber.observes", &plan.captured);
                 let of_each_device = request.path.pieces.contains(&Piece::Device);
@@ -304,6 +305,7 @@ impl Compiler<'_> {
             body,
             expect: request.expect.clone(),
             retry: request.retry.clone(),
+            retry_lost: request.retry_lost,
         }
     }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is recorded beside counts and times.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Record {
     /// The message log: one record for each message that was taken up, with its stamps and its fate, about 100 bytes in
@@ -13,4 +13,13 @@ pub(crate) struct Record {
     /// The age of the newest value of each device at each subscriber, as time goes by. An objective on freshness switches
     /// it on.
     pub freshness: bool,
+    /// The network's own round trip, four times a second: a connection to the platform that is closed at once, over CoAP a
+    /// ping. It tells a slow network from a slow platform.
+    pub network: bool,
+}
+
+impl Default for Record {
+    fn default() -> Record {
+        Record { messages: false, freshness: false, network: true }
+    }
 }

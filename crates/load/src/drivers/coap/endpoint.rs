@@ -127,14 +127,14 @@ impl Endpoint {
         self.empty.clear();
         Message::empty(kind, id).encode(&mut self.empty);
         if let Some(Ok(count)) = self.socket.as_ref().map(|socket| socket.write(&self.empty)) {
-            traffic.sent += count as u64;
+            traffic.sent_datagram(count);
         }
     }
 
     /// Sends a datagram; whether there was room.
     pub fn send(&self, datagram: &[u8], traffic: &mut Traffic) -> Result<bool, Errno> {
         let count = self.socket.as_ref().ok_or(Errno::NOTCONN)?.write(datagram)?;
-        traffic.sent += count as u64;
+        traffic.sent_datagram(count);
         Ok(count > 0)
     }
 

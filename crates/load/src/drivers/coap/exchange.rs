@@ -21,9 +21,10 @@ const LONGEST_REASON: usize = 160;
 pub struct Order {
     pub device: u32,
     pub sequence: u32,
-    /// How often it was sent before after an answer that asks for it, and that answer's status.
+    /// How often it was sent before after an answer that asks for it, that answer's status and when it came.
     pub tries: u32,
     pub after: u16,
+    pub since: Nanos,
 }
 
 /// Which part of the request or of its answer is under way.
@@ -66,6 +67,8 @@ pub struct Exchange {
     restarts: u8,
     /// When the datagram was first handed to the kernel.
     pub sent_at: Nanos,
+    /// When it was handed to the kernel last.
+    pub last_at: Nanos,
     /// How often the datagram was handed to the kernel.
     pub sendings: u32,
     /// Whether it was acknowledged and the answer is to come by itself.
@@ -156,8 +159,9 @@ impl Exchange {
         total
     }
 
-    /// Notes that the datagram was handed to the kernel, and when it is looked at again.
-    pub fn was_sent(&mut self, at: Nanos) {
+    /// Notes that the datagram was handed to the kernel, and when it is looked at again; how long after the last time.
+    pub fn was_sent(&mut self, at: Nanos) -> Nanos {
+        let after = at - std::mem::replace(&mut self.last_at, at);
         if self.sendings == 0 {
             self.sent_at = at;
         } else {
@@ -168,6 +172,7 @@ impl Exchange {
             true => self.give_up_at,
             false => (at + self.timeout).min(self.give_up_at),
         };
+        after
     }
 
     /// Whether nobody waits for its answer any more.

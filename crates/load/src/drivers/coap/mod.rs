@@ -356,15 +356,15 @@ impl CoapDriver {
             }
             Err(error) => return self.failed(endpoint_slot, refusal::told_of_datagram(error), events),
         }
-        exchange.was_sent(at);
+        let after = exchange.was_sent(at);
         if exchange.sendings > 1 {
-            events.push(Event::Retransmitted);
+            events.push(Event::Retransmitted { after });
         } else if !std::mem::replace(&mut exchange.told, true) {
-            let Order { device, sequence, tries, after } = exchange.order;
+            let Order { device, sequence, tries, after, since } = exchange.order;
             let (content, packet) = (exchange.body.len() as u32, exchange.packet());
             events.push(match tries {
                 0 => Event::Sent { device, sequence, at, content, packet },
-                _ => Event::Repeated { status: after },
+                _ => Event::Repeated { status: after, after: (at - since).max(Nanos::ZERO) },
             });
         }
         // One timer watches over a place, for nearly all requests are answered long before.
@@ -439,7 +439,7 @@ impl CoapDriver {
             match endpoint.read(&mut scratch) {
                 Ok(None) => break,
                 Ok(Some((length, lag))) => {
-                    self.traffic.received += length as u64;
+                    self.traffic.received_datagram(length);
                     let at = self.readiness.received_at(self.clock.now(), lag);
                     self.take_in(slot, scratch.get(..length).unwrap_or_default(), at, events);
                 }
@@ -480,6 +480,7 @@ impl CoapDriver {
             }
             (Kind::Acknowledgement, code::EMPTY) => {
                 let place = by_id.and_then(|place| self.places.get_mut(place as usize));
+                self.traffic.answers.add_part(datagram.len(), 0);
                 if let Some(took) = place.and_then(|place| place.exchange.acknowledge(at)) {
                     events.push(Event::RoundTrip { took });
                 }
@@ -508,6 +509,8 @@ impl CoapDriver {
             Age::Now => {}
         }
         let Some(state) = self.places.get_mut(place as usize) else { return };
+        let size = message.header_length() + message.payload.len();
+        self.traffic.answers.add_part(size, message.payload.len());
         let exchange = &mut state.exchange;
         if message.kind == Kind::Acknowledgement {
             if message.id != exchange.id {
@@ -532,13 +535,14 @@ impl CoapDriver {
             Step::Done => None,
             Step::Refused(status, reason) => Some((status, reason)),
         };
+        self.traffic.answers.count += 1;
         let order = exchange.order;
         self.free(place);
         events.push(match refused {
             None => Event::Acknowledged { device, sequence, at },
             Some((status, _)) if self.requests.is_to_be_repeated(status) && tries < MOST_TRIES => {
                 let pause = (self.pauses.0 * (1 << tries)).min(self.pauses.1);
-                let order = Order { tries: tries + 1, after: status, ..order };
+                let order = Order { tries: tries + 1, after: status, since: at, ..order };
                 return self.to_repeat.push(Reverse((at + pause, order)));
             }
             Some((_, reason)) => Event::Refused { device, sequence, at, reason },

@@ -246,7 +246,7 @@ impl ObserverDriver {
         let Some(socket) = &subscriber.socket else { return };
         // What finds no room is sent again when its wait is over.
         match socket.write(&observation.datagram) {
-            Ok(count) => self.traffic.sent += count as u64,
+            Ok(count) => self.traffic.sent_datagram(count),
             Err(error) => return self.failed(slot, refusal::told_of_datagram(error), events),
         }
         if observation.sendings > 0 {
@@ -335,7 +335,7 @@ impl ObserverDriver {
             match socket.read(&mut scratch) {
                 Ok(None) => break,
                 Ok(Some(reading)) => {
-                    self.traffic.received += reading.length as u64;
+                    self.traffic.received_datagram(reading.length);
                     let at = self.readiness.received_at(self.clock.now(), reading.lag);
                     let datagram = scratch.get(..reading.length).unwrap_or_default();
                     match Message::decode(datagram) {
@@ -358,7 +358,7 @@ impl ObserverDriver {
         let socket = self.subscribers.get(slot as usize).and_then(|subscriber| subscriber.socket.as_ref());
         // One that finds no room is asked for again.
         if let Some(Ok(count)) = socket.map(|socket| socket.write(&out)) {
-            self.traffic.sent += count as u64;
+            self.traffic.sent_datagram(count);
         }
     }
 
@@ -427,6 +427,8 @@ impl ObserverDriver {
         }
         let subscriber = self.number(slot);
         if newer && !asked {
+            let content = message.payload.len();
+            self.traffic.notifications.add(message.header_length() + content, content);
             notify(&self.contents, subscriber, (at, lag), message.payload, events);
         } else if newer {
             // What the resource held before is no notification, unless it is a message of this run.

@@ -10,7 +10,6 @@ use plimsoll_codec::http::{Reader, Side, Start};
 use plimsoll_model::Nanos;
 use rustix::event::epoll::EventFlags;
 use rustls::ClientConfig;
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// Largest answer that is taken; a longer one is a lie or an attack.
@@ -75,13 +74,14 @@ struct UnderWay {
 }
 
 /// A message that waits for a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Message {
     pub device: u32,
     pub sequence: u32,
-    /// How often it was sent before, and the last answer's status.
+    /// How often it was sent before, the last answer's status (0: its connection was lost) and when that was.
     pub tries: u32,
     pub after: u16,
+    pub since: Nanos,
 }
 
 /// What became of a connection.
@@ -229,11 +229,11 @@ impl Connection {
         let whole = self.written == self.out.len();
         let Some(current) = self.current.as_mut().filter(|current| whole && !current.sent) else { return };
         current.sent = true;
-        let Message { device, sequence, tries, after } = current.message;
+        let Message { device, sequence, tries, after, since } = current.message;
         let (content, packet) = (current.content, self.out.len() as u32);
         events.push(match tries {
             0 => Event::Sent { device, sequence, at, content, packet },
-            _ => Event::Repeated { status: after },
+            _ => Event::Repeated { status: after, after: (at - since).max(Nanos::ZERO) },
         });
     }
 
@@ -367,6 +367,7 @@ impl Connection {
                 let Start::Status { code, reason } = message.head.start else { return Turn::Same };
                 let told = (!io.requests.is_success(code))
                     .then(|| said(code, reason, message.head.field("location"), message.body));
+                io.traffic.answers.add(message.wire_bytes as usize, message.body.len());
                 (code, told, message.stays && !ended)
             }
             Err(error) => {
@@ -388,9 +389,7 @@ impl Connection {
             match reason {
                 None => events.push(Event::Acknowledged { device, sequence, at }),
                 Some(_) if io.requests.is_to_be_repeated(status) && tries < MOST_TRIES => {
-                    let pause = io.pauses.0 * (1 << tries.min(10));
-                    let message = Message { tries: tries + 1, after: status, ..message };
-                    io.to_repeat.push(Reverse((at + pause.min(io.pauses.1), self.lane, message)));
+                    io.repeat(self.lane, message, status, at);
                 }
                 Some(reason) => events.push(Event::Refused { device, sequence, at, reason }),
             }
@@ -488,10 +487,28 @@ impl Connection {
         None
     }
 
+    /// Puts the request under way aside to be sent again, where the profile wants that of a lost connection and the platform
+    /// has a byte of it.
+    fn repeat_lost(&mut self, at: Nanos, io: &mut Io, events: &mut Vec<Event>) {
+        let written = self.written > 0;
+        let repeats = |current: &mut UnderWay| {
+            let begun = current.sent || written || current.message.tries > 0;
+            begun && current.message.tries < MOST_TRIES && io.requests.is_to_be_repeated_when_lost()
+        };
+        let Some(UnderWay { message, content, sent, .. }) = self.current.take_if(repeats) else { return };
+        let Message { device, sequence, tries, .. } = message;
+        if !sent && tries == 0 {
+            let packet = self.out.len() as u32;
+            events.push(Event::Sent { device, sequence, at, content, packet });
+        }
+        io.repeat(self.lane, message, 0, at);
+    }
+
     /// The connection is no more: a request that was sent is given up, and it is opened again after a pause.
     fn lost(&mut self, slot: u32, reason: String, io: &mut Io, events: &mut Vec<Event>) {
         let at = io.clock.now();
         let was_ready = self.state == State::Ready;
+        self.repeat_lost(at, io, events);
         io.returned.extend(self.give_up(at, events).map(|message| (self.lane, message)));
         self.close();
         let refused = |device: u32| {

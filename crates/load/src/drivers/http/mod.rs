@@ -84,6 +84,15 @@ struct Io {
     traffic: Traffic,
 }
 
+impl Io {
+    /// Puts a message aside to be sent again after that status, or 0 for a lost connection.
+    fn repeat(&mut self, lane: u32, message: Message, status: u16, at: Nanos) {
+        let pause = (self.pauses.0 * (1 << message.tries.min(10))).min(self.pauses.1);
+        let message = Message { tries: message.tries + 1, after: status, since: at, ..message };
+        self.to_repeat.push(Reverse((at + pause, lane, message)));
+    }
+}
+
 impl HttpDriver {
     /// A driver for the devices of a share, none of them connected yet.
     ///
@@ -339,7 +348,7 @@ impl Driver for HttpDriver {
     }
 
     fn submit(&mut self, device: u32, sequence: u32) {
-        self.enqueue(self.lane(device), Message { device, sequence, tries: 0, after: 0 }, false);
+        self.enqueue(self.lane(device), Message { device, sequence, ..Message::default() }, false);
     }
 
     fn withdraw(&mut self, events: &mut Vec<Event>) {

@@ -58,6 +58,11 @@ impl Requests {
         self.plan.as_ref().is_some_and(|plan| plan.retry.contains(&status))
     }
 
+    /// Whether the message is to be sent again after its connection was lost without an answer.
+    pub fn is_to_be_repeated_when_lost(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.retry_lost)
+    }
+
     /// Appends the request of a message; returns the bytes of its body.
     pub fn write(&mut self, device: u32, sequence: u32, out: &mut Vec<u8>) -> u32 {
         self.content.clear();

@@ -1,6 +1,7 @@
 //! TLS under a client's session, without I/O: what comes from the network and what goes to it are bytes.
 
-use crate::driver::Client;
+use super::records::RecordMeter;
+use crate::driver::{Client, Records, Traffic};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{ClientIdentity, Identities, TlsPlan};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -101,6 +102,10 @@ fn authorities(plan: &TlsPlan) -> Result<RootCertStore, String> {
 pub struct Tls {
     connection: ClientConnection,
     server_name: ServerName<'static>,
+    to_platform: RecordMeter,
+    from_platform: RecordMeter,
+    sent: Records,
+    received: Records,
 }
 
 /// A handshake that is over.
@@ -123,7 +128,14 @@ impl Tls {
             .map_err(|error| format!("TLS cannot begin: {error}"))?;
         // What is secured is handed on at once, so that nothing piles up.
         connection.set_buffer_limit(None);
-        Ok(Tls { connection, server_name })
+        Ok(Tls {
+            connection,
+            server_name,
+            to_platform: RecordMeter::default(),
+            from_platform: RecordMeter::default(),
+            sent: Records::default(),
+            received: Records::default(),
+        })
     }
 
     /// Whether the handshake is still going on.
@@ -152,6 +164,9 @@ impl Tls {
     /// # Errors
     /// The platform broke the protocol, or one side does not trust the other: why, for people.
     pub fn incoming(&mut self, mut bytes: &[u8], clear: &mut Vec<u8>) -> Result<(), String> {
+        let handshaking = self.is_handshaking();
+        let (records, before) = (self.from_platform.passed(bytes), clear.len());
+        let length = bytes.len();
         while !bytes.is_empty() {
             let taken = self.connection.read_tls(&mut bytes).map_err(|error| error.to_string())?;
             let state = self.connection.process_new_packets().map_err(|error| self.told(&error))?;
@@ -165,17 +180,38 @@ impl Tls {
                 break;
             }
         }
+        if !handshaking {
+            let secured = (clear.len() - before) as u64;
+            self.received += Records { count: records, bytes: length as u64, secured };
+        }
         Ok(())
+    }
+
+    /// Adds the records since the last call to the traffic.
+    pub fn book(&mut self, traffic: &mut Traffic) {
+        traffic.records_sent += std::mem::take(&mut self.sent);
+        traffic.records_received += std::mem::take(&mut self.received);
     }
 
     /// Secures bytes.
     pub fn secure(&mut self, clear: &[u8]) {
+        self.sent.secured += clear.len() as u64;
         // Without a limit, writing into memory neither fails nor stops half-way.
         let _ = self.connection.writer().write_all(clear);
     }
 
     /// Appends what is to go to the network.
     pub fn outgoing(&mut self, out: &mut Vec<u8>) {
+        let (handshaking, before) = (self.is_handshaking(), out.len());
+        self.encrypted(out);
+        let made = out.get(before..).unwrap_or_default();
+        let count = self.to_platform.passed(made);
+        if !handshaking {
+            self.sent += Records { count, bytes: made.len() as u64, secured: 0 };
+        }
+    }
+
+    fn encrypted(&mut self, out: &mut Vec<u8>) {
         while self.connection.wants_write() {
             // A vector takes everything.
             if self.connection.write_tls(out).is_err() {

@@ -9,6 +9,7 @@ use crate::drivers::outgoing::Outgoing;
 use crate::drivers::readiness::data;
 use crate::drivers::socket::{Interest, Socket};
 use crate::refusal;
+use plimsoll_codec::websocket::header_length;
 use plimsoll_model::Nanos;
 use plimsoll_stats::distribution::random;
 use rustix::event::epoll::EventFlags;
@@ -397,7 +398,7 @@ impl Device {
     ) -> Result<(), String> {
         let Some(websocket) = &mut self.websocket else { return Ok(()) };
         let (device, unanswered) = (self.number, &mut self.unanswered);
-        let Io { contents, tag, wanted, .. } = &*io;
+        let Io { contents, tag, wanted, traffic, .. } = &mut *io;
         let mut taker = |_, content: &mut Vec<u8>| {
             let marker = contents.marker(content).filter(|marker| marker.run == *tag);
             let answered = match marker {
@@ -406,6 +407,10 @@ impl Device {
                 Some(_) => None,
                 None => unanswered.answered(None),
             };
+            if answered.is_some() {
+                let length = content.len();
+                traffic.answers.add(header_length(length, false) + length, length);
+            }
             events.push(match answered {
                 Some(sequence) => Event::Acknowledged { device, sequence, at },
                 None => Event::Received {

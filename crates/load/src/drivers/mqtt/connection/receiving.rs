@@ -190,14 +190,21 @@ impl Connection {
             Client::Device(device) => device,
             Client::Subscriber(_) => u32::MAX,
         };
+        let from_device = device != u32::MAX;
+        let answers = &mut io.traffic.answers;
         match self.session.receive(packet, self.out.bytes())? {
+            Happened::Nothing if from_device => answers.add_part(packet.len(), 0),
             Happened::Nothing => {}
             Happened::Subscribing => self.accepted = Some(at),
             Happened::Ready => self.became_ready(slot, at, io, events),
             // The platform's own answer is still to come.
-            Happened::Acknowledged(_) if io.answers.is_some() => {}
-            Happened::Acknowledged(sequence) => events.push(Event::Acknowledged { device, sequence, at }),
+            Happened::Acknowledged(_) if io.answers.is_some() => answers.add_part(packet.len(), 0),
+            Happened::Acknowledged(sequence) => {
+                answers.add(packet.len(), 0);
+                events.push(Event::Acknowledged { device, sequence, at });
+            }
             Happened::Refused(sequence, reason) => {
+                answers.add(packet.len(), 0);
                 events.push(Event::Refused { device, sequence, at, reason })
             }
             Happened::Pong => self.ping_sent = None,
@@ -206,8 +213,9 @@ impl Connection {
                     events.push(Event::Will);
                     return Ok(());
                 }
-                let answer = io.answers.as_mut().filter(|_| device != u32::MAX);
+                let answer = io.answers.as_mut().filter(|_| from_device);
                 if let Some(answer) = answer.and_then(|answers| answers.read(device, payload, at)) {
+                    io.traffic.answers.add(packet.len(), payload.len());
                     events.push(answer);
                     return Ok(());
                 }
@@ -216,6 +224,9 @@ impl Connection {
                     Client::Subscriber(subscriber) => (subscriber, io.contents.marker(payload)),
                     Client::Device(_) => (u32::MAX, None),
                 };
+                if !from_device {
+                    io.traffic.notifications.add(packet.len(), payload.len());
+                }
                 let content = payload.len() as u32;
                 events.push(Event::Received { subscriber, marker, at, lag, retained, content });
                 if io.work > Nanos::ZERO {
