@@ -61,7 +61,7 @@ fn chart(level: &LevelSummary) -> Figure {
     let layout = figure::layout()
         .bar_mode(BarMode::Stack)
         .x_axis(figure::axis("Bytes"))
-        .y_axis(figure::axis("").show_grid(false));
+        .y_axis(figure::axis("Packet").show_grid(false));
     let mut figure = Figure::new("chart-parts", 120 + 60 * kinds.len(), layout);
     for shown in &SHOWN {
         let values: Vec<f64> =

@@ -164,7 +164,7 @@ fn a_killed_run_shows_what_there_is() {
     assert_eq!(summary.verdict, Verdict::Interrupted);
     let page = bare(&record);
     assert!(page.contains("Bears at least 2,000 msg/s") && page.contains("the run ended within this level"));
-    assert_eq!(chart_ids(&page).len(), 5);
+    assert_eq!(chart_ids(&page).len(), 6);
 }
 
 #[test]
