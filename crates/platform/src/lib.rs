@@ -5,9 +5,11 @@ mod ending;
 mod folder;
 pub mod guard;
 mod placeholders;
+mod reset;
 mod running;
 
 pub use ending::end;
+pub use reset::{await_return, reset};
 pub use running::{Death, HttpAddresses, Options, Platform, is_installed};
 
 use std::path::PathBuf;
@@ -66,6 +68,22 @@ pub enum PlatformError {
         seconds: u64,
         /// The end of its output.
         log: String,
+    },
+    /// The command that resets the platform failed.
+    #[error("the platform was not reset by `{command}`: {what}")]
+    Reset {
+        /// The command.
+        command: String,
+        /// Why.
+        what: String,
+    },
+    /// The platform was reset and did not come back.
+    #[error("the platform at {address} did not accept connections within {seconds} s after it was reset")]
+    NotBack {
+        /// Where.
+        address: std::net::SocketAddr,
+        /// How long was waited.
+        seconds: u64,
     },
     /// The user stopped the run.
     #[error("interrupted")]

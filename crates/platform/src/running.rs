@@ -364,7 +364,7 @@ fn version(command: &[String], dir: &Path) -> Option<String> {
 }
 
 /// The end of a component's output, however long that is.
-fn last_words(log: &Path) -> String {
+pub(crate) fn last_words(log: &Path) -> String {
     let text = excerpt(log, true);
     let lines: Vec<&str> = text.lines().collect();
     let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();

@@ -178,12 +178,17 @@ fn perform_one(
         Each::Device => devices,
         Each::Subscriber => subscribers,
         Each::Pair => devices * subscribers,
+        Each::Item => u64::from(scene.plan.platform.state.preload),
     };
     let who = |number: u64| match step.each {
-        Each::Once => (0, 0),
-        Each::Device => (number as u32, 0),
-        Each::Subscriber => (0, number as u32),
-        Each::Pair => ((number / subscribers.max(1)) as u32, (number % subscribers.max(1)) as u32),
+        Each::Once => Whom::default(),
+        Each::Device => Whom { device: number as u32, ..Whom::default() },
+        Each::Subscriber => Whom { subscriber: number as u32, ..Whom::default() },
+        Each::Pair => {
+            let each = subscribers.max(1);
+            Whom { device: (number / each) as u32, subscriber: (number % each) as u32, item: 0 }
+        }
+        Each::Item => Whom { item: number as u32, ..Whom::default() },
     };
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let failed: Mutex<Option<ControllerError>> = Mutex::new(None);
@@ -227,6 +232,14 @@ fn perform_one(
     }
 }
 
+/// Whom a request is about.
+#[derive(Clone, Copy, Default)]
+struct Whom {
+    device: u32,
+    subscriber: u32,
+    item: u32,
+}
+
 /// A request as it goes out.
 struct Written {
     url: String,
@@ -240,9 +253,9 @@ fn request(
     address: SocketAddr,
     client: &ureq::Agent,
     captures: &Mutex<&mut Captures>,
-    (device, subscriber): (u32, u32),
+    whom: Whom,
 ) -> Result<(), ControllerError> {
-    let written = write(&step.request, scene, address, &lock(captures), (device, subscriber));
+    let written = write(&step.request, scene, address, &lock(captures), whom);
     let (name, method) = (&step.name, &step.request.method);
     let failed = |cause: String| ControllerError::Request {
         step: name.clone(),
@@ -281,7 +294,7 @@ fn request(
             let (step, url) = (name.clone(), written.url.clone());
             return Err(ControllerError::Capture { step, url, what: place(&capture.from) });
         };
-        lock(captures).set(capture.slot, device, subscriber, value);
+        lock(captures).set(capture.slot, whom.device, whom.subscriber, value);
     }
     Ok(())
 }
@@ -291,20 +304,21 @@ fn write(
     scene: &Scene<'_>,
     address: SocketAddr,
     captures: &Captures,
-    (device, subscriber): (u32, u32),
+    Whom { device, subscriber, item }: Whom,
 ) -> Written {
     let (run, listener) = (scene.run.to_string(), (scene.listener)(subscriber));
     let variables = Variables {
         run: &run,
         device,
         subscriber,
+        item,
         listener: &listener,
         captures: Some(captures),
         feed: scene.plan.message.feed.as_deref(),
         time_ms: (wall_nanos() / 1_000_000) as u64,
         ..Variables::default()
     };
-    let mut numbers = random(scene.plan.seed, &[STREAM, u64::from(device), u64::from(subscriber)]);
+    let mut numbers = random(scene.plan.seed, &[STREAM, u64::from(device), u64::from(subscriber), u64::from(item)]);
     let mut render = |template: &plimsoll_scenario::plan::Template| {
         let mut out = Vec::new();
         template.render(&variables, &mut || numbers.bits(), &mut out);

@@ -71,6 +71,22 @@ fn terms(plan: &Plan) -> Terms {
     }
 }
 
+/// In which state the run found the platform.
+pub fn state_facts(plan: &Plan) -> BTreeMap<String, String> {
+    let state = &plan.platform.state;
+    let found = match (plan.platform.profile.components.is_empty(), state.reset, state.command.as_slice()) {
+        (false, ..) => "started anew for this run".to_owned(),
+        (true, false, _) => "as it was found; earlier runs may have left something".to_owned(),
+        (true, true, []) => "reset before this run, by the profile's steps".to_owned(),
+        (true, true, command) => format!("reset before this run, by `{}`", command.join(" ")),
+    };
+    let mut facts = BTreeMap::from([("state".to_owned(), found)]);
+    if state.preload > 0 {
+        facts.insert("preloaded".into(), format!("{} items", state.preload));
+    }
+    facts
+}
+
 fn platform_facts(plan: &Plan) -> BTreeMap<String, String> {
     let profile = &plan.platform.profile;
     let mut facts = BTreeMap::from([("profile".to_owned(), profile.name.clone())]);

@@ -25,7 +25,7 @@ use plimsoll_model::record::{Measurement, RunEnd, RunRecord};
 use plimsoll_observe::limits::Limits;
 use plimsoll_platform::{HttpAddresses, Platform, PlatformError};
 use plimsoll_scenario::Captures;
-use plimsoll_scenario::plan::Plan;
+use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_store::{RunWriter, StoreError};
 use preflight::{Demand, Finding, Severity};
 use std::path::PathBuf;
@@ -152,15 +152,24 @@ fn perform(
     writer: &mut RunWriter,
     progress: &mut dyn Progress,
 ) -> Result<RunEnd, Failure> {
-    progress.step(&format!("bringing up {}", plan.platform.profile.name));
     let platform_options = plimsoll_platform::Options {
         program: options.program.clone(),
         processors: placement.platform.clone(),
         mqtt5: plan.mqtt.version == plimsoll_codec::mqtt::Version::V5,
         stop: Arc::clone(&options.stop),
     };
+    let state = &plan.platform.state;
+    if state.reset && !state.command.is_empty() {
+        progress.step(&format!("resetting the platform: {}", state.command.join(" ")));
+        plimsoll_platform::reset(&state.command, &platform_options)?;
+    }
+    progress.step(&format!("bringing up {}", plan.platform.profile.name));
     let mut platform = Platform::bring_up(&plan.platform, &platform_options)?;
+    if state.reset && plan.protocol() != Protocol::Coap {
+        plimsoll_platform::await_return(platform.address(), &platform_options)?;
+    }
     writer.add_platform_facts(platform.facts())?;
+    writer.add_platform_facts(&identity::state_facts(plan))?;
     let clock = Clock::start();
     writer.set_epoch(clock.epoch(), wall_nanos() - clock.now().0)?;
     let http = platform.http_addresses(&plan.platform);
@@ -211,9 +220,17 @@ fn control_and_run_levels(
             watch.connected(done, of);
         }
     };
-    let set_up = controller::perform(&roles.set_up, &scene, &mut captures, &mut |step, done, of| {
-        tell(watch, step, done, of);
-    });
+    let state = &plan.platform.state;
+    let reset = if state.reset { &roles.reset[..] } else { &[] };
+    let preload = if state.preload > 0 { &roles.preload[..] } else { &[] };
+    let mut set_up = Ok(());
+    for steps in [reset, preload, &roles.set_up] {
+        set_up = set_up.and_then(|()| {
+            controller::perform(steps, &scene, &mut captures, &mut |step, done, of| {
+                tell(watch, step, done, of);
+            })
+        });
+    }
     let outcome = match set_up {
         Ok(()) => {
             engine.give(captures.clone());

@@ -42,7 +42,8 @@ impl Captures {
 
 fn key(each: Each, device: u32, subscriber: u32) -> (u32, u32) {
     match each {
-        Each::Once => (0, 0),
+        // Nothing is kept of the answers for items.
+        Each::Once | Each::Item => (0, 0),
         Each::Device => (device, 0),
         Each::Subscriber => (0, subscriber),
         Each::Pair => (device, subscriber),

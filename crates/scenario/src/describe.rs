@@ -143,15 +143,19 @@ impl Plan {
 
     /// The requests of the controller before the run.
     fn set_up_in_words(&self) -> Option<String> {
-        let steps = &self.platform.roles.set_up;
+        let roles = &self.platform.roles;
+        let filling = if self.platform.state.preload > 0 { &roles.preload[..] } else { &[] };
+        let reset = if self.platform.state.reset { &roles.reset[..] } else { &[] };
+        let steps = reset.iter().chain(filling).chain(&roles.set_up);
         let (devices, subscribers) = (u64::from(self.devices), u64::from(self.subscribers.count));
         let count = |each| match each {
             Each::Once => 1,
             Each::Device => devices,
             Each::Subscriber => subscribers,
             Each::Pair => devices * subscribers,
+            Each::Item => u64::from(self.platform.state.preload),
         };
-        let told = steps.iter().map(|step| format!("{} x {}", grouped(count(step.each) as f64), step.name));
+        let told = steps.map(|step| format!("{} x {}", grouped(count(step.each) as f64), step.name));
         let told: Vec<String> = told.collect();
         (!told.is_empty()).then(|| told.join(", "))
     }

@@ -126,6 +126,19 @@ pub struct PlatformPlan {
     pub ports: BTreeMap<String, u16>,
     /// Whether the controller undoes after the run what it did before it.
     pub clean_up: bool,
+    /// In which state a run finds it.
+    pub state: StatePlan,
+}
+
+/// In which state a run finds a platform.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatePlan {
+    /// Whether it is brought back to its first state before the run; never for one that is started for the run.
+    pub reset: bool,
+    /// The command that does so, before the profile's own steps; empty for none.
+    pub command: Vec<String>,
+    /// How many things it is filled with.
+    pub preload: u32,
 }
 
 impl PlatformPlan {
@@ -348,6 +361,8 @@ pub enum Piece {
     Subscriber,
     /// `{sequence}`: the message's number within its device.
     Sequence,
+    /// `{item}`: the number of what a platform is filled with.
+    Item,
     /// `{marker}`: the marker in the scenario's form.
     Marker,
     /// `{time}`: wall-clock time of sending, milliseconds since 1970.

@@ -15,6 +15,8 @@ pub struct Variables<'a> {
     pub subscriber: u32,
     /// The message's number within its device.
     pub sequence: u32,
+    /// Of what a platform is filled with: its number.
+    pub item: u32,
     /// The marker, encoded already.
     pub marker: &'a [u8],
     /// Wall-clock time of sending, milliseconds since 1970.
@@ -118,6 +120,7 @@ impl Template {
                 Piece::Run => out.write_all(variables.run.as_bytes()),
                 Piece::Device => write!(out, "{}", variables.device),
                 Piece::Subscriber => write!(out, "{}", variables.subscriber),
+                Piece::Item => write!(out, "{}", variables.item),
                 Piece::Sequence => write!(out, "{}", variables.sequence),
                 Piece::Marker => out.write_all(variables.marker),
                 Piece::Time => write!(out, "{}", variables.time_ms),
@@ -163,7 +166,7 @@ impl Template {
         let length = |piece: &Piece| match *piece {
             Piece::Text(ref text) => text.len(),
             Piece::Run => 8,
-            Piece::Device | Piece::Subscriber | Piece::Sequence => 10,
+            Piece::Device | Piece::Subscriber | Piece::Sequence | Piece::Item => 10,
             Piece::Marker => marker,
             Piece::Time => 20,
             Piece::RandomInteger(low, high) => low.to_string().len().max(high.to_string().len()),
@@ -190,6 +193,7 @@ impl Template {
                 Piece::Run => "{run}".to_owned(),
                 Piece::Device => "{device}".to_owned(),
                 Piece::Subscriber => "{subscriber}".to_owned(),
+                Piece::Item => "{item}".to_owned(),
                 Piece::Sequence => "{sequence}".to_owned(),
                 Piece::Marker => "{marker}".to_owned(),
                 Piece::Time => "{time}".to_owned(),
@@ -289,6 +293,7 @@ fn piece(words: &str, names: &Names<'_>) -> Result<Piece, (String, String)> {
         "device" => Piece::Device,
         "subscriber" => Piece::Subscriber,
         "sequence" => Piece::Sequence,
+        "item" => Piece::Item,
         "marker" => Piece::Marker,
         "time" => Piece::Time,
         "listener" => Piece::Listener,

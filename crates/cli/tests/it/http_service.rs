@@ -108,6 +108,13 @@ impl HttpService {
         self.address.port()
     }
 
+    /// The things that are registered, in the order of their names.
+    pub fn things(&self) -> Vec<String> {
+        let mut things: Vec<String> = lock(&self.state).keys.keys().cloned().collect();
+        things.sort();
+        things
+    }
+
     /// What it has seen so far.
     pub fn state(&self) -> State {
         lock(&self.state).clone()

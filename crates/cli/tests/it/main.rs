@@ -31,6 +31,8 @@ mod roles;
 mod scripted_broker;
 mod search;
 mod sessions;
+mod sizes;
+mod state;
 mod storm;
 mod summary_schema;
 mod tcp_door;

@@ -52,6 +52,7 @@ fn scenario(service: &HttpService, more: &str) -> String {
 
 const CLOSED: &str = "population: { devices: 4, subscribers: 3 }\n\
     load: { model: closed, in_flight: [4], hold: 1s, samples: 2, warm_up: 0s, drain: 1s }\n\
+    record: { network: false }\n\
     mqtt: { reconnect: { from: 10ms, to: 20ms } }\n\
     objectives: { delivered: \">= 50 %\" }\n";
 

@@ -8,6 +8,10 @@ use super::{MarkerForm, Protocol, Template};
 pub struct RolePlan {
     /// The mapping that was chosen, where the profile has several.
     pub mapping: Option<String>,
+    /// What brings the platform back to its first state, in order.
+    pub reset: Vec<StepPlan>,
+    /// What fills it, in order.
+    pub preload: Vec<StepPlan>,
     /// What the controller does before the run, in order.
     pub set_up: Vec<StepPlan>,
     /// What it does after the run where the scenario asks for it, in order.
@@ -81,6 +85,8 @@ pub enum Each {
     Subscriber,
     /// Once for each pair of a device and a subscriber.
     Pair,
+    /// Once for each thing that the platform is filled with.
+    Item,
 }
 
 /// A request.

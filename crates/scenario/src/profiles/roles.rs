@@ -26,6 +26,13 @@ pub struct Roles {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Controller {
+    /// What brings a platform that runs already back to its first state, in order, where the scenario asks for it.
+    #[serde(default)]
+    pub reset: Vec<Step>,
+    /// What fills the platform before the run, in order, where the scenario asks for it: a step with `each: item` is done
+    /// as often as `platform.preload` says.
+    #[serde(default)]
+    pub preload: Vec<Step>,
     /// What is done before the run, in order. Steps must bear to be done again: a platform that has something already
     /// says so with a status that `expect` lists.
     #[serde(default)]
@@ -41,7 +48,7 @@ pub(crate) struct Controller {
 pub(crate) struct Step {
     /// Its name, for progress and errors.
     pub name: String,
-    /// How often it is done: once, for each device, for each subscriber, or for each pair of both.
+    /// How often it is done: once, for each device, for each subscriber, for each pair of both, or for each item.
     #[serde(default)]
     pub each: EachWritten,
     /// What is asked. Variables: `{run}`, `{device}`, `{subscriber}`, `{listener}` (where the subscriber listens),
@@ -66,6 +73,8 @@ pub(crate) enum EachWritten {
     Subscriber,
     /// For each pair of a device and a subscriber.
     Pair,
+    /// Of `preload` alone: for each thing that the platform is filled with, which `{item}` numbers.
+    Item,
 }
 
 /// A request of HTTP or CoAP.

@@ -13,6 +13,7 @@ mod platform;
 mod population;
 mod protocol;
 mod roles;
+mod state;
 mod search;
 mod session;
 mod storm;

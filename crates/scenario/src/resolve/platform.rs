@@ -52,8 +52,9 @@ pub(super) fn resolve(
         );
     }
     fill_in(scenario, &roles, &compiler, context);
-    let resolved =
-        PlatformPlan { profile, address, roles: plan, ports: attached.ports, clean_up: attached.clean_up };
+    let state = super::state::resolve(&attached, &profile, &plan, context);
+    let (ports, clean_up) = (attached.ports, attached.clean_up);
+    let resolved = PlatformPlan { profile, address, roles: plan, ports, clean_up, state };
     check_ports(&resolved, path, context);
     Some(resolved)
 }
@@ -103,8 +104,17 @@ fn mapping(profile: &Profile, written: Option<&String>, context: &mut Context<'_
 fn with_mapping(profile: &Profile, mapping: Option<&str>) -> Roles {
     let own = mapping.and_then(|name| profile.mappings.get(name)).cloned().unwrap_or_default();
     let common = profile.roles.clone();
+    // A mapping that registers in a way of its own is reset and filled like all others, unless it says how.
+    let controller = match (own.controller, common.controller) {
+        (Some(mut own), Some(common)) => {
+            own.reset = if own.reset.is_empty() { common.reset } else { own.reset };
+            own.preload = if own.preload.is_empty() { common.preload } else { own.preload };
+            Some(own)
+        }
+        (own, common) => own.or(common),
+    };
     Roles {
-        controller: own.controller.or(common.controller),
+        controller,
         device: own.device.or(common.device),
         subscriber: own.subscriber.or(common.subscriber),
         querier: own.querier.or(common.querier),

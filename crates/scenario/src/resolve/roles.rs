@@ -23,6 +23,7 @@ pub(crate) struct RoleError {
 }
 
 const STEP: &[&str] = &["run", "device", "subscriber", "listener", "random", "feed", "time"];
+const ITEM: &[&str] = &["run", "item", "random", "time"];
 const OBSERVE: &[&str] = &["run", "device", "subscriber"];
 const MESSAGE: &[&str] = &["run", "device", "sequence", "marker", "time", "random", "feed", "message"];
 const QUERY: &[&str] = &["run", "device", "random", "feed", "time"];
@@ -42,14 +43,11 @@ impl Compiler<'_> {
     pub fn roles(&mut self, roles: &Roles) -> RolePlan {
         let mut plan = RolePlan::default();
         if let Some(controller) = &roles.controller {
-            for (position, step) in controller.set_up.iter().enumerate() {
-                let step = self.step(step, &format!("controller.set_up.{position}"), &mut plan.captured);
-                plan.set_up.push(step);
-            }
-            for (position, step) in controller.clean_up.iter().enumerate() {
-                let step = self.step(step, &format!("controller.clean_up.{position}"), &mut plan.captured);
-                plan.clean_up.push(step);
-            }
+            let captured = &mut plan.captured;
+            plan.reset = self.steps(&controller.reset, "reset", captured);
+            plan.preload = self.steps(&controller.preload, "preload", captured);
+            plan.set_up = self.steps(&controller.set_up, "set_up", captured);
+            plan.clean_up = self.steps(&controller.clean_up, "clean_up", captured);
         }
         if let Some(device) = &roles.device {
             plan.device = self.device(device, &plan.captured);
@@ -142,14 +140,33 @@ impl Compiler<'_> {
         options
     }
 
+    fn steps(&mut self, steps: &[Step], when: &str, captured: &mut Vec<CapturedName>) -> Vec<StepPlan> {
+        let mut plans = Vec::new();
+        for (position, step) in steps.iter().enumerate() {
+            let path = format!("controller.{when}.{position}");
+            if step.each == EachWritten::Item && when != "preload" {
+                let help = "only steps of `preload` are done for items".to_owned();
+                self.error(&format!("{path}.each"), "there are no items here", help);
+            }
+            if step.each == EachWritten::Item && !step.capture.is_empty() {
+                let help = "remove it; what items are called must follow from `{item}`".to_owned();
+                self.error(&format!("{path}.capture"), "nothing is kept of the answers for items", help);
+            }
+            plans.push(self.step(step, &path, captured));
+        }
+        plans
+    }
+
     fn step(&mut self, step: &Step, path: &str, captured: &mut Vec<CapturedName>) -> StepPlan {
         let each = match step.each {
             EachWritten::Once => Each::Once,
             EachWritten::Device => Each::Device,
             EachWritten::Subscriber => Each::Subscriber,
             EachWritten::Pair => Each::Pair,
+            EachWritten::Item => Each::Item,
         };
-        let request = self.request(&step.request, STEP, &format!("{path}.request"), captured);
+        let variables = if each == Each::Item { ITEM } else { STEP };
+        let request = self.request(&step.request, variables, &format!("{path}.request"), captured);
         let mut captures = Vec::new();
         for (name, from) in &step.capture {
             let path = format!("{path}.capture.{name}");

@@ -43,6 +43,26 @@ pub(crate) struct AttachedPlatform {
     /// Whether what the controller registers is taken away again after the run. Default no.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub clean_up: bool,
+    /// What becomes of a platform that runs already before each run: `keep` (the default) or `reset`, by `reset_command` and
+    /// by the profile's own steps. A platform that a profile starts begins anew in any case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between_runs: Option<BetweenRuns>,
+    /// The command that resets the platform and its database: a program and its arguments, run on this host to its end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reset_command: Vec<String>,
+    /// So many things the platform is filled with before the run, by the profile's steps. Default none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preload: Option<u32>,
+}
+
+/// What becomes of a platform before each run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum BetweenRuns {
+    /// It stays as the run before it left it.
+    Keep,
+    /// It is brought back to its first state.
+    Reset,
 }
 
 impl AttachedPlatform {
@@ -56,6 +76,9 @@ impl AttachedPlatform {
             with: BTreeMap::new(),
             ports: BTreeMap::new(),
             clean_up: false,
+            between_runs: None,
+            reset_command: Vec::new(),
+            preload: None,
         }
     }
 }

@@ -1,0 +1,79 @@
+//! Brings a platform that runs already back to its first state by a command of the user's.
+
+use crate::PlatformError;
+use crate::ending::end;
+use crate::folder::Folder;
+use crate::guard::guarded;
+use crate::running::{Options, last_words};
+use std::fs::File;
+use std::net::{SocketAddr, TcpStream};
+use std::process::Child;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long the command may take, and then the platform until it accepts connections.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How long the command may take to end when it is told to.
+const GRACE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Runs the command to its end, with the platform's place as its environment gives it, and shows its last words where it
+/// fails.
+///
+/// # Errors
+/// It cannot be started, fails, or takes longer than five minutes; the user stopped the run.
+pub fn reset(command: &[String], options: &Options) -> Result<(), PlatformError> {
+    let told = command.join(" ");
+    let failed = |what: String| PlatformError::Reset { command: told.clone(), what };
+    let folder = Folder::fresh().map_err(|error| failed(format!("no folder for its output: {error}")))?;
+    let log = folder.path().join("reset.log");
+    let output = File::create(&log).map_err(|error| failed(error.to_string()))?;
+    let errors = output.try_clone().map_err(|error| failed(error.to_string()))?;
+    let mut child = guarded(&options.program, &[], command)
+        .stdout(output)
+        .stderr(errors)
+        .spawn()
+        .map_err(|error| failed(error.to_string()))?;
+    let outcome = await_end(&mut child, options);
+    end(&mut child, GRACE);
+    match outcome? {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(failed(format!("it ended with {status}; its last words:\n{}", last_words(&log)))),
+        None => Err(failed(format!("it took longer than {} s", PATIENCE.as_secs()))),
+    }
+}
+
+fn await_end(
+    child: &mut Child,
+    options: &Options,
+) -> Result<Option<std::process::ExitStatus>, PlatformError> {
+    let begin = Instant::now();
+    while begin.elapsed() < PATIENCE {
+        if options.stop.load(Ordering::Relaxed) {
+            return Err(PlatformError::Interrupted);
+        }
+        if let Ok(Some(status)) = child.try_wait() {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(None)
+}
+
+/// Waits until a platform that was reset accepts connections again.
+///
+/// # Errors
+/// It does not within five minutes; the user stopped the run.
+pub fn await_return(address: SocketAddr, options: &Options) -> Result<(), PlatformError> {
+    let begin = Instant::now();
+    while TcpStream::connect_timeout(&address, Duration::from_secs(2)).is_err() {
+        if options.stop.load(Ordering::Relaxed) {
+            return Err(PlatformError::Interrupted);
+        }
+        if begin.elapsed() >= PATIENCE {
+            return Err(PlatformError::NotBack { address, seconds: PATIENCE.as_secs() });
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
