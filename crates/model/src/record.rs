@@ -206,6 +206,9 @@ pub struct Provenance {
     /// started.
     #[serde(default, rename = "wall_epoch_ns")]
     pub wall_epoch: Option<i64>,
+    /// The schedule that the run belongs to: the id of its first run; `None` for a run of its own.
+    #[serde(default)]
+    pub series: Option<String>,
     /// The process that writes the run, in a form by which it is known on its host; `None` where that cannot be read.
     #[serde(default)]
     pub process: Option<String>,

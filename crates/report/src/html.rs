@@ -16,11 +16,13 @@ mod sizes;
 pub(crate) mod synthetic;
 mod table;
 mod time_axis;
+mod time_of_day;
 mod timeline;
 mod times;
 mod verdict;
 mod wire;
 
+use crate::series::Occurrence;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::record::RunRecord;
@@ -52,7 +54,12 @@ struct Section {
 /// The report of a run as one self-contained HTML file. What a run lacks (levels, acknowledgements, subscribers,
 /// components) is left out or said to be absent.
 pub fn render(record: &RunRecord, summary: &Summary) -> String {
-    page(record, summary, &plotly_script()).into_string()
+    render_in_series(record, summary, &[])
+}
+
+/// The same for a run of a schedule, with all its runs so far by the time of day.
+pub fn render_in_series(record: &RunRecord, summary: &Summary, series: &[Occurrence]) -> String {
+    page(record, summary, series, &plotly_script()).into_string()
 }
 
 /// Plotly's own script element. The crate gives MathJax after it, which would take `$` and `\(` in a user's text for
@@ -66,8 +73,12 @@ fn plotly_script() -> String {
     scripts
 }
 
-fn page(record: &RunRecord, summary: &Summary, plotly: &str) -> Markup {
-    let sections = sections(record, summary);
+fn page(record: &RunRecord, summary: &Summary, series: &[Occurrence], plotly: &str) -> Markup {
+    let mut sections = sections(record, summary);
+    if !series.is_empty() {
+        let body = time_of_day::body(series);
+        sections.insert(1, Section { id: "time-of-day", title: "Time of day", body });
+    }
     html! {
         (DOCTYPE)
         html lang="en" {

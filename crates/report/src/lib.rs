@@ -8,5 +8,6 @@ pub mod html;
 pub mod json;
 pub mod jtl;
 pub mod k6;
+pub mod series;
 pub mod terminal;
 mod wall;

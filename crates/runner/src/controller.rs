@@ -318,7 +318,8 @@ fn write(
         time_ms: (wall_nanos() / 1_000_000) as u64,
         ..Variables::default()
     };
-    let mut numbers = random(scene.plan.seed, &[STREAM, u64::from(device), u64::from(subscriber), u64::from(item)]);
+    let mut numbers =
+        random(scene.plan.seed, &[STREAM, u64::from(device), u64::from(subscriber), u64::from(item)]);
     let mut render = |template: &plimsoll_scenario::plan::Template| {
         let mut out = Vec::new();
         template.render(&variables, &mut || numbers.bits(), &mut out);

@@ -1,7 +1,7 @@
 //! Who a run is: its id and where it comes from.
 
-use crate::Placement;
 use crate::preflight::Finding;
+use crate::{Options, Placement};
 use plimsoll_model::RunId;
 use plimsoll_model::record::{Listener, Provenance, Terms};
 use plimsoll_scenario::plan::{Plan, Protocol};
@@ -18,7 +18,7 @@ pub fn new_run_id() -> RunId {
 pub fn new_run(
     plan: &Plan,
     id: RunId,
-    command: &[String],
+    options: &Options,
     placement: &Placement,
     warnings: &[Finding],
 ) -> NewRun {
@@ -35,13 +35,14 @@ pub fn new_run(
             plimsoll: env!("CARGO_PKG_VERSION").to_owned(),
             seed: plan.seed,
             started: jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string(),
-            command: command.to_vec(),
+            command: options.command.clone(),
             host,
             platform: platform_facts(plan),
             profile: plan.platform.profile.source.clone(),
             placement: placement.facts(),
             clock_epoch: None,
             wall_epoch: None,
+            series: options.series.clone(),
             process: plimsoll_observe::process::own_identity(),
         },
     }

@@ -9,6 +9,7 @@ mod course;
 mod identity;
 mod placement;
 pub mod preflight;
+pub mod schedule;
 mod storm;
 mod watch;
 
@@ -42,6 +43,8 @@ pub struct Options {
     pub store: PathBuf,
     /// The command line, secrets left out, for the provenance.
     pub command: Vec<String>,
+    /// The schedule that the run belongs to: the id of its first run.
+    pub series: Option<String>,
     /// Set to stop the run: what was measured is kept.
     pub stop: Arc<AtomicBool>,
 }
@@ -95,7 +98,7 @@ pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> 
     warnings.iter().for_each(|warning| progress.warned(warning));
     let placement = Placement::choose(plan);
     let id = identity::new_run_id();
-    let new_run = identity::new_run(plan, id, &options.command, &placement, &warnings);
+    let new_run = identity::new_run(plan, id, options, &placement, &warnings);
     let mut writer = RunWriter::begin(&options.store, &new_run)?;
     let performed = perform(plan, id, &placement, options, &mut writer, progress);
     let ended = match performed {

@@ -55,6 +55,8 @@ pub struct Plan {
     pub load: LoadPlan,
     /// Queries of the platform's users beside the devices' load.
     pub northbound: Option<NorthboundPlan>,
+    /// When the run is repeated; `None` for once, at once.
+    pub schedule: Option<SchedulePlan>,
     /// What is recorded beside counts and times.
     pub record: RecordPlan,
     /// What the user demands.
@@ -72,6 +74,34 @@ pub struct NorthboundPlan {
     pub arrivals: InterArrival,
     /// Connections that they share.
     pub queriers: u32,
+}
+
+/// When a run is repeated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SchedulePlan {
+    /// So long after the begin of the one before, the first at once.
+    Every {
+        /// From begin to begin.
+        gap: Nanos,
+        /// Runs in all.
+        times: u32,
+    },
+    /// At times of the day.
+    At {
+        /// In their order, none twice.
+        times: Vec<TimeOfDay>,
+        /// Days for which they are kept.
+        days: u32,
+    },
+}
+
+/// A time of the day, in the time zone of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TimeOfDay {
+    /// 0 to 23.
+    pub hour: u8,
+    /// 0 to 59.
+    pub minute: u8,
 }
 
 /// What is recorded beside counts and times.

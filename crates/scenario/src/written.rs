@@ -12,6 +12,7 @@ mod objectives;
 mod platform;
 mod population;
 mod record;
+mod schedule;
 mod session;
 mod tls;
 
@@ -26,6 +27,7 @@ pub(crate) use northbound::Northbound;
 pub(crate) use objectives::Objectives;
 pub(crate) use platform::{AttachedPlatform, BetweenRuns, OverWebSocket, Platform, With};
 pub(crate) use population::{Link, Population, SubscriberGroup, Subscribers};
+pub(crate) use schedule::Schedule;
 pub(crate) use session::{SessionKind, Will};
 pub(crate) use tls::Tls;
 
@@ -73,6 +75,9 @@ pub(crate) struct Scenario {
     /// What is recorded beside counts and times.
     #[serde(default)]
     pub record: Record,
+    /// When the run is repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
     /// What is demanded of each level, and of the load line.
     #[serde(default)]
     pub objectives: Objectives,

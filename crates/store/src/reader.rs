@@ -23,6 +23,8 @@ pub struct RunListing {
     pub started: String,
     /// How it ended; `None` when it was killed or still goes on.
     pub end: Option<RunEnd>,
+    /// The schedule that it belongs to: the id of its first run.
+    pub series: Option<String>,
     /// The process that writes it.
     pub process: Option<String>,
     /// Levels begun.
@@ -64,6 +66,7 @@ impl<C: Borrow<Connection>> RunReader<C> {
                 id: row.get(0)?,
                 name: row.get(1)?,
                 started: provenance.started,
+                series: provenance.series,
                 process: provenance.process,
                 end: end.map(|end| self.parse(&end)).transpose()?,
                 levels: row.get(4)?,

@@ -22,6 +22,7 @@ fn new_run(id: &str) -> NewRun {
         placement: Default::default(),
         clock_epoch: None,
         wall_epoch: None,
+        series: None,
         process: None,
     };
     let (name, scenario) = ("n".into(), "name: n".into());

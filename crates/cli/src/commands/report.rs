@@ -23,7 +23,7 @@ impl Report {
     pub fn perform(self) -> Result<u8, Failure> {
         let record = self.run.read()?;
         let summary = plimsoll_analysis::summarize(&record);
-        std::fs::write(&self.output, html::render(&record, &summary))
+        std::fs::write(&self.output, html::render_in_series(&record, &summary, &self.run.series(&record)?))
             .map_err(|error| Failure::unwritable(&self.output, &error))?;
         say(&format!("report: {}\n", self.output.display()));
         Ok(exit_code::MET)

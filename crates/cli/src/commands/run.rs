@@ -3,17 +3,23 @@
 use super::load_options::LoadOptions;
 use super::stored::StoreOption;
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{complain, say};
 use crate::progress::{TerminalProgress, colour};
 use crate::{exit_code, interrupt};
 use clap::Args;
 use plimsoll_model::Verdict;
+use plimsoll_report::series::{self, Occurrence};
 use plimsoll_report::{html, json, terminal};
-use plimsoll_runner::{Options, Outcome, run};
-use plimsoll_scenario::plan::Plan;
+use plimsoll_runner::{Options, Outcome, run, schedule};
+use plimsoll_scenario::plan::{Plan, SchedulePlan};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often the clock is looked at while a schedule waits.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Brings the platform up, loads it, measures, stores, prints and writes a report
 #[derive(Args)]
@@ -49,26 +55,95 @@ impl Run {
     pub fn perform(self) -> Result<u8, Failure> {
         let plan = Arc::new(self.load.plan()?);
         self.check_outputs()?;
-        let outcome = perform_plan(&plan, &self.store, self.quiet)?;
+        if let Some(schedule) = &plan.schedule {
+            return self.perform_series(&plan, schedule);
+        }
+        let outcome = perform_plan(&plan, &self.store, self.quiet, None)?;
+        self.tell(&outcome, &[])?;
+        Ok(exit_code::of(outcome.summary.verdict))
+    }
+
+    /// One run after the other, each told when it is over; the code of the worst of them.
+    fn perform_series(&self, plan: &Arc<Plan>, schedule: &SchedulePlan) -> Result<u8, Failure> {
+        let stop = interrupt::stop_flag()
+            .map_err(|error| Failure::Undoable(format!("cannot catch signals: {error}")))?;
+        let mut occurrences: Vec<Occurrence> = Vec::new();
+        let mut verdicts = Vec::new();
+        let mut first = None;
+        for begin in schedule::begins(schedule, &jiff::Zoned::now()) {
+            if !await_begin(&begin, self.quiet, &stop) {
+                break;
+            }
+            let outcome = perform_plan(plan, &self.store, self.quiet, first.clone())?;
+            first.get_or_insert_with(|| outcome.record.id.clone());
+            verdicts.push(outcome.summary.verdict);
+            let started = outcome.record.provenance.started.clone();
+            occurrences.push(Occurrence { started, summary: outcome.summary.clone() });
+            self.tell(&outcome, &occurrences)?;
+            if outcome.summary.verdict == Verdict::Interrupted {
+                break;
+            }
+        }
+        if occurrences.len() > 1 {
+            say(&series::render(&occurrences));
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::Interrupted);
+        }
+        let worst = |verdict: &Verdict| WORST_FIRST.iter().position(|known| known == verdict);
+        Ok(verdicts.iter().min_by_key(|verdict| worst(verdict)).map_or(exit_code::MET, |v| exit_code::of(*v)))
+    }
+
+    /// Prints and writes how a run ended; `series` has all runs of its schedule so far.
+    fn tell(&self, outcome: &Outcome, series: &[Occurrence]) -> Result<(), Failure> {
         say(&terminal::render(&outcome.summary, colour()));
         let summary = self.summary_json.as_ref().map(|path| write(path, &json::render(&outcome.summary)));
         if !self.no_report {
             let path = self.report.clone().unwrap_or_else(|| self.load.report_of(&outcome.record.id));
-            write(&path, &html::render(&outcome.record, &outcome.summary))?;
+            write(&path, &html::render_in_series(&outcome.record, &outcome.summary, series))?;
             say(&format!("report: {}\n", path.display()));
         }
-        summary.unwrap_or(Ok(()))?;
-        Ok(exit_code::of(outcome.summary.verdict))
+        summary.unwrap_or(Ok(()))
     }
 }
 
+/// Which of several runs says how all of them ended.
+const WORST_FIRST: [Verdict; 6] = [
+    Verdict::Failed,
+    Verdict::Interrupted,
+    Verdict::Running,
+    Verdict::Invalid,
+    Verdict::Missed,
+    Verdict::Met,
+];
+
+/// Waits until a run of a schedule is to begin; whether it is, for the user may end the schedule instead.
+fn await_begin(begin: &jiff::Zoned, quiet: bool, stop: &AtomicBool) -> bool {
+    let ahead = || begin.timestamp().as_millisecond() - jiff::Timestamp::now().as_millisecond();
+    if ahead() > LOOK.as_millis() as i64 && !quiet {
+        complain(&format!("the next run begins at {}", begin.strftime("%Y-%m-%d %H:%M:%S %Z")));
+    }
+    // The wall clock is looked at again and again: it may be set, and the host may sleep.
+    while ahead() > 0 && !stop.load(Ordering::Relaxed) {
+        let rest = Duration::from_millis(ahead().max(0).unsigned_abs());
+        std::thread::sleep(rest.min(LOOK));
+    }
+    !stop.load(Ordering::Relaxed)
+}
+
 /// Runs a plan, with progress unless it is to be quiet.
-fn perform_plan(plan: &Arc<Plan>, store: &StoreOption, quiet: bool) -> Result<Outcome, Failure> {
+fn perform_plan(
+    plan: &Arc<Plan>,
+    store: &StoreOption,
+    quiet: bool,
+    series: Option<String>,
+) -> Result<Outcome, Failure> {
     let undoable = |what: &str, error: std::io::Error| Failure::Undoable(format!("{what}: {error}"));
     let options = Options {
         program: std::env::current_exe().map_err(|error| undoable("cannot find this program", error))?,
         store: store.store.clone(),
         command: command_line(),
+        series,
         stop: interrupt::stop_flag().map_err(|error| undoable("cannot catch signals", error))?,
     };
     let mut progress = TerminalProgress::new(quiet);
@@ -88,7 +163,7 @@ pub fn perform_scenario(
     quiet: bool,
 ) -> Result<String, Failure> {
     let plan = Arc::new(LoadOptions::brief(file.clone(), set, None, None).plan()?);
-    let outcome = perform_plan(&plan, store, quiet)?;
+    let outcome = perform_plan(&plan, store, quiet, None)?;
     let summary = &outcome.summary;
     if !quiet {
         say(&format!("{file}: run {} {}\n", outcome.record.id, summary.verdict.name()));

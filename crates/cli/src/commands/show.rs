@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::output::say;
 use crate::progress::colour;
 use clap::Args;
-use plimsoll_report::{json, terminal};
+use plimsoll_report::{json, series, terminal};
 
 /// Prints a stored run's result, also of one that was killed
 #[derive(Args)]
@@ -21,9 +21,17 @@ pub struct Show {
 
 impl Show {
     pub fn perform(self) -> Result<u8, Failure> {
-        let summary = plimsoll_analysis::summarize(&self.run.read()?);
-        let text = if self.json { json::render(&summary) } else { terminal::render(&summary, colour()) };
-        say(&text);
+        let record = self.run.read()?;
+        let summary = plimsoll_analysis::summarize(&record);
+        if self.json {
+            say(&json::render(&summary));
+            return Ok(exit_code::MET);
+        }
+        say(&terminal::render(&summary, colour()));
+        let series = self.run.series(&record)?;
+        if !series.is_empty() {
+            say(&series::render(&series));
+        }
         Ok(exit_code::MET)
     }
 }

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use clap::Args;
 use plimsoll_model::record::RunRecord;
 use plimsoll_observe::process::is_alive;
+use plimsoll_report::series::Occurrence;
 use plimsoll_store::RunReader;
 use std::path::PathBuf;
 
@@ -31,6 +32,22 @@ impl StoredRun {
         let mut record = self.open()?.run(&self.run)?;
         record.goes_on = record.end.is_none() && record.provenance.process.as_deref().is_some_and(is_alive);
         Ok(record)
+    }
+
+    /// All runs of the schedule that a run belongs to, in the order of time; none where it belongs to none.
+    pub fn series(&self, record: &RunRecord) -> Result<Vec<Occurrence>, Failure> {
+        let reader = self.open()?;
+        let first = record.provenance.series.as_ref().unwrap_or(&record.id);
+        let listed = reader.runs()?;
+        if !listed.iter().any(|run| run.series.as_ref() == Some(first)) {
+            return Ok(Vec::new());
+        }
+        let mut runs = Vec::new();
+        for run in listed.iter().filter(|run| run.id == *first || run.series.as_ref() == Some(first)) {
+            let summary = plimsoll_analysis::summarize(&reader.run(&run.id)?);
+            runs.push(Occurrence { started: run.started.clone(), summary });
+        }
+        Ok(runs)
     }
 
     /// Opens the store that holds it.

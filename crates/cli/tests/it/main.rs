@@ -28,6 +28,7 @@ mod own_certificates;
 mod planted_faults;
 mod real_brokers;
 mod roles;
+mod schedule;
 mod scripted_broker;
 mod search;
 mod sessions;

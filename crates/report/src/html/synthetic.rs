@@ -146,6 +146,7 @@ fn provenance() -> Provenance {
         ]),
         clock_epoch: Some(86_400_000_000_000),
         wall_epoch: None,
+        series: None,
         process: None,
     }
 }

@@ -8,7 +8,7 @@ use plimsoll_model::{Metric, Nanos, Verdict};
 
 /// The page without Plotly's own code.
 fn bare(record: &RunRecord) -> String {
-    page(record, &summarize(record), "").into_string()
+    page(record, &summarize(record), &[], "").into_string()
 }
 
 /// The JSON of every chart, by its id.

@@ -13,9 +13,10 @@ mod platform;
 mod population;
 mod protocol;
 mod roles;
-mod state;
+mod schedule;
 mod search;
 mod session;
+mod state;
 mod storm;
 mod transport;
 
@@ -85,6 +86,7 @@ pub(crate) fn resolve(
     let storm = storm::resolve(&mut scenario.load, platform.as_ref(), &mut context);
     let load = load.map(|load| LoadPlan { storm, ..load });
     storm::check_offline(&scenario, &mut context);
+    let schedule = schedule::resolve(scenario.schedule.as_ref(), &mut context);
     let northbound = northbound::resolve(scenario.northbound.as_ref(), platform.as_ref(), &mut context);
     let objectives = objectives::resolve(&mut scenario, &mut context);
     scenario.record.freshness |= objectives.level.iter().any(|objective| objective.subject.needs_freshness());
@@ -106,6 +108,7 @@ pub(crate) fn resolve(
         message: message?,
         load: load?,
         northbound,
+        schedule,
         record: RecordPlan {
             messages: scenario.record.messages,
             freshness: scenario.record.freshness,
