@@ -53,6 +53,7 @@ fn write(bench: &Bench) {
         placement: Default::default(),
         clock_epoch: None,
         wall_epoch: None,
+        series: None,
         process: None,
     };
     let terms =
