@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A scenario file, or the address of a platform with the load as options.
-#[derive(Args, Default)]
+#[derive(Args, Clone, Default)]
 pub struct LoadOptions {
     /// Scenario file, or the address of a platform that runs already: mqtt://[USER@]HOST[:PORT],
     /// mqtts, ws, wss, http, https or coap likewise
@@ -84,6 +84,13 @@ impl LoadOptions {
         rate: Option<String>,
     ) -> LoadOptions {
         LoadOptions { what, set, devices, rate, ..LoadOptions::default() }
+    }
+
+    /// The same with one more key set.
+    pub fn with(&self, key_and_value: &str) -> LoadOptions {
+        let mut more = self.clone();
+        more.set.push(key_and_value.to_owned());
+        more
     }
 
     /// Reads, checks and resolves what the user gave.

@@ -11,6 +11,7 @@ mod guard;
 mod load_options;
 mod ngsi;
 mod platforms;
+mod probe;
 mod report;
 mod run;
 mod runs;

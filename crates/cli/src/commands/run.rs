@@ -132,7 +132,7 @@ fn await_begin(begin: &jiff::Zoned, quiet: bool, stop: &AtomicBool) -> bool {
 }
 
 /// Runs a plan, with progress unless it is to be quiet.
-fn perform_plan(
+pub fn perform_plan(
     plan: &Arc<Plan>,
     store: &StoreOption,
     quiet: bool,

@@ -26,6 +26,7 @@ mod ngsi;
 mod onem2m;
 mod own_certificates;
 mod planted_faults;
+mod probe;
 mod real_brokers;
 mod roles;
 mod schedule;
