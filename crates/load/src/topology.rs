@@ -85,6 +85,7 @@ impl Topology {
         } else {
             vec![filters_of(plan, run, 0)]
         };
+        let some = plan.subscribers.devices.is_some();
         let mut groups = Vec::new();
         let mut known: HashMap<Receivers, u32> = HashMap::new();
         let mut group_of_device = Vec::with_capacity(plan.devices as usize);
@@ -92,6 +93,11 @@ impl Topology {
             let name = topic_of(plan, run, device);
             let matches = |of: &Vec<String>| of.iter().any(|filter| topic::matches(filter, &name));
             let receivers = match filters.as_slice() {
+                [_] if some => {
+                    let follows =
+                        |&subscriber: &u32| plan.subscribers.is_follower(subscriber, device, plan.devices);
+                    Receivers::Listed((0..subscribers).filter(follows).collect())
+                }
                 [same] if matches(same) && plan.subscribers.share.is_some() => Receivers::OneOf(subscribers),
                 [same] if matches(same) => Receivers::All(subscribers),
                 [_] => Receivers::All(0),

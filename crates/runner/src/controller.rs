@@ -173,11 +173,12 @@ fn perform_one(
 ) -> Result<(), ControllerError> {
     let devices = u64::from(scene.plan.devices);
     let subscribers = u64::from(scene.plan.subscribers.count);
+    let followed = u64::from(scene.plan.subscribers.followed(scene.plan.devices));
     let count = match step.each {
         Each::Once => 1,
         Each::Device => devices,
         Each::Subscriber => subscribers,
-        Each::Pair => devices * subscribers,
+        Each::Pair => followed * subscribers,
         Each::Item => u64::from(scene.plan.platform.state.preload),
     };
     let who = |number: u64| match step.each {
@@ -185,8 +186,10 @@ fn perform_one(
         Each::Device => Whom { device: number as u32, ..Whom::default() },
         Each::Subscriber => Whom { subscriber: number as u32, ..Whom::default() },
         Each::Pair => {
-            let each = subscribers.max(1);
-            Whom { device: (number / each) as u32, subscriber: (number % each) as u32, item: 0 }
+            let (subscriber, place) =
+                ((number % subscribers.max(1)) as u32, (number / subscribers.max(1)) as u32);
+            let device = scene.plan.subscribers.follows(subscriber, place, scene.plan.devices);
+            Whom { device, subscriber, item: 0 }
         }
         Each::Item => Whom { item: number as u32, ..Whom::default() },
     };

@@ -152,7 +152,7 @@ impl Plan {
             Each::Once => 1,
             Each::Device => devices,
             Each::Subscriber => subscribers,
-            Each::Pair => devices * subscribers,
+            Each::Pair => u64::from(self.subscribers.followed(self.devices)) * subscribers,
             Each::Item => u64::from(self.platform.state.preload),
         };
         let told = steps.map(|step| format!("{} x {}", grouped(count(step.each) as f64), step.name));

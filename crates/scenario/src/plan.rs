@@ -76,6 +76,26 @@ pub struct NorthboundPlan {
     pub queriers: u32,
 }
 
+impl SubscriberPlan {
+    /// How many of so many devices each subscriber follows.
+    pub fn followed(&self, devices: u32) -> u32 {
+        self.devices.unwrap_or(devices).min(devices)
+    }
+
+    /// The device that is the one in that place among those that a subscriber follows.
+    pub fn follows(&self, subscriber: u32, place: u32, devices: u32) -> u32 {
+        let first = u64::from(subscriber) * u64::from(self.followed(devices));
+        ((first + u64::from(place)) % u64::from(devices.max(1))) as u32
+    }
+
+    /// Whether a subscriber follows a device.
+    pub fn is_follower(&self, subscriber: u32, device: u32, devices: u32) -> bool {
+        let first = self.follows(subscriber, 0, devices);
+        (u64::from(device) + u64::from(devices) - u64::from(first)) % u64::from(devices.max(1))
+            < u64::from(self.followed(devices))
+    }
+}
+
 /// When a run is repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchedulePlan {
@@ -268,6 +288,8 @@ pub struct SubscriberPlan {
     /// The group in which they share what they subscribe to: each message goes to one of them. `None` for subscribers
     /// that each get all.
     pub share: Option<String>,
+    /// How many devices each follows, where not all; see [`SubscriberPlan::follows`].
+    pub devices: Option<u32>,
     /// Time that a subscriber spends on a message before it reads the next; zero for a fast one.
     pub work: Nanos,
     /// The emulated network between each subscriber and the platform.

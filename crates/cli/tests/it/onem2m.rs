@@ -22,6 +22,22 @@ fn a_real_service_entity_has_an_exact_ledger_over_mqtt() {
     exact("{ profile: acme-mqtt, clean_up: true }");
 }
 
+/// Filled beforehand, and each subscriber follows six of the eight devices: four of them have two subscribers.
+#[test]
+fn subscribers_may_follow_some_devices_and_overlap() {
+    let some = SCENARIO.replace("subscribers: 2", "subscribers: { count: 2, devices: 6 }");
+    let bench = Bench::new();
+    let platform = "{ profile: acme, mapping: http, preload: 20 }";
+    let finished = bench.run(&format!("name: some\nplatform: {platform}\n{some}"));
+    assert_eq!(finished.summary["provenance"]["platform"]["preloaded"], "20 items", "{}", finished.stderr);
+    for level in finished.levels() {
+        let (sent, expected) = (count(level, "sent"), count(level, "expected_deliveries"));
+        assert!(sent > 10 && expected > sent && expected < 2 * sent, "{level:#}");
+        assert_eq!(count(level, "delivered"), expected, "{level:#}");
+        assert_eq!(count(level, "foreign"), 0, "nobody is told of what he does not follow: {level:#}");
+    }
+}
+
 fn exact(platform: &str) {
     let bench = Bench::new();
     let finished = bench.run(&format!("name: onem2m\nplatform: {platform}\n{SCENARIO}"));

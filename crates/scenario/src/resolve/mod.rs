@@ -74,6 +74,9 @@ pub(crate) fn resolve(
     session::check_levels(&scenario, &mut context);
     let mqtt = mqtt.zip(transport).map(|(mqtt, transport)| MqttPlan { transport, session, ..mqtt });
     let subscribers = mqtt::subscribers(&mut scenario, &mut context);
+    if let (Some(platform), Some(subscribers)) = (&platform, &subscribers) {
+        population::check_followed(platform, subscribers, scenario.population.devices, &mut context);
+    }
     let feed = feed.map(|feed| feed.table(scenario.population.devices));
     let feed = message::Rows { columns: &columns, table: feed };
     let message = message::resolve(&mut scenario.message, platform.as_ref(), feed, &mut context);

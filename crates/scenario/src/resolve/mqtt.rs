@@ -168,12 +168,14 @@ pub(super) fn subscribers(scenario: &mut Scenario, context: &mut Context<'_>) ->
         qos: Some(qos),
         filters: Some(texts),
         share: share.clone(),
+        devices: group.devices,
         work: group.work,
         link: group.link,
     };
     scenario.population.subscribers = Subscribers::Group(written);
     let QosLevel(qos) = qos;
-    whole.then_some(SubscriberPlan { count: group.count, qos, filters, share, work, link })
+    let devices = group.devices;
+    whole.then_some(SubscriberPlan { count: group.count, qos, filters, share, devices, work, link })
 }
 
 /// The group of a shared subscription, as its own key or in the filters, and the filters without it.

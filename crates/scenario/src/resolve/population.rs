@@ -1,7 +1,7 @@
 //! Who takes part: source addresses and emulated networks.
 
 use super::Context;
-use crate::plan::LinkPlan;
+use crate::plan::{Each, LinkPlan, PlatformPlan, SubscriberPlan};
 use crate::written::{Link, Population};
 use plimsoll_model::Nanos;
 use std::net::IpAddr;
@@ -40,4 +40,29 @@ pub(super) fn link(written: Option<Link>, path: &str, context: &mut Context<'_>)
         context.error_with_help(&format!("{path}.jitter"), message, "lower `jitter` or raise `delay`");
     }
     LinkPlan { delay: delay.0, jitter: jitter.0 }
+}
+
+/// Following some devices needs subscriptions to each, which only a profile with such steps makes.
+pub(super) fn check_followed(
+    platform: &PlatformPlan,
+    subscribers: &SubscriberPlan,
+    devices: u32,
+    context: &mut Context<'_>,
+) {
+    const KEY: &str = "population.subscribers.devices";
+    let Some(followed) = subscribers.devices else { return };
+    let roles = &platform.roles;
+    let by_pair = roles.set_up.iter().any(|step| step.each == Each::Pair);
+    let observed = roles.observes.as_ref().is_some_and(|observed| observed.of_each_device);
+    if !by_pair && !observed {
+        let name = &platform.profile.name;
+        let message =
+            format!("the profile `{name}` makes no subscription for each pair of device and subscriber");
+        let help = "over MQTT give each subscriber `filters` with `{subscriber}` in them";
+        context.error_with_help(KEY, message, help);
+    }
+    if followed > devices {
+        let message = format!("there are only {devices} devices to follow");
+        context.error_with_help(KEY, message, "leave it out where each follows all");
+    }
 }

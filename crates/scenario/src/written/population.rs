@@ -61,6 +61,12 @@ pub(crate) struct SubscriberGroup {
     /// written as `$share/GROUP/FILTER` say the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
+    /// Devices that each follows, where the profile has a subscription for each pair of device and subscriber: the first
+    /// subscriber the first so many, the next the ones after them, from the last device on to the first again. So `devices`
+    /// divided by `subscribers` gives each device one subscriber, more lets them overlap. Default: all follow all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub devices: Option<u32>,
     /// Time that a subscriber spends on a message before it reads the next.
     #[serde(default = "no_time")]
     pub work: Duration,
@@ -72,7 +78,15 @@ pub(crate) struct SubscriberGroup {
 impl SubscriberGroup {
     /// So many subscribers with every default.
     pub fn of(count: u32) -> SubscriberGroup {
-        SubscriberGroup { count, qos: None, filters: None, share: None, work: no_time(), link: None }
+        SubscriberGroup {
+            count,
+            qos: None,
+            filters: None,
+            share: None,
+            devices: None,
+            work: no_time(),
+            link: None,
+        }
     }
 }
 

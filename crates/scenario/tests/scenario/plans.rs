@@ -447,3 +447,21 @@ fn the_profile_of_the_manual_is_without_error() {
     assert_eq!((roles.set_up.len(), roles.clean_up.len(), roles.captured.len()), (2, 1, 2));
     assert!(roles.listener.is_some() && roles.query.is_some() && roles.device.envelope.is_some());
 }
+
+#[test]
+fn subscribers_follow_the_devices_after_those_of_the_one_before() {
+    let things = "name: t\nplatform: { profile: onem2m, address: \"http://h:1\" }\npopulation: { devices: 8, \
+        subscribers: { count: 3, devices: 3 } }\nload: { levels: [1/s] }\n";
+    let subscribers = load(things).unwrap().subscribers;
+    let followed =
+        |subscriber| (0..3).map(|place| subscribers.follows(subscriber, place, 8)).collect::<Vec<u32>>();
+    assert_eq!([followed(0), followed(1), followed(2)], [[0, 1, 2], [3, 4, 5], [6, 7, 0]]);
+    for (subscriber, device) in (0..3).flat_map(|subscriber| (0..8).map(move |device| (subscriber, device))) {
+        let listed = followed(subscriber).contains(&device);
+        assert_eq!(subscribers.is_follower(subscriber, device, 8), listed, "{subscriber} {device}");
+    }
+    let too_many = load_with(things, &["population.subscribers.devices=9"]).unwrap_err().to_string();
+    assert!(too_many.contains("there are only 8 devices to follow"), "{too_many}");
+    let plain = load_with(LEAST, &["population.subscribers={count: 2, devices: 1}"]).unwrap_err().to_string();
+    assert!(plain.contains("makes no subscription for each pair"), "{plain}");
+}

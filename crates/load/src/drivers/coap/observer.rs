@@ -12,7 +12,7 @@ use crate::drivers::timers::Timers;
 use crate::refusal;
 use plimsoll_codec::coap::{Kind, Message, OptionList, code, observe, option};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{CoapPlan, ObservePlan, OptionValue, Plan};
+use plimsoll_scenario::plan::{CoapPlan, ObservePlan, OptionValue, Plan, SubscriberPlan};
 use plimsoll_scenario::{Captures, Variables};
 use plimsoll_stats::distribution::{Random, random};
 use std::collections::VecDeque;
@@ -48,6 +48,9 @@ pub struct ObserverDriver {
     contents: Contents,
     /// Resources of each subscriber: one for each device, or one.
     resources: u32,
+    /// Which devices they are.
+    follows: SubscriberPlan,
+    devices: u32,
     pauses: (Nanos, Nanos),
     subscribers: Vec<Subscriber>,
     observations: Vec<Observation>,
@@ -118,7 +121,7 @@ impl ObserverDriver {
         captures: &Arc<OnceLock<Captures>>,
     ) -> std::io::Result<ObserverDriver> {
         let owned = (0..plan.subscribers.count).filter(|&subscriber| share.owns(subscriber)).count();
-        let resources = if role.of_each_device { plan.devices } else { 1 };
+        let resources = if role.of_each_device { plan.subscribers.followed(plan.devices) } else { 1 };
         let base = plan.platform.address.as_ref().map(|address| address.path.clone().into_bytes());
         Ok(ObserverDriver {
             share,
@@ -132,6 +135,8 @@ impl ObserverDriver {
             captures: Arc::clone(captures),
             contents: Contents::new(plan, run),
             resources,
+            follows: plan.subscribers.clone(),
+            devices: plan.devices,
             pauses: plan.mqtt.reconnect,
             subscribers: (0..owned).map(|_| Subscriber::default()).collect(),
             observations: (0..owned * resources as usize).map(|_| Observation::default()).collect(),
@@ -205,7 +210,8 @@ impl ObserverDriver {
 
     /// The request to be told of a resource, or (1) not to be told any more.
     fn request(&mut self, index: u32, id: u16, kind: Kind, observe: u32) -> Vec<u8> {
-        let (slot, device) = (index / self.resources, index % self.resources);
+        let (slot, place) = (index / self.resources, index % self.resources);
+        let device = self.follows.follows(self.number(slot), place, self.devices);
         let variables = Variables {
             run: &self.run,
             device,
