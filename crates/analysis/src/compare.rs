@@ -118,7 +118,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 type Quantity = (&'static str, Unit, fn(&LevelSummary) -> Option<f64>);
 
 /// What is compared of each level, in the order of reports.
-const QUANTITIES: [Quantity; 10] = [
+const QUANTITIES: [Quantity; 11] = [
     ("achieved", Unit::PerSecond, |level| level.achieved),
     ("publish time, median", Unit::Seconds, |level| level.publish_time.p50),
     ("publish time, 99 %", Unit::Seconds, |level| level.publish_time.p99),
@@ -133,6 +133,7 @@ const QUANTITIES: [Quantity; 10] = [
     ("sent and received per message", Unit::Bytes, |level| {
         (level.sent > 0).then(|| (level.bytes_sent + level.bytes_received) as f64 / level.sent as f64)
     }),
+    ("the same with all headers", Unit::Bytes, |level| level.sizes.data_per_message),
 ];
 
 /// Compares runs. The first candidate is that of the first run given.

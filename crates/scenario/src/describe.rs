@@ -87,6 +87,16 @@ impl Plan {
         if let Some(steps) = self.set_up_in_words() {
             facts.insert(3, ("set-up", steps));
         }
+        if self.platform.state.reset {
+            let by = match self.platform.state.command.as_slice() {
+                [] => "the profile's steps".to_owned(),
+                command => format!("`{}`", command.join(" ")),
+            };
+            facts.insert(1, ("before it", format!("the platform is reset by {by}")));
+        }
+        if let Some(schedule) = &self.schedule {
+            facts.push(("repeated", schedule.in_words()));
+        }
         if let Some(storm) = &self.load.storm {
             let (component, after, down) = (&storm.component, storm.after.show(), storm.down.show());
             let offline = match self.mqtt.offline {
@@ -104,7 +114,10 @@ impl Plan {
         }
         if let Some(messages) = self.messages_due() {
             let receivers = if self.subscribers.share.is_some() { 1 } else { self.subscribers.count };
-            let deliveries = messages * f64::from(receivers);
+            // Of those who follow some devices, each has its part of the deliveries.
+            let followed =
+                f64::from(self.subscribers.followed(self.devices)) / f64::from(self.devices.max(1));
+            let deliveries = messages * f64::from(receivers) * followed;
             let deliveries = match self.subscribers.count {
                 0 => String::new(),
                 _ => format!(", and up to {} deliveries", grouped(deliveries.round())),

@@ -18,11 +18,13 @@ pub use roles::{
     AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, ObservePlan,
     OptionPlan, OptionValue, RequestPlan, RolePlan, StepPlan,
 };
+pub use schedule::{SchedulePlan, TimeOfDay};
 pub use session::{SessionPlan, WillPlan};
 pub use transport::{ClientIdentity, Identities, TlsPlan, TransportPlan, WebSocketPlan};
 
 mod coap;
 mod roles;
+mod schedule;
 mod session;
 mod transport;
 
@@ -94,34 +96,6 @@ impl SubscriberPlan {
         (u64::from(device) + u64::from(devices) - u64::from(first)) % u64::from(devices.max(1))
             < u64::from(self.followed(devices))
     }
-}
-
-/// When a run is repeated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SchedulePlan {
-    /// So long after the begin of the one before, the first at once.
-    Every {
-        /// From begin to begin.
-        gap: Nanos,
-        /// Runs in all.
-        times: u32,
-    },
-    /// At times of the day.
-    At {
-        /// In their order, none twice.
-        times: Vec<TimeOfDay>,
-        /// Days for which they are kept.
-        days: u32,
-    },
-}
-
-/// A time of the day, in the time zone of the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TimeOfDay {
-    /// 0 to 23.
-    pub hour: u8,
-    /// 0 to 59.
-    pub minute: u8,
 }
 
 /// What is recorded beside counts and times.

@@ -41,6 +41,9 @@ fn every_example_runs_and_its_ledger_adds_up() {
             command.args(["--set", "load.hold=4s", "--set", "load.storm={after: 1s, down: 500ms}"]);
         } else if name.starts_with("work-b") {
             command.args(["--set", "load.in_flight=[1, 5]"]);
+            if name.ends_with("through-the-day.yaml") {
+                command.args(["--set", "schedule={every: 1s, times: 2}"]);
+            }
         } else if !name.starts_with("closed") {
             command.args(["--set", "load.levels=[50, 200]"]);
         }
