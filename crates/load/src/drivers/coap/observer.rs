@@ -1,5 +1,7 @@
 //! Subscribers that observe (RFC 7641): each registers at the platform's resources and is notified over its own socket.
 
+use super::channel::{Channel, Reading};
+use super::dtls::Terms;
 use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::content::Contents;
@@ -7,7 +9,6 @@ use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
 use crate::drivers::listener::notify;
 use crate::drivers::readiness::{Readiness, Ready, data};
-use crate::drivers::socket::{Interest, Socket};
 use crate::drivers::timers::Timers;
 use crate::refusal;
 use plimsoll_codec::coap::{Kind, Message, OptionList, code, observe, option};
@@ -41,6 +42,8 @@ pub struct ObserverDriver {
     clock: Clock,
     readiness: Readiness,
     address: SocketAddr,
+    /// How datagrams are secured, where they are.
+    terms: Option<Terms>,
     /// Path before that of every resource.
     base: Vec<u8>,
     run: String,
@@ -60,7 +63,9 @@ pub struct ObserverDriver {
 
 #[derive(Default)]
 struct Subscriber {
-    socket: Option<Socket>,
+    channel: Option<Channel>,
+    /// When its handshake is looked at; a timer that fires at another time is of an earlier wish.
+    timer_at: Nanos,
     generation: u32,
     /// Observations that wait for their turn to be registered, and those that are being.
     waiting: VecDeque<u32>,
@@ -101,6 +106,8 @@ enum Wake {
     Observation,
     /// A subscriber of that generation connects again.
     Subscriber(u32),
+    /// The handshake of a subscriber of that generation.
+    Handshake(u32),
 }
 
 impl ObserverDriver {
@@ -122,11 +129,12 @@ impl ObserverDriver {
         let base = plan.platform.address.as_ref().map(|address| address.path.clone().into_bytes());
         Ok(ObserverDriver {
             share,
-            plan: plan.coap,
+            plan: plan.coap.clone(),
             role: role.clone(),
             clock,
             readiness: Readiness::new(clock, &plan.load)?,
             address,
+            terms: plan.coap.dtls.as_ref().map(Terms::of_subscribers),
             base: base.unwrap_or_default(),
             run: run.to_string(),
             captures: Arc::clone(captures),
@@ -149,25 +157,50 @@ impl ObserverDriver {
 
     fn open(&mut self, slot: u32, events: &mut Vec<Event>) {
         let (now, first_id) = (self.clock.now(), self.random.below(1 << 16) as u16);
+        let number = self.number(slot);
+        let session = self.terms.as_ref().map(|terms| terms.session(number, now)).transpose();
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         subscriber.generation = subscriber.generation.wrapping_add(1);
-        subscriber.began = now;
+        (subscriber.began, subscriber.timer_at) = (now, Nanos::ZERO);
         subscriber.next_id = first_id;
         let first = slot * self.resources;
         subscriber.waiting = (first..first + self.resources).collect();
         (subscriber.under_way, subscriber.registered) = (0, 0);
-        let epoll = self.readiness.epoll();
-        let opened = Socket::datagrams(self.address, None).and_then(|socket| {
-            let data = data(slot, subscriber.generation);
-            socket.register(epoll, data, Interest { read: true, write: false })?;
-            Ok(socket)
+        let registration = (self.readiness.epoll(), data(slot, subscriber.generation));
+        let opened = session.and_then(|session| {
+            let channel =
+                Channel::open((self.address, None), registration, session).map_err(refusal::told)?;
+            subscriber.channel.insert(channel).tick(now, &mut self.traffic)
         });
         match opened {
-            Ok(socket) => {
-                subscriber.socket = Some(socket);
-                self.register_next(slot, events);
+            Ok(()) => self.go_on(slot, events),
+            Err(reason) => self.failed(slot, reason, events),
+        }
+    }
+
+    /// Waits for the handshake where one is under way, else registers.
+    fn go_on(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        match subscriber.channel.as_ref().and_then(Channel::wakes_at) {
+            Some(at) if at == subscriber.timer_at => {}
+            Some(at) => {
+                subscriber.timer_at = at;
+                self.timers.set(at, slot, Wake::Handshake(subscriber.generation));
             }
-            Err(error) => self.failed(slot, refusal::told(error), events),
+            None => self.register_next(slot, events),
+        }
+    }
+
+    /// Repeats what of the handshake was not answered.
+    fn tick(&mut self, slot: u32, now: Nanos, events: &mut Vec<Event>) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        subscriber.timer_at = Nanos::ZERO;
+        let Some(channel) = subscriber.channel.as_mut().filter(|channel| channel.wakes_at().is_some()) else {
+            return;
+        };
+        match channel.tick(now, &mut self.traffic) {
+            Ok(()) => self.go_on(slot, events),
+            Err(reason) => self.failed(slot, reason, events),
         }
     }
 
@@ -239,15 +272,14 @@ impl ObserverDriver {
         let slot = index / self.resources;
         let now = self.clock.now();
         let (Some(subscriber), Some(observation)) =
-            (self.subscribers.get(slot as usize), self.observations.get_mut(index as usize))
+            (self.subscribers.get_mut(slot as usize), self.observations.get_mut(index as usize))
         else {
             return;
         };
-        let Some(socket) = &subscriber.socket else { return };
+        let Some(channel) = &mut subscriber.channel else { return };
         // What finds no room is sent again when its wait is over.
-        match socket.write(&observation.datagram) {
-            Ok(count) => self.traffic.sent += count as u64,
-            Err(error) => return self.failed(slot, refusal::told_of_datagram(error), events),
+        if let Err(reason) = channel.send(&observation.datagram, now, &mut self.traffic) {
+            return self.failed(slot, reason, events);
         }
         if observation.sendings > 0 {
             observation.timeout = observation.timeout * 2;
@@ -264,8 +296,14 @@ impl ObserverDriver {
             match wake {
                 Wake::Subscriber(generation) => {
                     let known = self.subscribers.get(slot as usize);
-                    if known.is_some_and(|known| known.generation == generation && known.socket.is_none()) {
+                    if known.is_some_and(|known| known.generation == generation && known.channel.is_none()) {
                         self.open(slot, events);
+                    }
+                }
+                Wake::Handshake(generation) => {
+                    let known = self.subscribers.get(slot as usize);
+                    if known.is_some_and(|known| known.generation == generation && known.timer_at == at) {
+                        self.tick(slot, now, events);
                     }
                 }
                 Wake::Observation => self.look_after(slot, at, events),
@@ -307,7 +345,7 @@ impl ObserverDriver {
     fn failed(&mut self, slot: u32, reason: String, events: &mut Vec<Event>) {
         let (at, client) = (self.clock.now(), Client::Subscriber(self.number(slot)));
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
-        subscriber.socket = None;
+        subscriber.channel = None;
         subscriber.generation = subscriber.generation.wrapping_add(1);
         subscriber.waiting.clear();
         events.push(match std::mem::take(&mut subscriber.ready) {
@@ -330,21 +368,26 @@ impl ObserverDriver {
     fn ready(&mut self, Ready { slot, generation, .. }: Ready, events: &mut Vec<Event>) {
         let mut scratch = std::mem::take(&mut self.scratch);
         for _ in 0..DATAGRAMS {
-            let known = self.subscribers.get(slot as usize).filter(|known| known.generation == generation);
-            let Some(socket) = known.and_then(|subscriber| subscriber.socket.as_ref()) else { break };
-            match socket.read(&mut scratch) {
-                Ok(None) => break,
-                Ok(Some(reading)) => {
-                    self.traffic.received += reading.length as u64;
-                    let at = self.readiness.received_at(self.clock.now(), reading.lag);
-                    let datagram = scratch.get(..reading.length).unwrap_or_default();
-                    match Message::decode(datagram) {
-                        Ok(message) => self.take_in(slot, &message, (at, reading.lag), events),
+            let known =
+                self.subscribers.get_mut(slot as usize).filter(|known| known.generation == generation);
+            let Some(channel) = known.and_then(|subscriber| subscriber.channel.as_mut()) else { break };
+            match channel.read(&mut scratch, self.clock.now(), &mut self.traffic) {
+                Ok(Reading::Nothing) => break,
+                Ok(Reading::Message(length, lag)) => {
+                    let at = self.readiness.received_at(self.clock.now(), lag);
+                    match Message::decode(scratch.get(..length).unwrap_or_default()) {
+                        Ok(message) => self.take_in(slot, &message, (at, lag), events),
                         Err(_) => events.push(Event::Stray),
                     }
                 }
-                Err(error) => {
-                    self.failed(slot, refusal::told_of_datagram(error), events);
+                Ok(Reading::Part) if channel.wakes_at().is_some() => self.go_on(slot, events),
+                Ok(Reading::Part) => {}
+                Ok(Reading::Secured(took)) => {
+                    events.push(Event::Secured { took, resumed: false });
+                    self.go_on(slot, events);
+                }
+                Err(reason) => {
+                    self.failed(slot, reason, events);
                     break;
                 }
             }
@@ -355,10 +398,11 @@ impl ObserverDriver {
     fn say(&mut self, slot: u32, kind: Kind, id: u16) {
         let mut out = Vec::with_capacity(4);
         Message::empty(kind, id).encode(&mut out);
-        let socket = self.subscribers.get(slot as usize).and_then(|subscriber| subscriber.socket.as_ref());
+        let now = self.clock.now();
+        let subscriber = self.subscribers.get_mut(slot as usize);
         // One that finds no room is asked for again.
-        if let Some(Ok(count)) = socket.map(|socket| socket.write(&out)) {
-            self.traffic.sent += count as u64;
+        if let Some(channel) = subscriber.and_then(|subscriber| subscriber.channel.as_mut()) {
+            let _ = channel.send(&out, now, &mut self.traffic);
         }
     }
 
@@ -456,16 +500,17 @@ impl ObserverDriver {
 
     /// Asks not to be told any more, and closes.
     fn goodbye(&mut self, slot: u32) -> bool {
+        let now = self.clock.now();
         let first = slot * self.resources;
         for index in first..first + self.resources {
             let known = self.observations.get(index as usize);
             if known.is_some_and(|known| known.state == State::Registered) {
                 let id = self.random.below(1 << 16) as u16;
                 let datagram = self.request(index, id, Kind::NonConfirmable, 1);
-                let subscriber = self.subscribers.get(slot as usize);
+                let subscriber = self.subscribers.get_mut(slot as usize);
                 // Whoever does not hear it is told by ICMP when it notifies.
-                if let Some(socket) = subscriber.and_then(|subscriber| subscriber.socket.as_ref()) {
-                    let _ = socket.write(&datagram);
+                if let Some(channel) = subscriber.and_then(|subscriber| subscriber.channel.as_mut()) {
+                    let _ = channel.send(&datagram, now, &mut self.traffic);
                 }
             }
             if let Some(observation) = self.observations.get_mut(index as usize) {
@@ -473,6 +518,9 @@ impl ObserverDriver {
             }
         }
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return false };
+        if let Some(channel) = &mut subscriber.channel {
+            channel.close(now, &mut self.traffic);
+        }
         let was_ready = subscriber.ready;
         let generation = subscriber.generation.wrapping_add(1);
         *subscriber = Subscriber { generation, ..Subscriber::default() };
@@ -515,7 +563,7 @@ impl Driver for ObserverDriver {
     fn connect(&mut self, client: Client) -> bool {
         let Client::Subscriber(number) = client else { return false };
         let slot = number / self.share.of;
-        if self.subscribers.get(slot as usize).is_none_or(|known| known.socket.is_some()) {
+        if self.subscribers.get(slot as usize).is_none_or(|known| known.channel.is_some()) {
             return false;
         }
         let mut early = std::mem::take(&mut self.early);
