@@ -14,6 +14,8 @@ use std::os::fd::OwnedFd;
 
 /// Message ids that there are; one is kept for pings.
 const IDS: usize = 1 << 16;
+/// How long a platform may remember a message by its id: EXCHANGE_LIFETIME (RFC 7252 section 4.8.2).
+const EXCHANGE_LIFETIME: Nanos = Nanos::from_secs(247);
 
 /// How a socket stands with the platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,11 @@ pub struct Endpoint {
     pub timer_at: Nanos,
     channel: Option<Channel>,
     next_id: u16,
+    /// Message ids taken since they last began to come round, and when that was.
+    taken: usize,
+    round_at: Nanos,
+    /// Whether they came round too soon.
+    too_soon: bool,
     /// An empty message as bytes.
     empty: Vec<u8>,
 }
@@ -72,6 +79,9 @@ impl Endpoint {
             timer_at: Nanos::MAX,
             channel: None,
             next_id: 0,
+            taken: 0,
+            round_at: Nanos::ZERO,
+            too_soon: false,
             empty: Vec::new(),
         }
     }
@@ -87,7 +97,7 @@ impl Endpoint {
         traffic: &mut Traffic,
     ) -> Result<(), String> {
         self.generation = self.generation.wrapping_add(1);
-        self.next_id = first_id;
+        (self.next_id, self.taken, self.round_at) = (first_id, 0, self.began);
         let data = readiness::data(slot, self.generation);
         let secured = session.is_some();
         let channel = Channel::open((address, source), (epoll, data), session).map_err(refusal::told)?;
@@ -96,7 +106,7 @@ impl Endpoint {
         if secured {
             return channel.tick(self.began, traffic);
         }
-        let id = self.take_id().unwrap_or_default();
+        let id = self.take_id(self.began).unwrap_or_default();
         self.say(Kind::Confirmable, id, self.began, traffic);
         Ok(())
     }
@@ -140,17 +150,27 @@ impl Endpoint {
     }
 
     /// A message id that nothing under way has; `None` where all are taken.
-    pub fn take_id(&mut self) -> Option<u16> {
+    pub fn take_id(&mut self, now: Nanos) -> Option<u16> {
         if self.is_full() {
             return None;
         }
         loop {
+            if self.taken == IDS {
+                self.too_soon = now - self.round_at < EXCHANGE_LIFETIME;
+                (self.taken, self.round_at) = (0, now);
+            }
+            self.taken += 1;
             let id = self.next_id;
             self.next_id = id.wrapping_add(1);
             if !self.exchanges.contains_key(&id) {
                 return Some(id);
             }
         }
+    }
+
+    /// Whether message ids have come round before the platform had to forget them, told once a round.
+    pub fn came_round(&mut self) -> bool {
+        std::mem::take(&mut self.too_soon)
     }
 
     /// Sends an empty message. One that finds no room is lost, as datagrams are: who waits for it asks again.
@@ -196,10 +216,24 @@ mod tests {
         endpoint.next_id = 65_534;
         endpoint.exchanges.insert(65_535, 0);
         endpoint.exchanges.insert(0, 1);
-        assert_eq!([endpoint.take_id(), endpoint.take_id()], [Some(65_534), Some(1)]);
+        assert_eq!([0, 0].map(|_| endpoint.take_id(Nanos::ZERO)), [Some(65_534), Some(1)]);
         for id in 0..=u16::MAX {
             endpoint.exchanges.insert(id, 0);
         }
-        assert_eq!(endpoint.take_id(), None);
+        assert_eq!(endpoint.take_id(Nanos::ZERO), None);
+    }
+
+    #[test]
+    fn it_is_told_when_ids_come_round_before_a_platform_forgets_them() {
+        for (gap, told) in [(Nanos::from_millis(3), true), (Nanos::from_millis(4), false)] {
+            let mut endpoint = Endpoint::new(Nanos::ZERO);
+            let take =
+                |number: usize, endpoint: &mut Endpoint| endpoint.take_id(gap * number as i64).unwrap();
+            let first = take(0, &mut endpoint);
+            (1..IDS).for_each(|number| assert_ne!(take(number, &mut endpoint), first));
+            assert!(!endpoint.came_round());
+            assert_eq!(take(IDS, &mut endpoint), first);
+            assert_eq!([0, 0].map(|_| endpoint.came_round()), [told, false]);
+        }
     }
 }

@@ -44,6 +44,11 @@ const TOKEN: usize = 6;
 /// What those three bytes count to.
 const TURNS: u32 = 1 << 24;
 
+/// That message ids come round before a platform has to forget them, for people.
+const TOO_SOON: &str = "the 65,536 message ids of a CoAP socket came round within 247 s, in which a platform may take a request for a \
+                        repetition of the one before with its id (RFC 7252 section 4.8.2): keep below 265 messages/s on each \
+                        socket";
+
 /// Devices of one shard that speak CoAP.
 pub struct CoapDriver {
     share: Share,
@@ -258,7 +263,10 @@ impl CoapDriver {
         let timeout = self.plan.ack_timeout.as_secs_f64() * (1.0 + ACK_SPREAD * self.random.fraction());
         let Some(place) = self.places.get_mut(slot as usize) else { return };
         let Some(endpoint) = self.endpoints.get_mut(place.endpoint as usize) else { return };
-        let Some(id) = endpoint.take_id() else { return };
+        let Some(id) = endpoint.take_id(self.clock.now()) else { return };
+        if endpoint.came_round() {
+            events.push(Event::Incident { reason: TOO_SOON.into() });
+        }
         endpoint.exchanges.insert(id, slot);
         let token = token(slot, place.turn);
         place.exchange.write(id, &token, self.plan.confirmable, Nanos::from_secs_f64(timeout));

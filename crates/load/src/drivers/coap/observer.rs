@@ -17,6 +17,7 @@ use plimsoll_scenario::plan::{CoapPlan, ObservePlan, OptionValue, Plan};
 use plimsoll_scenario::{Captures, Variables};
 use plimsoll_stats::distribution::{Random, random};
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hasher};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, OnceLock};
@@ -86,6 +87,8 @@ struct Observation {
     timeout: Nanos,
     /// The number of the newest notification, and when it came.
     newest: Option<(u32, Nanos)>,
+    /// What the resource held then, as a hash; kept when it is registered anew.
+    held: Option<u64>,
     /// When it is looked at; later wishes take the place of earlier ones.
     look_at: Nanos,
     /// When its timer fires; one that fires at another time is of an earlier wish.
@@ -231,6 +234,7 @@ impl ObserverDriver {
             datagram,
             timeout: Nanos::from_secs_f64(timeout),
             newest: observation.newest,
+            held: observation.held,
             ..Observation::default()
         };
         self.send(index, events);
@@ -360,7 +364,7 @@ impl ObserverDriver {
         let first = slot * self.resources;
         for index in first..first + self.resources {
             if let Some(observation) = self.observations.get_mut(index as usize) {
-                *observation = Observation::default();
+                *observation = Observation { held: observation.held, ..Observation::default() };
             }
         }
     }
@@ -463,8 +467,11 @@ impl ObserverDriver {
             observation.timer_at = observation.look_at;
             self.timers.set(observation.look_at, index, Wake::Observation);
         }
+        let mut known = false;
         if newer {
             observation.newest = Some((number, at));
+            let holds = hash(message.payload);
+            known = observation.held.replace(holds) == Some(holds);
         }
         if message.kind == Kind::Confirmable {
             self.say(slot, Kind::Acknowledgement, message.id);
@@ -472,8 +479,9 @@ impl ObserverDriver {
         let subscriber = self.number(slot);
         if newer && !asked {
             notify(&self.contents, subscriber, (at, lag), message.payload, events);
-        } else if newer {
-            // What the resource held before is no notification, unless it is a message of this run.
+        } else if newer && !known {
+            // What the resource holds at registration (RFC 7641 section 3.1) is no notification, unless it is a message of
+            // this run that did not come before.
             let mut content = message.payload.len() as u32;
             self.contents.each_marker(message.payload, &mut |marker| {
                 let (marker, content) = (Some(marker), std::mem::take(&mut content));
@@ -526,6 +534,12 @@ impl ObserverDriver {
         *subscriber = Subscriber { generation, ..Subscriber::default() };
         was_ready
     }
+}
+
+fn hash(content: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(content);
+    hasher.finish()
 }
 
 /// Why a resource is not observed, for people.
