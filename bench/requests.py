@@ -40,6 +40,10 @@ def wrk(work, port, seconds):
     return [*call, "--script", f"{work}/post.lua", f"http://127.0.0.1:{port}/"]
 
 
+def floor(work, port, seconds):
+    return [f"{work}/coap_floor", str(port), str(CONNECTIONS), str(seconds), str(SIZE)]
+
+
 def libcoap(work, port, seconds):
     return [f"{work}/coap_loop", str(port), str(CONNECTIONS), str(seconds), str(SIZE)]
 
@@ -47,7 +51,7 @@ def libcoap(work, port, seconds):
 # What is spoken: the server, the peer's name, the tools.
 WORKS = {
     "http": ("http_sink", "wrk", {"wrk": wrk, "plimsoll": plimsoll("http")}),
-    "coap": ("coap_sink", "libcoap's loop", {"libcoap's loop": libcoap, "plimsoll": plimsoll("coap")}),
+    "coap": ("coap_sink", "libcoap's loop", {"floor": floor, "libcoap's loop": libcoap, "plimsoll": plimsoll("coap")}),
 }
 
 
@@ -61,7 +65,7 @@ def main():
     if "http" in works and not shutil.which("wrk"):
         sys.exit("wrk is missing: apt-get install wrk")
     work = tempfile.mkdtemp(prefix="plimsoll-bench-")
-    build(work, [server for server, _, _ in works.values()] + ["coap_loop"] * ("coap" in works))
+    build(work, [server for server, _, _ in works.values()] + ["coap_floor", "coap_loop"] * ("coap" in works))
     costs = {}
     for run in range(options.runs):
         for protocol, (server, _, tools) in works.items():
