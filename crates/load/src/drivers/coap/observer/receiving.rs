@@ -2,7 +2,7 @@
 
 use super::{ObserverDriver, State, Wake};
 use crate::driver::{Client, Event};
-use crate::drivers::coap::channel::{Channel, Reading};
+use crate::drivers::coap::channel::Reading;
 use crate::drivers::listener::notify;
 use crate::drivers::readiness::Ready;
 use plimsoll_codec::coap::{Kind, Message, observe, option};
