@@ -78,6 +78,11 @@ fn provider() -> CryptoProvider {
     CryptoProvider { cipher_suites: one, kx_groups: &[], ..all }
 }
 
+/// Whether a datagram begins as a record does (RFC 6347 section 4.1), which one of CoAP does not.
+fn is_record(datagram: &[u8]) -> bool {
+    matches!(datagram, [20..=23, 0xfe, ..])
+}
+
 fn instant(origin: Instant, now: Nanos) -> Instant {
     origin + Duration::from_nanos(u64::try_from(now.0).unwrap_or_default())
 }
@@ -100,7 +105,7 @@ pub struct Session {
     began: Nanos,
     /// Whether the handshake is over.
     secured: bool,
-    /// Whether anything ever came.
+    /// Whether anything of DTLS ever came.
     heard: bool,
     /// When its timer is due, while the handshake goes on.
     next_at: Nanos,
@@ -125,7 +130,7 @@ impl Session {
     /// # Errors
     /// The session is of no use any more: why, for people.
     pub fn incoming(&mut self, datagram: &[u8], now: Nanos) -> Result<Option<Nanos>, String> {
-        self.heard = true;
+        self.heard |= is_record(datagram);
         let refreshed = self.dtls.handle_timeout(instant(self.origin, now));
         let outcome = refreshed.and_then(|()| self.dtls.handle_packet(datagram));
         self.drain(now, outcome)
