@@ -310,7 +310,7 @@ mod tests {
                     return Ok(took);
                 }
             }
-            now = now + Nanos::from_millis(100);
+            now += Nanos::from_millis(100);
         }
     }
 
