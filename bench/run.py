@@ -12,25 +12,30 @@ import argparse, json, os, re, shutil, signal, socket, statistics, subprocess, s
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
+BUILT = os.environ.get("CARGO_TARGET_DIR", f"{ROOT}/target")
 CONNECTIONS = 100
 
 
-def build(work):
-    for name in ("sink", "floor"):
-        subprocess.run(["cc", "-O2", "-o", f"{work}/{name}", f"{HERE}/{name}.c"], check=True)
+def build(work, programs=("sink", "floor")):
+    for name in programs:
+        libraries = ["-lcoap-3-notls"] if name == "coap_loop" else []
+        subprocess.run(["cc", "-O2", "-o", f"{work}/{name}", f"{HERE}/{name}.c", *libraries], check=True)
     subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT, check=True)
 
 
 class Sink:
-    """The sink on a free port; `stop` tells how many messages it counted."""
+    """A server that never limits, on a free port; `stop` tells how many messages it counted."""
 
-    def __init__(self, work):
+    def __init__(self, work, program="sink"):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.process = subprocess.Popen(
-            ["taskset", "-c", "1", f"{work}/sink", str(self.port)], stderr=subprocess.PIPE, text=True
+            ["taskset", "-c", "1", f"{work}/{program}", str(self.port)], stderr=subprocess.PIPE, text=True
         )
+        if program == "coap_sink":
+            # Over UDP nobody is told that it listens, only that nobody does yet.
+            return time.sleep(0.1)
         for _ in range(100):
             try:
                 socket.create_connection(("127.0.0.1", self.port)).close()
@@ -68,7 +73,7 @@ message: {{ size: {size} }}
 load: {{ {load}, warm_up: 0s, hold: {seconds}s, samples: 30, threads: 1, connect_rate: 5000 }}
 """
         )
-    program = f"{ROOT}/target/release/plimsoll"
+    program = f"{BUILT}/release/plimsoll"
     return [program, "run", path, "--store", f"{work}/runs.plimsoll", "--report", f"{work}/report.html"]
 
 
@@ -120,7 +125,7 @@ def idle_memory(tools, work):
         sink = Sink(work)
         with open(f"{work}/idle.yaml", "w") as file:
             file.write(scenario.format(port=sink.port, count=count))
-        program = f"{ROOT}/target/release/plimsoll"
+        program = f"{BUILT}/release/plimsoll"
         began = time.time()
         process = subprocess.Popen(
             ["taskset", "-c", "0", program, "run", f"{work}/idle.yaml", "--store", f"{work}/r", "--no-report"],
@@ -196,4 +201,5 @@ def main():
     shutil.rmtree(work)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -139,7 +139,7 @@ fn total(counts: &Counts) -> Option<f64> {
         0 => 0.0,
         bytes => counts.tcp_header_bytes as f64 * ratio(bytes as f64, counts.tcp_bytes)?,
     };
-    (carried > 0).then(|| carried as f64 + counts.datagram_header_bytes as f64 + headers)
+    (carried > 0).then_some(carried as f64 + counts.datagram_header_bytes as f64 + headers)
 }
 
 fn ratio(part: f64, of: u64) -> Option<f64> {

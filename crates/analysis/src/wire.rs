@@ -8,12 +8,12 @@ use serde::{Serialize, Serializer};
 /// What connections cost below MQTT, in one level or in the set-up.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct WireSummary {
-    /// Handshakes of TLS that came to their end, resumed ones included.
+    /// Handshakes of TLS and DTLS that came to their end, resumed ones included.
     pub handshakes: u64,
     /// Handshakes that resumed an earlier session of their client.
     pub handshakes_resumed: u64,
-    /// TCP connected to TLS secured, a part of the connect time; null without TLS. Its intervals are those of
-    /// independent observations.
+    /// TCP connected to TLS secured, a part of the connect time, or all of the handshake of DTLS; null without both. Its
+    /// intervals are those of independent observations.
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]
     pub handshake_time: TimeSummary,

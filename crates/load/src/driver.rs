@@ -25,9 +25,9 @@ pub enum Event {
         /// Whether it had been connected before.
         again: bool,
     },
-    /// A connection was secured by TLS; MQTT begins.
+    /// A connection was secured by TLS, or a socket by DTLS.
     Secured {
-        /// From the TCP connection to the end of the handshake.
+        /// From the TCP connection, over UDP from the first datagram, to the end of the handshake.
         took: Nanos,
         /// Whether an earlier session was resumed.
         resumed: bool,

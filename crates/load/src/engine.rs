@@ -487,7 +487,7 @@ impl Engine {
             match self.replies.recv_timeout(SHARD_SILENCE) {
                 Ok(Reply::Part(part)) => {
                     // The level is being closed already; there is nothing to stop.
-                    let _ = watch.measured(self.measurement(part));
+                    let _ = watch.measured(self.measurement(*part));
                 }
                 Ok(Reply::Messages(messages)) => {
                     let _ = watch.measured(Measurement::Messages(messages));
@@ -508,7 +508,7 @@ impl Engine {
     fn next(&mut self, watch: &mut dyn Watch) -> Result<Option<Reply>, EngineError> {
         let reply = match self.replies.recv_timeout(Duration::from_millis(100)) {
             Ok(Reply::Part(part)) => {
-                if !watch.measured(self.measurement(part)) {
+                if !watch.measured(self.measurement(*part)) {
                     return Err(EngineError::Interrupted);
                 }
                 None

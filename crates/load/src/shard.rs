@@ -81,7 +81,7 @@ pub enum Reply {
     /// A client could not connect during set-up.
     ConnectFailed(String),
     /// Part of a sample.
-    Part(SamplePart),
+    Part(Box<SamplePart>),
     /// Messages done with, where the scenario asks for a log of them.
     Messages(Vec<MessageRecord>),
     /// The level needs no more waiting: nothing is outstanding, or the drain is over.
@@ -721,7 +721,7 @@ impl<D: Driver> Shard<D> {
             traffic.book(self.recorder.counts(ended), self.datagram_header);
         }
         for part in self.recorder.flush() {
-            self.reply(Reply::Part(part));
+            self.reply(Reply::Part(Box::new(part)));
         }
         self.pass_on_log();
     }

@@ -184,11 +184,14 @@ fn an_observer_registers_orders_acknowledges_and_registers_anew() {
         let (datagram, from) = hear(&mut driver, &platform, &mut events);
         let request = Message::decode(&datagram).unwrap();
         let options = options(&[(option::OBSERVE, 1)]);
-        let answer =
-            Message { kind: Kind::Acknowledgement, code: code::CONTENT, options: &options, ..request };
+        // The one still holds what was notified, the other what was not.
+        let payload = content(if request.path() == "/d0" { 3 } else { 4 });
+        let (kind, code) = (Kind::Acknowledgement, code::CONTENT);
+        let answer = Message { kind, code, options: &options, payload: &payload, ..request };
         platform.send_to(&bytes(answer), from).unwrap();
     }
     until(&mut driver, &mut events, |event| matches!(event, Event::Ready { again: true, .. }));
+    assert_eq!(received(&events), [4]);
 
     // It says goodbye.
     driver.disconnect();

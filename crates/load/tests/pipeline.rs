@@ -71,7 +71,7 @@ fn run_on(plan: &Arc<Plan>, driver: impl Driver, seconds: i64) -> Level {
     let mut end = None;
     for reply in replies.try_iter() {
         match reply {
-            Reply::Part(part) => parts.push(part),
+            Reply::Part(part) => parts.push(*part),
             Reply::Closed(level_end) => end = Some(level_end),
             _ => {}
         }

@@ -28,7 +28,7 @@ pub enum Metric {
     Freshness,
     /// Connection lost to connection made again, of one client.
     Outage,
-    /// TCP connected to TLS secured, of one connection.
+    /// TCP connected to TLS secured, of one connection; the handshake of DTLS, of one session.
     HandshakeTime,
     /// The kernel's smoothed round-trip time of one connection, at the end of a sample.
     TcpRtt,

@@ -181,6 +181,7 @@ impl Plan {
         let (devices, topic) = (grouped(f64::from(self.devices)), self.mqtt.topic.text());
         let protocol = match self.protocol() {
             Protocol::Http => "HTTP/1.1",
+            Protocol::Coap if self.coap.dtls.is_some() => "CoAP over DTLS",
             Protocol::Coap => "CoAP",
             Protocol::WebSocket => {
                 let kind = if self.message.marker == MarkerForm::Binary { "binary" } else { "text" };
@@ -239,7 +240,8 @@ impl Plan {
         }
         if let Some(observes) = &self.platform.roles.observes {
             let count = grouped(f64::from(subscribers.count));
-            return format!("{count} that observe {} over CoAP", observes.path.text());
+            let secured = if self.coap.dtls.is_some() { " over DTLS" } else { "" };
+            return format!("{count} that observe {} over CoAP{secured}", observes.path.text());
         }
         let filters: Vec<String> = subscribers.filters.iter().map(|filter| filter.text()).collect();
         let shared = match &subscribers.share {

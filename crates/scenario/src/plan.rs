@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-pub use coap::CoapPlan;
+pub use coap::{CoapPlan, DtlsPlan, KeyPlan, PskPlan};
 pub use roles::{
     AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, ObservePlan,
     OptionPlan, OptionValue, RequestPlan, RolePlan, StepPlan,
@@ -214,10 +214,10 @@ impl std::fmt::Display for Protocol {
     }
 }
 
-/// What lies between MQTT and TCP.
+/// What lies between what is spoken and TCP or UDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wire {
-    /// TLS.
+    /// TLS, over UDP DTLS.
     pub tls: bool,
     /// WebSocket, over TLS where that is there too.
     pub websocket: bool,

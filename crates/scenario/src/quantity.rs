@@ -299,7 +299,7 @@ impl Quantity for Endpoint {
         format: "mqtt-address",
         name: "an address",
         how: "written like `mqtt://host:1883`, `mqtts://host:8883` over TLS, or `ws://host/mqtt` and `wss://host/mqtt` over \
-              WebSocket, `http://host/path`, `https://host/path` or `coap://host/path`",
+              WebSocket, `http://host/path`, `https://host/path`, `coap://host/path` or `coaps://host/path`",
         bare_number: false,
         check: |text| Endpoint::parse(text).map(drop),
     };
@@ -311,7 +311,8 @@ impl Quantity for Endpoint {
             Some((protocol, wire, rest))
         }) else {
             return Err(
-                "it begins with none of `mqtt://`, `mqtts://`, `ws://`, `wss://`, `http://`, `https://` and `coap://`"
+                "it begins with none of `mqtt://`, `mqtts://`, `ws://`, `wss://`, `http://`, `https://`, `coap://` and \
+                 `coaps://`"
                     .to_owned(),
             );
         };
@@ -359,7 +360,7 @@ impl Quantity for Endpoint {
 }
 
 /// What an address may say of the way to the platform.
-const SCHEMES: [(Protocol, Wire); 7] = [
+const SCHEMES: [(Protocol, Wire); 8] = [
     (Protocol::Mqtt, PLAIN),
     (Protocol::Mqtt, Wire { tls: true, websocket: false }),
     (Protocol::Mqtt, Wire { tls: false, websocket: true }),
@@ -367,6 +368,7 @@ const SCHEMES: [(Protocol, Wire); 7] = [
     (Protocol::Http, PLAIN),
     (Protocol::Http, Wire { tls: true, websocket: false }),
     (Protocol::Coap, PLAIN),
+    (Protocol::Coap, Wire { tls: true, websocket: false }),
 ];
 const PLAIN: Wire = Wire { tls: false, websocket: false };
 
@@ -374,7 +376,8 @@ fn scheme(protocol: Protocol, wire: Wire) -> &'static str {
     match (wire.websocket, wire.tls) {
         (_, false) if protocol == Protocol::Http => "http",
         (_, true) if protocol == Protocol::Http => "https",
-        _ if protocol == Protocol::Coap => "coap",
+        (_, false) if protocol == Protocol::Coap => "coap",
+        (_, true) if protocol == Protocol::Coap => "coaps",
         (false, false) => "mqtt",
         (false, true) => "mqtts",
         (true, false) => "ws",
@@ -387,7 +390,8 @@ fn usual_port(protocol: Protocol, wire: Wire) -> u16 {
     match (wire.websocket, wire.tls) {
         (_, false) if protocol == Protocol::Http => 80,
         (_, true) if protocol == Protocol::Http => 443,
-        _ if protocol == Protocol::Coap => 5683,
+        (_, false) if protocol == Protocol::Coap => 5683,
+        (_, true) if protocol == Protocol::Coap => 5684,
         (false, false) => 1883,
         (false, true) => 8883,
         (true, false) => 80,
@@ -529,6 +533,8 @@ mod tests {
             ("mqtts://a", "mqtts://a:8883"),
             ("ws://a", "ws://a:80/"),
             ("wss://[::1]/mqtt?x=1", "wss://[::1]:443/mqtt?x=1"),
+            ("coap://a", "coap://a:5683"),
+            ("coaps://a/in", "coaps://a:5684/in"),
         ] {
             assert_eq!(Endpoint::parse(text).unwrap().show(), shown);
             assert_eq!(Endpoint::parse(shown), Endpoint::parse(text));

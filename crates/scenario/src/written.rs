@@ -17,7 +17,7 @@ mod session;
 mod tls;
 
 pub(crate) use arrivals::{Arrivals, Per};
-pub(crate) use coap::Coap;
+pub(crate) use coap::{Coap, Dtls, Key};
 pub(crate) use course::{Search, Storm};
 pub(crate) use http::Http;
 pub(crate) use load::{LevelRange, Levels, Load, WorkloadModel};

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Clone, Default)]
 pub struct LoadOptions {
     /// Scenario file, or the address of a platform that runs already: mqtt://[USER@]HOST[:PORT],
-    /// mqtts, ws, wss, http, https or coap likewise
+    /// mqtts, ws, wss, http, https, coap or coaps likewise
     #[arg(value_name = "SCENARIO.yaml|mqtt://HOST:PORT")]
     pub what: String,
     /// Sets any key of the scenario, as in --set load.hold=10s (repeatable)

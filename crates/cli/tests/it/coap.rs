@@ -1,60 +1,11 @@
 //! CoAP against real servers: libcoap's, which also notifies observers, and a oneM2M CSE.
 
 use crate::harness::{Bench, count};
+use crate::libcoap::Libcoap;
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-/// libcoap's server, with resources that a PUT makes. Dropped, it is killed.
-struct Libcoap {
-    child: Child,
-    port: u16,
-}
-
-impl Libcoap {
-    fn start() -> Libcoap {
-        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = Command::new("coap-server-notls");
-        command.args(["-A", "127.0.0.1", "-p", &port.to_string(), "-d", "100"]);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let child = child.unwrap_or_else(|error| panic!("coap-server-notls of libcoap3-bin: {error}"));
-        let server = Libcoap { child, port };
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-        socket.connect(("127.0.0.1", port)).unwrap();
-        let began = Instant::now();
-        loop {
-            // A ping is answered with a reset.
-            let _ = socket.send(&[0x40, 0, 0, 1]);
-            if socket.recv(&mut [0; 16]).is_ok_and(|length| length == 4) {
-                return server;
-            }
-            assert!(began.elapsed() < Duration::from_secs(10), "libcoap's server does not answer");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Makes a resource.
-    fn put(&self, name: &str) {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        let mut request = vec![0x40, 3, 0, 7, 0xb0 | name.len() as u8];
-        request.extend(name.as_bytes());
-        request.extend(b"\xffx");
-        socket.send_to(&request, ("127.0.0.1", self.port)).unwrap();
-        assert!(socket.recv(&mut [0; 64]).is_ok(), "{name} was not made");
-    }
-}
-
-impl Drop for Libcoap {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-const PROFILE: &str = "\
+pub const PROFILE: &str = "\
 name: resources
 title: resources that are put and observed
 device:
@@ -85,7 +36,7 @@ fn libcoap_takes_requests_and_blocks_and_notifies_observers() {
     let server = Libcoap::start();
     (0..4).for_each(|device| server.put(&format!("d{device}")));
     let finished = bench.run(&scenario(
-        server.port,
+        server.port(),
         "population: { devices: 4, subscribers: 2 }\n\
              load: { arrivals: constant, levels: [40], hold: 2s, samples: 2, warm_up: 0s, drain: 2s }\n\
              objectives: { delivered: \">= 1 %\" }\n",
@@ -106,7 +57,7 @@ fn libcoap_takes_requests_and_blocks_and_notifies_observers() {
     assert!(level["wire"]["request_rtt"]["n"].as_u64().unwrap() > 0);
 
     let blocks = bench.run(&scenario(
-        server.port,
+        server.port(),
         "population: { devices: 4 }\nmessage: { size: 500 }\n\
              coap: { block_size: 64, sockets: 1, outstanding: 2 }\n\
              load: { model: closed, in_flight: [4], hold: 1s, samples: 2, warm_up: 0s }\n",

@@ -125,11 +125,16 @@ impl Bench {
 
     /// Waits until the run store has a level with that number that has delivered something: the run is in its middle.
     pub fn await_level(&self, index: usize) {
+        self.await_count(index, "delivered");
+    }
+
+    /// The same where that level has counted some of what is named.
+    pub fn await_count(&self, index: usize, name: &str) {
         let begin = Instant::now();
         loop {
             let shown = self.call(["show", "--store", STORE, "--json"]);
             let summary: Value = serde_json::from_str(&shown.stdout).unwrap_or_default();
-            if summary["levels"][index]["delivered"].as_u64().unwrap_or(0) > 0 {
+            if summary["levels"][index][name].as_u64().unwrap_or(0) > 0 {
                 return;
             }
             assert!(begin.elapsed() < LONGEST_RUN, "level {index} did not begin: {shown:?}");

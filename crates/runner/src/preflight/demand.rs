@@ -23,7 +23,7 @@ pub struct Demand {
     pub connections: u64,
     /// The highest number of connections begun per second.
     pub connect_rate: f64,
-    /// Whether connections are secured by TLS.
+    /// Whether connections are secured by TLS, or sockets by DTLS.
     pub secured: bool,
     /// Whether all clients connect anew at once, as after a restart of the platform.
     pub storm: bool,
@@ -66,7 +66,7 @@ impl Demand {
         Demand {
             connections: plan.connections(),
             connect_rate: rates.fold(plan.load.connect_rate, f64::max),
-            secured: plan.mqtt.transport.tls.is_some(),
+            secured: plan.mqtt.transport.tls.is_some() || plan.coap.dtls.is_some(),
             storm: plan.load.storm.is_some(),
             place,
             sources: plan.source_addresses.len(),

@@ -8,8 +8,11 @@ use plimsoll_model::Nanos;
 
 /// Longest part of a path or query, in bytes (RFC 7252 section 5.10).
 const LONGEST_PART: usize = 255;
-/// Longest options that leave room for a block in a datagram, in bytes.
-const LONGEST_OPTIONS: usize = 65_507 - 1_024 - 64;
+/// Largest payload of a UDP datagram over IPv4, and of a record of DTLS (RFC 6347 section 4.1), in bytes.
+const LARGEST_DATAGRAM: usize = 65_507;
+const LARGEST_RECORD: usize = 1 << 14;
+/// What options leave free, for a block and what else is in a request, in bytes.
+const BESIDE_OPTIONS: usize = 1_024 + 64;
 
 /// Checks what a scenario says of CoAP.
 pub(super) fn resolve(coap: &Coap, protocol: Protocol, context: &mut Context<'_>) -> CoapPlan {
@@ -38,6 +41,7 @@ pub(super) fn resolve(coap: &Coap, protocol: Protocol, context: &mut Context<'_>
         max_retransmit: coap.max_retransmit,
         timeout: coap.timeout.0,
         block_size: block_size.and_then(|size| u16::try_from(size).ok()),
+        dtls: None,
     }
 }
 
@@ -69,8 +73,11 @@ pub(super) fn check_target(platform: &PlatformPlan, topic: &Template, context: &
         lengths.sum()
     });
     let options = base.len() + target.longest_with(32, 0, None) + values;
-    if options > LONGEST_OPTIONS {
-        let message = format!("path and options can have {options} bytes, and a datagram has 65,507");
+    let secured = platform.address.as_ref().is_some_and(|address| address.wire.tls);
+    let (largest, what) =
+        if secured { (LARGEST_RECORD, "a record of DTLS") } else { (LARGEST_DATAGRAM, "a datagram") };
+    if options > largest - BESIDE_OPTIONS {
+        let message = format!("path and options can have {options} bytes, and {what} has {largest}");
         context.error_with_help(path, message, "make them shorter: such a request cannot be sent");
     }
 }

@@ -2,6 +2,7 @@
 
 mod coap;
 mod connections;
+mod dtls;
 mod feed;
 mod identities;
 mod load;
@@ -24,7 +25,7 @@ pub(crate) use roles::{Compiler, RoleError};
 
 use crate::Environment;
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::plan::{HttpPlan, LoadPlan, MqttPlan, Plan, PlatformPlan, RecordPlan};
+use crate::plan::{CoapPlan, HttpPlan, LoadPlan, MqttPlan, Plan, PlatformPlan, RecordPlan};
 use crate::tree::Node;
 use crate::written::Scenario;
 use crate::yaml;
@@ -81,7 +82,9 @@ pub(crate) fn resolve(
     let feed = message::Rows { columns: &columns, table: feed };
     let message = message::resolve(&mut scenario.message, platform.as_ref(), feed, &mut context);
     let protocol = platform.as_ref().map(PlatformPlan::protocol).unwrap_or_default();
-    let coap = coap::resolve(&scenario.coap, protocol, &mut context);
+    let address = platform.as_ref().and_then(|platform| platform.address.as_ref());
+    let dtls = dtls::resolve(&scenario, address, &mut context);
+    let coap = CoapPlan { dtls, ..coap::resolve(&scenario.coap, protocol, &mut context) };
     if let (Some(platform), Some(mqtt)) = (&platform, &mqtt) {
         coap::check_target(platform, &mqtt.topic, &mut context);
     }

@@ -1,7 +1,7 @@
 //! What lies between messages and TCP: the address says what, `mqtt.tls` how it is secured.
 
 use super::{Context, identities};
-use crate::plan::{Endpoint, TlsPlan, TransportPlan, WebSocketPlan};
+use crate::plan::{Endpoint, Protocol, TlsPlan, TransportPlan, WebSocketPlan};
 use crate::written::{Mqtt, Population, Tls};
 use rustls_pki_types::ServerName;
 
@@ -11,7 +11,8 @@ pub(super) fn resolve(
     address: Option<&Endpoint>,
     context: &mut Context<'_>,
 ) -> Option<TransportPlan> {
-    let Some(address) = address.filter(|address| address.wire.tls || address.wire.websocket) else {
+    let over_tcp = address.filter(|address| address.protocol != Protocol::Coap);
+    let Some(address) = over_tcp.filter(|address| address.wire.tls || address.wire.websocket) else {
         if mqtt.tls.is_some() {
             context.error_with_help(
                 "mqtt.tls",

@@ -1,6 +1,7 @@
 //! How devices speak CoAP.
 
 use super::Duration;
+use super::mqtt::SecretSource;
 use crate::quantity::{Size, Written};
 use plimsoll_model::Nanos;
 use schemars::JsonSchema;
@@ -31,6 +32,36 @@ pub(crate) struct Coap {
     /// only messages that fit in no datagram are sent in blocks, of 1,024 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_size: Option<Written<Size>>,
+    /// How datagrams are secured, for an address that begins with `coaps://`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dtls: Option<Dtls>,
+}
+
+/// DTLS with pre-shared keys (RFC 7252 section 9.1.3.1), for an address that begins with `coaps://`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Dtls {
+    /// Who a device says that it is. With `{device}` in it each device has an identity of its own.
+    pub identity: String,
+    /// The key that belongs to the identity.
+    pub key: Key,
+    /// Who a subscriber says that it is, with `{subscriber}` as a possible variable. Default: the identity of the devices,
+    /// where it is one for all. Needs `subscriber_key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subscriber_identity: Option<String>,
+    /// The key that belongs to `subscriber_identity`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subscriber_key: Option<Key>,
+}
+
+/// A pre-shared key: the bytes of a text, or after `0x` its hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Key {
+    /// A text, which the run store keeps, with the variable of its identity.
+    Text(String),
+    /// An environment variable, of which the run store keeps the name alone; its value is taken as it stands.
+    Environment(SecretSource),
 }
 
 /// ACK_TIMEOUT, MAX_RETRANSMIT and MAX_TRANSMIT_WAIT of RFC 7252 section 4.8.
@@ -44,6 +75,7 @@ impl Default for Coap {
             max_retransmit: 4,
             timeout: Written(Nanos::from_secs(93)),
             block_size: None,
+            dtls: None,
         }
     }
 }

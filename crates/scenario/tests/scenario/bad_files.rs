@@ -108,6 +108,27 @@ fn wrong_files_are_told_with_place_and_remedy() {
                 .replace("subscribers: 2", "subscribers: 0")
                 + &format!("mqtt: {{ topic: \"a/{}/{{device}}\" }}\n", "x".repeat(256)),
         ),
+        (
+            "dtls without a secured address",
+            GOOD.replace("embedded", "{ profile: existing, address: \"coap://localhost\" }")
+                .replace("subscribers: 2", "subscribers: 0")
+                + "coap: { dtls: { identity: a, key: b } }\n",
+        ),
+        (
+            "coaps without a key",
+            GOOD.replace("embedded", "{ profile: existing, address: \"coaps://localhost\" }")
+                .replace("subscribers: 2", "subscribers: 0"),
+        ),
+        ("dtls", {
+            let dtls = "identity: \"{devise}\", key: \"0xa{device}\", subscriber_key: { env: NONE }";
+            GOOD.replace("embedded", "{ profile: existing, address: \"coaps://localhost\" }")
+                + &format!("coap: {{ sockets: 2, dtls: {{ {dtls} }} }}\n")
+        }),
+        ("dtls of each device", {
+            let dtls = "identity: \"d{device}\", key: \"0xa{device}\"";
+            GOOD.replace("embedded", "{ profile: existing, address: \"coaps://localhost\" }")
+                + &format!("coap: {{ dtls: {{ {dtls} }} }}\n")
+        }),
         ("links", {
             let links = "link: { delay: 2m }, subscribers: { count: 2, link: { delay: 1ms, jitter: 2ms } }";
             GOOD.replace("subscribers: 2", links)

@@ -195,11 +195,15 @@ fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
     let plan = load(&coap).unwrap();
     assert_eq!((plan.coap.outstanding, plan.coap.sockets, plan.coap.block_size), (4, Some(3), Some(64)));
     assert_eq!(plan.coap.max_retransmit, 4);
+    let coaps = LEAST.replace("embedded", "{ profile: existing, address: \"coaps://localhost\" }")
+        + "coap: { dtls: { identity: \"d{device}\", key: { env: BROKER_PASSWORD } } }\n";
     let described = plan.describe().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(described.contains("up to 4 requests each at a time, non-confirmable"), "{described}");
     let partly_open =
         LEAST.replace("levels: [100]", "model: partly_open, session_messages: 3, levels: [100]");
-    for text in [LEAST, EVERYTHING, &closed, &sized, &attached, &http, &websocket, &coap, &partly_open] {
+    for text in
+        [LEAST, EVERYTHING, &closed, &sized, &attached, &http, &websocket, &coap, &coaps, &partly_open]
+    {
         let plan = load(text).unwrap();
         assert!(!plan.resolved.contains("sesame"), "{}", plan.resolved);
         let again = load(&plan.resolved).unwrap_or_else(|found| panic!("{}\n{found}", plan.resolved));

@@ -1,8 +1,10 @@
 //! One socket: its message ids, the exchanges that are under way over it, the devices that speak over it.
 
+use super::channel::{Channel, Reading};
+use super::dtls::Session;
 use crate::driver::Traffic;
 use crate::drivers::readiness;
-use crate::drivers::socket::{Interest, Socket};
+use crate::refusal;
 use plimsoll_codec::coap::{Kind, Message};
 use plimsoll_model::Nanos;
 use rustix::io::Errno;
@@ -12,13 +14,15 @@ use std::os::fd::OwnedFd;
 
 /// Message ids that there are; one is kept for pings.
 const IDS: usize = 1 << 16;
+/// How long a platform may remember a message by its id: EXCHANGE_LIFETIME (RFC 7252 section 4.8.2).
+const EXCHANGE_LIFETIME: Nanos = Nanos::from_secs(247);
 
 /// How a socket stands with the platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Not open, and nobody wants it to be.
     Closed,
-    /// Open; a ping (RFC 7252 section 4.3) asks whether anybody is there.
+    /// Open; a ping (RFC 7252 section 4.3) asks whether anybody is there, or the handshake of DTLS.
     Asking,
     /// Requests go over it.
     Ready,
@@ -45,8 +49,15 @@ pub struct Endpoint {
     pub pause: Nanos,
     /// Whether a datagram ever came over it: only then is it tried again by itself.
     pub was_ready: bool,
-    socket: Option<Socket>,
+    /// When its timer is due; one that fires at another time is of an earlier wish.
+    pub timer_at: Nanos,
+    channel: Option<Channel>,
     next_id: u16,
+    /// Message ids taken since they last began to come round, and when that was.
+    taken: usize,
+    round_at: Nanos,
+    /// Whether they came round too soon.
+    too_soon: bool,
     /// An empty message as bytes.
     empty: Vec<u8>,
 }
@@ -65,37 +76,67 @@ impl Endpoint {
             began: Nanos::ZERO,
             pause,
             was_ready: false,
-            socket: None,
+            timer_at: Nanos::MAX,
+            channel: None,
             next_id: 0,
+            taken: 0,
+            round_at: Nanos::ZERO,
+            too_soon: false,
             empty: Vec::new(),
         }
     }
 
-    /// Opens it and sends a ping. Its message ids begin at `first_id`: a platform may remember those of an earlier
-    /// socket with the same port (RFC 7252 section 4.4).
+    /// Opens it at its time of beginning, and sends a ping or begins the handshake. Its message ids begin at `first_id`:
+    /// a platform may remember those of an earlier socket with the same port (RFC 7252 section 4.4).
     pub fn open(
         &mut self,
         slot: u32,
         (address, source): (SocketAddr, Option<IpAddr>),
-        first_id: u16,
+        (first_id, session): (u16, Option<Session>),
         epoll: &OwnedFd,
         traffic: &mut Traffic,
-    ) -> Result<(), Errno> {
+    ) -> Result<(), String> {
         self.generation = self.generation.wrapping_add(1);
-        self.next_id = first_id;
-        let socket = Socket::datagrams(address, source)?;
+        (self.next_id, self.taken, self.round_at) = (first_id, 0, self.began);
         let data = readiness::data(slot, self.generation);
-        socket.register(epoll, data, Interest { read: true, write: false })?;
-        self.socket = Some(socket);
-        self.state = State::Asking;
-        let id = self.take_id().unwrap_or_default();
-        self.say(Kind::Confirmable, id, traffic);
+        let secured = session.is_some();
+        let channel = Channel::open((address, source), (epoll, data), session).map_err(refusal::told)?;
+        let channel = self.channel.insert(channel);
+        (self.state, self.timer_at) = (State::Asking, Nanos::MAX);
+        if secured {
+            return channel.tick(self.began, traffic);
+        }
+        let id = self.take_id(self.began).unwrap_or_default();
+        self.say(Kind::Confirmable, id, self.began, traffic);
         Ok(())
+    }
+
+    /// When its handshake is to be looked at; `None` where there is none under way.
+    pub fn wakes_at(&self) -> Option<Nanos> {
+        self.channel.as_ref().and_then(Channel::wakes_at)
+    }
+
+    /// Repeats what of the handshake was not answered.
+    pub fn tick(&mut self, now: Nanos, traffic: &mut Traffic) -> Result<(), String> {
+        self.channel.as_mut().map_or(Ok(()), |channel| channel.tick(now, traffic))
+    }
+
+    /// Whether it has a session that the platform may have lost: nothing came since.
+    pub fn is_silent_since(&self, since: Nanos) -> bool {
+        self.channel.as_ref().is_some_and(|channel| channel.is_silent_since(since))
+    }
+
+    /// Says that nothing follows, and closes it.
+    pub fn leave(&mut self, now: Nanos, traffic: &mut Traffic) {
+        if let Some(channel) = &mut self.channel {
+            channel.close(now, traffic);
+        }
+        self.close();
     }
 
     /// Closes it; what was under way over it is the caller's to tell.
     pub fn close(&mut self) {
-        self.socket = None;
+        self.channel = None;
         self.exchanges.clear();
         self.blocked.clear();
         self.crowded.clear();
@@ -109,11 +150,16 @@ impl Endpoint {
     }
 
     /// A message id that nothing under way has; `None` where all are taken.
-    pub fn take_id(&mut self) -> Option<u16> {
+    pub fn take_id(&mut self, now: Nanos) -> Option<u16> {
         if self.is_full() {
             return None;
         }
         loop {
+            if self.taken == IDS {
+                self.too_soon = now - self.round_at < EXCHANGE_LIFETIME;
+                (self.taken, self.round_at) = (0, now);
+            }
+            self.taken += 1;
             let id = self.next_id;
             self.next_id = id.wrapping_add(1);
             if !self.exchanges.contains_key(&id) {
@@ -122,34 +168,40 @@ impl Endpoint {
         }
     }
 
+    /// Whether message ids have come round before the platform had to forget them, told once a round.
+    pub fn came_round(&mut self) -> bool {
+        std::mem::take(&mut self.too_soon)
+    }
+
     /// Sends an empty message. One that finds no room is lost, as datagrams are: who waits for it asks again.
-    pub fn say(&mut self, kind: Kind, id: u16, traffic: &mut Traffic) {
+    pub fn say(&mut self, kind: Kind, id: u16, now: Nanos, traffic: &mut Traffic) {
         self.empty.clear();
         Message::empty(kind, id).encode(&mut self.empty);
-        if let Some(Ok(count)) = self.socket.as_ref().map(|socket| socket.write(&self.empty)) {
-            traffic.sent_datagram(count);
+        if let Some(channel) = &mut self.channel {
+            let _ = channel.send(&self.empty, now, traffic);
         }
     }
 
-    /// Sends a datagram; whether there was room.
-    pub fn send(&self, datagram: &[u8], traffic: &mut Traffic) -> Result<bool, Errno> {
-        let count = self.socket.as_ref().ok_or(Errno::NOTCONN)?.write(datagram)?;
-        traffic.sent_datagram(count);
-        Ok(count > 0)
+    /// Sends a message; whether there was room.
+    pub fn send(&mut self, message: &[u8], now: Nanos, traffic: &mut Traffic) -> Result<bool, String> {
+        let channel = self.channel.as_mut().ok_or_else(|| refusal::told_of_datagram(Errno::NOTCONN))?;
+        channel.send(message, now, traffic)
     }
 
-    /// Reads a datagram: its length and how long it had lain in the kernel; `None` when there is none.
-    pub fn read(&self, scratch: &mut [u8]) -> Result<Option<(usize, Option<Nanos>)>, Errno> {
-        let reading = self.socket.as_ref().ok_or(Errno::NOTCONN)?.read(scratch)?;
-        Ok(reading.map(|reading| (reading.length, reading.lag)))
+    /// Reads into the front of `scratch`.
+    pub fn read(&mut self, scratch: &mut [u8], now: Nanos, traffic: &mut Traffic) -> Result<Reading, String> {
+        self.channel.as_mut().map_or(Ok(Reading::Nothing), |channel| channel.read(scratch, now, traffic))
+    }
+
+    /// Whether anything is to be expected from a further reading.
+    pub fn expects(&self) -> bool {
+        !self.exchanges.is_empty() || self.channel.as_ref().is_some_and(Channel::has_more)
     }
 
     /// Wants to be woken for room, or not any more.
     pub fn wants_room(&self, slot: u32, wanted: bool, epoll: &OwnedFd) {
-        if let Some(socket) = &self.socket {
-            let interest = Interest { read: true, write: wanted };
-            // Fails only for a socket that is not registered, which ours is.
-            let _ = socket.modify(epoll, readiness::data(slot, self.generation), interest);
+        if let Some(channel) = &self.channel {
+            channel.wants_room(wanted, epoll, readiness::data(slot, self.generation));
         }
     }
 }
@@ -164,10 +216,24 @@ mod tests {
         endpoint.next_id = 65_534;
         endpoint.exchanges.insert(65_535, 0);
         endpoint.exchanges.insert(0, 1);
-        assert_eq!([endpoint.take_id(), endpoint.take_id()], [Some(65_534), Some(1)]);
+        assert_eq!([0, 0].map(|_| endpoint.take_id(Nanos::ZERO)), [Some(65_534), Some(1)]);
         for id in 0..=u16::MAX {
             endpoint.exchanges.insert(id, 0);
         }
-        assert_eq!(endpoint.take_id(), None);
+        assert_eq!(endpoint.take_id(Nanos::ZERO), None);
+    }
+
+    #[test]
+    fn it_is_told_when_ids_come_round_before_a_platform_forgets_them() {
+        for (gap, told) in [(Nanos::from_millis(3), true), (Nanos::from_millis(4), false)] {
+            let mut endpoint = Endpoint::new(Nanos::ZERO);
+            let take =
+                |number: usize, endpoint: &mut Endpoint| endpoint.take_id(gap * number as i64).unwrap();
+            let first = take(0, &mut endpoint);
+            (1..IDS).for_each(|number| assert_ne!(take(number, &mut endpoint), first));
+            assert!(!endpoint.came_round());
+            assert_eq!(take(IDS, &mut endpoint), first);
+            assert_eq!([0, 0].map(|_| endpoint.came_round()), [told, false]);
+        }
     }
 }

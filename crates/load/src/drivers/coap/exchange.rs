@@ -7,6 +7,8 @@ use plimsoll_scenario::plan::CoapPlan;
 
 /// Largest payload of a UDP datagram over IPv4, in bytes.
 pub const LARGEST_DATAGRAM: usize = 65_507;
+/// Largest content of a record of DTLS (RFC 6347 section 4.1), in bytes.
+const LARGEST_RECORD: usize = 1 << 14;
 /// Blocks where the scenario does not say, in bytes.
 const BLOCK_SIZE: u16 = 1_024;
 /// What the header, the longest token, the options of blocks and the payload marker take, in bytes.
@@ -91,7 +93,8 @@ impl Exchange {
         self.told = false;
         self.give_up_at = now + plan.timeout;
         let options: usize = self.options.iter().map(|(_, value)| value.len() + 5).sum();
-        let fits = options + self.body.len() + OVERHEAD <= LARGEST_DATAGRAM;
+        let largest = if plan.dtls.is_some() { LARGEST_RECORD } else { LARGEST_DATAGRAM };
+        let fits = options + self.body.len() + OVERHEAD <= largest;
         self.part = match plan.block_size {
             Some(size) if self.body.len() > usize::from(size) => self.body_block(0, size),
             _ if !fits => self.body_block(0, BLOCK_SIZE),

@@ -1,11 +1,15 @@
 //! The CoAP driver over UDP (RFC 7252): requests of devices, confirmable or not, in blocks where they must be.
 //!
-//! [`endpoint`] is a socket, each device's own or shared by many; [`exchange`] a message under way; [`requests`] what a
+//! [`endpoint`] is a socket, each device's own or shared by many, and [`channel`] how it is secured; [`exchange`] a message under way; [`requests`] what a
 //! message is as a request. Tokens tell exchanges apart, so that any number of devices can share a socket.
 
+mod channel;
+mod connecting;
+mod dtls;
 mod endpoint;
 mod exchange;
 mod observer;
+mod receiving;
 mod requests;
 
 pub use observer::ObserverDriver;
@@ -14,19 +18,17 @@ use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
-use crate::drivers::readiness::{Readiness, Ready};
+use crate::drivers::readiness::Readiness;
 use crate::drivers::timers::Timers;
-use crate::refusal;
 use crate::sources::Sources;
+use dtls::Terms;
 use endpoint::{Endpoint, State};
-use exchange::{Exchange, Order, Step};
-use plimsoll_codec::coap::{Kind, Message, code};
+use exchange::{Exchange, Order};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{CoapPlan, Plan};
 use plimsoll_stats::distribution::{Random, random};
 use requests::Requests;
-use rustix::event::epoll::EventFlags;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
@@ -35,18 +37,17 @@ use std::sync::{Arc, OnceLock};
 
 /// Bytes read from a socket at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
-/// Datagrams read from a socket before others get their turn.
-const DATAGRAMS: usize = 64;
 /// ACK_RANDOM_FACTOR less one (RFC 7252 section 4.8).
 const ACK_SPREAD: f64 = 0.5;
-/// How often a message is sent again at most after an answer that asks for it.
-const MOST_TRIES: u32 = 10;
 /// Bytes of a token: three for the slot of the exchange, three for the how manieth request of that slot it is.
 const TOKEN: usize = 6;
 /// What those three bytes count to.
 const TURNS: u32 = 1 << 24;
-/// An answer to a request of so many turns ago is a late or doubled one of ours; what is further away is somebody else's.
-const OUR_TURNS: u32 = 1 << 16;
+
+/// That message ids come round before a platform has to forget them, for people.
+const TOO_SOON: &str = "the 65,536 message ids of a CoAP socket came round within 247 s, in which a platform may take a request for a \
+                        repetition of the one before with its id (RFC 7252 section 4.8.2): keep below 265 messages/s on each \
+                        socket";
 
 /// Devices of one shard that speak CoAP.
 pub struct CoapDriver {
@@ -56,6 +57,8 @@ pub struct CoapDriver {
     readiness: Readiness,
     address: SocketAddr,
     sources: Sources,
+    /// How datagrams are secured, where they are.
+    terms: Option<Terms>,
     requests: Requests,
     pauses: (Nanos, Nanos),
     devices: Vec<Device>,
@@ -133,11 +136,12 @@ impl CoapDriver {
         let device = |_| Device { state: Standing::Idle, known: false, queue: VecDeque::new(), under_way: 0 };
         Ok(CoapDriver {
             share,
-            plan: plan.coap,
+            plan: plan.coap.clone(),
             clock,
             readiness: Readiness::new(clock, &plan.load)?,
             address,
             sources: Sources::new(plan.source_addresses.clone(), address),
+            terms: plan.coap.dtls.as_ref().map(Terms::of_devices),
             requests: Requests::new(plan, run, captures),
             pauses: plan.mqtt.reconnect,
             devices: (0..owned).map(device).collect(),
@@ -163,80 +167,6 @@ impl CoapDriver {
 
     fn number(&self, device: u32) -> u32 {
         device * self.share.of + self.share.index
-    }
-
-    fn open(&mut self, slot: u32, events: &mut Vec<Event>) {
-        let number = slot * self.share.of + self.share.index;
-        let way = (self.address, self.sources.of(number));
-        let (first_id, now) = (self.random.below(1 << 16) as u16, self.clock.now());
-        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
-        endpoint.began = now;
-        match endpoint.open(slot, way, first_id, self.readiness.epoll(), &mut self.traffic) {
-            Ok(()) => {
-                let wake = Wake::Endpoint(endpoint.generation);
-                self.timers.set(now + self.plan.ack_timeout, slot, wake);
-            }
-            Err(error) => self.failed(slot, refusal::told(error), events),
-        }
-    }
-
-    /// Somebody is there, or does not say: requests go out.
-    fn opened(&mut self, slot: u32, events: &mut Vec<Event>) {
-        let now = self.clock.now();
-        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
-        endpoint.state = State::Ready;
-        endpoint.was_ready = true;
-        let took = now - endpoint.began;
-        for device in std::mem::take(&mut endpoint.waiting) {
-            endpoint.members.push(device);
-            if let Some(state) = self.devices.get_mut(device as usize) {
-                state.state = Standing::Ready;
-                let again = std::mem::replace(&mut state.known, true);
-                let client = Client::Device(device * self.share.of + self.share.index);
-                events.push(Event::Ready { client, took, again });
-                self.dirty.push(device);
-            }
-        }
-    }
-
-    /// The platform cannot be reached over a socket: what was sent is given up, and the socket is opened again later.
-    fn failed(&mut self, slot: u32, reason: String, events: &mut Vec<Event>) {
-        let at = self.clock.now();
-        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
-        let under_way: Vec<u32> = endpoint.exchanges.values().copied().collect();
-        let (members, pause) = (std::mem::take(&mut endpoint.members), endpoint.pause);
-        let waiting = if endpoint.was_ready { Vec::new() } else { std::mem::take(&mut endpoint.waiting) };
-        endpoint.close();
-        endpoint.waiting.extend(&members);
-        if endpoint.was_ready {
-            endpoint.state = State::Pausing;
-            endpoint.pause = (pause * 2).min(self.pauses.1);
-            let pause = Nanos::from_secs_f64(pause.as_secs_f64() * (0.5 + 0.5 * self.random.fraction()));
-            self.timers.set(at + pause, slot, Wake::Endpoint(endpoint.generation));
-        }
-        for place in under_way {
-            self.abandon(place, at, true, events);
-        }
-        for &device in &members {
-            let client = Client::Device(self.number(device));
-            if let Some(state) = self.devices.get_mut(device as usize) {
-                state.state = Standing::Waiting;
-            }
-            events.push(Event::Disconnected { client, at, reason: reason.clone() });
-        }
-        for &device in &waiting {
-            let client = Client::Device(self.number(device));
-            if let Some(state) = self.devices.get_mut(device as usize) {
-                state.state = Standing::Idle;
-            }
-            events.push(Event::ConnectFailed { client, reason: reason.clone() });
-        }
-        let waits = self.endpoints.get(slot as usize).and_then(|endpoint| endpoint.waiting.first().copied());
-        if let (true, Some(device)) = (members.is_empty() && waiting.is_empty(), waits) {
-            // Trying again has failed.
-            let client = Client::Device(self.number(device));
-            events.push(Event::ConnectFailed { client, reason });
-        }
     }
 
     /// Ends an exchange without an answer; one of which nothing was sent is put back, or forgotten.
@@ -333,7 +263,10 @@ impl CoapDriver {
         let timeout = self.plan.ack_timeout.as_secs_f64() * (1.0 + ACK_SPREAD * self.random.fraction());
         let Some(place) = self.places.get_mut(slot as usize) else { return };
         let Some(endpoint) = self.endpoints.get_mut(place.endpoint as usize) else { return };
-        let Some(id) = endpoint.take_id() else { return };
+        let Some(id) = endpoint.take_id(self.clock.now()) else { return };
+        if endpoint.came_round() {
+            events.push(Event::Incident { reason: TOO_SOON.into() });
+        }
         endpoint.exchanges.insert(id, slot);
         let token = token(slot, place.turn);
         place.exchange.write(id, &token, self.plan.confirmable, Nanos::from_secs_f64(timeout));
@@ -348,13 +281,13 @@ impl CoapDriver {
         // Before, not after: a platform on this host may have answered by the time that the call returns.
         let at = self.clock.now();
         let exchange = &mut place.exchange;
-        match endpoint.send(&exchange.datagram, &mut self.traffic) {
+        match endpoint.send(&exchange.datagram, at, &mut self.traffic) {
             Ok(true) => {}
             Ok(false) => {
                 endpoint.blocked.push(slot);
                 return endpoint.wants_room(endpoint_slot, true, self.readiness.epoll());
             }
-            Err(error) => return self.failed(endpoint_slot, refusal::told_of_datagram(error), events),
+            Err(reason) => return self.failed(endpoint_slot, reason, events),
         }
         let after = exchange.was_sent(at);
         if exchange.sendings > 1 {
@@ -380,10 +313,9 @@ impl CoapDriver {
             match wake {
                 Wake::Place => self.look_after(slot, at, now, events),
                 Wake::Endpoint(generation) => {
-                    let known = self.endpoints.get(slot as usize);
+                    let known = self.endpoints.get(slot as usize).filter(|known| known.timer_at == at);
                     match known.filter(|known| known.generation == generation).map(|known| known.state) {
-                        // Whoever does not answer pings may still answer requests; nobody there would be told.
-                        Some(State::Asking) => self.opened(slot, events),
+                        Some(State::Asking) => self.still_asking(slot, now, events),
                         Some(State::Pausing) => self.open(slot, events),
                         _ => {}
                     }
@@ -413,155 +345,12 @@ impl CoapDriver {
             place.watched = next;
             self.timers.set(next, slot, Wake::Place);
         } else if place.exchange.is_over(now, &self.plan) {
+            let (endpoint, since) = (place.endpoint, place.exchange.sent_at);
             self.abandon(slot, now, false, events);
+            self.given_up(endpoint, since, events);
         } else {
             self.send(slot, events);
         }
-    }
-
-    fn ready(&mut self, Ready { slot, generation, flags }: Ready, events: &mut Vec<Event>) {
-        let known = self.endpoints.get_mut(slot as usize);
-        let Some(endpoint) = known.filter(|endpoint| endpoint.generation == generation) else { return };
-        if flags.contains(EventFlags::OUT) {
-            endpoint.wants_room(slot, false, self.readiness.epoll());
-            for place in std::mem::take(&mut endpoint.blocked) {
-                if self.places.get(place as usize).is_some_and(|place| place.taken) {
-                    self.send(place, events);
-                }
-            }
-        }
-        if !flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP) {
-            return;
-        }
-        let mut scratch = std::mem::take(&mut self.scratch);
-        for _ in 0..DATAGRAMS {
-            let Some(endpoint) = self.endpoints.get(slot as usize) else { break };
-            match endpoint.read(&mut scratch) {
-                Ok(None) => break,
-                Ok(Some((length, lag))) => {
-                    self.traffic.received_datagram(length);
-                    let at = self.readiness.received_at(self.clock.now(), lag);
-                    self.take_in(slot, scratch.get(..length).unwrap_or_default(), at, events);
-                }
-                Err(error) => {
-                    self.failed(slot, refusal::told_of_datagram(error), events);
-                    break;
-                }
-            }
-            // Most often that was all; a further look would cost a call.
-            if self.endpoints.get(slot as usize).is_none_or(|endpoint| endpoint.exchanges.is_empty()) {
-                break;
-            }
-        }
-        self.scratch = scratch;
-    }
-
-    /// Handles what the platform sent.
-    fn take_in(&mut self, slot: u32, datagram: &[u8], at: Nanos, events: &mut Vec<Event>) {
-        let Ok(message) = Message::decode(datagram) else {
-            return events.push(Event::Stray);
-        };
-        let pauses = self.pauses;
-        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
-        endpoint.pause = pauses.0;
-        if endpoint.state == State::Asking {
-            self.opened(slot, events);
-        }
-        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
-        let by_id = endpoint.exchanges.get(&message.id).copied();
-        match (message.kind, message.code) {
-            (Kind::Reset, _) => {
-                // Otherwise it answers our ping, or an acknowledgement of ours.
-                if let Some((_, order)) = by_id.and_then(|place| self.free(place)) {
-                    let Order { device, sequence, .. } = order;
-                    let reason = "the platform reset the request".into();
-                    events.push(Event::Refused { device, sequence, at, reason });
-                }
-            }
-            (Kind::Acknowledgement, code::EMPTY) => {
-                let place = by_id.and_then(|place| self.places.get_mut(place as usize));
-                self.traffic.answers.add_part(datagram.len(), 0);
-                if let Some(took) = place.and_then(|place| place.exchange.acknowledge(at)) {
-                    events.push(Event::RoundTrip { took });
-                }
-            }
-            // A ping, or a request to a client that serves nothing.
-            (Kind::Confirmable, code) if code >> 5 == 0 => {
-                endpoint.say(Kind::Reset, message.id, &mut self.traffic);
-            }
-            (Kind::NonConfirmable, code::EMPTY) => {}
-            (_, code) if code >> 5 == 0 => events.push(Event::Stray),
-            _ => self.answered(slot, &message, at, events),
-        }
-    }
-
-    fn answered(&mut self, slot: u32, message: &Message<'_>, at: Nanos, events: &mut Vec<Event>) {
-        let (place, age) = self.whose(slot, message.token);
-        let confirmable = message.kind == Kind::Confirmable;
-        if let (true, Some(endpoint)) = (confirmable, self.endpoints.get_mut(slot as usize)) {
-            // Also one that is repeated because our acknowledgement was lost (section 4.2).
-            let kind = if age == Age::Foreign { Kind::Reset } else { Kind::Acknowledgement };
-            endpoint.say(kind, message.id, &mut self.traffic);
-        }
-        match age {
-            Age::Foreign => return events.push(Event::Stray),
-            Age::Past => return,
-            Age::Now => {}
-        }
-        let Some(state) = self.places.get_mut(place as usize) else { return };
-        let size = message.header_length() + message.payload.len();
-        self.traffic.answers.add_part(size, message.payload.len());
-        let exchange = &mut state.exchange;
-        if message.kind == Kind::Acknowledgement {
-            if message.id != exchange.id {
-                return;
-            }
-            if let Some(took) = exchange.acknowledge(at) {
-                events.push(Event::RoundTrip { took });
-            }
-        }
-        let (was_in_blocks, id) = (exchange.is_in_blocks(), exchange.id);
-        let step = exchange.answer(message, |status| self.requests.is_success(status));
-        let Order { device, sequence, tries, .. } = exchange.order;
-        let refused = match step {
-            Step::Next => {
-                self.in_blocks += usize::from(!was_in_blocks);
-                state.turn = (state.turn + 1) % TURNS;
-                if let Some(endpoint) = self.endpoints.get_mut(slot as usize) {
-                    endpoint.exchanges.remove(&id);
-                }
-                return self.next_request(place, events);
-            }
-            Step::Done => None,
-            Step::Refused(status, reason) => Some((status, reason)),
-        };
-        self.traffic.answers.count += 1;
-        let order = exchange.order;
-        self.free(place);
-        events.push(match refused {
-            None => Event::Acknowledged { device, sequence, at },
-            Some((status, _)) if self.requests.is_to_be_repeated(status) && tries < MOST_TRIES => {
-                let pause = (self.pauses.0 * (1 << tries)).min(self.pauses.1);
-                let order = Order { tries: tries + 1, after: status, since: at, ..order };
-                return self.to_repeat.push(Reverse((at + pause, order)));
-            }
-            Some((_, reason)) => Event::Refused { device, sequence, at, reason },
-        });
-    }
-
-    /// The place that a token names, and whether its exchange is under way now over that socket.
-    fn whose(&self, slot: u32, token: &[u8]) -> (u32, Age) {
-        let &[a, b, c, d, e, f] = token else { return (0, Age::Foreign) };
-        let (number, turn) = (u32::from_be_bytes([0, a, b, c]), u32::from_be_bytes([0, d, e, f]));
-        let Some(place) = self.places.get(number as usize).filter(|place| place.endpoint == slot) else {
-            return (0, Age::Foreign);
-        };
-        let age = match place.turn.wrapping_sub(turn) % TURNS {
-            0 if place.taken => Age::Now,
-            1..=OUR_TURNS => Age::Past,
-            _ => Age::Foreign,
-        };
-        (number, age)
     }
 
     fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
@@ -574,16 +363,6 @@ impl CoapDriver {
         }
         self.readiness.served(found);
     }
-}
-
-/// Of when the exchange is that an answer's token names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Age {
-    Now,
-    /// It has come to its end.
-    Past,
-    /// It never was.
-    Foreign,
 }
 
 fn token(place: u32, turn: u32) -> [u8; TOKEN] {
@@ -654,7 +433,7 @@ impl Driver for CoapDriver {
             endpoint.members.retain(|member| *member != device);
             endpoint.waiting.retain(|member| *member != device);
             if endpoint.members.is_empty() && endpoint.waiting.is_empty() {
-                endpoint.close();
+                endpoint.leave(self.clock.now(), &mut self.traffic);
                 endpoint.was_ready = false;
             }
         }
@@ -695,8 +474,9 @@ impl Driver for CoapDriver {
     }
 
     fn disconnect(&mut self) {
+        let now = self.clock.now();
         for endpoint in &mut self.endpoints {
-            endpoint.close();
+            endpoint.leave(now, &mut self.traffic);
         }
         for state in &mut self.devices {
             state.state = Standing::Idle;

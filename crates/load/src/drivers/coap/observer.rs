@@ -1,16 +1,18 @@
 //! Subscribers that observe (RFC 7641): each registers at the platform's resources and is notified over its own socket.
 
+mod receiving;
+
+use super::channel::Channel;
+use super::dtls::Terms;
 use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
-use crate::drivers::listener::notify;
-use crate::drivers::readiness::{Readiness, Ready, data};
-use crate::drivers::socket::{Interest, Socket};
+use crate::drivers::readiness::{Readiness, data};
 use crate::drivers::timers::Timers;
 use crate::refusal;
-use plimsoll_codec::coap::{Kind, Message, OptionList, code, observe, option};
+use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{CoapPlan, ObservePlan, OptionValue, Plan, SubscriberPlan};
 use plimsoll_scenario::{Captures, Variables};
@@ -22,17 +24,8 @@ use std::sync::{Arc, OnceLock};
 
 /// Bytes read at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
-/// Datagrams read from a socket before others get their turn.
-const DATAGRAMS: usize = 64;
 /// Registrations of a subscriber under way at once.
 const AT_ONCE: usize = 8;
-/// How long what has no Max-Age is fresh (RFC 7252 section 5.10.5), and how long after that a subscriber registers anew at
-/// the soonest (RFC 7641 section 3.3.1).
-const MAX_AGE: u32 = 60;
-const PATIENCE: Nanos = Nanos::from_secs(5);
-/// Characters of the platform's words that are shown.
-const LONGEST_REASON: usize = 160;
-
 /// Subscribers of one shard that observe.
 pub struct ObserverDriver {
     share: Share,
@@ -41,6 +34,8 @@ pub struct ObserverDriver {
     clock: Clock,
     readiness: Readiness,
     address: SocketAddr,
+    /// How datagrams are secured, where they are.
+    terms: Option<Terms>,
     /// Path before that of every resource.
     base: Vec<u8>,
     run: String,
@@ -63,7 +58,9 @@ pub struct ObserverDriver {
 
 #[derive(Default)]
 struct Subscriber {
-    socket: Option<Socket>,
+    channel: Option<Channel>,
+    /// When its handshake is looked at; a timer that fires at another time is of an earlier wish.
+    timer_at: Nanos,
     generation: u32,
     /// Observations that wait for their turn to be registered, and those that are being.
     waiting: VecDeque<u32>,
@@ -84,6 +81,8 @@ struct Observation {
     timeout: Nanos,
     /// The number of the newest notification, and when it came.
     newest: Option<(u32, Nanos)>,
+    /// What the resource held then, as a hash; kept when it is registered anew.
+    held: Option<u64>,
     /// When it is looked at; later wishes take the place of earlier ones.
     look_at: Nanos,
     /// When its timer fires; one that fires at another time is of an earlier wish.
@@ -104,6 +103,8 @@ enum Wake {
     Observation,
     /// A subscriber of that generation connects again.
     Subscriber(u32),
+    /// The handshake of a subscriber of that generation.
+    Handshake(u32),
 }
 
 impl ObserverDriver {
@@ -125,11 +126,12 @@ impl ObserverDriver {
         let base = plan.platform.address.as_ref().map(|address| address.path.clone().into_bytes());
         Ok(ObserverDriver {
             share,
-            plan: plan.coap,
+            plan: plan.coap.clone(),
             role: role.clone(),
             clock,
             readiness: Readiness::new(clock, &plan.load)?,
             address,
+            terms: plan.coap.dtls.as_ref().map(Terms::of_subscribers),
             base: base.unwrap_or_default(),
             run: run.to_string(),
             captures: Arc::clone(captures),
@@ -154,25 +156,50 @@ impl ObserverDriver {
 
     fn open(&mut self, slot: u32, events: &mut Vec<Event>) {
         let (now, first_id) = (self.clock.now(), self.random.below(1 << 16) as u16);
+        let number = self.number(slot);
+        let session = self.terms.as_ref().map(|terms| terms.session(number, now)).transpose();
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         subscriber.generation = subscriber.generation.wrapping_add(1);
-        subscriber.began = now;
+        (subscriber.began, subscriber.timer_at) = (now, Nanos::ZERO);
         subscriber.next_id = first_id;
         let first = slot * self.resources;
         subscriber.waiting = (first..first + self.resources).collect();
         (subscriber.under_way, subscriber.registered) = (0, 0);
-        let epoll = self.readiness.epoll();
-        let opened = Socket::datagrams(self.address, None).and_then(|socket| {
-            let data = data(slot, subscriber.generation);
-            socket.register(epoll, data, Interest { read: true, write: false })?;
-            Ok(socket)
+        let registration = (self.readiness.epoll(), data(slot, subscriber.generation));
+        let opened = session.and_then(|session| {
+            let channel =
+                Channel::open((self.address, None), registration, session).map_err(refusal::told)?;
+            subscriber.channel.insert(channel).tick(now, &mut self.traffic)
         });
         match opened {
-            Ok(socket) => {
-                subscriber.socket = Some(socket);
-                self.register_next(slot, events);
+            Ok(()) => self.go_on(slot, events),
+            Err(reason) => self.failed(slot, reason, events),
+        }
+    }
+
+    /// Waits for the handshake where one is under way, else registers.
+    fn go_on(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        match subscriber.channel.as_ref().and_then(Channel::wakes_at) {
+            Some(at) if at == subscriber.timer_at => {}
+            Some(at) => {
+                subscriber.timer_at = at;
+                self.timers.set(at, slot, Wake::Handshake(subscriber.generation));
             }
-            Err(error) => self.failed(slot, refusal::told(error), events),
+            None => self.register_next(slot, events),
+        }
+    }
+
+    /// Repeats what of the handshake was not answered.
+    fn tick(&mut self, slot: u32, now: Nanos, events: &mut Vec<Event>) {
+        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        subscriber.timer_at = Nanos::ZERO;
+        let Some(channel) = subscriber.channel.as_mut().filter(|channel| channel.wakes_at().is_some()) else {
+            return;
+        };
+        match channel.tick(now, &mut self.traffic) {
+            Ok(()) => self.go_on(slot, events),
+            Err(reason) => self.failed(slot, reason, events),
         }
     }
 
@@ -203,6 +230,7 @@ impl ObserverDriver {
             datagram,
             timeout: Nanos::from_secs_f64(timeout),
             newest: observation.newest,
+            held: observation.held,
             ..Observation::default()
         };
         self.send(index, events);
@@ -245,15 +273,14 @@ impl ObserverDriver {
         let slot = index / self.resources;
         let now = self.clock.now();
         let (Some(subscriber), Some(observation)) =
-            (self.subscribers.get(slot as usize), self.observations.get_mut(index as usize))
+            (self.subscribers.get_mut(slot as usize), self.observations.get_mut(index as usize))
         else {
             return;
         };
-        let Some(socket) = &subscriber.socket else { return };
+        let Some(channel) = &mut subscriber.channel else { return };
         // What finds no room is sent again when its wait is over.
-        match socket.write(&observation.datagram) {
-            Ok(count) => self.traffic.sent_datagram(count),
-            Err(error) => return self.failed(slot, refusal::told_of_datagram(error), events),
+        if let Err(reason) = channel.send(&observation.datagram, now, &mut self.traffic) {
+            return self.failed(slot, reason, events);
         }
         if observation.sendings > 0 {
             observation.timeout = observation.timeout * 2;
@@ -270,8 +297,14 @@ impl ObserverDriver {
             match wake {
                 Wake::Subscriber(generation) => {
                     let known = self.subscribers.get(slot as usize);
-                    if known.is_some_and(|known| known.generation == generation && known.socket.is_none()) {
+                    if known.is_some_and(|known| known.generation == generation && known.channel.is_none()) {
                         self.open(slot, events);
+                    }
+                }
+                Wake::Handshake(generation) => {
+                    let known = self.subscribers.get(slot as usize);
+                    if known.is_some_and(|known| known.generation == generation && known.timer_at == at) {
+                        self.tick(slot, now, events);
                     }
                 }
                 Wake::Observation => self.look_after(slot, at, events),
@@ -313,7 +346,7 @@ impl ObserverDriver {
     fn failed(&mut self, slot: u32, reason: String, events: &mut Vec<Event>) {
         let (at, client) = (self.clock.now(), Client::Subscriber(self.number(slot)));
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
-        subscriber.socket = None;
+        subscriber.channel = None;
         subscriber.generation = subscriber.generation.wrapping_add(1);
         subscriber.waiting.clear();
         events.push(match std::mem::take(&mut subscriber.ready) {
@@ -328,152 +361,24 @@ impl ObserverDriver {
         let first = slot * self.resources;
         for index in first..first + self.resources {
             if let Some(observation) = self.observations.get_mut(index as usize) {
-                *observation = Observation::default();
+                *observation = Observation { held: observation.held, ..Observation::default() };
             }
         }
-    }
-
-    fn ready(&mut self, Ready { slot, generation, .. }: Ready, events: &mut Vec<Event>) {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        for _ in 0..DATAGRAMS {
-            let known = self.subscribers.get(slot as usize).filter(|known| known.generation == generation);
-            let Some(socket) = known.and_then(|subscriber| subscriber.socket.as_ref()) else { break };
-            match socket.read(&mut scratch) {
-                Ok(None) => break,
-                Ok(Some(reading)) => {
-                    self.traffic.received_datagram(reading.length);
-                    let at = self.readiness.received_at(self.clock.now(), reading.lag);
-                    let datagram = scratch.get(..reading.length).unwrap_or_default();
-                    match Message::decode(datagram) {
-                        Ok(message) => self.take_in(slot, &message, (at, reading.lag), events),
-                        Err(_) => events.push(Event::Stray),
-                    }
-                }
-                Err(error) => {
-                    self.failed(slot, refusal::told_of_datagram(error), events);
-                    break;
-                }
-            }
-        }
-        self.scratch = scratch;
-    }
-
-    fn say(&mut self, slot: u32, kind: Kind, id: u16) {
-        let mut out = Vec::with_capacity(4);
-        Message::empty(kind, id).encode(&mut out);
-        let socket = self.subscribers.get(slot as usize).and_then(|subscriber| subscriber.socket.as_ref());
-        // One that finds no room is asked for again.
-        if let Some(Ok(count)) = socket.map(|socket| socket.write(&out)) {
-            self.traffic.sent_datagram(count);
-        }
-    }
-
-    fn take_in(
-        &mut self,
-        slot: u32,
-        message: &Message<'_>,
-        (at, lag): (Nanos, Option<Nanos>),
-        events: &mut Vec<Event>,
-    ) {
-        let first = slot * self.resources;
-        if message.kind == Kind::Reset {
-            let mut asked = first..first + self.resources;
-            let one = asked.find(|index| {
-                let known = self.observations.get(*index as usize);
-                known.is_some_and(|known| known.state == State::Asking && known.id == message.id)
-            });
-            if one.is_some() {
-                self.failed(slot, "the platform reset the request to observe".into(), events);
-            }
-            return;
-        }
-        if message.code >> 5 == 0 {
-            if message.kind == Kind::Confirmable {
-                self.say(slot, Kind::Reset, message.id);
-            }
-            // An empty acknowledgement: the answer comes by itself, or the request again.
-            return;
-        }
-        let index = message.token.try_into().map_or(u32::MAX, u32::from_be_bytes);
-        let ours = (first..first + self.resources).contains(&index);
-        let Some(observation) = self.observations.get_mut(index as usize).filter(|_| ours) else {
-            if message.kind == Kind::Confirmable {
-                self.say(slot, Kind::Reset, message.id);
-            }
-            return events.push(Event::Stray);
-        };
-        let asked = observation.state == State::Asking;
-        let number = message.number(option::OBSERVE);
-        if message.code >> 5 != 2 || number.is_none() {
-            let reason = refused(message);
-            if message.kind == Kind::Confirmable {
-                self.say(slot, Kind::Acknowledgement, message.id);
-            }
-            // An error ends an observation (section 3.2), and so does an answer without a number.
-            return self.failed(slot, reason, events);
-        }
-        let number = number.unwrap_or_default();
-        let before = observation.newest;
-        let newer = before
-            .is_none_or(|(before, came)| observe::is_newer(number, before, (at - came).0 / 1_000_000_000));
-        let max_age = message.number(option::MAX_AGE).unwrap_or(MAX_AGE);
-        let spread = Nanos::from_secs_f64(10.0 * self.random.fraction());
-        observation.state = State::Registered;
-        observation.look_at = at + Nanos::from_secs(i64::from(max_age)) + PATIENCE + spread;
-        // One timer looks after an observation, however often it is told.
-        if observation.timer_at <= at {
-            observation.timer_at = observation.look_at;
-            self.timers.set(observation.look_at, index, Wake::Observation);
-        }
-        if newer {
-            observation.newest = Some((number, at));
-        }
-        if message.kind == Kind::Confirmable {
-            self.say(slot, Kind::Acknowledgement, message.id);
-        }
-        let subscriber = self.number(slot);
-        if newer && !asked {
-            let content = message.payload.len();
-            self.traffic.notifications.add(message.header_length() + content, content);
-            notify(&self.contents, subscriber, (at, lag), message.payload, events);
-        } else if newer {
-            // What the resource held before is no notification, unless it is a message of this run.
-            let mut content = message.payload.len() as u32;
-            self.contents.each_marker(message.payload, &mut |marker| {
-                let (marker, content) = (Some(marker), std::mem::take(&mut content));
-                events.push(Event::Received { subscriber, marker, at, lag, retained: false, content });
-            });
-        }
-        if asked {
-            self.registered(slot, events);
-        }
-    }
-
-    fn registered(&mut self, slot: u32, events: &mut Vec<Event>) {
-        let (now, client) = (self.clock.now(), Client::Subscriber(self.number(slot)));
-        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
-        subscriber.under_way = subscriber.under_way.saturating_sub(1);
-        subscriber.registered += 1;
-        if subscriber.registered == self.resources && !subscriber.ready {
-            subscriber.ready = true;
-            let again = std::mem::replace(&mut subscriber.was_ready, true);
-            events.push(Event::Ready { client, took: now - subscriber.began, again });
-        }
-        self.register_next(slot, events);
     }
 
     /// Asks not to be told any more, and closes.
     fn goodbye(&mut self, slot: u32) -> bool {
+        let now = self.clock.now();
         let first = slot * self.resources;
         for index in first..first + self.resources {
             let known = self.observations.get(index as usize);
             if known.is_some_and(|known| known.state == State::Registered) {
                 let id = self.random.below(1 << 16) as u16;
                 let datagram = self.request(index, id, Kind::NonConfirmable, 1);
-                let subscriber = self.subscribers.get(slot as usize);
+                let subscriber = self.subscribers.get_mut(slot as usize);
                 // Whoever does not hear it is told by ICMP when it notifies.
-                if let Some(socket) = subscriber.and_then(|subscriber| subscriber.socket.as_ref()) {
-                    let _ = socket.write(&datagram);
+                if let Some(channel) = subscriber.and_then(|subscriber| subscriber.channel.as_mut()) {
+                    let _ = channel.send(&datagram, now, &mut self.traffic);
                 }
             }
             if let Some(observation) = self.observations.get_mut(index as usize) {
@@ -481,24 +386,14 @@ impl ObserverDriver {
             }
         }
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return false };
+        if let Some(channel) = &mut subscriber.channel {
+            channel.close(now, &mut self.traffic);
+        }
         let was_ready = subscriber.ready;
         let generation = subscriber.generation.wrapping_add(1);
         *subscriber = Subscriber { generation, ..Subscriber::default() };
         was_ready
     }
-}
-
-/// Why a resource is not observed, for people.
-fn refused(message: &Message<'_>) -> String {
-    let (class, detail) = (message.code >> 5, message.code & 0x1f);
-    if class == 2 {
-        return "the platform does not let the resource be observed: its answer has no Observe option".into();
-    }
-    let words = message.payload.get(..LONGEST_REASON).unwrap_or(message.payload);
-    let words: String =
-        String::from_utf8_lossy(words).chars().filter(|character| !character.is_control()).collect();
-    let words = if words.is_empty() { words } else { format!(": {words}") };
-    format!("the platform answered the request to observe {class}.{detail:02}{words}")
 }
 
 impl Part for ObserverDriver {
@@ -523,7 +418,7 @@ impl Driver for ObserverDriver {
     fn connect(&mut self, client: Client) -> bool {
         let Client::Subscriber(number) = client else { return false };
         let slot = number / self.share.of;
-        if self.subscribers.get(slot as usize).is_none_or(|known| known.socket.is_some()) {
+        if self.subscribers.get(slot as usize).is_none_or(|known| known.channel.is_some()) {
             return false;
         }
         let mut early = std::mem::take(&mut self.early);

@@ -1,0 +1,117 @@
+//! How sockets of devices are opened, secured where they are to be, and opened again.
+
+use super::endpoint::State;
+use super::{CoapDriver, Standing, Wake};
+use crate::driver::{Client, Event};
+use plimsoll_model::Nanos;
+
+impl CoapDriver {
+    pub(super) fn open(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let number = slot * self.share.of + self.share.index;
+        let way = (self.address, self.sources.of(number));
+        let (first_id, now) = (self.random.below(1 << 16) as u16, self.clock.now());
+        // Secured sockets belong to one device each.
+        let session = self.terms.as_ref().map(|terms| terms.session(number, now)).transpose();
+        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
+        endpoint.began = now;
+        let epoll = self.readiness.epoll();
+        let opened = session
+            .and_then(|session| endpoint.open(slot, way, (first_id, session), epoll, &mut self.traffic));
+        match opened {
+            Ok(()) => self.watch_opening(slot),
+            Err(reason) => self.failed(slot, reason, events),
+        }
+    }
+
+    /// Sets the timer of a socket that is being opened.
+    pub(super) fn watch_opening(&mut self, slot: u32) {
+        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
+        let at = endpoint.wakes_at().unwrap_or(endpoint.began + self.plan.ack_timeout);
+        if endpoint.timer_at != at {
+            endpoint.timer_at = at;
+            self.timers.set(at, slot, Wake::Endpoint(endpoint.generation));
+        }
+    }
+
+    /// Nobody has answered so far.
+    pub(super) fn still_asking(&mut self, slot: u32, now: Nanos, events: &mut Vec<Event>) {
+        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
+        endpoint.timer_at = Nanos::MAX;
+        if endpoint.wakes_at().is_none() {
+            // Whoever does not answer pings may still answer requests; nobody there would be told.
+            return self.opened(slot, events);
+        }
+        match endpoint.tick(now, &mut self.traffic) {
+            Ok(()) => self.watch_opening(slot),
+            Err(reason) => self.failed(slot, reason, events),
+        }
+    }
+
+    /// A request was given up. Where nothing at all came over a session since then, the platform may have lost it, which
+    /// it does not say: it puts away what it cannot read (RFC 6347 section 4.1.2.7). So a new one is made.
+    pub(super) fn given_up(&mut self, slot: u32, since: Nanos, events: &mut Vec<Event>) {
+        if self.endpoints.get(slot as usize).is_some_and(|endpoint| endpoint.is_silent_since(since)) {
+            self.failed(slot, "the platform does not answer over its DTLS session".into(), events);
+        }
+    }
+
+    /// Somebody is there, or does not say: requests go out.
+    pub(super) fn opened(&mut self, slot: u32, events: &mut Vec<Event>) {
+        let now = self.clock.now();
+        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
+        endpoint.state = State::Ready;
+        endpoint.was_ready = true;
+        let took = now - endpoint.began;
+        for device in std::mem::take(&mut endpoint.waiting) {
+            endpoint.members.push(device);
+            if let Some(state) = self.devices.get_mut(device as usize) {
+                state.state = Standing::Ready;
+                let again = std::mem::replace(&mut state.known, true);
+                let client = Client::Device(device * self.share.of + self.share.index);
+                events.push(Event::Ready { client, took, again });
+                self.dirty.push(device);
+            }
+        }
+    }
+
+    /// The platform cannot be reached over a socket: what was sent is given up, and the socket is opened again later.
+    pub(super) fn failed(&mut self, slot: u32, reason: String, events: &mut Vec<Event>) {
+        let at = self.clock.now();
+        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
+        let under_way: Vec<u32> = endpoint.exchanges.values().copied().collect();
+        let (members, pause) = (std::mem::take(&mut endpoint.members), endpoint.pause);
+        let waiting = if endpoint.was_ready { Vec::new() } else { std::mem::take(&mut endpoint.waiting) };
+        endpoint.close();
+        endpoint.waiting.extend(&members);
+        if endpoint.was_ready {
+            endpoint.state = State::Pausing;
+            endpoint.pause = (pause * 2).min(self.pauses.1);
+            let pause = Nanos::from_secs_f64(pause.as_secs_f64() * (0.5 + 0.5 * self.random.fraction()));
+            endpoint.timer_at = at + pause;
+            self.timers.set(at + pause, slot, Wake::Endpoint(endpoint.generation));
+        }
+        for place in under_way {
+            self.abandon(place, at, true, events);
+        }
+        for &device in &members {
+            let client = Client::Device(self.number(device));
+            if let Some(state) = self.devices.get_mut(device as usize) {
+                state.state = Standing::Waiting;
+            }
+            events.push(Event::Disconnected { client, at, reason: reason.clone() });
+        }
+        for &device in &waiting {
+            let client = Client::Device(self.number(device));
+            if let Some(state) = self.devices.get_mut(device as usize) {
+                state.state = Standing::Idle;
+            }
+            events.push(Event::ConnectFailed { client, reason: reason.clone() });
+        }
+        let waits = self.endpoints.get(slot as usize).and_then(|endpoint| endpoint.waiting.first().copied());
+        if let (true, Some(device)) = (members.is_empty() && waiting.is_empty(), waits) {
+            // Trying again has failed.
+            let client = Client::Device(self.number(device));
+            events.push(Event::ConnectFailed { client, reason });
+        }
+    }
+}

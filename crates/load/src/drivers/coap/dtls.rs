@@ -1,0 +1,372 @@
+//! DTLS 1.2 with a pre-shared key under a client's messages (RFC 7252 section 9.1.3.1), without I/O: what comes from the
+//! network and what goes to it are datagrams.
+
+use dimpl::crypto::{CryptoProvider, Dtls12CipherSuite, rust_crypto};
+use dimpl::{Config, Dtls, Error, Output, PskResolver, SecurityError, TimeoutError};
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::{DtlsPlan, PskPlan};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Repetitions of a part of the handshake: more than fit in its time, which is what ends it.
+const REPETITIONS: usize = 30;
+/// Room for what a session gives, in bytes; grows where a record is larger, for there may be many sessions.
+const ROOM: usize = 256;
+
+/// What the sessions of a shard's clients have in common.
+pub struct Terms {
+    plan: Arc<DtlsPlan>,
+    /// Whether they are of subscribers.
+    of_subscribers: bool,
+    /// The instant at which the run's clock shows zero, as the sessions see it.
+    origin: Instant,
+}
+
+impl Terms {
+    /// Of devices.
+    pub fn of_devices(plan: &Arc<DtlsPlan>) -> Terms {
+        Terms { plan: Arc::clone(plan), of_subscribers: false, origin: Instant::now() }
+    }
+
+    /// Of subscribers.
+    pub fn of_subscribers(plan: &Arc<DtlsPlan>) -> Terms {
+        Terms { of_subscribers: true, ..Terms::of_devices(plan) }
+    }
+
+    /// A new session of the client of that number, which begins now.
+    ///
+    /// # Errors
+    /// The key cannot be read.
+    pub fn session(&self, number: u32, now: Nanos) -> Result<Session, String> {
+        let psk: &PskPlan = if self.of_subscribers { &self.plan.subscribers } else { &self.plan.devices };
+        let (identity, key) = (psk.identity(number), psk.key(number)?);
+        let name = String::from_utf8_lossy(&identity).into_owned();
+        let timeout = Duration::from_nanos(u64::try_from(self.plan.timeout.0).unwrap_or(1));
+        let config = Config::builder()
+            .with_crypto_provider(provider())
+            .dtls13_cipher_suites(&[])
+            .with_psk_client(identity, Arc::new(Key(key)))
+            .flight_retries(REPETITIONS)
+            .handshake_timeout(timeout)
+            .build()
+            .map_err(|error| format!("DTLS cannot begin: {error}"))?;
+        let mut dtls = Dtls::new_12_psk(Arc::new(config), instant(self.origin, now));
+        dtls.set_active(true);
+        Ok(Session {
+            dtls,
+            name,
+            origin: self.origin,
+            began: now,
+            secured: false,
+            heard: false,
+            next_at: now,
+            out: VecDeque::new(),
+            clear: VecDeque::new(),
+            room: vec![0; ROOM],
+        })
+    }
+}
+
+/// The one suite, without elliptic curves: the library tries out all that it is given before each session, which for
+/// curves takes longer than the handshake.
+fn provider() -> CryptoProvider {
+    let all = rust_crypto::default_provider();
+    let suites = all.cipher_suites;
+    let at = suites.iter().position(|suite| suite.suite() == Dtls12CipherSuite::PSK_AES128_CCM_8);
+    let one = at.and_then(|at| suites.get(at..=at)).unwrap_or(suites);
+    CryptoProvider { cipher_suites: one, kx_groups: &[], ..all }
+}
+
+/// Whether a datagram begins as a record does (RFC 6347 section 4.1), which one of CoAP does not.
+fn is_record(datagram: &[u8]) -> bool {
+    matches!(datagram, [20..=23, 0xfe, ..])
+}
+
+fn instant(origin: Instant, now: Nanos) -> Instant {
+    origin + Duration::from_nanos(u64::try_from(now.0).unwrap_or_default())
+}
+
+/// A key for whoever asks: the client knows one only.
+struct Key(Vec<u8>);
+
+impl PskResolver for Key {
+    fn resolve(&self, _: &[u8]) -> Option<Vec<u8>> {
+        Some(self.0.clone())
+    }
+}
+
+/// The client's side of one session.
+pub struct Session {
+    dtls: Dtls,
+    /// The identity, for people.
+    name: String,
+    origin: Instant,
+    began: Nanos,
+    /// Whether the handshake is over.
+    secured: bool,
+    /// Whether anything of DTLS ever came.
+    heard: bool,
+    /// When its timer is due, while the handshake goes on.
+    next_at: Nanos,
+    /// Datagrams for the network, and messages that came.
+    out: VecDeque<Vec<u8>>,
+    clear: VecDeque<Vec<u8>>,
+    room: Vec<u8>,
+}
+
+impl Session {
+    /// Lets time pass: begins the handshake, and repeats what of it was not answered.
+    ///
+    /// # Errors
+    /// The handshake took too long: why, for people.
+    pub fn tick(&mut self, now: Nanos) -> Result<(), String> {
+        let outcome = self.dtls.handle_timeout(instant(self.origin, now));
+        self.drain(now, outcome).map(drop)
+    }
+
+    /// Takes in a datagram from the network. Returns how long the handshake took, if it came to its end by it.
+    ///
+    /// # Errors
+    /// The session is of no use any more: why, for people.
+    pub fn incoming(&mut self, datagram: &[u8], now: Nanos) -> Result<Option<Nanos>, String> {
+        self.heard |= is_record(datagram);
+        let refreshed = self.dtls.handle_timeout(instant(self.origin, now));
+        let outcome = refreshed.and_then(|()| self.dtls.handle_packet(datagram));
+        self.drain(now, outcome)
+    }
+
+    /// Secures a message.
+    ///
+    /// # Errors
+    /// The session is of no use any more: why, for people.
+    pub fn secure(&mut self, message: &[u8], now: Nanos) -> Result<(), String> {
+        let outcome = self.dtls.send_application_data(message).map(drop);
+        self.drain(now, outcome).map(drop)
+    }
+
+    /// Says that nothing follows (RFC 5246 section 7.2.1).
+    pub fn close(&mut self, now: Nanos) {
+        let outcome = self.dtls.close();
+        // Whoever leaves does not ask whether that is possible.
+        let _ = self.drain(now, outcome);
+    }
+
+    /// Takes a datagram that is to go to the network.
+    pub fn outgoing(&mut self) -> Option<Vec<u8>> {
+        self.out.pop_front()
+    }
+
+    /// Takes a message that came.
+    pub fn message(&mut self) -> Option<Vec<u8>> {
+        self.clear.pop_front()
+    }
+
+    /// Whether a message waits to be taken.
+    pub fn has_message(&self) -> bool {
+        !self.clear.is_empty()
+    }
+
+    /// When to let time pass; `None` where nothing waits for it.
+    pub fn wakes_at(&self) -> Option<Nanos> {
+        (!self.secured).then_some(self.next_at)
+    }
+
+    fn drain(&mut self, now: Nanos, outcome: Result<(), Error>) -> Result<Option<Nanos>, String> {
+        let mut ended = None;
+        let mut closed = false;
+        loop {
+            match self.dtls.poll_output(&mut self.room) {
+                Output::Packet(datagram) => self.out.push_back(datagram.to_vec()),
+                Output::ApplicationData(message) => self.clear.push_back(message.to_vec()),
+                Output::BufferTooSmall { needed } => self.room.resize(needed, 0),
+                Output::Connected => {
+                    self.secured = true;
+                    ended = Some(now - self.began);
+                }
+                Output::CloseNotify => closed = true,
+                Output::Timeout(at) => {
+                    let wait = at.saturating_duration_since(self.origin).as_nanos();
+                    self.next_at = Nanos(i64::try_from(wait).unwrap_or(i64::MAX));
+                    break;
+                }
+                _ => {}
+            }
+        }
+        outcome.map_err(|error| self.told(&error))?;
+        match closed {
+            true => Err("the platform closed the DTLS session".into()),
+            false => Ok(ended),
+        }
+    }
+
+    /// What went wrong and what to do about it.
+    fn told(&self, error: &Error) -> String {
+        let name = &self.name;
+        match error {
+            Error::Timeout(TimeoutError::Connect | TimeoutError::Handshake) if self.heard => format!(
+                "the platform does not end the DTLS handshake of the identity `{name}`: it does not know it, or has \
+                 another key for it; look at `coap.dtls`"
+            ),
+            Error::Timeout(_) => {
+                "nobody answers the DTLS handshake; is it the platform's port for `coaps://`, usually 5684?".into()
+            }
+            Error::SecurityError(SecurityError::FatalAlert { description }) => self.told_of_alert(*description),
+            Error::SecurityError(SecurityError::ServerFinishedVerificationFailed) => format!(
+                "the platform has another key for the identity `{name}` (`coap.dtls.key`)"
+            ),
+            Error::SecurityError(SecurityError::ExtendedMasterSecretNotNegotiated) => {
+                "the platform's DTLS lacks the extended master secret (RFC 7627), without which no session is made here"
+                    .into()
+            }
+            other => format!("DTLS failed: {other}"),
+        }
+    }
+
+    /// What an alert means (RFC 5246 section 7.2, RFC 4279 section 2).
+    fn told_of_alert(&self, description: u8) -> String {
+        let name = &self.name;
+        match description {
+            20 | 51 if !self.secured => format!(
+                "the platform has another key for the identity `{name}` (alert {description}); look at `coap.dtls.key`"
+            ),
+            115 => {
+                format!(
+                    "the platform does not know the identity `{name}` (alert 115); look at `coap.dtls.identity`"
+                )
+            }
+            40 | 47 | 71 if !self.secured => format!(
+                "the platform refused the DTLS handshake (alert {description}): it does not know the identity `{name}` \
+                 of `coap.dtls`, or does not speak TLS_PSK_WITH_AES_128_CCM_8"
+            ),
+            _ if self.secured => format!("the platform ended the DTLS session (alert {description})"),
+            _ => format!("the platform refused the DTLS handshake (alert {description})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_scenario::plan::{KeyPlan, Piece, Template};
+    use plimsoll_stats::distribution::random;
+
+    /// So long a handshake may take here: long enough for sixteen repetitions, which are never all lost.
+    const DAY: Nanos = Nanos::from_secs(86_400);
+
+    /// The other side: a server that knows a key for everybody.
+    struct Server {
+        dtls: Dtls,
+        heard: Vec<Vec<u8>>,
+    }
+
+    impl Server {
+        fn new(key: &str, origin: Instant) -> Server {
+            let key = Arc::new(Key(key.into()));
+            let timeout = Duration::from_nanos(DAY.0 as u64);
+            let config = Config::builder().with_psk_server(None, key).flight_retries(REPETITIONS);
+            let config = Arc::new(config.handshake_timeout(timeout).build().unwrap());
+            Server { dtls: Dtls::new_12_psk(config, origin), heard: Vec::new() }
+        }
+
+        fn take(&mut self, datagram: Option<&[u8]>, now: Instant) -> Vec<Vec<u8>> {
+            let timed = self.dtls.handle_timeout(now);
+            // One that gives up is silent from then on.
+            let _ =
+                timed.and_then(|()| datagram.map_or(Ok(()), |datagram| self.dtls.handle_packet(datagram)));
+            let (mut room, mut out) = ([0; 2048], Vec::new());
+            loop {
+                match self.dtls.poll_output(&mut room) {
+                    Output::Packet(datagram) => out.push(datagram.to_vec()),
+                    Output::ApplicationData(message) => self.heard.push(message.to_vec()),
+                    Output::Timeout(_) => return out,
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn session(key: &str) -> Session {
+        let text = |text: &str| Template { pieces: vec![Piece::Text(text.into()), Piece::Device] };
+        let psk = PskPlan { identity: text("device "), key: KeyPlan::Template(text(key)) };
+        let plan = DtlsPlan { devices: psk.clone(), subscribers: psk, timeout: DAY };
+        Terms::of_devices(&Arc::new(plan)).session(7, Nanos::ZERO).unwrap()
+    }
+
+    /// Lets both speak over a network that loses what it is told to, until the handshake is over: how long it took.
+    fn speak(
+        session: &mut Session,
+        server: &mut Server,
+        mut lost: impl FnMut() -> bool,
+    ) -> Result<Nanos, String> {
+        let mut now = Nanos::ZERO;
+        loop {
+            session.tick(now)?;
+            let mut answers = server.take(None, instant(session.origin, now));
+            while let Some(datagram) = session.outgoing() {
+                if !lost() {
+                    answers.extend(server.take(Some(&datagram), instant(session.origin, now)));
+                }
+            }
+            for answer in answers {
+                let ended = if lost() { None } else { session.incoming(&answer, now)? };
+                if let Some(took) = ended {
+                    return Ok(took);
+                }
+            }
+            now += Nanos::from_millis(100);
+        }
+    }
+
+    #[test]
+    fn a_session_is_made_although_datagrams_are_lost() {
+        let mut repeated = 0;
+        for seed in 0..20 {
+            let mut dice = random(seed, &[]);
+            let mut session = session("key of ");
+            let mut server = Server::new("key of 7", session.origin);
+            let took = speak(&mut session, &mut server, || seed > 0 && dice.fraction() < 0.15).unwrap();
+            // A part that was lost is repeated after a second, give or take a quarter.
+            repeated += u32::from(took > Nanos::from_millis(700));
+            assert!(seed > 0 || took < Nanos::from_secs(1), "{took:?}");
+            assert_eq!(session.wakes_at(), None);
+            session.secure(b"hello", took).unwrap();
+            let now = instant(session.origin, took);
+            let sealed = session.outgoing().unwrap();
+            assert!(!sealed.windows(5).any(|window| window == b"hello"));
+            server.take(Some(&sealed), now);
+            // Twice on the way, it is heard once.
+            server.take(Some(&sealed), now);
+            assert_eq!(server.heard, [b"hello"], "seed {seed}");
+            server.dtls.send_application_data(b"yes").unwrap();
+            for answer in server.take(None, now) {
+                session.incoming(&answer, took).unwrap();
+            }
+            assert_eq!((session.message(), session.message()), (Some(b"yes".to_vec()), None));
+        }
+        assert!(repeated > 3, "losses cost nothing: {repeated}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_remedy() {
+        let mut wrong = session("another ");
+        let mut server = Server::new("key of 7", wrong.origin);
+        let reason = speak(&mut wrong, &mut server, || false).unwrap_err();
+        assert!(reason.contains("`device 7`") && reason.contains("`coap.dtls"), "{reason}");
+        let mut alone = session("key of ");
+        let reason = speak(&mut alone, &mut server, || true).unwrap_err();
+        assert!(reason.contains("nobody answers"), "{reason}");
+    }
+
+    #[test]
+    fn a_session_that_the_platform_closes_is_over() {
+        let mut session = session("key of ");
+        let mut server = Server::new("key of 7", session.origin);
+        let took = speak(&mut session, &mut server, || false).unwrap();
+        server.dtls.close().unwrap();
+        let said: Vec<Vec<u8>> = server.take(None, instant(session.origin, took));
+        let told: Vec<_> = said.iter().map(|datagram| session.incoming(datagram, took)).collect();
+        assert_eq!(told, [Err("the platform closed the DTLS session".to_owned())]);
+        assert!(session.secure(b"hello", took).is_err());
+    }
+}

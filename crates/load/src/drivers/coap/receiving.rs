@@ -1,0 +1,182 @@
+//! What the platform sends to devices: answers, acknowledgements, resets.
+
+use super::channel::Reading;
+use super::endpoint::State;
+use super::exchange::{Order, Step};
+use super::{CoapDriver, TURNS};
+use crate::driver::Event;
+use crate::drivers::readiness::Ready;
+use plimsoll_codec::coap::{Kind, Message, code};
+use plimsoll_model::Nanos;
+use rustix::event::epoll::EventFlags;
+use std::cmp::Reverse;
+
+/// Datagrams read from a socket before others get their turn.
+const DATAGRAMS: usize = 64;
+/// How often a message is sent again at most after an answer that asks for it.
+const MOST_TRIES: u32 = 10;
+/// An answer to a request of so many turns ago is a late or doubled one of ours; what is further away is somebody else's.
+const OUR_TURNS: u32 = 1 << 16;
+
+impl CoapDriver {
+    pub(super) fn ready(&mut self, Ready { slot, generation, flags }: Ready, events: &mut Vec<Event>) {
+        let known = self.endpoints.get_mut(slot as usize);
+        let Some(endpoint) = known.filter(|endpoint| endpoint.generation == generation) else { return };
+        if flags.contains(EventFlags::OUT) {
+            endpoint.wants_room(slot, false, self.readiness.epoll());
+            for place in std::mem::take(&mut endpoint.blocked) {
+                if self.places.get(place as usize).is_some_and(|place| place.taken) {
+                    self.send(place, events);
+                }
+            }
+        }
+        if !flags.intersects(EventFlags::IN | EventFlags::ERR | EventFlags::HUP) {
+            return;
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        for _ in 0..DATAGRAMS {
+            let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { break };
+            match endpoint.read(&mut scratch, self.clock.now(), &mut self.traffic) {
+                Ok(Reading::Nothing) => break,
+                Ok(Reading::Message(length, lag)) => {
+                    let at = self.readiness.received_at(self.clock.now(), lag);
+                    self.take_in(slot, scratch.get(..length).unwrap_or_default(), at, events);
+                }
+                Ok(Reading::Part) if endpoint.state == State::Asking => self.watch_opening(slot),
+                Ok(Reading::Part) => {}
+                Ok(Reading::Secured(took)) => {
+                    events.push(Event::Secured { took, resumed: false });
+                    endpoint.pause = self.pauses.0;
+                    self.opened(slot, events);
+                }
+                Err(reason) => {
+                    self.failed(slot, reason, events);
+                    break;
+                }
+            }
+            // Most often that was all; a further look would cost a call.
+            if self.endpoints.get(slot as usize).is_none_or(|endpoint| !endpoint.expects()) {
+                break;
+            }
+        }
+        self.scratch = scratch;
+    }
+
+    /// Handles what the platform sent.
+    fn take_in(&mut self, slot: u32, datagram: &[u8], at: Nanos, events: &mut Vec<Event>) {
+        let Ok(message) = Message::decode(datagram) else {
+            return events.push(Event::Stray);
+        };
+        let pauses = self.pauses;
+        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
+        endpoint.pause = pauses.0;
+        if endpoint.state == State::Asking {
+            self.opened(slot, events);
+        }
+        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
+        let by_id = endpoint.exchanges.get(&message.id).copied();
+        match (message.kind, message.code) {
+            (Kind::Reset, _) => {
+                // Otherwise it answers our ping, or an acknowledgement of ours.
+                if let Some((_, order)) = by_id.and_then(|place| self.free(place)) {
+                    let Order { device, sequence, .. } = order;
+                    let reason = "the platform reset the request".into();
+                    events.push(Event::Refused { device, sequence, at, reason });
+                }
+            }
+            (Kind::Acknowledgement, code::EMPTY) => {
+                let place = by_id.and_then(|place| self.places.get_mut(place as usize));
+                self.traffic.answers.add_part(datagram.len(), 0);
+                if let Some(took) = place.and_then(|place| place.exchange.acknowledge(at)) {
+                    events.push(Event::RoundTrip { took });
+                }
+            }
+            // A ping, or a request to a client that serves nothing.
+            (Kind::Confirmable, code) if code >> 5 == 0 => {
+                endpoint.say(Kind::Reset, message.id, self.clock.now(), &mut self.traffic);
+            }
+            (Kind::NonConfirmable, code::EMPTY) => {}
+            (_, code) if code >> 5 == 0 => events.push(Event::Stray),
+            _ => self.answered(slot, &message, at, events),
+        }
+    }
+
+    fn answered(&mut self, slot: u32, message: &Message<'_>, at: Nanos, events: &mut Vec<Event>) {
+        let (place, age) = self.whose(slot, message.token);
+        let confirmable = message.kind == Kind::Confirmable;
+        if let (true, Some(endpoint)) = (confirmable, self.endpoints.get_mut(slot as usize)) {
+            // Also one that is repeated because our acknowledgement was lost (section 4.2).
+            let kind = if age == Age::Foreign { Kind::Reset } else { Kind::Acknowledgement };
+            endpoint.say(kind, message.id, self.clock.now(), &mut self.traffic);
+        }
+        match age {
+            Age::Foreign => return events.push(Event::Stray),
+            Age::Past => return,
+            Age::Now => {}
+        }
+        let Some(state) = self.places.get_mut(place as usize) else { return };
+        let size = message.header_length() + message.payload.len();
+        self.traffic.answers.add_part(size, message.payload.len());
+        let exchange = &mut state.exchange;
+        if message.kind == Kind::Acknowledgement {
+            if message.id != exchange.id {
+                return;
+            }
+            if let Some(took) = exchange.acknowledge(at) {
+                events.push(Event::RoundTrip { took });
+            }
+        }
+        let (was_in_blocks, id) = (exchange.is_in_blocks(), exchange.id);
+        let step = exchange.answer(message, |status| self.requests.is_success(status));
+        let Order { device, sequence, tries, .. } = exchange.order;
+        let refused = match step {
+            Step::Next => {
+                self.in_blocks += usize::from(!was_in_blocks);
+                state.turn = (state.turn + 1) % TURNS;
+                if let Some(endpoint) = self.endpoints.get_mut(slot as usize) {
+                    endpoint.exchanges.remove(&id);
+                }
+                return self.next_request(place, events);
+            }
+            Step::Done => None,
+            Step::Refused(status, reason) => Some((status, reason)),
+        };
+        self.traffic.answers.count += 1;
+        let order = exchange.order;
+        self.free(place);
+        events.push(match refused {
+            None => Event::Acknowledged { device, sequence, at },
+            Some((status, _)) if self.requests.is_to_be_repeated(status) && tries < MOST_TRIES => {
+                let pause = (self.pauses.0 * (1 << tries)).min(self.pauses.1);
+                let order = Order { tries: tries + 1, after: status, since: at, ..order };
+                return self.to_repeat.push(Reverse((at + pause, order)));
+            }
+            Some((_, reason)) => Event::Refused { device, sequence, at, reason },
+        });
+    }
+
+    /// The place that a token names, and whether its exchange is under way now over that socket.
+    fn whose(&self, slot: u32, token: &[u8]) -> (u32, Age) {
+        let &[a, b, c, d, e, f] = token else { return (0, Age::Foreign) };
+        let (number, turn) = (u32::from_be_bytes([0, a, b, c]), u32::from_be_bytes([0, d, e, f]));
+        let Some(place) = self.places.get(number as usize).filter(|place| place.endpoint == slot) else {
+            return (0, Age::Foreign);
+        };
+        let age = match place.turn.wrapping_sub(turn) % TURNS {
+            0 if place.taken => Age::Now,
+            1..=OUR_TURNS => Age::Past,
+            _ => Age::Foreign,
+        };
+        (number, age)
+    }
+}
+
+/// Of when the exchange is that an answer's token names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Age {
+    Now,
+    /// It has come to its end.
+    Past,
+    /// It never was.
+    Foreign,
+}

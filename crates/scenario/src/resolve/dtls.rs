@@ -1,0 +1,156 @@
+//! How CoAP is secured: who devices and subscribers say that they are, and the keys that prove it.
+
+use super::Context;
+use super::mqtt::report;
+use crate::plan::{DtlsPlan, Endpoint, KeyPlan, Protocol, PskPlan, Secret, Template};
+use crate::written::{Dtls, Key, Scenario, Subscribers};
+use std::sync::Arc;
+
+/// Longest identity and key that the handshake carries, in bytes (RFC 4279 sections 2 and 5.3).
+const LONGEST: usize = 65_535;
+
+/// What `coap.dtls` says, where the address begins with `coaps://`.
+pub(super) fn resolve(
+    scenario: &Scenario,
+    address: Option<&Endpoint>,
+    context: &mut Context<'_>,
+) -> Option<Arc<DtlsPlan>> {
+    let secured = address.is_some_and(|address| address.protocol == Protocol::Coap && address.wire.tls);
+    let dtls = match (&scenario.coap.dtls, secured) {
+        (None, false) => return None,
+        (Some(_), false) => {
+            context.error_with_help(
+                "coap.dtls",
+                "datagrams are not secured, so there is nothing to say of DTLS",
+                "write the address as `coaps://host:5684`, or take `dtls` out",
+            );
+            return None;
+        }
+        (None, true) => {
+            context.error_with_help(
+                "platform.address",
+                "`coaps://` is DTLS with pre-shared keys, and there is no key",
+                "add `coap: { dtls: { identity: NAME, key: { env: VARIABLE } } }`",
+            );
+            return None;
+        }
+        (Some(dtls), true) => dtls,
+    };
+    if scenario.coap.sockets.is_some() {
+        context.error_with_help(
+            "coap.sockets",
+            "a session of DTLS belongs to one device, so devices cannot share sockets",
+            "take `sockets` out",
+        );
+    }
+    let of_devices = Clients {
+        paths: ["coap.dtls.identity", "coap.dtls.key"],
+        variable: "device",
+        count: scenario.population.devices,
+    };
+    let devices = of_devices.resolve(&dtls.identity, &dtls.key, context);
+    let subscribers = subscribers(scenario, dtls, devices.as_ref(), context);
+    let timeout = scenario.mqtt.connect_timeout.0;
+    Some(Arc::new(DtlsPlan { devices: devices?, subscribers: subscribers?, timeout }))
+}
+
+fn subscribers(
+    scenario: &Scenario,
+    dtls: &Dtls,
+    devices: Option<&PskPlan>,
+    context: &mut Context<'_>,
+) -> Option<PskPlan> {
+    let count = match &scenario.population.subscribers {
+        Subscribers::Count(count) => *count,
+        Subscribers::Group(group) => group.count,
+    };
+    let paths = ["coap.dtls.subscriber_identity", "coap.dtls.subscriber_key"];
+    match (&dtls.subscriber_identity, &dtls.subscriber_key) {
+        (Some(identity), Some(key)) => {
+            Clients { paths, variable: "subscriber", count }.resolve(identity, key, context)
+        }
+        (None, None) => {
+            let devices = devices?;
+            if count > 0 && devices.is_of_each() {
+                context.error_with_help(
+                    "coap.dtls.identity",
+                    "each device has an identity of its own, and subscribers have none",
+                    "add `subscriber_identity` and `subscriber_key`; `{subscriber}` may stand in them",
+                );
+            }
+            Some(devices.clone())
+        }
+        (Some(_), None) => {
+            context.error_with_help(
+                paths[0],
+                "an identity without its key proves nothing",
+                "add `subscriber_key`",
+            );
+            None
+        }
+        (None, Some(_)) => {
+            context.error_with_help(
+                paths[1],
+                "the identity of this key is missing",
+                "add `subscriber_identity`",
+            );
+            None
+        }
+    }
+}
+
+/// Devices or subscribers.
+struct Clients {
+    paths: [&'static str; 2],
+    variable: &'static str,
+    count: u32,
+}
+
+impl Clients {
+    fn resolve(&self, identity: &str, key: &Key, context: &mut Context<'_>) -> Option<PskPlan> {
+        let [identity_path, key_path] = self.paths;
+        let identity = self.compile(identity, identity_path, context);
+        let key = match key {
+            Key::Text(text) => self.compile(text, key_path, context).map(KeyPlan::Template),
+            Key::Environment(source) => match (context.environment.variable)(&source.env) {
+                Some(value) => Some(KeyPlan::Fixed(Secret(value))),
+                None => {
+                    context.error_with_help(
+                        &format!("{key_path}.env"),
+                        format!("the environment variable `{}` is not set", source.env),
+                        format!("set it before the run: `export {}=...`", source.env),
+                    );
+                    None
+                }
+            },
+        };
+        let plan = PskPlan { identity: identity?, key: key? };
+        let different = if plan.is_of_each() { self.count.max(1) } else { 1 };
+        for number in 0..different {
+            let of_whom =
+                if different > 1 { format!("of {} {number}, ", self.variable) } else { String::new() };
+            let identity = plan.identity(number).len();
+            if identity == 0 || identity > LONGEST {
+                let message =
+                    format!("{of_whom}an identity has 1 to {LONGEST} bytes, and this one {identity}");
+                context.error(identity_path, message);
+                return None;
+            }
+            let wrong = match plan.key(number) {
+                Ok(key) if key.is_empty() || key.len() > LONGEST => {
+                    format!("a key has 1 to {LONGEST} bytes, and this one {}", key.len())
+                }
+                Ok(_) => continue,
+                Err(reason) => reason,
+            };
+            let help = "write a text, or an even number of hexadecimal digits after `0x`";
+            context.error_with_help(key_path, format!("{of_whom}{wrong}"), help);
+            return None;
+        }
+        Some(plan)
+    }
+
+    fn compile(&self, text: &str, path: &str, context: &mut Context<'_>) -> Option<Template> {
+        Template::compile(text, &[self.variable]).map_err(|error| report(context, path, error)).ok()
+    }
+}
