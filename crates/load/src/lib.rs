@@ -15,6 +15,7 @@ pub mod driver;
 pub mod drivers;
 pub mod engine;
 pub mod freshness;
+pub mod given;
 pub mod ledger;
 pub mod mailbox;
 mod outages;

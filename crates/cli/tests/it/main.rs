@@ -36,6 +36,8 @@ mod summary_schema;
 mod tcp_door;
 mod threads;
 mod tls;
+mod token_service;
+mod tokens;
 mod truth;
 mod websocket;
 mod websocket_door;

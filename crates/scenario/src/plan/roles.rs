@@ -1,13 +1,15 @@
 //! What each role says to a platform, compiled: set-up steps of the controller, requests of devices and queriers,
 //! listeners of subscribers.
 
-use super::{MarkerForm, Protocol, Template};
+use super::{MarkerForm, Protocol, Template, TokenPlan};
 
 /// What a profile says of the four roles. The default is a platform of plain messages.
 #[derive(Clone, Debug, Default)]
 pub struct RolePlan {
     /// The mapping that was chosen, where the profile has several.
     pub mapping: Option<String>,
+    /// The access token that stands in requests as `{token}`, where the platform wants one.
+    pub token: Option<TokenPlan>,
     /// What the controller does before the run, in order.
     pub set_up: Vec<StepPlan>,
     /// What it does after the run where the scenario asks for it, in order.

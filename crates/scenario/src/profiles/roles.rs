@@ -81,7 +81,7 @@ pub(crate) struct Request {
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// Header fields, of HTTP. Host and Content-Length are added.
+    /// Header fields, of HTTP. Host and Content-Length are added; one whose value is empty is left out.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// Options of CoAP beside path and query, by number: a whole number, or a text with variables.

@@ -16,6 +16,7 @@ mod roles;
 mod search;
 mod session;
 mod storm;
+pub(crate) mod token;
 mod transport;
 
 pub(crate) use roles::{Compiler, RoleError};

@@ -25,12 +25,15 @@ pub(crate) struct RoleError {
 const STEP: &[&str] = &["run", "device", "subscriber", "listener", "random", "feed", "time"];
 const OBSERVE: &[&str] = &["run", "device", "subscriber"];
 const MESSAGE: &[&str] = &["run", "device", "sequence", "marker", "time", "random", "feed", "message"];
+const TOKEN: &str = "token";
 const QUERY: &[&str] = &["run", "device", "random", "feed", "time"];
 
 /// What compiling needs to know.
 pub(crate) struct Compiler<'a> {
     /// Variables of the profile with their values.
     pub variables: &'a BTreeMap<String, String>,
+    /// Whether `{token}` is the access token; it takes the place of a variable of that name.
+    pub token: bool,
     /// Columns of the scenario's feed; `None` takes any.
     pub columns: Option<&'a [String]>,
     /// What was found to be wrong.
@@ -114,7 +117,8 @@ impl Compiler<'_> {
     /// A text with the profile's variables filled in.
     pub fn fill(&self, text: &str) -> String {
         let mut filled = text.to_owned();
-        for (name, value) in self.variables {
+        let is_token = |name: &str| self.token && name == TOKEN;
+        for (name, value) in self.variables.iter().filter(|(name, _)| !is_token(name)) {
             filled = filled.replace(&format!("{{{name}}}"), value);
         }
         filled
@@ -277,7 +281,10 @@ impl Compiler<'_> {
             {
                 self.error(&at, format!("`{name}` is added by itself"), "remove it".into());
             }
-            headers.push((name.clone(), self.template(value, variables, &at, captured)));
+            // A variable that a scenario leaves empty: there is nothing to say.
+            if !self.fill(value).is_empty() {
+                headers.push((name.clone(), self.template(value, variables, &at, captured)));
+            }
         }
         let mut options = Vec::new();
         for (number, value) in &request.options {
@@ -309,7 +316,9 @@ impl Compiler<'_> {
 
     fn template(&mut self, text: &str, built_in: &[&str], path: &str, captured: &[CapturedName]) -> Template {
         let captured: Vec<&str> = captured.iter().map(|known| known.name.as_str()).collect();
-        let names = Names { built_in, captured: &captured, columns: self.columns };
+        let token = self.token.then_some(TOKEN);
+        let built_in: Vec<&str> = built_in.iter().copied().chain(token).collect();
+        let names = Names { built_in: &built_in, captured: &captured, columns: self.columns };
         match Template::compile_with(&self.fill(text), &names) {
             Ok(template) => template,
             Err(error) => {

@@ -163,7 +163,7 @@ impl JsonSchema for ProtocolVersion {
 }
 
 /// Where a secret comes from.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SecretSource {
     /// Name of the environment variable that holds it.

@@ -16,13 +16,13 @@ use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
 use crate::drivers::readiness::{Readiness, Ready};
 use crate::drivers::timers::Timers;
+use crate::given::Given;
 use crate::refusal;
 use crate::sources::Sources;
 use endpoint::{Endpoint, State};
 use exchange::{Exchange, Order, Step};
 use plimsoll_codec::coap::{Kind, Message, code};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{CoapPlan, Plan};
 use plimsoll_stats::distribution::{Random, random};
 use requests::Requests;
@@ -31,7 +31,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Bytes read from a socket at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
@@ -41,6 +41,8 @@ const DATAGRAMS: usize = 64;
 const ACK_SPREAD: f64 = 0.5;
 /// How often a message is sent again at most after an answer that asks for it.
 const MOST_TRIES: u32 = 10;
+/// Unauthorized, as a status: 4.01.
+const UNAUTHORIZED: u16 = 401;
 /// Bytes of a token: three for the slot of the exchange, three for the how manieth request of that slot it is.
 const TOKEN: usize = 6;
 /// What those three bytes count to.
@@ -125,7 +127,7 @@ impl CoapDriver {
         address: SocketAddr,
         share: Share,
         clock: Clock,
-        captures: &Arc<OnceLock<Captures>>,
+        given: &Arc<Given>,
     ) -> std::io::Result<CoapDriver> {
         let owned = (0..plan.devices).filter(|&device| share.owns(device)).count();
         // Every shard has its part of shared sockets, and at least one.
@@ -138,7 +140,7 @@ impl CoapDriver {
             readiness: Readiness::new(clock, &plan.load)?,
             address,
             sources: Sources::new(plan.source_addresses.clone(), address),
-            requests: Requests::new(plan, run, captures),
+            requests: Requests::new(plan, run, given),
             pauses: plan.mqtt.reconnect,
             devices: (0..owned).map(device).collect(),
             endpoints: (0..sockets).map(|_| Endpoint::new(plan.mqtt.reconnect.0)).collect(),
@@ -323,6 +325,7 @@ impl CoapDriver {
         (place.taken, place.endpoint) = (true, endpoint);
         let exchange = &mut place.exchange;
         self.requests.write(order.device, order.sequence, &mut exchange.options, &mut exchange.body);
+        exchange.generation = self.requests.view().generation();
         exchange.begin(order, code, now, &self.plan);
         self.in_blocks += usize::from(exchange.is_in_blocks());
         self.next_request(slot, events);
@@ -530,7 +533,12 @@ impl CoapDriver {
                 return self.next_request(place, events);
             }
             Step::Done => None,
-            Step::Refused(status, reason) => Some((status, reason)),
+            Step::Refused(status, reason) => {
+                if status == UNAUTHORIZED {
+                    self.requests.view().refuse(exchange.generation);
+                }
+                Some((status, self.requests.view().hide(reason)))
+            }
         };
         let order = exchange.order;
         self.free(place);

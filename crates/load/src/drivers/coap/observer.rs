@@ -9,16 +9,17 @@ use crate::drivers::listener::notify;
 use crate::drivers::readiness::{Readiness, Ready, data};
 use crate::drivers::socket::{Interest, Socket};
 use crate::drivers::timers::Timers;
+use crate::given::{Given, View};
 use crate::refusal;
 use plimsoll_codec::coap::{Kind, Message, OptionList, code, observe, option};
 use plimsoll_model::{Nanos, RunId};
+use plimsoll_scenario::Variables;
 use plimsoll_scenario::plan::{CoapPlan, ObservePlan, OptionValue, Plan};
-use plimsoll_scenario::{Captures, Variables};
 use plimsoll_stats::distribution::{Random, random};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Bytes read at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
@@ -44,7 +45,7 @@ pub struct ObserverDriver {
     /// Path before that of every resource.
     base: Vec<u8>,
     run: String,
-    captures: Arc<OnceLock<Captures>>,
+    view: View,
     contents: Contents,
     /// Resources of each subscriber: one for each device, or one.
     resources: u32,
@@ -115,7 +116,7 @@ impl ObserverDriver {
         address: SocketAddr,
         share: Share,
         clock: Clock,
-        captures: &Arc<OnceLock<Captures>>,
+        given: &Arc<Given>,
     ) -> std::io::Result<ObserverDriver> {
         let owned = (0..plan.subscribers.count).filter(|&subscriber| share.owns(subscriber)).count();
         let resources = if role.of_each_device { plan.devices } else { 1 };
@@ -129,7 +130,7 @@ impl ObserverDriver {
             address,
             base: base.unwrap_or_default(),
             run: run.to_string(),
-            captures: Arc::clone(captures),
+            view: View::of(given),
             contents: Contents::new(plan, run),
             resources,
             pauses: plan.mqtt.reconnect,
@@ -206,11 +207,13 @@ impl ObserverDriver {
     /// The request to be told of a resource, or (1) not to be told any more.
     fn request(&mut self, index: u32, id: u16, kind: Kind, observe: u32) -> Vec<u8> {
         let (slot, device) = (index / self.resources, index % self.resources);
+        self.view.refresh();
         let variables = Variables {
             run: &self.run,
             device,
             subscriber: self.number(slot),
-            captures: self.captures.get(),
+            token: self.view.token(),
+            captures: self.view.captures(),
             ..Variables::default()
         };
         let (mut list, mut text) = (OptionList::new(), self.base.clone());
