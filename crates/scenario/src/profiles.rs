@@ -20,7 +20,7 @@ use roles::Roles;
 use token::Token;
 
 /// The profiles embedded in the program, in the order of lists: name and text.
-const EMBEDDED: [(&str, &str); 9] = [
+const EMBEDDED: [(&str, &str); 13] = [
     ("embedded", include_str!("../../../platforms/embedded.yaml")),
     ("mosquitto", include_str!("../../../platforms/mosquitto.yaml")),
     ("station", include_str!("../../../platforms/station.yaml")),
@@ -29,6 +29,10 @@ const EMBEDDED: [(&str, &str); 9] = [
     ("acme-mqtt", include_str!("../../../platforms/acme-mqtt.yaml")),
     ("fiware-orion", include_str!("../../../platforms/fiware-orion.yaml")),
     ("ngsi-target", include_str!("../../../platforms/ngsi-target.yaml")),
+    ("fiware-iota-json", include_str!("../../../platforms/fiware-iota-json.yaml")),
+    ("iota-json-target", include_str!("../../../platforms/iota-json-target.yaml")),
+    ("http", include_str!("../../../platforms/http.yaml")),
+    ("coap", include_str!("../../../platforms/coap.yaml")),
     ("existing", include_str!("../../../platforms/existing.yaml")),
 ];
 

@@ -7,13 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// libcoap's server, with resources that a PUT makes. Dropped, it is killed.
-struct Libcoap {
+pub struct Libcoap {
     child: Child,
-    port: u16,
+    pub port: u16,
 }
 
 impl Libcoap {
-    fn start() -> Libcoap {
+    /// Starts one on a free port.
+    pub fn start() -> Libcoap {
         let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = Command::new("coap-server-notls");
         command.args(["-A", "127.0.0.1", "-p", &port.to_string(), "-d", "100"]);
@@ -36,7 +37,7 @@ impl Libcoap {
     }
 
     /// Makes a resource.
-    fn put(&self, name: &str) {
+    pub fn put(&self, name: &str) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let mut request = vec![0x40, 3, 0, 7, 0xb0 | name.len() as u8];

@@ -6,6 +6,7 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod any_service;
 mod audit;
 mod bad_days;
 mod bad_input;
@@ -19,6 +20,7 @@ mod examples;
 mod exports;
 mod harness;
 mod http_service;
+mod iota_json;
 mod long_run;
 mod models;
 mod mosquitto;
