@@ -15,11 +15,12 @@ use crate::given::Given;
 use crate::mailbox::Mailbox;
 use crate::recorder::Timeline;
 use crate::shard::{Command, Reply, Shard, Wiring};
+use crate::throttle::Throttle;
 use crate::topology::Topology;
 use plimsoll_model::record::{LevelEnd, LevelOutages, LevelStart, Measurement, SamplePart};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::Captures;
-use plimsoll_scenario::plan::{LevelPlan, ListenerRole, Plan, Protocol};
+use plimsoll_scenario::plan::{Delivery, LevelPlan, ListenerRole, Plan, Protocol};
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity, set_current_timer_slack};
 use std::net::SocketAddr;
@@ -173,10 +174,18 @@ impl Engine {
             None => None,
         };
         let mailboxes: Vec<_> = (0..of).map(|_| Arc::new(Mailbox::default())).collect();
+        let throttle = match plan.platform.roles.delivery {
+            Delivery::Throttled(period) => Some(Arc::new(Throttle::new(period, plan.subscribers.count))),
+            _ => None,
+        };
         let mut shards = Vec::new();
         for (index, &processor) in (0..).zip(processors) {
             let share = Share { index, of };
-            let wiring = Wiring { replies: replies_in.clone(), mailboxes: mailboxes.clone() };
+            let wiring = Wiring {
+                replies: replies_in.clone(),
+                mailboxes: mailboxes.clone(),
+                throttle: throttle.clone(),
+            };
             let start = Start {
                 plan: Arc::clone(plan),
                 run,

@@ -25,4 +25,5 @@ pub mod recorder;
 pub mod refusal;
 pub mod shard;
 pub mod sources;
+pub mod throttle;
 pub mod topology;

@@ -2,6 +2,7 @@
 //! listeners of subscribers.
 
 use super::{MarkerForm, Protocol, Template, TokenPlan};
+use plimsoll_model::Nanos;
 
 /// What a profile says of the four roles. The default is a platform of plain messages.
 #[derive(Clone, Debug, Default)]
@@ -193,4 +194,7 @@ pub enum Delivery {
     Every,
     /// The newest message; an older one may be left out once a newer one was delivered.
     Latest,
+    /// The newest message, and to each subscriber at most one notification within this time: what falls into the silence
+    /// around one may be left out, whichever device it is of.
+    Throttled(Nanos),
 }

@@ -233,7 +233,7 @@ pub(crate) enum Listens {
 }
 
 /// What the platform promises to deliver of the messages of a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DeliveryWritten {
     /// Every message.
@@ -241,6 +241,9 @@ pub(crate) enum DeliveryWritten {
     Every,
     /// The newest: an older one may be left out once a newer one was delivered.
     Latest,
+    /// The newest, and to each subscriber at most one notification within this time, such as `1s` or a text with variables:
+    /// what falls into the silence around one may be left out, whichever device it is of.
+    Throttled(String),
 }
 
 /// What a querier asks.

@@ -9,6 +9,7 @@ use crate::profiles::roles::{
     Speaks, Step,
 };
 use crate::template::Names;
+use plimsoll_model::Nanos;
 use std::collections::BTreeMap;
 
 /// Something wrong in the roles of a profile.
@@ -102,16 +103,30 @@ impl Compiler<'_> {
                 plan.observes =
                     Some(ObservePlan { path: request.path, options: request.options, of_each_device });
             }
-            plan.delivery = match subscriber.delivery {
-                DeliveryWritten::Every => Delivery::Every,
-                DeliveryWritten::Latest => Delivery::Latest,
-            };
+            plan.delivery = self.delivery(&subscriber.delivery);
         }
         plan.query = roles
             .querier
             .as_ref()
             .map(|querier| self.request(&querier.request, QUERY, "querier.request", &plan.captured));
         plan
+    }
+
+    fn delivery(&mut self, written: &DeliveryWritten) -> Delivery {
+        match written {
+            DeliveryWritten::Every => Delivery::Every,
+            DeliveryWritten::Latest => Delivery::Latest,
+            DeliveryWritten::Throttled(period) => match crate::duration(&self.fill(period)) {
+                // A platform that keeps no silence tells the newest.
+                Ok(Nanos::ZERO) => Delivery::Latest,
+                Ok(period) => Delivery::Throttled(period),
+                Err(wrong) => {
+                    let help = "write the time between two notifications, such as `1s`".to_owned();
+                    self.error("subscriber.delivery.throttled", wrong, help);
+                    Delivery::Latest
+                }
+            },
+        }
     }
 
     /// A text with the profile's variables filled in.
