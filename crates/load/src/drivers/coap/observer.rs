@@ -23,6 +23,8 @@ use std::sync::Arc;
 
 /// Bytes read at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
+/// Unauthorized, 4.01, as a code.
+const UNAUTHORIZED: u8 = 0x81;
 /// Datagrams read from a socket before others get their turn.
 const DATAGRAMS: usize = 64;
 /// Registrations of a subscriber under way at once.
@@ -402,7 +404,11 @@ impl ObserverDriver {
         let asked = observation.state == State::Asking;
         let number = message.number(option::OBSERVE);
         if message.code >> 5 != 2 || number.is_none() {
-            let reason = refused(message);
+            let reason = self.view.hide(refused(message));
+            if message.code == UNAUTHORIZED {
+                // With the generation of the newest request, since few are under way: registrations are rare.
+                self.view.refuse(self.view.generation());
+            }
             if message.kind == Kind::Confirmable {
                 self.say(slot, Kind::Acknowledgement, message.id);
             }
