@@ -88,8 +88,8 @@ fn a_silence_between_notifications_excuses_what_falls_into_it() {
     assert_eq!((count(level, "acknowledged"), count(level, "lost")), (sent, 0), "{level:#}");
     let (delivered, superseded) = (count(level, "delivered"), count(level, "superseded"));
     assert_eq!(delivered + superseded, 2 * sent, "{level:#}");
-    // At most one every half second, the first at once, for each subscriber.
-    assert!((2..=2 * 8).contains(&delivered), "{level:#}");
+    // At most one every half second of hold and drain, the first at once, for each subscriber.
+    assert!((2..=2 * 9).contains(&delivered), "{level:#}");
     // A second of silence where half of that is promised.
     let model = include_str!("../../../../platforms/fiware-orion.yaml");
     let liar = model.replace("name: fiware-orion\n", "name: liar\n");

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 pub struct Script {
     /// How long tokens live.
     pub life: Duration,
+    /// How much longer they are taken, so that also a slow machine renews them in time.
+    pub grace: Duration,
     /// Whether answers say so.
     pub says_life: bool,
     /// Whether answers have a refresh token, and whether that is taken later.
@@ -24,7 +26,8 @@ pub struct Script {
 impl Default for Script {
     fn default() -> Script {
         let life = Duration::from_secs(3600);
-        Script { life, says_life: true, refresh: None, once: false, revoked_at: None }
+        let grace = Duration::ZERO;
+        Script { life, grace, says_life: true, refresh: None, once: false, revoked_at: None }
     }
 }
 
@@ -105,7 +108,7 @@ fn grant(request: &Request, script: &Script, state: &mut State) -> String {
         return answer(400, r#"{"error":"invalid_grant","error_description":"not with wrong words"}"#);
     }
     let number = state.ends.len();
-    state.ends.push(Instant::now() + script.life);
+    state.ends.push(Instant::now() + script.life + script.grace);
     state.taken.push(0);
     let mut words = format!(r#""access_token":"hush-token-{number}","token_type":"Bearer""#);
     if script.says_life {

@@ -51,14 +51,14 @@ fn run(bench: &Bench, text: &str) -> Finished {
 fn a_run_outlives_its_token() {
     let bench = Bench::new();
     bench.write("guarded.yaml", PROFILE);
-    let life = Duration::from_millis(1500);
-    let service = TokenService::start(Script { life, refresh: Some(true), ..Script::default() });
+    let (life, grace) = (Duration::from_millis(1500), Duration::from_secs(1));
+    let service = TokenService::start(Script { life, grace, refresh: Some(true), ..Script::default() });
     let finished = run(&bench, &scenario(&service.url(), PASSWORD, "4s"));
     let level = finished.level(0);
     assert_eq!(count(level, "acknowledged"), count(level, "due"), "{finished:?}");
     let state = service.state();
     assert_eq!(state.unauthorized, 0);
-    // Each lives 1.5 s and is renewed when a quarter of that is left.
+    // Each is renewed when a quarter of its 1.5 s is left; after 2.5 s the first one is taken no more.
     assert!(state.taken.len() >= 3, "{state:?}");
     assert!(state.taken.iter().take(3).all(|&taken| taken > 0), "{state:?}");
     // The client by Basic, its parts encoded as a form has them (section 2.3.1): `a+b:hush%3Asecret`.
@@ -73,8 +73,8 @@ fn a_refresh_that_is_refused_makes_room_for_the_grant_again() {
     let bench = Bench::new();
     let token = "{ url: \"{auth}/oauth2/token\", grant: client_credentials, client_in: body, client_id: me, \
         client_secret: { env: CLIENT_SECRET } }";
-    let life = Duration::from_millis(1500);
-    let service = TokenService::start(Script { life, refresh: Some(false), ..Script::default() });
+    let (life, grace) = (Duration::from_millis(1500), Duration::from_secs(1));
+    let service = TokenService::start(Script { life, grace, refresh: Some(false), ..Script::default() });
     // The profile itself may say it, and has its variables in it.
     let variables = format!("variables: {{ auth: \"{}\" }}\ntoken: {token}", service.url());
     bench.write("guarded.yaml", &PROFILE.replace("variables: { token: none }", &variables));
@@ -93,7 +93,8 @@ fn a_refresh_that_is_refused_makes_room_for_the_grant_again() {
 fn a_token_that_is_refused_is_renewed_once_and_messages_are_sent_again_where_the_profile_says() {
     let bench = Bench::new();
     for (retry, repeats) in [("", false), ("\n    retry: [401]", true)] {
-        let service = TokenService::start(Script { revoked_at: Some(51), ..Script::default() });
+        let service =
+            TokenService::start(Script { says_life: false, revoked_at: Some(51), ..Script::default() });
         bench.write(
             "guarded.yaml",
             &PROFILE.replace("    expect: [204]", &format!("    expect: [204]{retry}")),
