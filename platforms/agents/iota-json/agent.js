@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // A small agent on FIWARE's agent library: devices send JSON over MQTT or HTTP, and the library writes it to a context
-// broker in NGSIv2. Groups and devices are provisioned at the library's own API (north) and kept in memory.
+// broker in NGSIv2. Groups and devices are provisioned at the library's own API (north) and kept in memory. The library is
+// under AGPL-3.0; it is installed beside this file, not part of it.
 //
 //   iota-json-agent --north 4041 --south 7896 --mqtt 1883 --broker 1026 [--host 127.0.0.1] [--log ERROR]
 'use strict';
