@@ -1,11 +1,12 @@
 //! What a message contains, and how the marker is found again.
 
+use crate::given::{Given, View};
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::RunId;
+use plimsoll_scenario::Variables;
 use plimsoll_scenario::plan::{Content, MarkerForm, MessagePlan, Plan, Template};
-use plimsoll_scenario::{Captures, Variables};
 use plimsoll_stats::distribution::{Random, random};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The run's tag as the scenario's marker form carries it.
 pub fn run_tag(message: &MessagePlan, run: RunId) -> u16 {
@@ -39,7 +40,7 @@ pub struct Contents {
     /// What stands around the message, and the message that was made last.
     envelope: Option<Template>,
     inner: Vec<u8>,
-    captures: Arc<OnceLock<Captures>>,
+    view: View,
 }
 
 /// Distinguishes the random numbers of contents from those of arrivals.
@@ -59,13 +60,13 @@ impl Contents {
             marker: Vec::new(),
             envelope: plan.platform.roles.device.envelope.clone(),
             inner: Vec::new(),
-            captures: Arc::default(),
+            view: View::of(&Arc::default()),
         }
     }
 
-    /// The same with what set-up steps capture, once they have.
-    pub fn with_captures(self, captures: &Arc<OnceLock<Captures>>) -> Contents {
-        Contents { captures: Arc::clone(captures), ..self }
+    /// The same with what the runner gives: what set-up steps capture, once they have, and the access token.
+    pub fn with_given(self, given: &Arc<Given>) -> Contents {
+        Contents { view: View::of(given), ..self }
     }
 
     /// What the variables of a path or a header stand for beside the message that was made last.
@@ -77,10 +78,22 @@ impl Contents {
             marker: &self.marker,
             time_ms: (crate::clock::wall_nanos() / 1_000_000) as u64,
             message: &self.inner,
-            captures: self.captures.get(),
+            token: self.view.token(),
+            captures: self.view.captures(),
             feed: self.message.feed.as_deref(),
             ..Variables::default()
         }
+    }
+
+    /// Takes in what the runner has given since the last message; returns the generation of the access token.
+    pub fn refresh(&mut self) -> u64 {
+        self.view.refresh();
+        self.view.generation()
+    }
+
+    /// What the runner gives, as it was seen last.
+    pub fn view(&self) -> &View {
+        &self.view
     }
 
     /// Random numbers for what stands beside a message, such as a path.
@@ -111,6 +124,7 @@ impl Contents {
 
     /// Appends the content of a message. What is random in it depends on seed, device and sequence only.
     pub fn render(&mut self, device: u32, sequence: u32, out: &mut Vec<u8>) {
+        self.view.refresh();
         let marker = Marker { run: run_tag(&self.message, self.run), device, sequence };
         self.marker.clear();
         match self.message.marker {

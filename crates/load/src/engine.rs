@@ -11,21 +11,23 @@ use crate::drivers::listener::{ListenerDriver, Listening};
 use crate::drivers::mqtt::MqttDriver;
 use crate::drivers::together::Together;
 use crate::drivers::websocket::WebSocketDriver;
+use crate::given::Given;
 use crate::mailbox::Mailbox;
 use crate::recorder::Timeline;
 use crate::shard::{Command, Reply, Shard, Wiring};
+use crate::throttle::Throttle;
 use crate::topology::Topology;
 use plimsoll_model::record::{LevelEnd, LevelOutages, LevelStart, Measurement, SamplePart};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::Captures;
-use plimsoll_scenario::plan::{LevelPlan, ListenerRole, Plan, Protocol};
+use plimsoll_scenario::plan::{Delivery, LevelPlan, ListenerRole, Plan, Protocol};
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity, set_current_timer_slack};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -60,7 +62,7 @@ pub struct Engine {
     connected: u32,
     /// Where subscribers listen.
     listening: Option<Listening>,
-    captures: Arc<OnceLock<Captures>>,
+    given: Arc<Given>,
 }
 
 /// What a load thread starts with.
@@ -169,12 +171,16 @@ impl Engine {
         let topology = Arc::new(Topology::of(plan, run));
         let of = processors.len().max(1) as u32;
         let (replies_in, replies) = channel();
-        let captures = Arc::new(OnceLock::new());
+        let given = Arc::new(Given::default());
         let listening = match &plan.platform.roles.listener {
             Some(role) => Some(Listening::bind(role.protocol, address, processors.len())?),
             None => None,
         };
         let mailboxes: Vec<_> = (0..of).map(|_| Arc::new(Mailbox::default())).collect();
+        let throttle = match plan.platform.roles.delivery {
+            Delivery::Throttled(period) => Some(Arc::new(Throttle::new(period, plan.subscribers.count))),
+            _ => None,
+        };
         let mut shards = Vec::new();
         for (index, &processor) in (0..).zip(processors) {
             let share = Share { index, of };
@@ -182,6 +188,7 @@ impl Engine {
                 replies: replies_in.clone(),
                 mailboxes: mailboxes.clone(),
                 datagram_header: if address.is_ipv4() { UDP_OVER_IPV4 } else { UDP_OVER_IPV6 },
+                throttle: throttle.clone(),
             };
             let start = Start {
                 plan: Arc::clone(plan),
@@ -199,7 +206,7 @@ impl Engine {
                     Some(listener(plan, role, run, listening.socket(index)?, share, clock)?)
                 }
                 (_, _, Some(role)) => {
-                    Some(Box::new(ObserverDriver::new(plan, role, run, address, share, clock, &captures)?))
+                    Some(Box::new(ObserverDriver::new(plan, role, run, address, share, clock, &given)?))
                 }
                 _ => None,
             };
@@ -210,23 +217,21 @@ impl Engine {
                     address,
                     share,
                     clock,
-                    &captures,
+                    &given,
                     northbound.queriers,
                 )?),
                 _ => None,
             };
             shards.push(match plan.protocol() {
-                Protocol::Mqtt => start.with(
-                    MqttDriver::new(plan, run, address, share, clock, &captures)?,
-                    listener,
-                    queriers,
-                ),
+                Protocol::Mqtt => {
+                    start.with(MqttDriver::new(plan, run, address, share, clock, &given)?, listener, queriers)
+                }
                 Protocol::Http => {
-                    let devices = HttpDriver::new(plan, run, address, share, clock, &captures)?;
+                    let devices = HttpDriver::new(plan, run, address, share, clock, &given)?;
                     start.with(devices, listener, queriers)
                 }
                 Protocol::Coap => {
-                    let devices = CoapDriver::new(plan, run, address, share, clock, &captures)?;
+                    let devices = CoapDriver::new(plan, run, address, share, clock, &given)?;
                     start.with(devices, listener, queriers)
                 }
                 Protocol::WebSocket => {
@@ -243,7 +248,7 @@ impl Engine {
             has_run: false,
             connected: 0,
             listening,
-            captures,
+            given,
         })
     }
 
@@ -260,7 +265,12 @@ impl Engine {
     /// Gives what set-up steps captured to whoever sends requests from now on; once in a run.
     pub fn give(&self, captures: Captures) {
         // Nobody else gives any.
-        let _ = self.captures.set(captures);
+        let _ = self.given.captures.set(captures);
+    }
+
+    /// What the load threads are given, for whoever renews the access token.
+    pub fn given(&self) -> Arc<Given> {
+        Arc::clone(&self.given)
     }
 
     /// The load threads: kernel thread ids and the processors that they are bound to.

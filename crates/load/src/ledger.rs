@@ -4,7 +4,8 @@
 use crate::arrivals::Share;
 use crate::freshness::Freshness;
 use crate::recorder::{Place, Recorder, Timeline};
-use crate::topology::Topology;
+use crate::throttle::Throttle;
+use crate::topology::{Receivers, Topology};
 use plimsoll_model::message::{Fate, MessageRecord};
 use plimsoll_model::record::FirstLoss;
 use plimsoll_model::{Metric, Nanos};
@@ -31,6 +32,8 @@ pub struct Ledger {
     log: Option<Vec<MessageRecord>>,
     /// Whether a message may be left out once a newer one of its device was delivered.
     latest_only: bool,
+    /// When subscribers were notified, where the platform may leave out what comes too soon after that.
+    throttle: Option<Arc<Throttle>>,
 }
 
 /// First sending and last end among the hold's messages.
@@ -71,6 +74,20 @@ struct Message {
 }
 
 impl Message {
+    /// Puts away what a silence excuses; how many deliveries that is.
+    fn excused(&mut self, receivers: &Receivers, throttle: &Throttle) -> usize {
+        if self.undelivered.is_empty() {
+            return 0;
+        }
+        let subscribers = (0..throttle.subscribers()).filter(|&subscriber| {
+            let excused = || throttle.excuses(subscriber, self.sent, self.done);
+            receivers
+                .position(subscriber)
+                .is_some_and(|position| excused() && self.undelivered.take(position))
+        });
+        subscribers.count()
+    }
+
     fn record(&self, device: u32, sequence: u32, receivers: u32, acknowledges: bool) -> MessageRecord {
         let stamp = |at: Nanos| (at != NOT_YET).then_some(at);
         let missing = if self.sent == NOT_YET { 0 } else { self.undelivered.count() };
@@ -185,6 +202,7 @@ impl Ledger {
             freshness: None,
             log: None,
             latest_only: false,
+            throttle: None,
         }
     }
 
@@ -196,6 +214,11 @@ impl Ledger {
     /// The same for a platform that promises to deliver the newest message only.
     pub fn of_latest(self) -> Ledger {
         Ledger { latest_only: true, ..self }
+    }
+
+    /// The same for a platform that promises the newest message, and that not within a silence.
+    pub fn of_throttled(self, throttle: Arc<Throttle>) -> Ledger {
+        Ledger { throttle: Some(throttle), ..self.of_latest() }
     }
 
     /// The same with the age of the newest values of its devices.
@@ -430,7 +453,10 @@ impl Ledger {
                     let receivers = self.topology.receivers(device);
                     let missing =
                         newer.filter(|(seat, _)| message.undelivered.take(receivers.position_of_seat(*seat)));
-                    let superseded = missing.count();
+                    let mut superseded = missing.count();
+                    if let Some(throttle) = &self.throttle {
+                        superseded += message.excused(receivers, throttle);
+                    }
                     recorder.counts(message.place).superseded += superseded as u64;
                 }
                 if let Some(log) = &mut self.log {

@@ -9,6 +9,7 @@ use crate::outages::Outages;
 use crate::partly_open::{Behaviour, PartlyOpen};
 use crate::queries::Queries;
 use crate::recorder::{Place, Recorder, Timeline};
+use crate::throttle::Throttle;
 use crate::topology::Topology;
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{LevelEnd, SamplePart};
@@ -107,6 +108,7 @@ pub struct Shard<D: Driver> {
     replies: Sender<Reply>,
     /// Of every shard, in order.
     mailboxes: Vec<Arc<Mailbox>>,
+    throttle: Option<Arc<Throttle>>,
     /// What belongs to the other shards and has not been left with them yet.
     outboxes: Vec<Vec<Receipt>>,
     /// Receipts taken out of this shard's mailbox.
@@ -194,6 +196,8 @@ pub struct Wiring {
     pub mailboxes: Vec<Arc<Mailbox>>,
     /// Bytes of the headers of a datagram on the way to the platform, IP and UDP.
     pub datagram_header: u64,
+    /// When subscribers were notified, for a platform that notifies each at most once a period.
+    pub throttle: Option<Arc<Throttle>>,
 }
 
 impl<D: Driver> Shard<D> {
@@ -210,8 +214,11 @@ impl<D: Driver> Shard<D> {
         let batch = (BATCH_BYTES / content).clamp(1, BATCH);
         let acknowledges = plan.acknowledges();
         let ledger = Ledger::new(topology, acknowledges, share);
-        let latest_only = plan.platform.roles.delivery == Delivery::Latest;
-        let ledger = if latest_only { ledger.of_latest() } else { ledger };
+        let ledger = match (&wiring.throttle, plan.platform.roles.delivery) {
+            (Some(throttle), _) => ledger.of_throttled(Arc::clone(throttle)),
+            (None, Delivery::Latest) => ledger.of_latest(),
+            _ => ledger,
+        };
         let ledger = if plan.record.messages { ledger.logging() } else { ledger };
         let ledger = if plan.record.freshness { ledger.with_freshness() } else { ledger };
         Shard {
@@ -225,6 +232,7 @@ impl<D: Driver> Shard<D> {
             replies: wiring.replies,
             outboxes: vec![Vec::new(); wiring.mailboxes.len()],
             mailboxes: wiring.mailboxes,
+            throttle: wiring.throttle,
             received: Vec::new(),
             connecting: Connecting::default(),
             connected: 0,
@@ -276,6 +284,9 @@ impl<D: Driver> Shard<D> {
                     _ => self.plan.devices,
                 };
                 self.ledger.begin(&timeline, devices);
+                if let Some(throttle) = &self.throttle {
+                    throttle.forget_before(timeline.start);
+                }
                 let calm = self.plan.load.storm.as_ref().map_or(Nanos::ZERO, |storm| storm.after);
                 self.outages.begin(timeline.hold_start + calm);
                 let northbound = self.plan.northbound.as_ref();
@@ -632,6 +643,9 @@ impl<D: Driver> Shard<D> {
     }
 
     fn deliver(&mut self, receipt: Receipt, now: Place) {
+        if let Some(throttle) = &self.throttle {
+            throttle.notified(receipt.subscriber, receipt.at);
+        }
         if self.share.owns(receipt.device) {
             self.ledger.received(&mut self.recorder, now, receipt);
         } else if let Some(outbox) = self.outboxes.get_mut((receipt.device % self.share.of) as usize) {

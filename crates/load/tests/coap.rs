@@ -8,6 +8,7 @@ use plimsoll_load::arrivals::Share;
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver, Event};
 use plimsoll_load::drivers::coap::CoapDriver;
+use plimsoll_load::given::Given;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::Plan;
 use plimsoll_scenario::{Environment, Source, load};
@@ -100,6 +101,7 @@ fn changed(request: &Message<'_>) -> Vec<u8> {
 
 struct Rig {
     driver: CoapDriver,
+    given: Arc<Given>,
     clock: Clock,
     events: Vec<Event>,
 }
@@ -125,8 +127,9 @@ impl Rig {
         let plan = load(&Source { name: "test".into(), text }, &[], &environment);
         let plan: Arc<Plan> = Arc::new(plan.unwrap_or_else(|found| panic!("{found}")));
         let (run, clock) = (RunId::from_bits(7), Clock::start());
-        let driver = CoapDriver::new(&plan, run, address, Share::WHOLE, clock, &Arc::default()).unwrap();
-        Rig { driver, clock, events: Vec::new() }
+        let given = Arc::default();
+        let driver = CoapDriver::new(&plan, run, address, Share::WHOLE, clock, &given).unwrap();
+        Rig { driver, given, clock, events: Vec::new() }
     }
 
     fn connect(&mut self, devices: u32) {
@@ -275,6 +278,22 @@ fn a_reset_refuses_and_answers_to_nobody_are_foreign() {
     assert!(matches!(events.last(), Some(Event::Refused { reason, .. }) if reason.contains("reset")));
     // A confirmable answer to nobody is rejected.
     rig.until(|_| platform.seen.lock().unwrap().iter().any(|(_, datagram)| datagram[..] == [0x70, 0, 0, 9]));
+}
+
+/// The platform may repeat the token that it refuses; nobody is told it.
+#[test]
+fn an_answer_4_01_asks_for_another_access_token() {
+    let platform = Platform::start(Box::new(|request, _| {
+        let (kind, payload) = (Kind::Acknowledgement, b"no good: sesame".as_slice());
+        vec![bytes(Message { kind, code: 0x81, options: &[], payload, ..*request })]
+    }));
+    let mut rig = Rig::new(platform.address, 1, QUICK);
+    rig.given.token.renew("sesame");
+    let events = rig.say(0);
+    let told =
+        |event: &Event| matches!(event, Event::Refused { reason, .. } if reason.ends_with("no good: ***"));
+    assert!(events.last().is_some_and(told), "{events:?}");
+    assert!(rig.given.token.is_refused());
 }
 
 #[test]

@@ -11,6 +11,7 @@ use plimsoll_load::driver::{Client, Driver, Event};
 use plimsoll_load::drivers::coap::ObserverDriver;
 use plimsoll_load::drivers::coap_listener::CoapListenerDriver;
 use plimsoll_load::drivers::listener::Listening;
+use plimsoll_load::given::Given;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_scenario::{Environment, Source, load};
@@ -312,4 +313,30 @@ fn a_listener_answers_each_notification_and_counts_it_once() {
     let answer = ask(&mut driver, &mut events, Message::empty(Kind::Confirmable, 21));
     assert_eq!(answer, bytes(Message::empty(Kind::Reset, 21)));
     assert_eq!(received(&events), [4]);
+}
+
+/// An observer shows the access token, and one that is refused is to be renewed; nobody is told it.
+#[test]
+fn an_observer_that_is_not_let_in_asks_for_another_access_token() {
+    let platform = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = platform.local_addr().unwrap();
+    let token = "token: { url: /token, grant: client_credentials, client_id: me }";
+    let plan =
+        plan(address, &format!("{{ observes: {{ path: /d, options: {{ 2049: '{{token}}' }} }} }}\n{token}"));
+    let role = plan.platform.roles.observes.clone().unwrap();
+    let given = Arc::new(Given::default());
+    given.token.renew("sesame");
+    let clock = Clock::start();
+    let mut driver = ObserverDriver::new(&plan, &role, run(), address, Share::WHOLE, clock, &given).unwrap();
+    let mut events = Vec::new();
+    assert!(driver.connect(Client::Subscriber(0)));
+    let (first, from) = hear(&mut driver, &platform, &mut events);
+    let request = Message::decode(&first).unwrap();
+    assert_eq!(request.option(2049), Some(&b"sesame"[..]));
+    assert!(!given.token.is_refused());
+    let (kind, payload) = (Kind::Acknowledgement, b"no good: sesame".as_slice());
+    platform.send_to(&bytes(Message { kind, code: 0x81, options: &[], payload, ..request }), from).unwrap();
+    let refused = |event: &Event| matches!(event, Event::ConnectFailed { reason, .. } if reason.contains("no good: ***"));
+    until(&mut driver, &mut events, refused);
+    assert!(given.token.is_refused());
 }

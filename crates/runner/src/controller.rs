@@ -4,6 +4,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use plimsoll_load::clock::wall_nanos;
+use plimsoll_load::given::{Token, hide};
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::{Capture, CaptureFrom, Each, Plan, Protocol, RequestPlan, StepPlan};
 use plimsoll_scenario::{Captures, Variables};
@@ -91,6 +92,8 @@ pub struct Scene<'a> {
     pub run: RunId,
     /// Where a port of the platform is reached over HTTP; `None` asks for the one that requests go to by themselves.
     pub address: &'a (dyn Fn(Option<&str>) -> Option<SocketAddr> + Sync),
+    /// The access token.
+    pub token: &'a Token,
     /// Where each subscriber listens.
     pub listener: &'a (dyn Fn(u32) -> String + Sync),
     /// Set to give up.
@@ -111,18 +114,7 @@ pub fn perform(
     captures: &mut Captures,
     told: &mut dyn FnMut(&str, u64, u64),
 ) -> Result<(), ControllerError> {
-    let client: ureq::Agent = ureq::Agent::config_builder()
-        .tls_config(tls(scene.plan))
-        .http_status_as_error(false)
-        .max_redirects(0)
-        // A profile may know of methods that have a body although they seldom do.
-        .allow_non_standard_methods(true)
-        .max_idle_connections_per_host(PARALLELISM)
-        .timeout_global(Some(if scene.hasty { HASTY_TIMEOUT } else { TIMEOUT }))
-        // Devices go directly, too.
-        .proxy(None)
-        .build()
-        .into();
+    let client = client(scene.plan, if scene.hasty { HASTY_TIMEOUT } else { TIMEOUT }, false);
     for step in steps {
         let address = (scene.address)(step.request.port.as_deref()).ok_or_else(|| ControllerError::Port {
             step: step.name.clone(),
@@ -134,17 +126,36 @@ pub fn perform(
     Ok(())
 }
 
+/// A client that waits so long for an answer. `secured` says that it speaks TLS also where devices do not.
+pub(crate) fn client(plan: &Plan, timeout: Duration, secured: bool) -> ureq::Agent {
+    ureq::Agent::config_builder()
+        .tls_config(tls(plan, secured))
+        .http_status_as_error(false)
+        .max_redirects(0)
+        // A profile may know of methods that have a body although they seldom do.
+        .allow_non_standard_methods(true)
+        .max_idle_connections_per_host(PARALLELISM)
+        .timeout_global(Some(timeout))
+        // Devices go directly, too.
+        .proxy(None)
+        .build()
+        .into()
+}
+
 /// How the controller secures its connections: as the devices do, with what the first of them shows.
-fn tls(plan: &Plan) -> ureq::tls::TlsConfig {
+fn tls(plan: &Plan, secured: bool) -> ureq::tls::TlsConfig {
     use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
-    let Some(terms) = &plan.mqtt.transport.tls else { return TlsConfig::builder().build() };
-    let authorities = match terms.authorities.as_slice() {
-        [] => rustls_native_certs::load_native_certs().certs,
-        given => given.to_vec(),
+    let terms = plan.mqtt.transport.tls.as_ref();
+    if terms.is_none() && !secured {
+        return TlsConfig::builder().build();
+    }
+    let authorities = match terms.map(|terms| terms.authorities.as_slice()) {
+        None | Some([]) => rustls_native_certs::load_native_certs().certs,
+        Some(given) => given.to_vec(),
     };
     let owned = |der: &[u8]| Certificate::from_der(der).to_owned();
     let roots: Vec<_> = authorities.iter().map(|der| owned(der)).collect();
-    let identity = terms.identities.devices.first().and_then(|identity| {
+    let identity = terms.and_then(|terms| terms.identities.devices.first()).and_then(|identity| {
         let chain: Vec<_> = identity.chain.iter().map(|der| owned(der)).collect();
         let label = match &*identity.key {
             PrivateKeyDer::Pkcs1(_) => "RSA PRIVATE KEY",
@@ -159,7 +170,7 @@ fn tls(plan: &Plan) -> ureq::tls::TlsConfig {
     TlsConfig::builder()
         .root_certs(RootCerts::new_with_certs(&roots))
         .client_cert(identity)
-        .disable_verification(!terms.verify)
+        .disable_verification(terms.is_some_and(|terms| !terms.verify))
         .build()
 }
 
@@ -244,10 +255,10 @@ struct Whom {
 }
 
 /// A request as it goes out.
-struct Written {
-    url: String,
-    headers: Vec<(String, Vec<u8>)>,
-    body: Vec<u8>,
+pub(crate) struct Written {
+    pub url: String,
+    pub headers: Vec<(String, Vec<u8>)>,
+    pub body: Vec<u8>,
 }
 
 fn request(
@@ -258,17 +269,12 @@ fn request(
     captures: &Mutex<&mut Captures>,
     whom: Whom,
 ) -> Result<(), ControllerError> {
-    let written = write(&step.request, scene, address, &lock(captures), whom);
     let (name, method) = (&step.name, &step.request.method);
-    let failed = |cause: String| ControllerError::Request {
-        step: name.clone(),
-        method: method.clone(),
-        url: written.url.clone(),
-        cause,
-    };
     let mut pause = PAUSE;
     let mut tries = 1;
-    let (status, headers, body) = loop {
+    let (written, token, (status, headers, body)) = loop {
+        let (generation, token) = scene.token.current();
+        let written = write(&step.request, scene, &token, address, &lock(captures), whom);
         let answered = send(client, method, &written);
         // What may have been done is done again only where that changes nothing (RFC 9110 section 9.2.2).
         let idempotent = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].contains(&method.as_str());
@@ -276,11 +282,20 @@ fn request(
             // Too many requests and unavailable: the platform has not done it (sections 15.6.4 and RFC 6585).
             Ok((status, ..)) if step.request.is_success(*status) => false,
             Ok((429 | 503, ..)) => true,
+            // Not let in: with the next token it may be.
+            Ok((401, ..)) if generation > 0 => {
+                scene.token.refuse(generation);
+                true
+            }
             Ok((status, ..)) => *status >= 500 && idempotent,
             Err(Unanswered { reached, .. }) => !reached || idempotent,
         };
         if !again || scene.hasty || tries >= TRIES {
-            break answered.map_err(|unanswered| failed(unanswered.cause))?;
+            let answer = answered.map_err(|Unanswered { cause, .. }| {
+                let (step, method) = (name.clone(), method.clone());
+                ControllerError::Request { step, method, url: hide(&written.url, &token), cause }
+            })?;
+            break (written, token, answer);
         }
         if scene.stop.load(Ordering::Relaxed) {
             return Err(ControllerError::Interrupted);
@@ -289,12 +304,13 @@ fn request(
         (pause, tries) = (pause * 2, tries + 1);
     };
     if !step.request.is_success(status) {
-        let (step, method, url) = (name.clone(), method.clone(), written.url);
-        return Err(ControllerError::Status { step, method, url, status, body: shown(&body) });
+        let (step, method, url) = (name.clone(), method.clone(), hide(&written.url, &token));
+        let body = hide(&shown(&body), &token);
+        return Err(ControllerError::Status { step, method, url, status, body });
     }
     for capture in &step.captures {
         let Some(value) = captured(capture, &headers, &body) else {
-            let (step, url) = (name.clone(), written.url.clone());
+            let (step, url) = (name.clone(), hide(&written.url, &token));
             return Err(ControllerError::Capture { step, url, what: place(&capture.from) });
         };
         lock(captures).set(capture.slot, whom.device, whom.subscriber, value);
@@ -305,6 +321,7 @@ fn request(
 fn write(
     request: &RequestPlan,
     scene: &Scene<'_>,
+    token: &str,
     address: SocketAddr,
     captures: &Captures,
     Whom { device, subscriber, item }: Whom,
@@ -316,6 +333,7 @@ fn write(
         subscriber,
         item,
         listener: &listener,
+        token,
         captures: Some(captures),
         feed: scene.plan.message.feed.as_deref(),
         time_ms: (wall_nanos() / 1_000_000) as u64,
@@ -328,10 +346,19 @@ fn write(
         template.render(&variables, &mut || numbers.bits(), &mut out);
         out
     };
-    let endpoint = scene.plan.platform.address.as_ref();
-    let base = endpoint.map(|endpoint| endpoint.path.trim_end_matches('/')).unwrap_or_default();
     let path = render(&request.path);
     let path = String::from_utf8_lossy(&path);
+    Written {
+        url: format!("{}{path}", origin(scene.plan, address)),
+        headers: request.headers.iter().map(|(name, value)| (name.clone(), render(value))).collect(),
+        body: render(&request.body),
+    }
+}
+
+/// What stands before the paths of requests to a port of the platform.
+pub(crate) fn origin(plan: &Plan, address: SocketAddr) -> String {
+    let endpoint = plan.platform.address.as_ref();
+    let base = endpoint.map(|endpoint| endpoint.path.trim_end_matches('/')).unwrap_or_default();
     let secured = endpoint.filter(|endpoint| endpoint.protocol == Protocol::Http && endpoint.wire.tls);
     let authority = match secured {
         // By the name that the certificate has.
@@ -340,20 +367,17 @@ fn write(
         None => address.to_string(),
     };
     let scheme = if secured.is_some() { "https" } else { "http" };
-    Written {
-        url: format!("{scheme}://{authority}{base}{path}"),
-        headers: request.headers.iter().map(|(name, value)| (name.clone(), render(value))).collect(),
-        body: render(&request.body),
-    }
+    format!("{scheme}://{authority}{base}")
 }
 
 type Answer = (u16, Vec<(String, String)>, Vec<u8>);
 
 /// A request without an answer.
-struct Unanswered {
+pub(crate) struct Unanswered {
     /// Whether the platform may have had it.
-    reached: bool,
-    cause: String,
+    pub reached: bool,
+    /// Why.
+    pub cause: String,
 }
 
 impl Unanswered {
@@ -362,7 +386,7 @@ impl Unanswered {
     }
 }
 
-fn send(client: &ureq::Agent, method: &str, written: &Written) -> Result<Answer, Unanswered> {
+pub(crate) fn send(client: &ureq::Agent, method: &str, written: &Written) -> Result<Answer, Unanswered> {
     let mut request = ureq::http::Request::builder().method(method).uri(&written.url);
     for (name, value) in &written.headers {
         request = request.header(name, value.as_slice());

@@ -11,6 +11,7 @@ mod placement;
 pub mod preflight;
 pub mod schedule;
 mod storm;
+mod token;
 mod watch;
 
 pub use placement::Placement;
@@ -33,6 +34,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use storm::Storm;
+use token::{Happenings, Keeper, TokenError};
 use watch::RunWatch;
 
 /// What a run needs beside its plan.
@@ -107,10 +109,12 @@ pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> 
         Err(
             Failure::Platform(PlatformError::Interrupted)
             | Failure::Engine(EngineError::Interrupted)
-            | Failure::Controller(ControllerError::Interrupted),
+            | Failure::Controller(ControllerError::Interrupted)
+            | Failure::Token(TokenError::Interrupted),
         ) => writer.end(&RunEnd::Interrupted),
         Err(Failure::Platform(error)) => writer.end(&RunEnd::Failed(error.to_string())),
         Err(Failure::Engine(error)) => writer.end(&RunEnd::Failed(error.to_string())),
+        Err(Failure::Token(error)) => writer.end(&RunEnd::Failed(error.to_string())),
         Err(Failure::Controller(error)) => writer.end(&RunEnd::Failed(error.to_string())),
     };
     let read = || writer.reader().run(&id.to_string());
@@ -141,6 +145,8 @@ enum Failure {
     Platform(#[from] PlatformError),
     #[error(transparent)]
     Engine(#[from] EngineError),
+    #[error(transparent)]
+    Token(#[from] TokenError),
     #[error(transparent)]
     Controller(#[from] ControllerError),
     #[error(transparent)]
@@ -181,14 +187,42 @@ fn perform(
     let mut engine = Engine::start(plan, id, addresses, &placement.load, placement.precedence, clock)?;
     placement::step_back();
     let storm = plan.load.storm.clone().map(|storm| Storm::new(storm, platform_options));
-    let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, progress).with_storm(storm);
-    let outcome = control_and_run_levels(plan, id, &http, options, &mut engine, &mut watch);
+    let happenings = Happenings::default();
+    let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, progress)
+        .with_storm(storm)
+        .with_happenings(&happenings);
+    let work = |engine: &mut Engine, watch: &mut RunWatch<'_>| {
+        control_and_run_levels(plan, id, &http, options, engine, watch)
+    };
+    let outcome = match &plan.platform.roles.token {
+        None => work(&mut engine, &mut watch),
+        Some(terms) => {
+            watch.step("getting an access token");
+            let keeper = Keeper::new(plan, terms, &|port| http.of(port), engine.given(), &happenings);
+            with_token(keeper, &options.stop, || work(&mut engine, &mut watch))
+        }
+    };
     engine.stop(&mut watch);
     // What the platform used in the last seconds, and a store that failed, are known only now.
     let stored = watch.finish();
     platform.take_down();
     stored?;
     outcome
+}
+
+/// Works with an access token that is renewed meanwhile.
+fn with_token(
+    keeper: Result<Keeper<'_>, TokenError>,
+    stop: &AtomicBool,
+    work: impl FnOnce() -> Result<RunEnd, Failure>,
+) -> Result<RunEnd, Failure> {
+    let keeper = keeper?;
+    let held = keeper.begin(stop)?;
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| keeper.keep(held));
+        let _ending = keeper.ending(thread.thread());
+        work()
+    })
 }
 
 /// Lets the controller do its steps before the levels and, where the scenario asks for it, undo them afterwards.
@@ -205,10 +239,12 @@ fn control_and_run_levels(
     let listeners: Vec<String> =
         (0..plan.subscribers.count).map(|subscriber| engine.listener(subscriber)).collect();
     let listener = |subscriber: u32| listeners.get(subscriber as usize).cloned().unwrap_or_default();
+    let given = engine.given();
     let scene = Scene {
         plan,
         run: id,
         address: &|port| http.of(port),
+        token: &given.token,
         listener: &listener,
         stop: &options.stop,
         hasty: false,

@@ -2,6 +2,7 @@
 //! threads, notices a platform that dies and a user who wants to stop.
 
 use crate::storm::Storm;
+use crate::token::Happenings;
 use crate::{Options, Progress};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
@@ -47,6 +48,8 @@ pub struct RunWatch<'a> {
     storm: Option<Storm>,
     /// What the storm did in this level.
     stormed: Vec<String>,
+    /// What befell the access token.
+    happenings: Option<&'a Happenings>,
     failure: Option<StoreError>,
 }
 
@@ -82,6 +85,7 @@ impl<'a> RunWatch<'a> {
             death: None,
             storm: None,
             stormed: Vec::new(),
+            happenings: None,
             failure: None,
         }
     }
@@ -89,6 +93,12 @@ impl<'a> RunWatch<'a> {
     /// Lets a storm break out in every level.
     pub fn with_storm(mut self, storm: Option<Storm>) -> RunWatch<'a> {
         self.storm = storm;
+        self
+    }
+
+    /// Tells with each level what befell the access token.
+    pub fn with_happenings(mut self, happenings: &'a Happenings) -> RunWatch<'a> {
+        self.happenings = Some(happenings);
         self
     }
 
@@ -141,6 +151,7 @@ impl<'a> RunWatch<'a> {
         }
         end.platform_gone = !told.is_empty();
         told.append(&mut self.stormed);
+        told.extend(self.happenings.iter().flat_map(|happenings| happenings.take()));
         told.extend(end.incident.take());
         end.incident = (!told.is_empty()).then(|| told.join("; "));
     }

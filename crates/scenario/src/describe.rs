@@ -2,6 +2,7 @@
 
 use crate::plan::{
     ArrivalsPer, Content, Each, LevelPlan, LinkPlan, MarkerForm, Model, Offline, Plan, Protocol,
+    TokenEndpoint,
 };
 use crate::quantity::Quantity;
 use crate::wrap::wrapped;
@@ -87,6 +88,9 @@ impl Plan {
         if let Some(steps) = self.set_up_in_words() {
             facts.insert(3, ("set-up", steps));
         }
+        if let Some(token) = self.token_in_words() {
+            facts.insert(3, ("token", token));
+        }
         if self.platform.state.reset {
             let by = match self.platform.state.command.as_slice() {
                 [] => "the profile's steps".to_owned(),
@@ -152,6 +156,16 @@ impl Plan {
             Some(address) => format!("{} at {}{mapping}", profile.title, address.show()),
             None => format!("{}: {}{mapping}", profile.name, profile.title),
         }
+    }
+
+    /// Where the access token comes from.
+    fn token_in_words(&self) -> Option<String> {
+        let token = self.platform.roles.token.as_ref()?;
+        let place = match &token.endpoint {
+            TokenEndpoint::Url(url) => url.clone(),
+            TokenEndpoint::Platform { path, .. } => format!("{path} of the platform"),
+        };
+        Some(format!("grant {} at {place}, renewed before it expires", token.grant.name()))
     }
 
     /// The requests of the controller before the run.

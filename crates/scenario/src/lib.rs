@@ -37,6 +37,7 @@ pub use quick::{PASSWORD_VARIABLE, QuickOptions, quick};
 pub use schema::{platform_schema, scenario_schema};
 pub use span::{Source, Span};
 pub use template::{Columns, Variables};
+pub use wrap::wrapped;
 
 use plan::Plan;
 use span::Origin;

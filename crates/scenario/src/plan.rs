@@ -20,12 +20,14 @@ pub use roles::{
 };
 pub use schedule::{SchedulePlan, TimeOfDay};
 pub use session::{SessionPlan, WillPlan};
+pub use token::{Grant, TokenEndpoint, TokenPlan};
 pub use transport::{ClientIdentity, Identities, TlsPlan, TransportPlan, WebSocketPlan};
 
 mod coap;
 mod roles;
 mod schedule;
 mod session;
+mod token;
 mod transport;
 
 /// A run, resolved.
@@ -403,6 +405,8 @@ pub enum Piece {
     Column(usize, String),
     /// `{listener}`: the address at which a subscriber listens, such as `http://127.0.0.1:40123`.
     Listener,
+    /// `{token}`: the access token.
+    Token,
     /// A value that a set-up step captured, by its slot and name.
     Captured(usize, String),
 }

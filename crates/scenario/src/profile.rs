@@ -3,6 +3,7 @@
 
 use crate::plan::Protocol;
 pub use crate::profiles::roles::Roles;
+use crate::profiles::token::Token;
 use std::collections::BTreeMap;
 
 /// A platform profile, resolved.
@@ -22,6 +23,8 @@ pub struct Profile {
     pub qualities: BTreeMap<String, String>,
     /// Values by name that a scenario may set; `{NAME}` stands for them in the texts of roles.
     pub variables: BTreeMap<String, String>,
+    /// The access token that requests need.
+    pub(crate) token: Option<Token>,
     /// How each role speaks to the platform, where no mapping says otherwise.
     pub roles: Roles,
     /// Other ways to say the same, by name; a role that a mapping has takes the place of the profile's.

@@ -14,11 +14,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 pub(crate) mod roles;
+pub(crate) mod token;
 
 use roles::Roles;
+use token::Token;
 
 /// The profiles embedded in the program, in the order of lists: name and text.
-const EMBEDDED: [(&str, &str); 9] = [
+const EMBEDDED: [(&str, &str); 13] = [
     ("embedded", include_str!("../../../platforms/embedded.yaml")),
     ("mosquitto", include_str!("../../../platforms/mosquitto.yaml")),
     ("station", include_str!("../../../platforms/station.yaml")),
@@ -27,6 +29,10 @@ const EMBEDDED: [(&str, &str); 9] = [
     ("acme-mqtt", include_str!("../../../platforms/acme-mqtt.yaml")),
     ("fiware-orion", include_str!("../../../platforms/fiware-orion.yaml")),
     ("ngsi-target", include_str!("../../../platforms/ngsi-target.yaml")),
+    ("fiware-iota-json", include_str!("../../../platforms/fiware-iota-json.yaml")),
+    ("iota-json-target", include_str!("../../../platforms/iota-json-target.yaml")),
+    ("http", include_str!("../../../platforms/http.yaml")),
+    ("coap", include_str!("../../../platforms/coap.yaml")),
     ("existing", include_str!("../../../platforms/existing.yaml")),
 ];
 
@@ -54,6 +60,9 @@ pub(crate) struct WrittenProfile {
     /// Values by name that a scenario may set with `platform.with`; `{NAME}` stands for them in the texts of roles.
     #[serde(default)]
     variables: BTreeMap<String, String>,
+    /// The access token (OAuth 2.0) that requests need; a scenario's `platform.token` takes its place.
+    #[serde(default)]
+    token: Option<Token>,
     /// What registers devices and subscriptions before the run.
     #[serde(default)]
     controller: Option<roles::Controller>,
@@ -164,6 +173,7 @@ pub fn read_profile(source: Source) -> Result<Profile, Diagnostics> {
         mappings: written.mappings,
         mapping: written.mapping,
         variables: written.variables,
+        token: written.token,
         qualities: written.qualities,
         name: written.name,
         title: written.title,
@@ -208,6 +218,7 @@ fn inherit(written: WrittenProfile, root: &Node, found: &mut Diagnostics) -> Wri
         mappings: if written.mappings.is_empty() { model.mappings } else { written.mappings.clone() },
         mapping: written.mapping.clone().or(model.mapping),
         variables,
+        token: written.token.clone().or(model.token),
         qualities,
         ..written
     }
@@ -229,7 +240,8 @@ fn check_roles(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics) {
         found.push(Diagnostic::new(root.locate("mapping"), message).help(help));
     }
     let mut compile = |roles: &Roles, prefix: &str| {
-        let mut compiler = Compiler { variables: &profile.variables, columns: None, errors: Vec::new() };
+        let (variables, token) = (&profile.variables, profile.token.is_some());
+        let mut compiler = Compiler { variables, token, columns: None, errors: Vec::new() };
         compiler.roles(roles);
         for RoleError { path, message, help } in compiler.errors {
             found.push(Diagnostic::new(root.locate(&format!("{prefix}{path}")), message).help(help));
@@ -238,6 +250,16 @@ fn check_roles(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics) {
     compile(&profile.roles(), "");
     for (name, roles) in &profile.mappings {
         compile(roles, &format!("mappings.{name}."));
+    }
+    if let Some(token) = &profile.token {
+        let compiler =
+            Compiler { variables: &profile.variables, token: true, columns: None, errors: Vec::new() };
+        let mut errors = Vec::new();
+        // What the environment holds is seen when a scenario asks for it.
+        crate::resolve::token::resolve(token, &compiler, &|_| Some("/".to_owned()), &mut errors);
+        for RoleError { path, message, help } in errors {
+            found.push(Diagnostic::new(root.locate(&format!("token.{path}")), message).help(help));
+        }
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Variables<'a> {
     pub message: &'a [u8],
     /// Where the subscriber listens.
     pub listener: &'a str,
+    /// The access token.
+    pub token: &'a str,
     /// What set-up steps captured.
     pub captures: Option<&'a Captures>,
     /// The rows of the feed.
@@ -63,6 +65,8 @@ pub(crate) struct TemplateError {
 
 /// Longest captured value that is reckoned with where sizes are foreseen, in bytes.
 const LONGEST_CAPTURED: usize = 2048;
+/// Longest access token that is reckoned with where sizes are foreseen, in bytes.
+const LONGEST_TOKEN: usize = 8192;
 /// Longest address of a listener, in bytes.
 const LONGEST_LISTENER: usize = 64;
 /// Most decimals that `{random:..}` may ask for.
@@ -148,6 +152,7 @@ impl Template {
                     Ok(())
                 }
                 Piece::Listener => out.write_all(variables.listener.as_bytes()),
+                Piece::Token => out.write_all(variables.token.as_bytes()),
                 Piece::Captured(slot, _) => {
                     let value = variables.captures.map(|captures| captures.get(slot, variables));
                     out.write_all(value.unwrap_or_default().as_bytes())
@@ -179,6 +184,7 @@ impl Template {
             Piece::Message(Escape::Json) => 6 * message,
             Piece::Column(column, _) => feed.map_or(0, |feed| feed.longest(column)),
             Piece::Listener => LONGEST_LISTENER,
+            Piece::Token => LONGEST_TOKEN,
             Piece::Captured(..) => LONGEST_CAPTURED,
         };
         self.pieces.iter().map(length).sum()
@@ -202,6 +208,7 @@ impl Template {
                 Piece::Message(Escape::None) => "{message}".to_owned(),
                 Piece::Message(Escape::Json) => "{message:json}".to_owned(),
                 Piece::Listener => "{listener}".to_owned(),
+                Piece::Token => "{token}".to_owned(),
                 Piece::Column(_, name) => format!("{{feed:{name}}}"),
                 Piece::Captured(_, name) => format!("{{{name}}}"),
             })
@@ -297,6 +304,7 @@ fn piece(words: &str, names: &Names<'_>) -> Result<Piece, (String, String)> {
         "marker" => Piece::Marker,
         "time" => Piece::Time,
         "listener" => Piece::Listener,
+        "token" => Piece::Token,
         "message" => match range {
             None => return Ok(Piece::Message(Escape::None)),
             Some("json") => return Ok(Piece::Message(Escape::Json)),

@@ -4,7 +4,7 @@
 pub(crate) const WIDTH: usize = 80;
 
 /// The words of a text after a first word or label, broken to fit; further lines are indented by the label's length.
-pub(crate) fn wrapped(label: &str, text: &str) -> String {
+pub fn wrapped(label: &str, text: &str) -> String {
     let indent = label.chars().count();
     let mut out = label.to_owned();
     let mut column = indent;

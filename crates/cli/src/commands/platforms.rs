@@ -4,7 +4,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::say;
 use clap::Args;
-use plimsoll_scenario::{profile, profiles};
+use plimsoll_scenario::{profile, profiles, wrapped};
 
 /// Lists the platform profiles, or shows one in full
 #[derive(Args)]
@@ -17,8 +17,10 @@ pub struct Platforms {
 impl Platforms {
     pub fn perform(self) -> Result<u8, Failure> {
         let Some(name) = self.name else {
-            for profile in profiles() {
-                say(&format!("{:<12} {}\n", profile.name, profile.title));
+            let known = profiles();
+            let width = known.iter().map(|profile| profile.name.len()).max().unwrap_or_default();
+            for profile in known {
+                say(&wrapped(&format!("{:<width$} ", profile.name), &profile.title));
             }
             return Ok(exit_code::MET);
         };

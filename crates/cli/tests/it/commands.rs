@@ -42,7 +42,8 @@ fn check_reads_every_example_and_the_quick_form() {
 #[test]
 fn platforms_lists_the_profiles_and_shows_one() {
     let bench = Bench::new();
-    bench.call(["platforms"]).exits(0).says("embedded").says("existing").says("mosquitto");
+    let listed = bench.call(["platforms"]).exits(0).says("embedded").says("existing").says("mosquitto");
+    assert!(listed.stdout.lines().all(|line| line.len() <= 80), "{}", listed.stdout);
     let shown = bench.call(["platforms", "mosquitto"]).exits(0);
     let profile =
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../platforms/mosquitto.yaml")).unwrap();

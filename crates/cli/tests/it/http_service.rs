@@ -125,19 +125,22 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-struct Request {
-    method: String,
-    path: String,
-    key: String,
-    body: String,
+/// A request as a service reads it.
+pub struct Request {
+    pub method: String,
+    pub path: String,
+    /// Header fields, by their names in small letters.
+    pub headers: HashMap<String, String>,
+    pub body: String,
 }
 
-fn read(reader: &mut BufReader<impl Read>) -> Option<Request> {
+/// Reads the next request; `None` at the connection's end.
+pub fn read(reader: &mut BufReader<impl Read>) -> Option<Request> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|&count| count > 0)?;
     let mut words = line.split(' ');
     let (method, path) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let (mut length, mut key) = (0, String::new());
+    let mut headers = HashMap::new();
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).ok().filter(|&count| count > 0)?;
@@ -146,15 +149,12 @@ fn read(reader: &mut BufReader<impl Read>) -> Option<Request> {
             break;
         }
         let (name, value) = line.split_once(": ")?;
-        match name.to_ascii_lowercase().as_str() {
-            "content-length" => length = value.parse().ok()?,
-            "x-key" => key = value.to_owned(),
-            _ => {}
-        }
+        headers.insert(name.to_ascii_lowercase(), value.to_owned());
     }
-    let mut body = vec![0; length];
+    let length = headers.get("content-length").map_or(Ok(0), |length| length.parse());
+    let mut body = vec![0; length.ok()?];
     reader.read_exact(&mut body).ok()?;
-    Some(Request { method, path, key, body: String::from_utf8(body).ok()? })
+    Some(Request { method, path, headers, body: String::from_utf8(body).ok()? })
 }
 
 fn serve(stream: impl Read + Write, state: &Mutex<State>) {
@@ -210,7 +210,7 @@ fn put(
 ) -> Option<String> {
     let (fault, hooks, told_first) = {
         let mut state = lock(state);
-        if state.keys.get(id) != Some(&request.key) {
+        if state.keys.get(id) != request.headers.get("x-key") {
             return Some(answer(401, "wrong key"));
         }
         state.puts += 1;
@@ -260,7 +260,8 @@ fn put(
     }
 }
 
-fn answer(status: u16, body: &str) -> String {
+/// An answer with a body of known length.
+pub fn answer(status: u16, body: &str) -> String {
     let length = if status == 204 { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
     let body = if status == 204 { "" } else { body };
     format!("HTTP/1.1 {status} as the script says\r\n{length}\r\n{body}")

@@ -6,6 +6,7 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod any_service;
 mod audit;
 mod bad_days;
 mod bad_input;
@@ -20,6 +21,7 @@ mod examples;
 mod exports;
 mod harness;
 mod http_service;
+mod iota_json;
 mod libcoap;
 mod long_run;
 mod models;
@@ -42,6 +44,8 @@ mod summary_schema;
 mod tcp_door;
 mod threads;
 mod tls;
+mod token_service;
+mod tokens;
 mod truth;
 mod websocket;
 mod websocket_door;

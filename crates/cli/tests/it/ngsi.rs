@@ -70,6 +70,41 @@ fn messages_survive_the_characters_that_are_forbidden() {
     assert!(count(level, "superseded") > 0, "{level:#}");
 }
 
+/// What a target leaves out between two notifications of a subscriber is no loss where the contract says that it may; where
+/// it keeps longer silences than it promises, it is.
+#[test]
+fn a_silence_between_notifications_excuses_what_falls_into_it() {
+    let bench = Bench::new();
+    let run = |platform: &str| {
+        bench.run(&format!(
+            "name: throttled\nplatform: {platform}\npopulation: {{ devices: 20, subscribers: 2 }}\n\
+             load: {{ arrivals: constant, levels: [100], hold: 3s, samples: 3, warm_up: 0s, drain: 1s }}\n\
+             objectives: {{ publish_p99: null, delivered: null, achieved: null }}\n"
+        ))
+    };
+    let finished = run("{ profile: ngsi-target, with: { throttling: \"0.5\" } }");
+    let level = finished.level(0);
+    let sent = count(level, "sent");
+    assert_eq!((count(level, "acknowledged"), count(level, "lost")), (sent, 0), "{level:#}");
+    let (delivered, superseded) = (count(level, "delivered"), count(level, "superseded"));
+    assert_eq!(delivered + superseded, 2 * sent, "{level:#}");
+    // At most one every half second of hold and drain, the first at once, for each subscriber.
+    assert!((2..=2 * 9).contains(&delivered), "{level:#}");
+    // A second of silence where half of that is promised.
+    let model = include_str!("../../../../platforms/fiware-orion.yaml");
+    let liar = model.replace("name: fiware-orion\n", "name: liar\n");
+    let liar = liar.replace("{ throttled: \"{throttling}s\" }", "{ throttled: 200ms }");
+    let liar = liar.replace("throttling: \"0\"", "throttling: \"1\"");
+    let components = profile("");
+    let (_, components) = components.split_once("components:\n").unwrap();
+    bench.write("liar.yaml", &liar.replace("components: []", &format!("components:\n{components}")));
+    let finished = run("./liar.yaml");
+    let level = finished.level(0);
+    assert!(count(level, "lost") > 0 && count(level, "superseded") > 0, "{level:#}");
+    let all = ["delivered", "late", "superseded", "lost"].map(|name| count(level, name));
+    assert_eq!(all.iter().sum::<u64>(), count(level, "expected_deliveries"), "{level:#}");
+}
+
 #[test]
 fn a_forbidden_character_is_refused_and_said() {
     let bench = Bench::new();

@@ -29,7 +29,7 @@ struct Measured {
 }
 
 /// The address that a target says it listens on.
-fn listening_address(target: &Started) -> String {
+pub fn listening_address(target: &Started) -> String {
     let begin = Instant::now();
     loop {
         let said = target.said_so_far();

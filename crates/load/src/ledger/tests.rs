@@ -211,3 +211,21 @@ fn a_group_that_shares_its_subscription_expects_each_message_once() {
     bench.receive(sent[3], 0);
     assert_eq!(bench.counts().lost(), 0);
 }
+
+/// A silence excuses what is missing at the subscriber that was notified, the newest message included, and nothing else.
+#[test]
+fn what_falls_into_a_silence_is_superseded_for_whom_it_is_kept() {
+    let mut bench = Bench::new(2);
+    let throttle = Arc::new(Throttle::new(Nanos(100), 2));
+    bench.ledger = Ledger::new(Arc::new(Topology::uniform(1, 2)), true, Share::WHOLE)
+        .of_throttled(Arc::clone(&throttle));
+    let sent: Vec<u32> = [0, 550, 650, 900].map(|at| bench.send(at)).to_vec();
+    bench.receive(sent[1], 0);
+    throttle.notified(0, Nanos(600));
+    let first_loss = bench.close();
+    let counts = bench.counts();
+    // Subscriber 0: the first by a newer one, the second delivered, the third in the silence, the last too late for it.
+    // Subscriber 1 was told nothing.
+    assert_eq!((counts.delivered, counts.superseded, counts.lost()), (1, 2, 5));
+    assert_eq!(first_loss.unwrap().sequence, sent[0]);
+}

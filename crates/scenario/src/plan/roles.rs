@@ -1,7 +1,8 @@
 //! What each role says to a platform, compiled: set-up steps of the controller, requests of devices and queriers,
 //! listeners of subscribers.
 
-use super::{MarkerForm, Protocol, Template};
+use super::{MarkerForm, Protocol, Template, TokenPlan};
+use plimsoll_model::Nanos;
 
 /// What a profile says of the four roles. The default is a platform of plain messages.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +13,8 @@ pub struct RolePlan {
     pub reset: Vec<StepPlan>,
     /// What fills it, in order.
     pub preload: Vec<StepPlan>,
+    /// The access token that stands in requests as `{token}`, where the platform wants one.
+    pub token: Option<TokenPlan>,
     /// What the controller does before the run, in order.
     pub set_up: Vec<StepPlan>,
     /// What it does after the run where the scenario asks for it, in order.
@@ -199,4 +202,7 @@ pub enum Delivery {
     Every,
     /// The newest message; an older one may be left out once a newer one was delivered.
     Latest,
+    /// The newest message, and to each subscriber at most one notification within this time: what falls into the silence
+    /// around one may be left out, whichever device it is of.
+    Throttled(Nanos),
 }

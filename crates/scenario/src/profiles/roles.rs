@@ -90,7 +90,7 @@ pub(crate) struct Request {
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// Header fields, of HTTP. Host and Content-Length are added.
+    /// Header fields, of HTTP. Host and Content-Length are added; one whose value is empty is left out.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// Options of CoAP beside path and query, by number: a whole number, or a text with variables.
@@ -246,7 +246,7 @@ pub(crate) enum Listens {
 }
 
 /// What the platform promises to deliver of the messages of a device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DeliveryWritten {
     /// Every message.
@@ -254,6 +254,9 @@ pub(crate) enum DeliveryWritten {
     Every,
     /// The newest: an older one may be left out once a newer one was delivered.
     Latest,
+    /// The newest, and to each subscriber at most one notification within this time, such as `1s` or a text with variables:
+    /// what falls into the silence around one may be left out, whichever device it is of.
+    Throttled(String),
 }
 
 /// What a querier asks.

@@ -19,6 +19,7 @@ mod search;
 mod session;
 mod state;
 mod storm;
+pub(crate) mod token;
 mod transport;
 
 pub(crate) use roles::{Compiler, RoleError};

@@ -3,7 +3,7 @@
 use super::Context;
 use super::roles::Compiler;
 use crate::check::near_miss;
-use crate::plan::{Endpoint, PlatformPlan, RolePlan};
+use crate::plan::{Endpoint, PlatformPlan, RolePlan, TokenPlan};
 use crate::profile::{Profile, Roles};
 use crate::profiles;
 use crate::span::Source;
@@ -41,8 +41,15 @@ pub(super) fn resolve(
     let variables = variables(&profile, &attached.with, context);
     let mapping = mapping(&profile, attached.mapping.as_ref(), context)?;
     let roles = with_mapping(&profile, mapping.as_deref());
-    let mut compiler = Compiler { variables: &variables, columns: Some(columns), errors: Vec::new() };
-    let plan = RolePlan { mapping, ..compiler.roles(&roles) };
+    let written = attached.token.as_deref().or(profile.token.as_ref());
+    let mut compiler = Compiler {
+        variables: &variables,
+        token: written.is_some(),
+        columns: Some(columns),
+        errors: Vec::new(),
+    };
+    let token = token(&attached, &profile, &compiler, path, context);
+    let plan = RolePlan { mapping, token, ..compiler.roles(&roles) };
     for error in std::mem::take(&mut compiler.errors) {
         // The profile's own texts were checked when it was read: what is wrong now comes of what the scenario sets.
         context.error_with_help(
@@ -57,6 +64,31 @@ pub(super) fn resolve(
     let resolved = PlatformPlan { profile, address, roles: plan, ports, clean_up, state };
     check_ports(&resolved, path, context);
     Some(resolved)
+}
+
+/// The access token: as the scenario says, else as the profile does.
+fn token(
+    attached: &AttachedPlatform,
+    profile: &Profile,
+    compiler: &Compiler<'_>,
+    path: &str,
+    context: &mut Context<'_>,
+) -> Option<TokenPlan> {
+    let written = attached.token.as_deref().or(profile.token.as_ref())?;
+    let mut errors = Vec::new();
+    let plan = super::token::resolve(written, compiler, context.environment.variable, &mut errors);
+    for error in errors {
+        match attached.token {
+            Some(_) => {
+                context.error_with_help(&format!("platform.token.{}", error.path), error.message, error.help);
+            }
+            None => {
+                let message = format!("profile `{}`, token.{}: {}", profile.name, error.path, error.message);
+                context.error_with_help(path, message, error.help);
+            }
+        }
+    }
+    Some(plan)
 }
 
 fn variables(

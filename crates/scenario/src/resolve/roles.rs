@@ -9,6 +9,7 @@ use crate::profiles::roles::{
     Speaks, Step,
 };
 use crate::template::Names;
+use plimsoll_model::Nanos;
 use std::collections::BTreeMap;
 
 /// Something wrong in the roles of a profile.
@@ -26,12 +27,15 @@ const STEP: &[&str] = &["run", "device", "subscriber", "listener", "random", "fe
 const ITEM: &[&str] = &["run", "item", "random", "time"];
 const OBSERVE: &[&str] = &["run", "device", "subscriber"];
 const MESSAGE: &[&str] = &["run", "device", "sequence", "marker", "time", "random", "feed", "message"];
+const TOKEN: &str = "token";
 const QUERY: &[&str] = &["run", "device", "random", "feed", "time"];
 
 /// What compiling needs to know.
 pub(crate) struct Compiler<'a> {
     /// Variables of the profile with their values.
     pub variables: &'a BTreeMap<String, String>,
+    /// Whether `{token}` is the access token; it takes the place of a variable of that name.
+    pub token: bool,
     /// Columns of the scenario's feed; `None` takes any.
     pub columns: Option<&'a [String]>,
     /// What was found to be wrong.
@@ -98,10 +102,7 @@ impl Compiler<'_> {
                 plan.observes =
                     Some(ObservePlan { path: request.path, options: request.options, of_each_device });
             }
-            plan.delivery = match subscriber.delivery {
-                DeliveryWritten::Every => Delivery::Every,
-                DeliveryWritten::Latest => Delivery::Latest,
-            };
+            plan.delivery = self.delivery(&subscriber.delivery);
         }
         plan.query = roles
             .querier
@@ -110,10 +111,28 @@ impl Compiler<'_> {
         plan
     }
 
+    fn delivery(&mut self, written: &DeliveryWritten) -> Delivery {
+        match written {
+            DeliveryWritten::Every => Delivery::Every,
+            DeliveryWritten::Latest => Delivery::Latest,
+            DeliveryWritten::Throttled(period) => match crate::duration(&self.fill(period)) {
+                // A platform that keeps no silence tells the newest.
+                Ok(Nanos::ZERO) => Delivery::Latest,
+                Ok(period) => Delivery::Throttled(period),
+                Err(wrong) => {
+                    let help = "write the time between two notifications, such as `1s`".to_owned();
+                    self.error("subscriber.delivery.throttled", wrong, help);
+                    Delivery::Latest
+                }
+            },
+        }
+    }
+
     /// A text with the profile's variables filled in.
     pub fn fill(&self, text: &str) -> String {
         let mut filled = text.to_owned();
-        for (name, value) in self.variables {
+        let is_token = |name: &str| self.token && name == TOKEN;
+        for (name, value) in self.variables.iter().filter(|(name, _)| !is_token(name)) {
             filled = filled.replace(&format!("{{{name}}}"), value);
         }
         filled
@@ -295,7 +314,10 @@ impl Compiler<'_> {
             {
                 self.error(&at, format!("`{name}` is added by itself"), "remove it".into());
             }
-            headers.push((name.clone(), self.template(value, variables, &at, captured)));
+            // A variable that a scenario leaves empty: there is nothing to say.
+            if !self.fill(value).is_empty() {
+                headers.push((name.clone(), self.template(value, variables, &at, captured)));
+            }
         }
         let mut options = Vec::new();
         for (number, value) in &request.options {
@@ -328,7 +350,9 @@ impl Compiler<'_> {
 
     fn template(&mut self, text: &str, built_in: &[&str], path: &str, captured: &[CapturedName]) -> Template {
         let captured: Vec<&str> = captured.iter().map(|known| known.name.as_str()).collect();
-        let names = Names { built_in, captured: &captured, columns: self.columns };
+        let token = self.token.then_some(TOKEN);
+        let built_in: Vec<&str> = built_in.iter().copied().chain(token).collect();
+        let names = Names { built_in: &built_in, captured: &captured, columns: self.columns };
         match Template::compile_with(&self.fill(text), &names) {
             Ok(template) => template,
             Err(error) => {

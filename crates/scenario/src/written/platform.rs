@@ -2,6 +2,7 @@
 
 use super::mqtt::SecretSource;
 use crate::plan::Endpoint;
+use crate::profiles::token::Token;
 use crate::quantity::Written;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,10 @@ pub(crate) struct AttachedPlatform {
     /// Values of the profile's variables, by name: texts, or `{ env: NAME }` for one that is a secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub with: BTreeMap<String, With>,
+    /// The access token (OAuth 2.0) that stands for `{token}` in the profile's requests, in the place of a variable of that
+    /// name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Box<Token>>,
     /// Ports of a platform that runs already, by the names that its profile gives them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ports: BTreeMap<String, u16>,
@@ -74,6 +79,7 @@ impl AttachedPlatform {
             protocol: None,
             mapping: None,
             with: BTreeMap::new(),
+            token: None,
             ports: BTreeMap::new(),
             clean_up: false,
             between_runs: None,
@@ -83,8 +89,8 @@ impl AttachedPlatform {
     }
 }
 
-/// The value of a profile's variable.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// A value that may be a secret.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum With {
     /// A text, which the run store keeps.

@@ -62,6 +62,8 @@ pub struct Exchange {
     pub datagram: Vec<u8>,
     /// Message id of that.
     pub id: u16,
+    /// The generation of the access token in it.
+    pub generation: u64,
     code: u8,
     /// The options as they are written.
     encoded: Vec<u8>,

@@ -20,12 +20,12 @@ use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
 use crate::drivers::readiness::Readiness;
 use crate::drivers::timers::Timers;
+use crate::given::Given;
 use crate::sources::Sources;
 use dtls::Terms;
 use endpoint::{Endpoint, State};
 use exchange::{Exchange, Order};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{CoapPlan, Plan};
 use plimsoll_stats::distribution::{Random, random};
 use requests::Requests;
@@ -33,7 +33,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Bytes read from a socket at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
@@ -128,7 +128,7 @@ impl CoapDriver {
         address: SocketAddr,
         share: Share,
         clock: Clock,
-        captures: &Arc<OnceLock<Captures>>,
+        given: &Arc<Given>,
     ) -> std::io::Result<CoapDriver> {
         let owned = (0..plan.devices).filter(|&device| share.owns(device)).count();
         // Every shard has its part of shared sockets, and at least one.
@@ -142,7 +142,7 @@ impl CoapDriver {
             address,
             sources: Sources::new(plan.source_addresses.clone(), address),
             terms: plan.coap.dtls.as_ref().map(Terms::of_devices),
-            requests: Requests::new(plan, run, captures),
+            requests: Requests::new(plan, run, given),
             pauses: plan.mqtt.reconnect,
             devices: (0..owned).map(device).collect(),
             endpoints: (0..sockets).map(|_| Endpoint::new(plan.mqtt.reconnect.0)).collect(),
@@ -253,6 +253,7 @@ impl CoapDriver {
         (place.taken, place.endpoint) = (true, endpoint);
         let exchange = &mut place.exchange;
         self.requests.write(order.device, order.sequence, &mut exchange.options, &mut exchange.body);
+        exchange.generation = self.requests.view().generation();
         exchange.begin(order, code, now, &self.plan);
         self.in_blocks += usize::from(exchange.is_in_blocks());
         self.next_request(slot, events);

@@ -11,16 +11,17 @@ use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
 use crate::drivers::readiness::{Readiness, data};
 use crate::drivers::timers::Timers;
+use crate::given::{Given, View};
 use crate::refusal;
 use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
 use plimsoll_model::{Nanos, RunId};
+use plimsoll_scenario::Variables;
 use plimsoll_scenario::plan::{CoapPlan, ObservePlan, OptionValue, Plan, SubscriberPlan};
-use plimsoll_scenario::{Captures, Variables};
 use plimsoll_stats::distribution::{Random, random};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Bytes read at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
@@ -39,7 +40,7 @@ pub struct ObserverDriver {
     /// Path before that of every resource.
     base: Vec<u8>,
     run: String,
-    captures: Arc<OnceLock<Captures>>,
+    view: View,
     contents: Contents,
     /// Resources of each subscriber: one for each device, or one.
     resources: u32,
@@ -119,7 +120,7 @@ impl ObserverDriver {
         address: SocketAddr,
         share: Share,
         clock: Clock,
-        captures: &Arc<OnceLock<Captures>>,
+        given: &Arc<Given>,
     ) -> std::io::Result<ObserverDriver> {
         let owned = (0..plan.subscribers.count).filter(|&subscriber| share.owns(subscriber)).count();
         let resources = if role.of_each_device { plan.subscribers.followed(plan.devices) } else { 1 };
@@ -134,7 +135,7 @@ impl ObserverDriver {
             terms: plan.coap.dtls.as_ref().map(Terms::of_subscribers),
             base: base.unwrap_or_default(),
             run: run.to_string(),
-            captures: Arc::clone(captures),
+            view: View::of(given),
             contents: Contents::new(plan, run),
             resources,
             follows: plan.subscribers.clone(),
@@ -244,7 +245,8 @@ impl ObserverDriver {
             run: &self.run,
             device,
             subscriber: self.number(slot),
-            captures: self.captures.get(),
+            token: self.view.token(),
+            captures: self.view.captures(),
             ..Variables::default()
         };
         let (mut list, mut text) = (OptionList::new(), self.base.clone());

@@ -18,6 +18,9 @@ const MOST_TRIES: u32 = 10;
 /// An answer to a request of so many turns ago is a late or doubled one of ours; what is further away is somebody else's.
 const OUR_TURNS: u32 = 1 << 16;
 
+/// Unauthorized, as a status: 4.01.
+const UNAUTHORIZED: u16 = 401;
+
 impl CoapDriver {
     pub(super) fn ready(&mut self, Ready { slot, generation, flags }: Ready, events: &mut Vec<Event>) {
         let known = self.endpoints.get_mut(slot as usize);
@@ -139,7 +142,12 @@ impl CoapDriver {
                 return self.next_request(place, events);
             }
             Step::Done => None,
-            Step::Refused(status, reason) => Some((status, reason)),
+            Step::Refused(status, reason) => {
+                if status == UNAUTHORIZED {
+                    self.requests.view().refuse(exchange.generation);
+                }
+                Some((status, self.requests.view().hide(reason)))
+            }
         };
         self.traffic.answers.count += 1;
         let order = exchange.order;

@@ -1,11 +1,11 @@
 //! What a device's messages are as requests.
 
 use crate::content::Contents;
+use crate::given::{Given, View};
 use plimsoll_codec::coap::{OptionList, code};
 use plimsoll_model::RunId;
-use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{OptionValue, Plan, RequestPlan};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Makes requests: as the profile says, else a POST of the message to the topic.
 pub struct Requests {
@@ -19,7 +19,7 @@ pub struct Requests {
 
 impl Requests {
     /// Requests of the devices of a run; captures may come later.
-    pub fn new(plan: &Plan, run: RunId, captures: &Arc<OnceLock<Captures>>) -> Requests {
+    pub fn new(plan: &Plan, run: RunId, given: &Arc<Given>) -> Requests {
         let address = plan.platform.address.as_ref();
         let request = plan.platform.roles.device.request.clone();
         let method = request.as_ref().and_then(|request| code::method(&request.method));
@@ -27,7 +27,7 @@ impl Requests {
             base: address.map(|address| address.path.clone().into_bytes()).unwrap_or_default(),
             code: method.unwrap_or(code::POST),
             plan: request,
-            contents: Contents::new(plan, run).with_captures(captures),
+            contents: Contents::new(plan, run).with_given(given),
             text: Vec::new(),
         }
     }
@@ -45,6 +45,11 @@ impl Requests {
     /// Whether the message is to be sent again after an answer with that status.
     pub fn is_to_be_repeated(&self, status: u16) -> bool {
         self.plan.as_ref().is_some_and(|plan| plan.retry.contains(&status))
+    }
+
+    /// What the runner gives, as it was seen when the last request was written.
+    pub fn view(&self) -> &View {
+        self.contents.view()
     }
 
     /// Puts the options and the body of a message in the place of what is there.

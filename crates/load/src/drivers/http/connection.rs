@@ -16,6 +16,8 @@ use std::sync::Arc;
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
 /// How often a message is sent again at most after an answer that asks for it.
 const MOST_TRIES: u32 = 10;
+/// The status of a request whose credentials are not accepted (RFC 9110 section 15.5.2).
+const UNAUTHORIZED: u16 = 401;
 /// Characters of the platform's words that are shown.
 const LONGEST_REASON: usize = 160;
 
@@ -67,6 +69,8 @@ pub(super) enum State {
 struct UnderWay {
     message: Message,
     content: u32,
+    /// The generation of the access token in it.
+    generation: u64,
     sent: bool,
     /// When bytes of it were handed over last.
     wrote_at: Nanos,
@@ -179,13 +183,15 @@ impl Connection {
         self.out.clear();
         self.written = 0;
         let content = io.requests.write(message.device, message.sequence, &mut self.out);
+        let generation = io.requests.generation();
         let now = io.clock.now();
         let give_up_at = now + io.timeout;
         // One timer watches over all requests of a connection, for nearly all are answered long before.
         if !std::mem::replace(&mut self.watched, true) {
             io.timers.set(give_up_at, slot, self.generation);
         }
-        self.current = Some(UnderWay { message, content, sent: false, wrote_at: now, give_up_at });
+        self.current =
+            Some(UnderWay { message, content, generation, sent: false, wrote_at: now, give_up_at });
         self.send(slot, io, events);
     }
 
@@ -366,7 +372,8 @@ impl Connection {
             Ok(Some(message)) => {
                 let Start::Status { code, reason } = message.head.start else { return Turn::Same };
                 let told = (!io.requests.is_success(code))
-                    .then(|| said(code, reason, message.head.field("location"), message.body));
+                    .then(|| said(code, reason, message.head.field("location"), message.body))
+                    .map(|told| io.requests.view().hide(told));
                 io.traffic.answers.add(message.wire_bytes as usize, message.body.len());
                 (code, told, message.stays && !ended)
             }
@@ -376,7 +383,10 @@ impl Connection {
             }
         };
         self.pause = io.pauses.0;
-        if let Some(UnderWay { message, content, sent, wrote_at, .. }) = self.current.take() {
+        if let Some(UnderWay { message, content, generation, sent, wrote_at, .. }) = self.current.take() {
+            if status == UNAUTHORIZED {
+                io.requests.view().refuse(generation);
+            }
             let Message { device, sequence, tries, .. } = message;
             if !sent && tries == 0 {
                 let (at, packet) = (wrote_at, self.out.len() as u32);

@@ -13,10 +13,10 @@ use crate::drivers::Part;
 use crate::drivers::layers::Transport;
 use crate::drivers::readiness::{Readiness, Ready};
 use crate::drivers::timers::Timers;
+use crate::given::Given;
 use crate::sources::Sources;
 use connection::{Connection, Message, State, Turn};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{Plan, Protocol, TransportPlan};
 use plimsoll_stats::distribution::{Random, random};
 use requests::Requests;
@@ -24,7 +24,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 64 * 1024;
@@ -104,9 +104,9 @@ impl HttpDriver {
         address: SocketAddr,
         share: Share,
         clock: Clock,
-        captures: &Arc<OnceLock<Captures>>,
+        given: &Arc<Given>,
     ) -> std::io::Result<HttpDriver> {
-        let requests = Requests::new(plan, run, host(plan, address), captures);
+        let requests = Requests::new(plan, run, host(plan, address), given);
         HttpDriver::with(plan, address, share, clock, requests, plan.http.pool, &plan.mqtt.transport)
     }
 
@@ -120,10 +120,10 @@ impl HttpDriver {
         address: SocketAddr,
         share: Share,
         clock: Clock,
-        captures: &Arc<OnceLock<Captures>>,
+        given: &Arc<Given>,
         queriers: u32,
     ) -> std::io::Result<HttpDriver> {
-        let requests = Requests::of_queries(plan, run, host(plan, address), captures);
+        let requests = Requests::of_queries(plan, run, host(plan, address), given);
         // What lies below other protocols lies not below the queries.
         let secured = plan.protocol() == Protocol::Http;
         let transport = if secured { plan.mqtt.transport.clone() } else { TransportPlan::default() };

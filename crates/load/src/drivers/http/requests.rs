@@ -1,12 +1,12 @@
 //! What a device's messages are as requests.
 
 use crate::content::Contents;
+use crate::given::{Given, View};
 use plimsoll_codec::http::escape_path;
 use plimsoll_model::RunId;
-use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{Plan, RequestPlan};
 use std::io::Write;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Writes requests: as the profile says, else a POST of the message to the topic.
 pub struct Requests {
@@ -18,12 +18,14 @@ pub struct Requests {
     says_message: bool,
     contents: Contents,
     content: Vec<u8>,
+    /// The generation of the access token in the request written last.
+    generation: u64,
     topic: Vec<u8>,
 }
 
 impl Requests {
     /// Requests of the devices of a run to a host; captures may come later.
-    pub fn new(plan: &Plan, run: RunId, host: String, captures: &Arc<OnceLock<Captures>>) -> Requests {
+    pub fn new(plan: &Plan, run: RunId, host: String, given: &Arc<Given>) -> Requests {
         let address = plan.platform.address.as_ref();
         let base = address.map(|address| address.path.trim_end_matches('/').to_owned());
         Requests {
@@ -31,16 +33,17 @@ impl Requests {
             base: base.unwrap_or_default(),
             plan: plan.platform.roles.device.request.clone(),
             says_message: true,
-            contents: Contents::new(plan, run).with_captures(captures),
+            contents: Contents::new(plan, run).with_given(given),
             content: Vec::new(),
+            generation: 0,
             topic: Vec::new(),
         }
     }
 
     /// Queries of a run to a host.
-    pub fn of_queries(plan: &Plan, run: RunId, host: String, captures: &Arc<OnceLock<Captures>>) -> Requests {
+    pub fn of_queries(plan: &Plan, run: RunId, host: String, given: &Arc<Given>) -> Requests {
         let query = plan.platform.roles.query.clone();
-        Requests { plan: query, says_message: false, ..Requests::new(plan, run, host, captures) }
+        Requests { plan: query, says_message: false, ..Requests::new(plan, run, host, given) }
     }
 
     /// Whether answers have no body whatever their heads say: those to HEAD.
@@ -63,9 +66,20 @@ impl Requests {
         self.plan.as_ref().is_some_and(|plan| plan.retry_lost)
     }
 
+    /// The generation of the access token in the request that was written last.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// What the runner gives.
+    pub fn view(&self) -> &View {
+        self.contents.view()
+    }
+
     /// Appends the request of a message; returns the bytes of its body.
     pub fn write(&mut self, device: u32, sequence: u32, out: &mut Vec<u8>) -> u32 {
         self.content.clear();
+        self.generation = self.contents.refresh();
         if self.says_message {
             self.contents.render(device, sequence, &mut self.content);
         }

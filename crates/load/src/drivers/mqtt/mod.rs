@@ -13,18 +13,18 @@ use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
+use crate::given::Given;
 use crate::sources::Sources;
 use crate::topology::{subscriptions_of, will_filter, will_of};
 use answers::Answers;
 use connection::Connection;
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{MqttPlan, Plan};
 use plimsoll_stats::distribution::{Random, random};
 use session::Settings;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 256 * 1024;
@@ -90,7 +90,7 @@ impl MqttDriver {
         address: SocketAddr,
         share: Share,
         clock: Clock,
-        captures: &Arc<OnceLock<Captures>>,
+        given: &Arc<Given>,
     ) -> std::io::Result<MqttDriver> {
         let content = crate::content::largest(plan);
         let settings = Arc::new(Settings::new(&plan.mqtt, plan.subscribers.qos, content));
@@ -125,7 +125,7 @@ impl MqttDriver {
             population: plan.devices,
             mqtt: plan.mqtt.clone(),
             run,
-            contents: Contents::new(plan, run).with_captures(captures),
+            contents: Contents::new(plan, run).with_given(given),
             work: plan.subscribers.work,
             timers: Timers::new(),
             dirty: Vec::new(),

@@ -18,6 +18,9 @@ const PATIENCE: Nanos = Nanos::from_secs(5);
 /// Characters of the platform's words that are shown.
 const LONGEST_REASON: usize = 160;
 
+/// Unauthorized, 4.01, as a code.
+const UNAUTHORIZED: u8 = 0x81;
+
 impl ObserverDriver {
     pub(super) fn ready(&mut self, Ready { slot, generation, .. }: Ready, events: &mut Vec<Event>) {
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -97,7 +100,11 @@ impl ObserverDriver {
         let asked = observation.state == State::Asking;
         let number = message.number(option::OBSERVE);
         if message.code >> 5 != 2 || number.is_none() {
-            let reason = refused(message);
+            let reason = self.view.hide(refused(message));
+            if message.code == UNAUTHORIZED {
+                // With the generation of the newest request, since few are under way: registrations are rare.
+                self.view.refuse(self.view.generation());
+            }
             if message.kind == Kind::Confirmable {
                 self.say(slot, Kind::Acknowledgement, message.id);
             }

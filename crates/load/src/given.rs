@@ -1,0 +1,145 @@
+//! What the runner gives to load threads while they work: captured values once, an access token again and again.
+
+use plimsoll_scenario::Captures;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
+
+/// What is given to all load threads of a run.
+#[derive(Default)]
+pub struct Given {
+    /// What set-up steps captured, once they have.
+    pub captures: OnceLock<Captures>,
+    /// The access token.
+    pub token: Token,
+}
+
+/// An access token that is renewed while others use it. Each renewal is a *generation*; 0 is before the first.
+#[derive(Default)]
+pub struct Token {
+    generation: AtomicU64,
+    /// The newest generation that the platform refused.
+    refused: AtomicU64,
+    value: Mutex<Arc<str>>,
+    /// Who renews it.
+    keeper: OnceLock<Thread>,
+}
+
+impl Token {
+    /// Takes the place of the token so far.
+    pub fn renew(&self, value: &str) {
+        let mut current = self.value();
+        *current = value.into();
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// The token and its generation.
+    pub fn current(&self) -> (u64, Arc<str>) {
+        let value = self.value();
+        (self.generation.load(Ordering::Acquire), Arc::clone(&value))
+    }
+
+    /// The calling thread is woken when the platform refuses a token.
+    pub fn keep_here(&self) {
+        // There is one keeper in a run.
+        let _ = self.keeper.set(std::thread::current());
+    }
+
+    /// The platform has refused that generation; wakes the keeper where it is the newest and was not refused before.
+    pub fn refuse(&self, generation: u64) {
+        if self.refused.fetch_max(generation, Ordering::AcqRel) < generation
+            && let Some(keeper) = self.keeper.get()
+        {
+            keeper.unpark();
+        }
+    }
+
+    /// Whether the platform has refused the present token.
+    pub fn is_refused(&self) -> bool {
+        let generation = self.generation.load(Ordering::Acquire);
+        generation > 0 && self.refused.load(Ordering::Acquire) >= generation
+    }
+
+    fn value(&self) -> MutexGuard<'_, Arc<str>> {
+        // A text that was half replaced does not exist.
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A load thread's view of what is given: one look at a number for each message, and a lock only after a renewal.
+pub struct View {
+    given: Arc<Given>,
+    generation: u64,
+    token: Arc<str>,
+}
+
+impl View {
+    /// A view that has seen nothing yet.
+    pub fn of(given: &Arc<Given>) -> View {
+        View { given: Arc::clone(given), generation: 0, token: Arc::default() }
+    }
+
+    /// Sees the token that was renewed since the last call.
+    pub fn refresh(&mut self) {
+        if self.given.token.generation.load(Ordering::Relaxed) != self.generation {
+            (self.generation, self.token) = self.given.token.current();
+        }
+    }
+
+    /// What set-up steps captured, once they have.
+    pub fn captures(&self) -> Option<&Captures> {
+        self.given.captures.get()
+    }
+
+    /// The token as it was seen last.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Its generation.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// An answer says that the token of a generation is refused; says nothing where there is none.
+    pub fn refuse(&self, generation: u64) {
+        self.given.token.refuse(generation);
+    }
+
+    /// A text of the platform's without the token, which it may have repeated.
+    pub fn hide(&self, text: String) -> String {
+        hide(&text, &self.token)
+    }
+}
+
+/// A text with asterisks wherever a secret stands in it.
+pub fn hide(text: &str, secret: &str) -> String {
+    if secret.is_empty() { text.to_owned() } else { text.replace(secret, "***") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_token_stays_refused_until_it_is_renewed() {
+        let given = Arc::new(Given::default());
+        let mut view = View::of(&given);
+        view.refresh();
+        assert_eq!((view.token(), view.generation()), ("", 0));
+        assert!(!given.token.is_refused());
+        given.token.renew("first");
+        view.refresh();
+        assert_eq!((view.token(), view.generation()), ("first", 1));
+        given.token.refuse(1);
+        assert!(given.token.is_refused());
+        given.token.renew("second");
+        assert!(!given.token.is_refused());
+        // An answer that comes late speaks of the token before.
+        given.token.refuse(1);
+        assert!(!given.token.is_refused());
+        view.refresh();
+        assert_eq!((view.token(), view.generation()), ("second", 2));
+        assert_eq!(view.hide("no second chance".into()), "no *** chance");
+    }
+}
