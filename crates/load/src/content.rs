@@ -16,18 +16,6 @@ pub fn run_tag(message: &MessagePlan, run: RunId) -> u16 {
     }
 }
 
-/// A size that no content of the plan exceeds, in bytes.
-pub fn largest(plan: &Plan) -> u32 {
-    let message = &plan.message;
-    let (marker, feed) = (message.marker.length(), message.feed.as_deref());
-    let inner = match &message.content {
-        Content::Sized(sizes) => sizes.largest() as usize,
-        Content::Template(template) => template.longest_with(marker, 0, feed),
-    };
-    let envelope = plan.platform.roles.device.envelope.as_ref();
-    envelope.map_or(inner, |envelope| envelope.longest_with(marker, inner, feed)) as u32
-}
-
 /// Makes contents and reads their markers.
 pub struct Contents {
     message: MessagePlan,

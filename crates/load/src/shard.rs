@@ -210,7 +210,7 @@ impl<D: Driver> Shard<D> {
         driver: D,
         wiring: Wiring,
     ) -> Shard<D> {
-        let content = crate::content::largest(&plan).max(1) as usize;
+        let content = plan.largest_content().max(1) as usize;
         let batch = (BATCH_BYTES / content).clamp(1, BATCH);
         let acknowledges = plan.acknowledges();
         let ledger = Ledger::new(topology, acknowledges, share);

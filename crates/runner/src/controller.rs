@@ -13,13 +13,16 @@ use rustls_pki_types::PrivateKeyDer;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Requests under way at once, where the scenario does not say.
 pub const PARALLELISM: usize = 8;
-/// How often a request is sent that meets a busy server or no server at all, and the first pause between two.
+/// How often a request is sent that meets a busy server or no server at all, and the first and the longest pause between
+/// two. A platform that has answered before has more time to come back: registering a city is worth some patience.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long an answer is awaited.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const HASTY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -104,7 +107,7 @@ pub struct Scene<'a> {
 }
 
 /// Does the steps in order and adds what they capture; `told` hears of each: its name, how many of its requests are done
-/// and how many there are.
+/// and how many there are. Where the platform goes away for a while, they go on where they were once it is back.
 ///
 /// # Errors
 /// The first that a step meets; steps done before it stay done.
@@ -115,13 +118,14 @@ pub fn perform(
     told: &mut dyn FnMut(&str, u64, u64),
 ) -> Result<(), ControllerError> {
     let client = client(scene.plan, if scene.hasty { HASTY_TIMEOUT } else { TIMEOUT }, false);
+    let answers = AtomicBool::new(false);
     for step in steps {
         let address = (scene.address)(step.request.port.as_deref()).ok_or_else(|| ControllerError::Port {
             step: step.name.clone(),
             port: step.request.port.clone().unwrap_or_else(|| "http".into()),
             help: "; give its number under `platform.ports`",
         })?;
-        perform_one(step, scene, address, &client, captures, told)?;
+        perform_one(step, scene, (address, &answers), &client, captures, told)?;
     }
     Ok(())
 }
@@ -177,7 +181,7 @@ fn tls(plan: &Plan, secured: bool) -> ureq::tls::TlsConfig {
 fn perform_one(
     step: &StepPlan,
     scene: &Scene<'_>,
-    address: SocketAddr,
+    (address, answers): (SocketAddr, &AtomicBool),
     client: &ureq::Agent,
     captures: &mut Captures,
     told: &mut dyn FnMut(&str, u64, u64),
@@ -216,7 +220,7 @@ fn perform_one(
                     if number >= count {
                         return;
                     }
-                    match request(step, scene, address, client, &shared, who(number)) {
+                    match request(step, scene, (address, answers), client, &shared, who(number)) {
                         Err(error) if !scene.hasty => {
                             lock(&failed).get_or_insert(error);
                         }
@@ -264,20 +268,23 @@ pub(crate) struct Written {
 fn request(
     step: &StepPlan,
     scene: &Scene<'_>,
-    address: SocketAddr,
+    (address, answers): (SocketAddr, &AtomicBool),
     client: &ureq::Agent,
     captures: &Mutex<&mut Captures>,
     whom: Whom,
 ) -> Result<(), ControllerError> {
     let (name, method) = (&step.name, &step.request.method);
+    let began = Instant::now();
     let mut pause = PAUSE;
     let mut tries = 1;
     let (written, token, (status, headers, body)) = loop {
         let (generation, token) = scene.token.current();
         let written = write(&step.request, scene, &token, address, &lock(captures), whom);
         let answered = send(client, method, &written);
-        // What may have been done is done again only where that changes nothing (RFC 9110 section 9.2.2).
-        let idempotent = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].contains(&method.as_str());
+        // What may have been done is done again only where that changes nothing (RFC 9110 section 9.2.2), or where the
+        // answer to the second time serves as well: steps bear to be done again.
+        let idempotent = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].contains(&method.as_str())
+            || step.captures.is_empty();
         let again = match &answered {
             // Too many requests and unavailable: the platform has not done it (sections 15.6.4 and RFC 6585).
             Ok((status, ..)) if step.request.is_success(*status) => false,
@@ -290,7 +297,8 @@ fn request(
             Ok((status, ..)) => *status >= 500 && idempotent,
             Err(Unanswered { reached, .. }) => !reached || idempotent,
         };
-        if !again || scene.hasty || tries >= TRIES {
+        let patient = answers.load(Ordering::Relaxed) && began.elapsed() < PATIENCE;
+        if !again || scene.hasty || (tries >= TRIES && !patient) {
             let answer = answered.map_err(|Unanswered { cause, .. }| {
                 let (step, method) = (name.clone(), method.clone());
                 ControllerError::Request { step, method, url: hide(&written.url, &token), cause }
@@ -301,13 +309,14 @@ fn request(
             return Err(ControllerError::Interrupted);
         }
         std::thread::sleep(pause);
-        (pause, tries) = (pause * 2, tries + 1);
+        (pause, tries) = ((pause * 2).min(LONGEST_PAUSE), tries + 1);
     };
     if !step.request.is_success(status) {
         let (step, method, url) = (name.clone(), method.clone(), hide(&written.url, &token));
         let body = hide(&shown(&body), &token);
         return Err(ControllerError::Status { step, method, url, status, body });
     }
+    answers.store(true, Ordering::Relaxed);
     for capture in &step.captures {
         let Some(value) = captured(capture, &headers, &body) else {
             let (step, url) = (name.clone(), hide(&written.url, &token));

@@ -92,7 +92,8 @@ pub enum RunError {
 /// The host makes the run impossible, or the store cannot be used. A platform that cannot be brought up or reached
 /// is no error of this function but an [`Outcome`] with the verdict `failed`.
 pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> Result<Outcome, RunError> {
-    let findings = examine_host(plan);
+    let mut findings = examine_host(plan);
+    findings.extend(plan.oversize().map(preflight::oversize));
     if let Some(problem) = findings.iter().find(|finding| finding.severity == Severity::Problem) {
         return Err(RunError::Host(problem.to_string()));
     }

@@ -23,6 +23,12 @@ pub enum Severity {
     Problem,
 }
 
+/// Messages that the platform will refuse.
+pub fn oversize(told: String) -> Finding {
+    let remedy = "smaller messages, or a profile with another `device.largest`".to_owned();
+    Finding { subject: "message size", severity: Severity::Warning, told, remedy }
+}
+
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {

@@ -34,7 +34,9 @@ pub struct RunWatch<'a> {
     components: Vec<ProcessSampler>,
     next_component_reading: Nanos,
     threads: ThreadSampler,
-    /// Tells the network from the platform; `None` where the scenario wants none, or no thread can be had.
+    /// How the network is told from the platform, and where; `None` where it is not to be.
+    asking: Option<(Asking, SocketAddr)>,
+    /// What does that, from the first level on; `None` also where no thread can be had.
     network: Option<NetworkProbe>,
     tcp: TcpSampler,
     /// Whether the connections were looked at since the hold began.
@@ -66,7 +68,8 @@ impl<'a> RunWatch<'a> {
         let components = platform.processes().into_iter().map(|(name, pid)| ProcessSampler::new(name, pid));
         RunWatch {
             components: components.collect(),
-            network: plan.record.network.then(|| probe(plan, platform.address())).flatten(),
+            asking: asking(plan).map(|asking| (asking, platform.address())),
+            network: None,
             tcp: TcpSampler::new(platform.address(), engine.listening_ports()),
             tcp_counts: false,
             writer,
@@ -122,6 +125,9 @@ impl<'a> RunWatch<'a> {
         self.due = 0;
         self.next_sample = 0;
         self.level = Some(start.clone());
+        if let Some((asking, address)) = self.asking.take() {
+            self.network = NetworkProbe::start(asking, address).ok();
+        }
         if let Some(storm) = &mut self.storm {
             storm.begin_level(start.hold_start);
         }
@@ -240,14 +246,11 @@ impl<'a> RunWatch<'a> {
     }
 }
 
-/// What tells the way to the platform from the platform. Without a thread for it, the run goes on without.
-fn probe(plan: &Plan, platform: SocketAddr) -> Option<NetworkProbe> {
-    if plan.coap.dtls.is_some() {
-        // A ping in clear is not answered there.
-        return None;
-    }
+/// How to tell the way to the platform from the platform, where the scenario wants that.
+fn asking(plan: &Plan) -> Option<Asking> {
     let asking = if plan.protocol() == Protocol::Coap { Asking::Coap } else { Asking::Tcp };
-    NetworkProbe::start(asking, platform).ok()
+    // A ping in clear is not answered over DTLS.
+    (plan.record.network && plan.coap.dtls.is_none()).then_some(asking)
 }
 
 impl Watch for RunWatch<'_> {

@@ -142,6 +142,7 @@ impl Plan {
         if let Some(rate) = self.objectives.load_line {
             facts.push(("load line", format!("at least {}/s", grouped(rate))));
         }
+        facts.extend(self.oversize().map(|warning| ("warning", warning)));
         facts.extend(self.too_few_observations().into_iter().map(|warning| ("warning", warning)));
         facts
     }

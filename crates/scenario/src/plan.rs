@@ -2,6 +2,7 @@
 //! the analysis read only this, never the files it came from.
 
 use crate::profile::Profile;
+use crate::quantity::{Quantity, Size};
 use crate::template::Columns;
 use plimsoll_codec::marker;
 use plimsoll_codec::mqtt::{QoS, Version};
@@ -115,6 +116,28 @@ impl Plan {
     /// What devices speak: what the profile says, else the platform's address, else MQTT.
     pub fn protocol(&self) -> Protocol {
         self.platform.protocol()
+    }
+
+    /// A size that no content of a message exceeds, with what stands around it, in bytes.
+    pub fn largest_content(&self) -> u32 {
+        let message = &self.message;
+        let (marker, feed) = (message.marker.length(), message.feed.as_deref());
+        let inner = match &message.content {
+            Content::Sized(sizes) => sizes.largest() as usize,
+            Content::Template(template) => template.longest_with(marker, 0, feed),
+        };
+        let envelope = self.platform.roles.device.envelope.as_ref();
+        envelope.map_or(inner, |envelope| envelope.longest_with(marker, inner, feed)) as u32
+    }
+
+    /// What is wrong with messages that are larger than the platform takes, where some may be.
+    pub fn oversize(&self) -> Option<String> {
+        let (largest, taken) = (self.largest_content(), self.platform.roles.device.largest?);
+        (largest > taken).then(|| {
+            let name = &self.platform.profile.name;
+            let (largest, taken) = (Size(largest).show(), Size(taken).show());
+            format!("messages may have {largest}, but a platform of the profile `{name}` takes {taken}")
+        })
     }
 
     /// Connections at the same time: of devices, subscribers and queriers.

@@ -3,6 +3,9 @@
 use crate::harness::{Bench, Finished};
 use crate::http_service::HttpService;
 use crate::roles::PROFILE;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
 
 /// The service's profile with steps that reset and fill it.
 fn profile() -> String {
@@ -86,4 +89,48 @@ fn a_state_that_nobody_can_bring_about_is_refused_before_the_run() {
     }
     let own = "name: own\nplatform: { profile: embedded, between_runs: keep }\npopulation: { devices: 2 }\nload: { levels: [1/s] }\n";
     bench.run(own).exits(104).says("starts its platform anew for each run");
+}
+
+/// A platform that registers some things, is unavailable for a while, and then registers the others.
+fn registrar(before: u32, away: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut served, mut away_since) = (0, None);
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            let Ok(1..) = stream.read(&mut request) else { continue };
+            let registers = request.starts_with(b"POST");
+            let unavailable =
+                registers && served >= before && away_since.get_or_insert_with(Instant::now).elapsed() < away;
+            served += u32::from(registers && !unavailable);
+            let status = if unavailable { "503 Service Unavailable" } else { "201 Created" };
+            let _ = write!(stream, "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    address
+}
+
+#[test]
+fn a_set_up_goes_on_where_it_was_when_the_platform_comes_back() {
+    let profile = "name: registrar\ntitle: t\ncontroller:\n  set_up:\n    - name: register\n      each: device\n\
+        \x20     request: { path: \"/{device}\", expect: [201] }\n\
+        device: { speaks: http, request: { method: PUT, path: /x, body: \"{message}\" } }\ncomponents: []\n";
+    let scenario = |address: SocketAddr| {
+        format!(
+            "name: away\nplatform: {{ profile: ./registrar.yaml, address: \"http://{address}\" }}\n\
+             population: {{ devices: 40 }}\n\
+             load: {{ model: closed, in_flight: [1], hold: 1s, samples: 2, warm_up: 0s, drain: 1s }}\n\
+             objectives: {{ publish_p99: null }}\n"
+        )
+    };
+    let bench = Bench::new();
+    bench.write("registrar.yaml", profile);
+    // Longer than five tries take.
+    let finished = bench.run(&scenario(registrar(10, Duration::from_secs(5))));
+    assert_eq!(finished.levels().len(), 1, "{}\n{}", finished.stdout, finished.stderr);
+    // One that has never answered is given up after five tries.
+    let begun = Instant::now();
+    bench.run(&scenario(registrar(0, Duration::from_secs(600)))).exits(1).says("was answered 503");
+    assert!(begun.elapsed() < Duration::from_secs(30));
 }

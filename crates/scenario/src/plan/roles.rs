@@ -44,6 +44,8 @@ pub struct DeviceRole {
     pub envelope: Option<Template>,
     /// How the platform answers a message by a message of its own, over MQTT.
     pub answer: Option<AnswerPlan>,
+    /// The largest content that the platform takes, in bytes; `None` where the profile does not say.
+    pub largest: Option<u32>,
     /// The form of the marker that the platform leaves unharmed.
     pub marker: Option<MarkerForm>,
 }

@@ -1,5 +1,6 @@
 //! What a profile says of the four roles, as written: controller, device, subscriber, querier.
 
+use crate::quantity::{Size, Written};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -145,6 +146,10 @@ pub(crate) struct Device {
     /// that is awaited.
     #[serde(default)]
     pub answer: Option<Answer>,
+    /// The largest content that the platform takes, with what stands around the message, as `1MiB`: a scenario whose messages
+    /// may be larger is warned before anything is sent.
+    #[serde(default)]
+    pub largest: Option<Written<Size>>,
     /// The form of the marker that the platform leaves unharmed, where the scenario names none.
     #[serde(default)]
     pub marker: Option<MarkerWritten>,

@@ -258,7 +258,14 @@ impl Compiler<'_> {
             request
         });
         let answer = device.answer.as_ref().and_then(|answer| self.answer(answer, protocol, captured));
-        DeviceRole { protocol: Some(protocol), request, envelope, answer, marker }
+        DeviceRole {
+            protocol: Some(protocol),
+            request,
+            envelope,
+            answer,
+            largest: device.largest.as_ref().map(|largest| largest.0.0),
+            marker,
+        }
     }
 
     fn answer(

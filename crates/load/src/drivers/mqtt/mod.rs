@@ -92,7 +92,7 @@ impl MqttDriver {
         clock: Clock,
         given: &Arc<Given>,
     ) -> std::io::Result<MqttDriver> {
-        let content = crate::content::largest(plan);
+        let content = plan.largest_content();
         let settings = Arc::new(Settings::new(&plan.mqtt, plan.subscribers.qos, content));
         let devices: Vec<u32> = (0..plan.devices).filter(|&device| share.owns(device)).collect();
         let subscribers = (0..plan.subscribers.count).filter(|&subscriber| share.owns(subscriber));
