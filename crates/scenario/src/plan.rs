@@ -126,8 +126,11 @@ impl Plan {
             Content::Sized(sizes) => sizes.largest() as usize,
             Content::Template(template) => template.longest_with(marker, 0, feed),
         };
+        // The filler behind a marker of text is text, too, and needs no escapes.
+        let plain = matches!(message.content, Content::Sized(_)) && message.marker != MarkerForm::Binary;
+        let lengths = (inner, if plain { inner } else { 6 * inner });
         let envelope = self.platform.roles.device.envelope.as_ref();
-        envelope.map_or(inner, |envelope| envelope.longest_with(marker, inner, feed)) as u32
+        envelope.map_or(inner, |envelope| envelope.longest_around(marker, lengths, feed)) as u32
     }
 
     /// What is wrong with messages that are larger than the platform takes, where some may be.

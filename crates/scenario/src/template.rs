@@ -168,6 +168,17 @@ impl Template {
 
     /// The same with a message of that length and the columns of that feed. Captured values count as 2 KiB.
     pub fn longest_with(&self, marker: usize, message: usize, feed: Option<&dyn Columns>) -> usize {
+        // A control character becomes six within a string of JSON.
+        self.longest_around(marker, (message, 6 * message), feed)
+    }
+
+    /// The same with a message of that length as it is, and of that length within a string of JSON.
+    pub fn longest_around(
+        &self,
+        marker: usize,
+        (plain, escaped): (usize, usize),
+        feed: Option<&dyn Columns>,
+    ) -> usize {
         let length = |piece: &Piece| match *piece {
             Piece::Text(ref text) => text.len(),
             Piece::Run => 8,
@@ -179,9 +190,8 @@ impl Template {
                 let decimals = usize::from(decimals);
                 format!("{low:.decimals$}").len().max(format!("{high:.decimals$}").len()) + 1
             }
-            Piece::Message(Escape::None) => message,
-            // A control character becomes six.
-            Piece::Message(Escape::Json) => 6 * message,
+            Piece::Message(Escape::None) => plain,
+            Piece::Message(Escape::Json) => escaped,
             Piece::Column(column, _) => feed.map_or(0, |feed| feed.longest(column)),
             Piece::Listener => LONGEST_LISTENER,
             Piece::Token => LONGEST_TOKEN,

@@ -105,6 +105,19 @@ fn a_silence_between_notifications_excuses_what_falls_into_it() {
     assert_eq!(all.iter().sum::<u64>(), count(level, "expected_deliveries"), "{level:#}");
 }
 
+/// The profile says what the broker takes: who sends more is told before, and finds the refusals in the ledger.
+#[test]
+fn messages_that_are_too_large_are_told_before_and_counted() {
+    let bench = Bench::new();
+    let large = scenario("{ profile: ngsi-target, clean_up: true }", "{ size: 1MiB }");
+    bench.write("large.yaml", &large);
+    bench.call(["check", "large.yaml"]).exits(0).says("takes 1048576 B");
+    let finished = bench.run(&large.replace("in_flight: [5]", "in_flight: [1]")).says("takes 1048576 B");
+    let level = finished.level(0);
+    assert!(count(level, "sent") > 0 && count(level, "refused") == count(level, "sent"), "{level:#}");
+    finished.says("the platform answered 413");
+}
+
 #[test]
 fn a_forbidden_character_is_refused_and_said() {
     let bench = Bench::new();

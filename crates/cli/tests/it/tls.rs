@@ -263,6 +263,14 @@ fn requests_over_https_are_secured_and_checked() {
     let level = finished.level(0);
     assert_eq!(count(level, "delivered"), count(level, "sent"));
     assert_eq!(finished.summary["wire"]["handshakes"].as_u64(), Some(4), "{:#}", finished.summary["wire"]);
+    // TLS 1.3: five bytes of header, one of the content's type, sixteen of the tag (RFC 8446 section 5.2). The server sends
+    // tickets, too, which secure nothing of ours, so that answers cost a little more.
+    let sizes = &level["sizes"];
+    let whole = number(level, &["publication_size"]);
+    assert!((number(sizes, &["record_sent"]) - whole - 22.0).abs() < 0.5, "{sizes:#}");
+    assert!((22.0..24.0).contains(&number(sizes, &["record_overhead"])), "{sizes:#}");
+    assert_eq!(number(sizes, &["request", "security"]), number(sizes, &["record_overhead"]));
+    assert!(sizes["notification"]["security"].is_null(), "notifications come in clear");
     Authority::new("elsewhere").write(&bench, "other.pem");
     bench.run(&scenario("other.pem")).exits(1).says("step `register things`");
 }
