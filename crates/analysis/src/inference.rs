@@ -24,8 +24,8 @@ pub struct Inference {
     pub publish_because: PublishCause,
     /// Of the rise of the publish time, the share that the network's round trips make; null where that cannot be said.
     pub network_share: Option<f64>,
-    /// Total time over that of the reference: for equal holds, in the closed model for equal numbers of messages and in
-    /// flight. Null where either has none.
+    /// Total time over that of the reference: for equal holds, in the closed model for as many messages. Null where either
+    /// has none.
     pub total_ratio: Option<f64>,
     /// What the total time rose with.
     pub total_because: TotalCause,
@@ -135,10 +135,10 @@ fn compare(reference: &LevelSummary, level: &LevelSummary, trips: u32) -> Infere
     }
 }
 
-/// The total time for a second of hold, or in the closed model for a message and each one in flight.
+/// The total time for a second of hold, or in the closed model for a message.
 fn per_load(level: &LevelSummary) -> Option<f64> {
     let of = match level.in_flight {
-        Some(in_flight) => level.acknowledged.unwrap_or(level.sent) as f64 / f64::from(in_flight.max(1)),
+        Some(_) => level.acknowledged.unwrap_or(level.sent) as f64,
         None => level.hold,
     };
     level.total_time.filter(|_| of > 0.0).map(|total| total / of)
@@ -183,7 +183,8 @@ impl Inference {
                     "without a retry or a retransmission: each publish takes longer".to_owned()
                 }
             };
-            told.push(format!("total time rose {ratio:.2} times for the same load, {with}"));
+            let like = if level.in_flight.is_some() { "as many messages" } else { "as long a hold" };
+            told.push(format!("total time for {like} is {ratio:.2} times as long, {with}"));
         }
         told
     }
@@ -207,7 +208,7 @@ mod tests {
             in_flight: Some(u32::from(index) + 1),
             finished: true,
             acknowledged: Some(100),
-            total_time: Some(100.0 * publish / (f64::from(index) + 1.0)),
+            total_time: Some(100.0 * publish),
             publish_time_from_send: median(publish, 0.0001),
             wire: WireSummary {
                 network_rtt: network.map(|rtt| median(rtt, 0.00002)).unwrap_or_default(),

@@ -1,9 +1,15 @@
 //! What the runner gives to load threads while they work: captured values once, an access token again and again.
 
 use plimsoll_scenario::Captures;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
+
+/// Earlier tokens that are remembered, so that nobody's words tell them; a token is renewed once a second at most.
+const REMEMBERED: usize = 1000;
+/// So many characters from the beginning of a secret tell of it.
+const TELLING: usize = 4;
 
 /// What is given to all load threads of a run.
 #[derive(Default)]
@@ -21,6 +27,8 @@ pub struct Token {
     /// The newest generation that the platform refused.
     refused: AtomicU64,
     value: Mutex<Arc<str>>,
+    /// Earlier ones, the newest last: answers to requests with them are still under way.
+    past: Mutex<VecDeque<Arc<str>>>,
     /// Who renews it.
     keeper: OnceLock<Thread>,
 }
@@ -29,7 +37,12 @@ impl Token {
     /// Takes the place of the token so far.
     pub fn renew(&self, value: &str) {
         let mut current = self.value();
-        *current = value.into();
+        let before = std::mem::replace(&mut *current, value.into());
+        let mut past = self.past();
+        past.push_back(before);
+        if past.len() > REMEMBERED {
+            past.pop_front();
+        }
         self.generation.fetch_add(1, Ordering::Release);
     }
 
@@ -58,6 +71,16 @@ impl Token {
     pub fn is_refused(&self) -> bool {
         let generation = self.generation.load(Ordering::Acquire);
         generation > 0 && self.refused.load(Ordering::Acquire) >= generation
+    }
+
+    /// A text of the platform's without any token of this run, which it may have repeated.
+    pub fn hide(&self, text: &str) -> String {
+        let hidden = hide(text, &self.current().1);
+        self.past().iter().fold(hidden, |text, token| hide(&text, token))
+    }
+
+    fn past(&self) -> MutexGuard<'_, VecDeque<Arc<str>>> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn value(&self) -> MutexGuard<'_, Arc<str>> {
@@ -108,13 +131,22 @@ impl View {
 
     /// A text of the platform's without the token, which it may have repeated.
     pub fn hide(&self, text: String) -> String {
-        hide(&text, &self.token)
+        self.given.token.hide(&text)
     }
 }
 
-/// A text with asterisks wherever a secret stands in it.
+/// A text with asterisks wherever a secret stands in it, also where the text was cut within it.
 pub fn hide(text: &str, secret: &str) -> String {
-    if secret.is_empty() { text.to_owned() } else { text.replace(secret, "***") }
+    if secret.is_empty() {
+        return text.to_owned();
+    }
+    let mut hidden = text.replace(secret, "***");
+    let beginnings = (TELLING..secret.len()).rev().filter_map(|length| secret.get(..length));
+    if let Some(cut) = beginnings.into_iter().find(|beginning| hidden.ends_with(beginning)) {
+        hidden.truncate(hidden.len() - cut.len());
+        hidden.push_str("***");
+    }
+    hidden
 }
 
 #[cfg(test)]
@@ -140,6 +172,7 @@ mod tests {
         assert!(!given.token.is_refused());
         view.refresh();
         assert_eq!((view.token(), view.generation()), ("second", 2));
-        assert_eq!(view.hide("no second chance".into()), "no *** chance");
+        assert_eq!(view.hide("no second chance, nor a first".into()), "no *** chance, nor a ***");
+        assert_eq!(view.hide("a text that is cut: seco".into()), "a text that is cut: ***");
     }
 }

@@ -4,7 +4,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use plimsoll_load::clock::wall_nanos;
-use plimsoll_load::given::{Token, hide};
+use plimsoll_load::given::Token;
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::{Capture, CaptureFrom, Each, Plan, Protocol, RequestPlan, StepPlan};
 use plimsoll_scenario::{Captures, Variables};
@@ -277,7 +277,7 @@ fn request(
     let began = Instant::now();
     let mut pause = PAUSE;
     let mut tries = 1;
-    let (written, token, (status, headers, body)) = loop {
+    let (written, (status, headers, body)) = loop {
         let (generation, token) = scene.token.current();
         let written = write(&step.request, scene, &token, address, &lock(captures), whom);
         let answered = send(client, method, &written);
@@ -301,9 +301,9 @@ fn request(
         if !again || scene.hasty || (tries >= TRIES && !patient) {
             let answer = answered.map_err(|Unanswered { cause, .. }| {
                 let (step, method) = (name.clone(), method.clone());
-                ControllerError::Request { step, method, url: hide(&written.url, &token), cause }
+                ControllerError::Request { step, method, url: scene.token.hide(&written.url), cause }
             })?;
-            break (written, token, answer);
+            break (written, answer);
         }
         if scene.stop.load(Ordering::Relaxed) {
             return Err(ControllerError::Interrupted);
@@ -312,14 +312,14 @@ fn request(
         (pause, tries) = ((pause * 2).min(LONGEST_PAUSE), tries + 1);
     };
     if !step.request.is_success(status) {
-        let (step, method, url) = (name.clone(), method.clone(), hide(&written.url, &token));
-        let body = hide(&shown(&body), &token);
+        let (step, method, url) = (name.clone(), method.clone(), scene.token.hide(&written.url));
+        let body = scene.token.hide(&shown(&body));
         return Err(ControllerError::Status { step, method, url, status, body });
     }
     answers.store(true, Ordering::Relaxed);
     for capture in &step.captures {
         let Some(value) = captured(capture, &headers, &body) else {
-            let (step, url) = (name.clone(), hide(&written.url, &token));
+            let (step, url) = (name.clone(), scene.token.hide(&written.url));
             return Err(ControllerError::Capture { step, url, what: place(&capture.from) });
         };
         lock(captures).set(capture.slot, whom.device, whom.subscriber, value);

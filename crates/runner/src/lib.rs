@@ -10,6 +10,7 @@ mod identity;
 mod placement;
 pub mod preflight;
 pub mod schedule;
+mod secrets;
 mod storm;
 mod token;
 mod watch;
@@ -30,6 +31,7 @@ use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_store::{RunWriter, StoreError};
 use preflight::{Demand, Finding, Severity};
+use secrets::Secrets;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -113,10 +115,7 @@ pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> 
             | Failure::Controller(ControllerError::Interrupted)
             | Failure::Token(TokenError::Interrupted),
         ) => writer.end(&RunEnd::Interrupted),
-        Err(Failure::Platform(error)) => writer.end(&RunEnd::Failed(error.to_string())),
-        Err(Failure::Engine(error)) => writer.end(&RunEnd::Failed(error.to_string())),
-        Err(Failure::Token(error)) => writer.end(&RunEnd::Failed(error.to_string())),
-        Err(Failure::Controller(error)) => writer.end(&RunEnd::Failed(error.to_string())),
+        Err(failure) => writer.end(&RunEnd::Failed(Secrets::of(plan).hide(&failure.to_string()))),
     };
     let read = || writer.reader().run(&id.to_string());
     let record = match ended {

@@ -2,6 +2,7 @@
 //! its own. What could not be renewed is told in the report; the run goes on, and the platform's answers show the rest.
 
 use crate::controller::{self, Unanswered, Written};
+use crate::secrets::Secrets;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use plimsoll_load::given::{Given, hide};
@@ -108,6 +109,7 @@ pub struct Keeper<'a> {
     client: ureq::Agent,
     given: Arc<Given>,
     happenings: &'a Happenings,
+    secrets: Secrets,
     ended: AtomicBool,
 }
 
@@ -132,7 +134,15 @@ impl<'a> Keeper<'a> {
             }
         };
         let client = controller::client(plan, TIMEOUT, url.starts_with("https://"));
-        Ok(Keeper { terms, url, client, given, happenings, ended: AtomicBool::new(false) })
+        Ok(Keeper {
+            terms,
+            url,
+            client,
+            given,
+            happenings,
+            secrets: Secrets::of(plan),
+            ended: AtomicBool::new(false),
+        })
     }
 
     /// Gets the first token and gives it to the load threads.
@@ -232,8 +242,7 @@ impl<'a> Keeper<'a> {
         let (id, secret) = (&self.terms.client_id, &self.terms.client_secret);
         match secret {
             Some(secret) if !self.terms.client_in_body => {
-                let pair = format!("{}:{}", encoded(id), encoded(&secret.0));
-                let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
+                let value = format!("Basic {}", shown(id, &secret.0));
                 headers.push(("Authorization".to_owned(), value.into_bytes()));
             }
             secret => {
@@ -249,7 +258,7 @@ impl<'a> Keeper<'a> {
             .map_err(|Unanswered { cause, .. }| TokenError::Unanswered { url: url(), cause })?;
         let json: Value = serde_json::from_slice(&body).unwrap_or_default();
         if !(200..300).contains(&status) {
-            let said = hidden(said(&json), &fields);
+            let said = self.secrets.hide(&hidden(said(&json), &fields));
             return Err(TokenError::Refused { url: url(), status, said });
         }
         let token = json.get("access_token").and_then(Value::as_str).filter(|token| is_carried(token));
@@ -299,11 +308,17 @@ fn said(json: &Value) -> String {
 /// The server's words without what was sent to it in secret.
 fn hidden(words: String, fields: &[(&str, &str)]) -> String {
     let secret = |name: &str| ["password", "client_secret", "refresh_token"].contains(&name);
-    fields.iter().filter(|(name, _)| secret(name)).fold(words, |words, (_, value)| hide(&words, value))
+    let secrets = fields.iter().filter(|(name, _)| secret(name));
+    secrets.fold(words, |words, (_, value)| hide(&hide(&words, value), &encoded(value)))
+}
+
+/// What the header Authorization shows of a client (RFC 6749 section 2.3.1).
+pub(crate) fn shown(id: &str, secret: &str) -> String {
+    BASE64_STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)))
 }
 
 /// A value as a form carries it (application/x-www-form-urlencoded).
-fn encoded(value: &str) -> String {
+pub(crate) fn encoded(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     for byte in value.bytes() {
         match byte {

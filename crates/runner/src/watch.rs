@@ -1,6 +1,7 @@
 //! Stands beside the engine while it works: stores what is measured, reads the platform's processes and the load
 //! threads, notices a platform that dies and a user who wants to stop.
 
+use crate::secrets::Secrets;
 use crate::storm::Storm;
 use crate::token::Happenings;
 use crate::{Options, Progress};
@@ -53,6 +54,7 @@ pub struct RunWatch<'a> {
     /// What befell the access token.
     happenings: Option<&'a Happenings>,
     failure: Option<StoreError>,
+    secrets: Secrets,
 }
 
 impl<'a> RunWatch<'a> {
@@ -90,6 +92,7 @@ impl<'a> RunWatch<'a> {
             stormed: Vec::new(),
             happenings: None,
             failure: None,
+            secrets: Secrets::of(plan),
         }
     }
 
@@ -159,7 +162,7 @@ impl<'a> RunWatch<'a> {
         told.append(&mut self.stormed);
         told.extend(self.happenings.iter().flat_map(|happenings| happenings.take()));
         told.extend(end.incident.take());
-        end.incident = (!told.is_empty()).then(|| told.join("; "));
+        end.incident = (!told.is_empty()).then(|| self.secrets.hide(&told.join("; ")));
     }
 
     /// What was recorded of the run so far.

@@ -178,6 +178,8 @@ pub struct PlatformPlan {
     pub ports: BTreeMap<String, u16>,
     /// Whether the controller undoes after the run what it did before it.
     pub clean_up: bool,
+    /// Values of the profile's variables that came from the environment.
+    pub secrets: Vec<Secret>,
     /// In which state a run finds it.
     pub state: StatePlan,
 }

@@ -240,8 +240,9 @@ fn check_roles(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics) {
         found.push(Diagnostic::new(root.locate("mapping"), message).help(help));
     }
     let mut compile = |roles: &Roles, prefix: &str| {
-        let (variables, token) = (&profile.variables, profile.token.is_some());
-        let mut compiler = Compiler { variables, token, columns: None, errors: Vec::new() };
+        // A scenario may bring the access token that a profile only speaks of.
+        let variables = &profile.variables;
+        let mut compiler = Compiler { variables, token: true, columns: None, errors: Vec::new() };
         compiler.roles(roles);
         for RoleError { path, message, help } in compiler.errors {
             found.push(Diagnostic::new(root.locate(&format!("{prefix}{path}")), message).help(help));

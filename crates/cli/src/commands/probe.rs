@@ -11,7 +11,9 @@ use plimsoll_analysis::level::LevelSummary;
 use plimsoll_model::objective::Objectives;
 use plimsoll_model::{Nanos, Verdict};
 use plimsoll_report::terminal::{count, wrapped};
-use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan, LoadPlan, MarkerForm, Model, Plan};
+use plimsoll_scenario::plan::{
+    ArrivalsPer, LevelPlan, LoadPlan, MarkerForm, Model, Plan, PlatformPlan, StatePlan,
+};
 use plimsoll_stats::distribution::InterArrival;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -116,7 +118,9 @@ fn small(plan: Plan) -> Plan {
     };
     let devices = plan.devices.min(DEVICES);
     let objectives = Objectives::default();
-    Plan { load, devices, objectives, northbound: None, schedule: None, ..plan }
+    // What is there is not touched more than the set-up does.
+    let platform = PlatformPlan { state: StatePlan::default(), ..plan.platform };
+    Plan { platform, load, devices, objectives, northbound: None, schedule: None, ..plan }
 }
 
 /// A row of the table, and whether the marker came through.

@@ -75,6 +75,22 @@ fn a_reset_that_fails_ends_the_run_and_shows_why() {
     assert!(service.things().is_empty(), "nothing was begun");
 }
 
+/// What the command says is kept where it fails, but not what it must not say.
+#[test]
+fn a_reset_that_fails_tells_no_secret() {
+    let bench = Bench::new();
+    bench.write("things.yaml", &profile());
+    let service = HttpService::start([]);
+    let platform = "between_runs: reset, with: { prefix: { env: THING_SECRET } }, \
+                    reset_command: [sh, -c, \"echo wrong: $THING_SECRET; exit 3\"]";
+    let mut command = bench.run_command(&scenario(&service, platform));
+    command.env("THING_SECRET", "hush hush");
+    let finished = bench.start(&mut command).finish().exits(1).says("wrong: ***");
+    let store = std::fs::read(bench.path("runs.db")).unwrap();
+    assert!(!store.windows(4).any(|window| window == b"hush"), "{}", finished.said());
+    assert!(!finished.said().contains("hush"), "{}", finished.said());
+}
+
 #[test]
 fn a_state_that_nobody_can_bring_about_is_refused_before_the_run() {
     let bench = Bench::new();

@@ -171,3 +171,17 @@ fn what_is_wrong_with_a_token_is_told_with_its_place() {
         bench.start(&mut command).finish().exits(104).says(expected).says("scenario.yaml");
     }
 }
+
+/// The scenario alone brings the token: the profile only says where it stands.
+#[test]
+fn a_profile_may_leave_the_token_to_the_scenario() {
+    let bench = Bench::new();
+    bench.write("guarded.yaml", &PROFILE.replace("variables: { token: none }\n", ""));
+    let service = TokenService::start(Script::default());
+    let finished = run(&bench, &scenario(&service.url(), PASSWORD, "1s"));
+    let level = finished.level(0);
+    assert_eq!(count(level, "acknowledged"), count(level, "due"), "{finished:?}");
+    // Without any, the place is empty of meaning, and that is said.
+    let none = scenario(&service.url(), "x", "1s").replace(", token: x", "");
+    bench.run(&none).exits(104).says("there is no variable `{token}` here");
+}

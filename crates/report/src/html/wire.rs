@@ -16,46 +16,48 @@ fn rows_of(summary: &Summary) -> Vec<(String, &WireSummary)> {
     std::iter::once(("set-up".to_owned(), &summary.wire)).chain(levels).collect()
 }
 
-/// One row for the set-up and one for each level.
+/// A column: its head, and what it shows of a row, where there is anything.
+type Shown = (&'static str, fn(&WireSummary) -> Option<String>);
+
+fn time(seconds: Option<f64>) -> Option<String> {
+    seconds.map(|seconds| terminal::time(Some(seconds)))
+}
+
+fn some(count: u64) -> Option<String> {
+    (count > 0).then(|| terminal::count(count as f64))
+}
+
+const SHOWN: [Shown; 14] = [
+    ("TLS handshakes", |wire| some(wire.handshakes)),
+    ("Resumed", |wire| some(wire.handshakes_resumed)),
+    ("Handshake p50", |wire| time(wire.handshake_time.p50)),
+    ("Handshake p99", |wire| time(wire.handshake_time.p99)),
+    ("Network round trip p50", |wire| time(wire.network_rtt.p50)),
+    ("Network p99", |wire| time(wire.network_rtt.p99)),
+    ("TCP round trip p50", |wire| time(wire.tcp_rtt.p50)),
+    ("TCP p99", |wire| time(wire.tcp_rtt.p99)),
+    ("TCP least p50", |wire| time(wire.tcp_least_rtt.p50)),
+    ("Segments in flight", |wire| wire.tcp_in_flight.map(|segments| format!("{segments:.2}"))),
+    ("Segments sent again", |wire| wire.tcp_retransmissions.map(|again| terminal::count(again as f64))),
+    ("Request round trip p50", |wire| time(wire.request_rtt.p50)),
+    ("Request p99", |wire| time(wire.request_rtt.p99)),
+    ("Retransmitted after, mean", |wire| time(wire.retransmission_delay.mean)),
+];
+
+/// One row for the set-up and one for each level; columns of which no row has anything are left out.
 pub fn body(summary: &Summary) -> Markup {
-    let columns = [
-        Column::Text("Level"),
-        Column::Number("TLS handshakes"),
-        Column::Number("Resumed"),
-        Column::Number("Handshake p50"),
-        Column::Number("Handshake p99"),
-        Column::Number("Network round trip p50"),
-        Column::Number("p99"),
-        Column::Number("TCP round trip p50"),
-        Column::Number("p99"),
-        Column::Number("Least p50"),
-        Column::Number("Segments in flight"),
-        Column::Number("Sent again"),
-        Column::Number("Request round trip p50"),
-        Column::Number("p99"),
-        Column::Number("Retransmitted after, mean"),
-    ];
-    let shown = |time: Option<f64>| number_cell(time.map(|time| terminal::time(Some(time))));
-    let rows: Vec<Markup> = rows_of(summary)
-        .into_iter()
+    let told = rows_of(summary);
+    let shown: Vec<&Shown> =
+        SHOWN.iter().filter(|(_, of)| told.iter().any(|(_, wire)| of(wire).is_some())).collect();
+    let mut columns = vec![Column::Text("Level")];
+    columns.extend(shown.iter().map(|(title, _)| Column::Number(title)));
+    let rows: Vec<Markup> = told
+        .iter()
         .map(|(label, wire)| {
             html! {
                 tr {
                     th scope="row" { (label) }
-                    (number_cell(Some(terminal::count(wire.handshakes as f64))))
-                    (number_cell(Some(terminal::count(wire.handshakes_resumed as f64))))
-                    (shown(wire.handshake_time.p50))
-                    (shown(wire.handshake_time.p99))
-                    (shown(wire.network_rtt.p50))
-                    (shown(wire.network_rtt.p99))
-                    (shown(wire.tcp_rtt.p50))
-                    (shown(wire.tcp_rtt.p99))
-                    (shown(wire.tcp_least_rtt.p50))
-                    (number_cell(wire.tcp_in_flight.map(|segments| format!("{segments:.2}"))))
-                    (number_cell(wire.tcp_retransmissions.map(|again| terminal::count(again as f64))))
-                    (shown(wire.request_rtt.p50))
-                    (shown(wire.request_rtt.p99))
-                    (shown(wire.retransmission_delay.mean))
+                    @for (_, of) in &shown { (number_cell(of(wire))) }
                 }
             }
         })

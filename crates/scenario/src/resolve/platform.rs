@@ -3,7 +3,7 @@
 use super::Context;
 use super::roles::Compiler;
 use crate::check::near_miss;
-use crate::plan::{Endpoint, PlatformPlan, RolePlan, TokenPlan};
+use crate::plan::{Endpoint, PlatformPlan, RolePlan, Secret, TokenPlan};
 use crate::profile::{Profile, Roles};
 use crate::profiles;
 use crate::span::Source;
@@ -60,8 +60,9 @@ pub(super) fn resolve(
     }
     fill_in(scenario, &roles, &compiler, context);
     let state = super::state::resolve(&attached, &profile, &plan, context);
+    let secrets = secrets(&attached.with, context);
     let (ports, clean_up) = (attached.ports, attached.clean_up);
-    let resolved = PlatformPlan { profile, address, roles: plan, ports, clean_up, state };
+    let resolved = PlatformPlan { profile, address, roles: plan, ports, clean_up, secrets, state };
     check_ports(&resolved, path, context);
     Some(resolved)
 }
@@ -117,6 +118,15 @@ fn variables(
         }
     }
     variables
+}
+
+/// What came from the environment.
+fn secrets(with: &BTreeMap<String, With>, context: &Context<'_>) -> Vec<Secret> {
+    let values = with.values().filter_map(|value| match value {
+        With::Text(_) => None,
+        With::Environment(from) => (context.environment.variable)(&from.env),
+    });
+    values.map(Secret).collect()
 }
 
 fn mapping(profile: &Profile, written: Option<&String>, context: &mut Context<'_>) -> Option<Option<String>> {

@@ -1,0 +1,41 @@
+//! What a run knows and its store must not: values from the environment, and what is shown for an access token, in every
+//! form in which a platform or a command may repeat them.
+
+use crate::token;
+use plimsoll_load::given::hide;
+use plimsoll_scenario::plan::{Grant, Plan};
+
+/// Shorter ones are found in texts that have nothing to do with them.
+const SHORTEST: usize = 4;
+
+/// The secrets of a plan.
+pub struct Secrets(Vec<String>);
+
+impl Secrets {
+    /// Of a plan.
+    pub fn of(plan: &Plan) -> Secrets {
+        let mut plain: Vec<&str> = plan.platform.secrets.iter().map(|secret| secret.0.as_str()).collect();
+        let mut forms = Vec::new();
+        if let Some(terms) = &plan.platform.roles.token {
+            if let Grant::Password { password, .. } = &terms.grant {
+                plain.push(&password.0);
+            }
+            if let Some(secret) = &terms.client_secret {
+                plain.push(&secret.0);
+                forms.push(token::shown(&terms.client_id, &secret.0));
+            }
+        }
+        for secret in plain.into_iter().filter(|secret| secret.len() >= SHORTEST) {
+            forms.extend([secret.to_owned(), token::encoded(secret)]);
+        }
+        // A longer one may have a shorter one in it.
+        forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+        forms.dedup();
+        Secrets(forms)
+    }
+
+    /// A text with asterisks in the place of each of them.
+    pub fn hide(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, secret| hide(&text, secret))
+    }
+}
