@@ -13,6 +13,8 @@ pub fn legal(terms: &Terms) -> Option<String> {
     } else if terms.qos == 1 && terms.persistent {
         // Each copy is a message of its own for the broker, whatever the subscriber's QoS.
         Some("devices with persistent sessions repeat at QoS 1 after a reconnect (DUP)".into())
+    } else if terms.repeats_lost {
+        Some("requests whose connection was lost are sent again, as the profile says".into())
     } else {
         None
     }

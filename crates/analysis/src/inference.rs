@@ -52,7 +52,7 @@ pub enum PublishCause {
     Platform,
     /// The network's round trip makes a part of it.
     Both,
-    /// It rose, but the network's round trip is not known.
+    /// It rose, but the network's round trip is not known, or not well enough to tell.
     Unknown,
 }
 
@@ -62,13 +62,13 @@ pub enum PublishCause {
 pub enum TotalCause {
     /// It did not.
     NoRise,
-    /// Messages were sent again after an answer that asks for it, or a lost connection.
+    /// More messages were sent again after an answer that asks for it, or a lost connection.
     Retries,
-    /// Segments or requests were sent again because no acknowledgement came.
+    /// More segments or requests were sent again because no acknowledgement came.
     Retransmissions,
     /// Both.
     Both,
-    /// Neither: the publish times themselves are longer.
+    /// Neither of them rose: the publish times themselves are longer.
     Neither,
 }
 
@@ -104,25 +104,32 @@ fn compare(reference: &LevelSummary, level: &LevelSummary, trips: u32) -> Infere
     let publish_rise = Rise::of(&reference.publish_time_from_send, &level.publish_time_from_send);
     let network_rise = Rise::of(&reference.wire.network_rtt, &level.wire.network_rtt);
     let certain = publish_rise.filter(Rise::is_certain);
-    let share = certain.zip(network_rise).map(|(publish, network)| {
-        let network = if network.is_certain() { network.seconds } else { 0.0 };
-        (network * f64::from(trips) / publish.seconds).clamp(0.0, 1.0)
-    });
-    let publish_because = match (certain, share) {
+    let share_of = |publish: Rise, network: f64| network * f64::from(trips) / publish.seconds;
+    let share = certain.zip(network_rise).map(|(publish, network)| share_of(publish, network.seconds));
+    // What the network's interval leaves open is not held against the platform.
+    let shares = certain.zip(network_rise.and_then(|network| network.ci95));
+    let publish_because = match (certain, shares) {
         (None, _) => PublishCause::NoRise,
         (Some(_), None) => PublishCause::Unknown,
-        (_, Some(share)) if share < SMALL => PublishCause::Platform,
-        (_, Some(share)) if share > 1.0 - SMALL => PublishCause::Network,
-        _ => PublishCause::Both,
+        (_, Some((publish, [low, high]))) => match (share_of(publish, low), share_of(publish, high)) {
+            (_, high) if high < SMALL => PublishCause::Platform,
+            (low, _) if low > 1.0 - SMALL => PublishCause::Network,
+            (low, high) if low >= SMALL && high <= 1.0 - SMALL => PublishCause::Both,
+            _ => PublishCause::Unknown,
+        },
     };
     let total_ratio = per_load(reference).zip(per_load(level)).map(|(from, to)| to / from);
-    let again = level.retransmitted + level.wire.tcp_retransmissions.unwrap_or(0);
-    let total_because = match (total_ratio.is_some_and(|ratio| ratio > 1.0 + LONGER), level.repeated, again) {
+    let more = |count: fn(&LevelSummary) -> u64| {
+        let share = |level: &LevelSummary| count(level) as f64 / level.sent.max(1) as f64;
+        count(level) > 0 && share(level) > share(reference)
+    };
+    let longer = total_ratio.is_some_and(|ratio| ratio > 1.0 + LONGER);
+    let total_because = match (longer, more(|level| level.repeated), more(sent_again)) {
         (false, ..) => TotalCause::NoRise,
-        (true, 0, 0) => TotalCause::Neither,
-        (true, _, 0) => TotalCause::Retries,
-        (true, 0, _) => TotalCause::Retransmissions,
-        (true, ..) => TotalCause::Both,
+        (true, false, false) => TotalCause::Neither,
+        (true, true, false) => TotalCause::Retries,
+        (true, false, true) => TotalCause::Retransmissions,
+        (true, true, true) => TotalCause::Both,
     };
     Inference {
         reference: reference.index,
@@ -133,6 +140,11 @@ fn compare(reference: &LevelSummary, level: &LevelSummary, trips: u32) -> Infere
         total_ratio,
         total_because,
     }
+}
+
+/// Requests or segments that were sent again because no acknowledgement came.
+fn sent_again(level: &LevelSummary) -> u64 {
+    level.retransmitted + level.wire.tcp_retransmissions.unwrap_or(0)
 }
 
 /// The total time for a second of hold, or in the closed model for a message.
@@ -151,8 +163,9 @@ impl Inference {
         if let Some(rise) = self.publish_rise.filter(|_| self.publish_because != PublishCause::NoRise) {
             let network = match self.network_rise {
                 Some(network) if network.is_certain() => format!("rose by {}", time(network.seconds)),
-                Some(_) => "did not rise".to_owned(),
-                None => "is not known".to_owned(),
+                Some(_) if self.publish_because == PublishCause::Platform => "did not rise".to_owned(),
+                Some(_) => "is not known well enough to compare".to_owned(),
+                None => "was seen too seldom to compare".to_owned(),
             };
             let because = match self.publish_because {
                 PublishCause::Network => ": it is the network",
@@ -180,7 +193,7 @@ impl Inference {
                 TotalCause::Retransmissions => format!("with {retransmissions}"),
                 TotalCause::Both => format!("with {retries} and {retransmissions}"),
                 TotalCause::Neither | TotalCause::NoRise => {
-                    "without a retry or a retransmission: each publish takes longer".to_owned()
+                    "without more retries or retransmissions: each publish takes longer".to_owned()
                 }
             };
             let like = if level.in_flight.is_some() { "as many messages" } else { "as long a hold" };
@@ -208,6 +221,7 @@ mod tests {
             in_flight: Some(u32::from(index) + 1),
             finished: true,
             acknowledged: Some(100),
+            sent: 100,
             total_time: Some(100.0 * publish),
             publish_time_from_send: median(publish, 0.0001),
             wire: WireSummary {
@@ -233,6 +247,10 @@ mod tests {
             (0.0091, Some(0.003), PublishCause::Both),
             (0.0091, None, PublishCause::Unknown),
         ];
+        let mut vague = level(1, 0.0091, None);
+        vague.wire.network_rtt = median(0.001, 0.004);
+        let inference = inferred(vec![level(0, 0.004, Some(0.001)), vague]);
+        assert_eq!(inference.publish_because, PublishCause::Unknown, "the network may be the reason");
         for (publish, network, expected) in cases {
             let inference = inferred(vec![level(0, 0.004, Some(0.001)), level(1, publish, network)]);
             assert_eq!(inference.publish_because, expected, "{publish} {network:?}");
@@ -266,6 +284,14 @@ mod tests {
             assert_eq!(told[1].contains("3 retries"), repeated > 0, "{told:?}");
             assert_eq!(told[1].contains("2 retransmissions"), retransmitted > 0, "{told:?}");
         }
+    }
+
+    #[test]
+    fn what_the_lowest_level_had_as_well_is_no_reason() {
+        let mut first = level(0, 0.004, Some(0.001));
+        let mut slow = level(1, 0.008, Some(0.001));
+        (first.repeated, slow.repeated) = (3, 3);
+        assert_eq!(inferred(vec![first, slow]).total_because, TotalCause::Neither);
     }
 
     #[test]

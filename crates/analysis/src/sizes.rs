@@ -7,8 +7,6 @@ use serde::Serialize;
 
 /// Largest content of one record of TLS (RFC 8446 section 5.1).
 const LARGEST_RECORD: f64 = 16_384.0;
-/// Beyond this a message over UDP goes in several datagrams (RFC 7252 section 4.6).
-const LARGEST_DATAGRAM: f64 = 1_152.0;
 
 /// Sizes of one level, in bytes; means over what was counted in hold and drain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -36,7 +34,7 @@ pub struct SizesSummary {
 /// A packet by its parts, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PartsSummary {
-    /// Headers of IP and transport of a packet that travels alone; null where the kernel told of no connection.
+    /// Headers of IP and transport of its packets, where they travel alone; null where the kernel told of no connection.
     pub transport_header: Option<f64>,
     /// What TLS adds; null without TLS.
     pub security: Option<f64>,
@@ -58,21 +56,25 @@ impl SizesSummary {
     /// Of a level's counts.
     pub(crate) fn of(counts: &Counts, listener: Option<Listener>) -> SizesSummary {
         let below = Below::of(counts);
-        let parts_over = |below: &Below, count: u64, header: u64, content: u64| {
+        let parts_over = |below: &Below, (count, packets): (u64, u64), header: u64, content: u64| {
             let mean = |bytes: u64| bytes as f64 / count as f64;
-            (count > 0).then(|| below.parts(mean(header), mean(content)))
+            (count > 0).then(|| below.parts(mean(packets.max(count)), mean(header), mean(content)))
         };
-        let parts = |count, header, content| parts_over(&below, count, header, content);
+        let parts = |counts, header, content| parts_over(&below, counts, header, content);
         let header = counts.publication_bytes.saturating_sub(counts.content_bytes);
         let records = counts.records_sent + counts.records_received;
         let record_bytes = counts.record_bytes_sent + counts.record_bytes_received;
         let total_data = total(counts);
         SizesSummary {
-            request: parts(counts.sent, header, counts.content_bytes),
-            response: parts(counts.answers, counts.answer_header_bytes, counts.answer_content_bytes),
+            request: parts((counts.sent, counts.request_packets), header, counts.content_bytes),
+            response: parts(
+                (counts.answers, counts.answer_packets),
+                counts.answer_header_bytes,
+                counts.answer_content_bytes,
+            ),
             notification: parts_over(
                 &Below::of_notifications(counts, listener),
-                counts.notifications,
+                (counts.notifications, counts.notification_packets),
                 counts.notification_header_bytes,
                 counts.notification_content_bytes,
             ),
@@ -87,7 +89,7 @@ impl SizesSummary {
 
 /// What lies below the protocol.
 struct Below {
-    /// Headers of one packet, and how many bytes above them it can carry.
+    /// Headers of one packet, and how many bytes above them it can carry, where that is a matter of the transport.
     packet: Option<(f64, f64)>,
     record_overhead: Option<f64>,
 }
@@ -111,13 +113,14 @@ impl Below {
         Below { packet, record_overhead: None }
     }
 
-    fn parts(&self, application_header: f64, content: f64) -> PartsSummary {
+    /// Of something that goes in so many packets of the protocol.
+    fn parts(&self, packets: f64, application_header: f64, content: f64) -> PartsSummary {
+        // Each packet of the protocol is one of the transport, or more where it has no room there.
+        let pieces = |whole: f64, room: f64| packets * (whole / packets / room.max(1.0)).ceil().max(1.0);
         let clear = application_header + content;
-        let security =
-            self.record_overhead.map(|overhead| overhead * (clear / LARGEST_RECORD).ceil().max(1.0));
+        let security = self.record_overhead.map(|overhead| overhead * pieces(clear, LARGEST_RECORD));
         let above = clear + security.unwrap_or(0.0);
-        let transport_header =
-            self.packet.map(|(header, room)| header * (above / room.max(1.0)).ceil().max(1.0));
+        let transport_header = self.packet.map(|(header, room)| header * pieces(above, room));
         PartsSummary { transport_header, security, application_header, content }
     }
 }
@@ -128,7 +131,7 @@ fn over_tcp(counts: &Counts) -> Option<(f64, f64)> {
 }
 
 fn over_udp(counts: &Counts) -> Option<(f64, f64)> {
-    ratio(counts.datagram_header_bytes as f64, counts.datagrams).map(|header| (header, LARGEST_DATAGRAM))
+    ratio(counts.datagram_header_bytes as f64, counts.datagrams).map(|header| (header, f64::MAX))
 }
 
 /// Bytes of all packets, `None` where nothing is known of the headers of TCP.
@@ -201,6 +204,9 @@ mod tests {
         let sizes = SizesSummary::of(&counts, None);
         assert_eq!(sizes.request, parts(28.0, 20.0, 50.0));
         assert_eq!((sizes.response, sizes.total_data), (None, Some(164.0 + 112.0)));
+        // In blocks each is a datagram of its own.
+        let in_blocks = SizesSummary::of(&Counts { request_packets: 6, ..counts }, None);
+        assert_eq!(in_blocks.request, parts(84.0, 20.0, 50.0));
     }
 
     #[test]

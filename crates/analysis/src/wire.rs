@@ -36,7 +36,7 @@ pub struct WireSummary {
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]
     pub retransmission_delay: TimeSummary,
-    /// The network's own round trip: SYN to SYN-ACK of a probe, over UDP a ping of CoAP to its reset. Its intervals are
+    /// The network's own round trip: SYN to SYN-ACK of a probe, or to a reset where nobody listens. Its intervals are
     /// those of independent observations. Null where it was not recorded, or nobody answered.
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]

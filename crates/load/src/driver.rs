@@ -159,6 +159,8 @@ pub struct Traffic {
     pub datagrams: u64,
     /// Of those bytes, the ones in datagrams.
     pub datagram_bytes: u64,
+    /// Datagrams of requests, those that were sent again counted once; none where a request is one packet.
+    pub request_packets: u64,
     /// What answered messages of devices.
     pub answers: Packets,
     /// What subscribers were notified of.
@@ -174,6 +176,8 @@ pub struct Traffic {
 pub struct Packets {
     /// How many came to their end.
     pub count: u64,
+    /// Of how many packets they were.
+    pub packets: u64,
     /// Their bytes, contents apart.
     pub header_bytes: u64,
     /// Bytes of their contents.
@@ -189,6 +193,7 @@ impl Packets {
 
     /// Adds a packet that ends nothing, as a first of two acknowledgements.
     pub fn add_part(&mut self, packet: usize, content: usize) {
+        self.packets += 1;
         self.header_bytes += packet.saturating_sub(content) as u64;
         self.content_bytes += content as u64;
     }
@@ -208,6 +213,7 @@ pub struct Records {
 impl AddAssign for Packets {
     fn add_assign(&mut self, other: Packets) {
         self.count += other.count;
+        self.packets += other.packets;
         self.header_bytes += other.header_bytes;
         self.content_bytes += other.content_bytes;
     }
@@ -227,6 +233,7 @@ impl AddAssign for Traffic {
         self.received += other.received;
         self.datagrams += other.datagrams;
         self.datagram_bytes += other.datagram_bytes;
+        self.request_packets += other.request_packets;
         self.answers += other.answers;
         self.notifications += other.notifications;
         self.records_sent += other.records_sent;
@@ -260,6 +267,9 @@ impl Traffic {
         counts.datagram_bytes += self.datagram_bytes;
         counts.datagram_header_bytes += self.datagrams * datagram_header;
         counts.answers += self.answers.count;
+        counts.answer_packets += self.answers.packets;
+        counts.notification_packets += self.notifications.packets;
+        counts.request_packets += self.request_packets;
         counts.answer_header_bytes += self.answers.header_bytes;
         counts.answer_content_bytes += self.answers.content_bytes;
         counts.notifications += self.notifications.count;

@@ -536,7 +536,9 @@ impl<D: Driver> Shard<D> {
                 let now = timeline.place(self.driver.now());
                 self.recorder.counts(now).repeated += 1;
                 self.recorder.time(now, Metric::RetryDelay, after);
-                *self.repeated.entry(status).or_default() += 1;
+                if now.sample.is_some() {
+                    *self.repeated.entry(status).or_default() += 1;
+                }
                 self.incident(match status {
                     0 => "sent again after a lost connection".into(),
                     status => format!("sent again after {status}"),

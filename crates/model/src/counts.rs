@@ -79,6 +79,12 @@ pub struct Counts {
     pub bytes_received: u64,
     /// By time: answers that brought a message to its end, good or bad.
     pub answers: u64,
+    /// By time: packets of which those answers were.
+    pub answer_packets: u64,
+    /// By time: packets of which notifications were.
+    pub notification_packets: u64,
+    /// By time: datagrams of requests, those that were sent again counted once; none where a request is one packet.
+    pub request_packets: u64,
     /// By time: bytes of what answered messages, without its content: heads, options, packets without a payload.
     pub answer_header_bytes: u64,
     /// By time: content bytes of those answers.
@@ -165,6 +171,9 @@ impl AddAssign for Counts {
         self.bytes_sent += other.bytes_sent;
         self.bytes_received += other.bytes_received;
         self.answers += other.answers;
+        self.answer_packets += other.answer_packets;
+        self.notification_packets += other.notification_packets;
+        self.request_packets += other.request_packets;
         self.answer_header_bytes += other.answer_header_bytes;
         self.answer_content_bytes += other.answer_content_bytes;
         self.notifications += other.notifications;

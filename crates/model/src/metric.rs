@@ -42,7 +42,7 @@ pub enum Metric {
     RetransmissionDelay,
     /// An answer that asks for it, or a lost connection, to the message being sent again.
     RetryDelay,
-    /// A probe's round trip to the platform's host: SYN to SYN-ACK, over UDP a CoAP ping and its reset.
+    /// A probe's round trip to the platform's host: SYN to SYN-ACK, or to a reset where nobody listens.
     NetworkRtt,
 }
 

@@ -230,6 +230,9 @@ pub struct Terms {
     /// Where the platform connects to subscribers to notify them: over what. `None` where subscribers connect themselves.
     #[serde(default)]
     pub listener: Option<Listener>,
+    /// Whether requests whose connection was lost are sent again, which the platform may then have twice.
+    #[serde(default)]
+    pub repeats_lost: bool,
     /// Whether sessions outlive their connections, so that what was not acknowledged is sent again after a reconnect.
     #[serde(default)]
     pub persistent: bool,

@@ -282,9 +282,10 @@ fn request(
         let written = write(&step.request, scene, &token, address, &lock(captures), whom);
         let answered = send(client, method, &written);
         // What may have been done is done again only where that changes nothing (RFC 9110 section 9.2.2), or where the
-        // answer to the second time serves as well: steps bear to be done again.
-        let idempotent = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].contains(&method.as_str())
-            || step.captures.is_empty();
+        // profile knows what the platform says to the second time, which serves as well.
+        let known =
+            step.captures.is_empty() && [409, 422].iter().any(|code| step.request.expect.contains(code));
+        let idempotent = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].contains(&method.as_str()) || known;
         let again = match &answered {
             // Too many requests and unavailable: the platform has not done it (sections 15.6.4 and RFC 6585).
             Ok((status, ..)) if step.request.is_success(*status) => false,

@@ -62,6 +62,7 @@ fn terms(plan: &Plan) -> Terms {
             Protocol::Coap => Listener::Udp,
             _ => Listener::Tcp,
         }),
+        repeats_lost: roles.device.request.as_ref().is_some_and(|request| request.retry_lost),
         several_filters: plan.subscribers.filters.len() > 1,
         persistent: plan.mqtt.session.expiry.is_some(),
         levels: plan.load.levels.len() as u16,

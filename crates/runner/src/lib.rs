@@ -26,6 +26,7 @@ use plimsoll_load::engine::{Engine, EngineError, Watch};
 use plimsoll_model::RunId;
 use plimsoll_model::record::{Measurement, RunEnd, RunRecord};
 use plimsoll_observe::limits::Limits;
+use plimsoll_observe::network::NetworkProbe;
 use plimsoll_platform::{HttpAddresses, Platform, PlatformError};
 use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{Plan, Protocol};
@@ -185,10 +186,12 @@ fn perform(
     let query_port = plan.platform.roles.query.as_ref().and_then(|query| query.port.as_deref());
     let addresses = (platform.address(), http.of(query_port));
     let mut engine = Engine::start(plan, id, addresses, &placement.load, placement.precedence, clock)?;
+    // Before this process steps back, so that the probe does not wait for a processor behind the load.
+    let network = plan.record.network.then(|| NetworkProbe::new(platform.address()).ok()).flatten();
     placement::step_back();
     let storm = plan.load.storm.clone().map(|storm| Storm::new(storm, platform_options));
     let happenings = Happenings::default();
-    let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, progress)
+    let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, network, progress)
         .with_storm(storm)
         .with_happenings(&happenings);
     let work = |engine: &mut Engine, watch: &mut RunWatch<'_>| {

@@ -9,14 +9,13 @@ use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, RunRecord, SamplePart};
 use plimsoll_model::{Counts, Metric, Nanos, RunId};
-use plimsoll_observe::network::{Asking, NetworkProbe};
+use plimsoll_observe::network::NetworkProbe;
 use plimsoll_observe::process::ProcessSampler;
 use plimsoll_observe::tcp::TcpSampler;
 use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_platform::Platform;
-use plimsoll_scenario::plan::{Plan, Protocol};
+use plimsoll_scenario::plan::Plan;
 use plimsoll_store::{RunWriter, StoreError};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -35,9 +34,8 @@ pub struct RunWatch<'a> {
     components: Vec<ProcessSampler>,
     next_component_reading: Nanos,
     threads: ThreadSampler,
-    /// How the network is told from the platform, and where; `None` where it is not to be.
-    asking: Option<(Asking, SocketAddr)>,
-    /// What does that, from the first level on; `None` also where no thread can be had.
+    /// Tells the network from the platform, from the first level on; `None` where the scenario does not want it, or no
+    /// thread can be had.
     network: Option<NetworkProbe>,
     tcp: TcpSampler,
     /// Whether the connections were looked at since the hold began.
@@ -65,13 +63,13 @@ impl<'a> RunWatch<'a> {
         platform: &'a mut Platform,
         engine: &Engine,
         options: &Options,
+        network: Option<NetworkProbe>,
         progress: &'a mut dyn Progress,
     ) -> RunWatch<'a> {
         let components = platform.processes().into_iter().map(|(name, pid)| ProcessSampler::new(name, pid));
         RunWatch {
             components: components.collect(),
-            asking: asking(plan).map(|asking| (asking, platform.address())),
-            network: None,
+            network,
             tcp: TcpSampler::new(platform.address(), engine.listening_ports()),
             tcp_counts: false,
             writer,
@@ -128,8 +126,8 @@ impl<'a> RunWatch<'a> {
         self.due = 0;
         self.next_sample = 0;
         self.level = Some(start.clone());
-        if let Some((asking, address)) = self.asking.take() {
-            self.network = NetworkProbe::start(asking, address).ok();
+        if let Some(network) = &self.network {
+            network.begin();
         }
         if let Some(storm) = &mut self.storm {
             storm.begin_level(start.hold_start);
@@ -247,13 +245,6 @@ impl<'a> RunWatch<'a> {
             self.next_sample += 1;
         }
     }
-}
-
-/// How to tell the way to the platform from the platform, where the scenario wants that.
-fn asking(plan: &Plan) -> Option<Asking> {
-    let asking = if plan.protocol() == Protocol::Coap { Asking::Coap } else { Asking::Tcp };
-    // A ping in clear is not answered over DTLS.
-    (plan.record.network && plan.coap.dtls.is_none()).then_some(asking)
 }
 
 impl Watch for RunWatch<'_> {

@@ -55,7 +55,12 @@ enum Outcome {
 
 /// Probes the platform of a scenario with each form; the exit code says whether the scenario's own survives.
 pub fn perform(load: &LoadOptions) -> Result<u8, Failure> {
-    let own = load.plan()?.message.marker;
+    let plan = load.plan()?;
+    let own = plan.message.marker;
+    if plan.subscribers.count == 0 {
+        let help = "give it subscribers to probe what comes back: --set population.subscribers=1";
+        return Err(Failure::Usage(format!("the scenario has no subscribers; {help}")));
+    }
     let scratch = Scratch::new();
     let store = StoreOption { store: scratch.0.clone() };
     say(&format!(
@@ -137,7 +142,7 @@ fn told(form: MarkerForm, outcome: &Outcome) -> (String, bool) {
     let (word, unharmed) = match (level.refused, level.delivered + level.superseded, level.foreign) {
         _ if level.sent == 0 => ("nothing could be sent", false),
         (refused, 0, _) if refused == level.sent => ("refused by the platform", false),
-        _ if whole == 0 => ("without subscribers nobody can tell", level.acknowledged == Some(level.sent)),
+        _ if whole == 0 => ("nobody expects any", false),
         (_, delivered, _) if delivered == whole => ("all of it", true),
         (_, 0, 0) => ("nothing came", false),
         (_, 0, _) => ("messages came, but without it", false),

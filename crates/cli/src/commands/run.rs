@@ -74,12 +74,23 @@ impl Run {
             if !await_begin(&begin, self.quiet, &stop) {
                 break;
             }
-            let outcome = perform_plan(plan, &self.store, self.quiet, first.clone())?;
+            let outcome = match perform_plan(plan, &self.store, self.quiet, first.clone()) {
+                Ok(outcome) => outcome,
+                // What stands in the way now may be gone by the next time.
+                Err(failure) => {
+                    complain(&failure.to_string());
+                    verdicts.push(Verdict::Failed);
+                    continue;
+                }
+            };
             first.get_or_insert_with(|| outcome.record.id.clone());
             verdicts.push(outcome.summary.verdict);
             let started = outcome.record.provenance.started.clone();
             occurrences.push(Occurrence { started, summary: outcome.summary.clone() });
-            self.tell(&outcome, &occurrences)?;
+            if let Err(failure) = self.tell(&outcome, &occurrences) {
+                complain(&failure.to_string());
+                verdicts.push(Verdict::Failed);
+            }
             if outcome.summary.verdict == Verdict::Interrupted {
                 break;
             }

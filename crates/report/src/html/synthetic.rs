@@ -93,6 +93,7 @@ fn terms() -> Terms {
         qos: 1,
         subscribe_qos: 1,
         listener: None,
+        repeats_lost: false,
         several_filters: false,
         persistent: false,
         levels: 6,

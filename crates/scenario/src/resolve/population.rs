@@ -1,7 +1,7 @@
 //! Who takes part: source addresses and emulated networks.
 
 use super::Context;
-use crate::plan::{Each, LinkPlan, PlatformPlan, SubscriberPlan};
+use crate::plan::{Each, LinkPlan, Piece, PlatformPlan, SubscriberPlan};
 use crate::written::{Link, Population};
 use plimsoll_model::Nanos;
 use std::net::IpAddr;
@@ -60,6 +60,10 @@ pub(super) fn check_followed(
             format!("the profile `{name}` makes no subscription for each pair of device and subscriber");
         let help = "over MQTT give each subscriber `filters` with `{subscriber}` in them";
         context.error_with_help(KEY, message, help);
+    }
+    if subscribers.filters.iter().any(|filter| filter.pieces.contains(&Piece::Subscriber)) {
+        let help = "keep one: `filters` say by themselves who follows whom";
+        context.error_with_help(KEY, "`devices` and filters with `{subscriber}` exclude each other", help);
     }
     if followed > devices {
         let message = format!("there are only {devices} devices to follow");

@@ -13,8 +13,8 @@ pub(crate) struct Record {
     /// The age of the newest value of each device at each subscriber, as time goes by. An objective on freshness switches
     /// it on.
     pub freshness: bool,
-    /// The network's own round trip, four times a second: a connection to the platform that is closed at once, over CoAP a
-    /// ping. It tells a slow network from a slow platform.
+    /// The network's own round trip, four times a second: a connection of TCP to the platform's address that is closed at
+    /// once, or refused. It tells a slow network from a slow platform.
     pub network: bool,
 }
 

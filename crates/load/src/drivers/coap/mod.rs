@@ -291,6 +291,7 @@ impl CoapDriver {
             Err(reason) => return self.failed(endpoint_slot, reason, events),
         }
         let after = exchange.was_sent(at);
+        self.traffic.request_packets += u64::from(exchange.sendings == 1);
         if exchange.sendings > 1 {
             events.push(Event::Retransmitted { after });
         } else if !std::mem::replace(&mut exchange.told, true) {

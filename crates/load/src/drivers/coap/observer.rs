@@ -241,6 +241,7 @@ impl ObserverDriver {
     fn request(&mut self, index: u32, id: u16, kind: Kind, observe: u32) -> Vec<u8> {
         let (slot, place) = (index / self.resources, index % self.resources);
         let device = self.follows.follows(self.number(slot), place, self.devices);
+        self.view.refresh();
         let variables = Variables {
             run: &self.run,
             device,

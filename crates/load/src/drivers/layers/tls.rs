@@ -106,6 +106,8 @@ pub struct Tls {
     from_platform: RecordMeter,
     sent: Records,
     received: Records,
+    /// Bytes that were secured and are not handed down yet.
+    sealing: u64,
 }
 
 /// A handshake that is over.
@@ -135,6 +137,7 @@ impl Tls {
             from_platform: RecordMeter::default(),
             sent: Records::default(),
             received: Records::default(),
+            sealing: 0,
         })
     }
 
@@ -182,7 +185,10 @@ impl Tls {
         }
         if !handshaking {
             let secured = (clear.len() - before) as u64;
-            self.received += Records { count: records, bytes: length as u64, secured };
+            // Tickets, which come by themselves, secure nothing of ours.
+            if secured > 0 {
+                self.received += Records { count: records, bytes: length as u64, secured };
+            }
         }
         Ok(())
     }
@@ -195,7 +201,7 @@ impl Tls {
 
     /// Secures bytes.
     pub fn secure(&mut self, clear: &[u8]) {
-        self.sent.secured += clear.len() as u64;
+        self.sealing += clear.len() as u64;
         // Without a limit, writing into memory neither fails nor stops half-way.
         let _ = self.connection.writer().write_all(clear);
     }
@@ -206,8 +212,10 @@ impl Tls {
         self.encrypted(out);
         let made = out.get(before..).unwrap_or_default();
         let count = self.to_platform.passed(made);
-        if !handshaking {
-            self.sent += Records { count, bytes: made.len() as u64, secured: 0 };
+        // The end of a handshake and goodbyes secure nothing of ours.
+        let secured = std::mem::take(&mut self.sealing);
+        if !handshaking && secured > 0 {
+            self.sent += Records { count, bytes: made.len() as u64, secured };
         }
     }
 
