@@ -56,7 +56,7 @@ pub struct Engine {
     clock: Clock,
     shards: Vec<ShardThread>,
     replies: Receiver<Reply>,
-    /// Whether parts belong to the set-up.
+    /// Whether parts belong to the set-up, which goes on until all are connected.
     in_set_up: bool,
     /// Whether a level was run.
     has_run: bool,
@@ -255,7 +255,7 @@ impl Engine {
             clock,
             shards,
             replies,
-            in_set_up: false,
+            in_set_up: true,
             has_run: false,
             connected: 0,
             listening,

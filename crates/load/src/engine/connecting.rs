@@ -25,18 +25,18 @@ impl Engine {
         let subscribers = if self.subscribers_ready { 0 } else { self.plan.subscribers.count };
         let devices = if self.plan.load.connects_in_levels() { 0 } else { self.plan.devices };
         let subscribers = (0..subscribers).map(Client::Subscriber).collect();
-        self.connect_in_turn(&[subscribers, (0..devices).map(Client::Device).collect()], watch)
+        let outcome = self.connect_in_turn(&[subscribers, (0..devices).map(Client::Device).collect()], watch);
+        // After a failure no level follows: what the goodbyes still bring belongs to the set-up too.
+        self.in_set_up = outcome.is_err();
+        outcome
     }
 
     fn connect_in_turn(&mut self, groups: &[Vec<Client>], watch: &mut dyn Watch) -> Result<(), EngineError> {
         let wanted = groups.iter().map(Vec::len).sum::<usize>() as u64;
         let mut ready = 0;
-        self.in_set_up = true;
         let outcome =
             groups.iter().try_for_each(|clients| self.connect_all(clients, wanted, &mut ready, watch));
         self.tell_all_and_await(&Command::Flush, watch, |reply| matches!(reply, Reply::Flushed))?;
-        // After a failure no level follows: what the goodbyes still bring belongs to the set-up too.
-        self.in_set_up = outcome.is_err();
         outcome
     }
 
