@@ -1,5 +1,7 @@
 //! All shards together: starts their threads, leads them through set-up and levels, gives what they measure.
 
+mod connecting;
+
 use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::driver::{Client, Driver};
@@ -54,7 +56,7 @@ pub struct Engine {
     clock: Clock,
     shards: Vec<ShardThread>,
     replies: Receiver<Reply>,
-    /// Whether parts belong to the set-up.
+    /// Whether parts belong to the set-up, which goes on until all are connected.
     in_set_up: bool,
     /// Whether a level was run.
     has_run: bool,
@@ -62,7 +64,16 @@ pub struct Engine {
     connected: u32,
     /// Where subscribers listen.
     listening: Option<Listening>,
+    /// Where subscribers that are notified over MQTT are: the broker, as a URL.
+    broker: Option<String>,
+    subscribers_ready: bool,
     given: Arc<Given>,
+}
+
+/// The broker at that address, as platforms are told of it.
+fn broker_url(plan: &Plan, address: SocketAddr) -> String {
+    let secured = if plan.mqtt.transport.tls.is_some() { "s" } else { "" };
+    format!("mqtt{secured}://{address}")
 }
 
 /// What a load thread starts with.
@@ -244,17 +255,21 @@ impl Engine {
             clock,
             shards,
             replies,
-            in_set_up: false,
+            in_set_up: true,
             has_run: false,
             connected: 0,
             listening,
+            broker: plan.platform.roles.notified.as_ref().map(|_| broker_url(plan, address)),
+            subscribers_ready: false,
             given,
         })
     }
 
-    /// Where a subscriber listens, for the steps that tell the platform; empty where subscribers are clients.
+    /// Where a subscriber is notified, for the steps that tell the platform: where it listens, or the broker. Empty where
+    /// nobody is notified.
     pub fn listener(&self, subscriber: u32) -> String {
-        self.listening.as_ref().map(|listening| listening.url(subscriber)).unwrap_or_default()
+        let listening = self.listening.as_ref().map(|listening| listening.url(subscriber));
+        listening.or_else(|| self.broker.clone()).unwrap_or_default()
     }
 
     /// The ports at which subscribers listen, one a load thread; none where subscribers are clients.
@@ -276,72 +291,6 @@ impl Engine {
     /// The load threads: kernel thread ids and the processors that they are bound to.
     pub fn threads(&self) -> Vec<(i32, Option<usize>)> {
         self.shards.iter().map(|shard| (shard.id, shard.processor)).collect()
-    }
-
-    /// Connects every subscriber, then every device, at the scenario's connect rate.
-    ///
-    /// # Errors
-    /// [`EngineError::Connect`] at the first client that fails.
-    pub fn connect(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
-        let subscribers: Vec<Client> = (0..self.plan.subscribers.count).map(Client::Subscriber).collect();
-        let devices = if self.plan.load.connects_in_levels() { 0 } else { self.plan.devices };
-        let devices: Vec<Client> = (0..devices).map(Client::Device).collect();
-        let wanted = (subscribers.len() + devices.len()) as u64;
-        let mut ready = 0;
-        self.in_set_up = true;
-        let outcome = [subscribers, devices]
-            .iter()
-            .try_for_each(|clients| self.connect_all(clients, wanted, &mut ready, watch));
-        self.tell_all_and_await(&Command::Flush, watch, |reply| matches!(reply, Reply::Flushed))?;
-        // After a failure no level follows: what the goodbyes still bring belongs to the set-up too.
-        self.in_set_up = outcome.is_err();
-        outcome
-    }
-
-    fn connect_all(
-        &mut self,
-        clients: &[Client],
-        wanted: u64,
-        ready: &mut u64,
-        watch: &mut dyn Watch,
-    ) -> Result<(), EngineError> {
-        let of = self.shards.len();
-        self.tell_to_connect(clients, self.clock.now(), self.plan.load.connect_rate, true)?;
-        let mut shards_ready = 0;
-        while shards_ready < of {
-            match self.next(watch)? {
-                Some(Reply::AllReady) => shards_ready += 1,
-                Some(Reply::ClientReady) => {
-                    *ready += 1;
-                    if !watch.connected(*ready, wanted) {
-                        return Err(EngineError::Interrupted);
-                    }
-                }
-                Some(Reply::ConnectFailed(reason)) => {
-                    return Err(EngineError::Connect { ready: *ready, wanted, reason });
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn tell_to_connect(
-        &self,
-        clients: &[Client],
-        start: Nanos,
-        rate: f64,
-        awaited: bool,
-    ) -> Result<(), EngineError> {
-        let of = self.shards.len();
-        let gap = Nanos::from_secs_f64(of as f64 / rate);
-        for (index, shard) in self.shards.iter().enumerate() {
-            let clients = clients.iter().skip(index).step_by(of).copied().collect();
-            // Shards take turns, so that the population connects evenly.
-            let start = start + Nanos(gap.0 * index as i64 / of as i64);
-            shard.tell(Command::Connect { clients, start, gap, awaited })?;
-        }
-        Ok(())
     }
 
     /// Disconnects the devices that a level does not want, and says how the level begins if it is begun now; give that

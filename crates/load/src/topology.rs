@@ -77,10 +77,13 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Matches every device's topic with every subscriber's filters.
+    /// Matches every device's topic with every subscriber's filters. What set-up steps have asked the platform for comes
+    /// at topics of its own, which say nothing about the device.
     pub fn of(plan: &Plan, run: RunId) -> Topology {
         let subscribers = plan.subscribers.count;
-        let filters: Vec<Vec<String>> = if plan.subscribers.filters.iter().any(depends_on_subscriber) {
+        let asked_for = plan.platform.roles.notified.is_some();
+        let differ = !asked_for && plan.subscribers.filters.iter().any(depends_on_subscriber);
+        let filters: Vec<Vec<String>> = if differ {
             (0..subscribers).map(|subscriber| filters_of(plan, run, subscriber)).collect()
         } else {
             vec![filters_of(plan, run, 0)]
@@ -91,7 +94,8 @@ impl Topology {
         let mut group_of_device = Vec::with_capacity(plan.devices as usize);
         for device in 0..plan.devices {
             let name = topic_of(plan, run, device);
-            let matches = |of: &Vec<String>| of.iter().any(|filter| topic::matches(filter, &name));
+            let matches =
+                |of: &Vec<String>| asked_for || of.iter().any(|filter| topic::matches(filter, &name));
             let receivers = match filters.as_slice() {
                 [_] if some => {
                     let follows =
@@ -192,4 +196,41 @@ fn address(template: &Template, run: RunId, device: u32, subscriber: u32) -> Str
     let mut out = Vec::new();
     template.render(&variables, &mut || 0, &mut out);
     String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_scenario::{Environment, Source, load};
+
+    /// Who expects the messages of each of four devices that publish to `d/NUMBER`.
+    fn expected(subscriber: &str, population: &str) -> Vec<Vec<u32>> {
+        let profile = format!(
+            "name: p\ntitle: p\ncomponents: []\ncontroller:\n  set_up:\n\
+             \x20 - {{ name: s, each: pair, request: {{ path: /s }} }}\n\
+             device: {{ speaks: mqtt, topic: \"d/{{device}}\" }}\nsubscriber: {subscriber}\n"
+        );
+        let text = format!(
+            "name: t\nplatform: {{ profile: ./p.yaml, address: \"mqtt://h:1\", ports: {{ http: 2 }} }}\n\
+             population: {{ devices: 4, subscribers: {population} }}\nload: {{ levels: [1/s] }}\n"
+        );
+        let environment = Environment { profile: &|_| Ok(profile.clone()), variable: &|_| None };
+        let plan = load(&Source { name: "t".into(), text }, &[], &environment)
+            .unwrap_or_else(|found| panic!("{found}"));
+        let topology = Topology::of(&plan, RunId::from_bits(7));
+        let expects = |device, subscriber| topology.receivers(device).position(subscriber).is_some();
+        let those = |device| (0..2).filter(|&subscriber| expects(device, subscriber)).collect();
+        (0..4).map(those).collect()
+    }
+
+    #[test]
+    fn filters_say_who_expects_what_unless_set_up_steps_do() {
+        let filters = "filters: [\"d/{subscriber}\"]";
+        let by_topic = expected(&format!("{{ {filters} }}"), "2");
+        assert_eq!(by_topic, [vec![0], vec![1], vec![], vec![]]);
+        let asked_for = format!("{{ listens: mqtt, {filters} }}");
+        assert_eq!(expected(&asked_for, "2"), vec![vec![0, 1]; 4]);
+        let some = expected(&asked_for, "{ count: 2, devices: 3 }");
+        assert_eq!(some, [vec![0, 1], vec![0, 1], vec![0], vec![1]]);
+    }
 }

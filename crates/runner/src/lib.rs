@@ -266,6 +266,11 @@ fn control_and_run_levels(
     let reset = if state.reset { &roles.reset[..] } else { &[] };
     let preload = if state.preload > 0 { &roles.preload[..] } else { &[] };
     let mut set_up = Ok(());
+    if roles.notified.is_some() {
+        // A platform may ask each subscriber whether it wants a subscription before it grants that.
+        watch.step("connecting subscribers");
+        engine.connect_subscribers(watch)?;
+    }
     for steps in [reset, preload, &roles.set_up] {
         set_up = set_up.and_then(|()| {
             controller::perform(steps, &scene, &mut captures, &mut |step, done, of| {

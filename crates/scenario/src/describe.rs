@@ -253,6 +253,11 @@ impl Plan {
             let count = grouped(f64::from(subscribers.count));
             return format!("{count} that listen for notifications over {}", listener.protocol);
         }
+        if self.platform.roles.notified.is_some() {
+            let count = grouped(f64::from(subscribers.count));
+            let filters: Vec<String> = subscribers.filters.iter().map(|filter| filter.text()).collect();
+            return format!("{count} that are notified over MQTT at {}", filters.join(" and "));
+        }
         if let Some(observes) = &self.platform.roles.observes {
             let count = grouped(f64::from(subscribers.count));
             let secured = if self.coap.dtls.is_some() { " over DTLS" } else { "" };

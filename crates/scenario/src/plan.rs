@@ -16,8 +16,9 @@ use std::sync::Arc;
 
 pub use coap::{CoapPlan, DtlsPlan, KeyPlan, PskPlan};
 pub use roles::{
-    AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, ObservePlan,
-    OptionPlan, OptionValue, RequestPlan, RolePlan, StepPlan,
+    AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole,
+    NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, RequestPlan, RolePlan,
+    StepPlan,
 };
 pub use schedule::{SchedulePlan, TimeOfDay};
 pub use session::{SessionPlan, WillPlan};
@@ -433,6 +434,8 @@ pub enum Piece {
     Column(usize, String),
     /// `{listener}`: the address at which a subscriber listens, such as `http://127.0.0.1:40123`.
     Listener,
+    /// `{id}`: the name of the notification that is answered, escaped as within a string of JSON.
+    Id,
     /// `{token}`: the access token.
     Token,
     /// A value that a set-up step captured, by its slot and name.

@@ -25,6 +25,8 @@ pub struct Variables<'a> {
     pub message: &'a [u8],
     /// Where the subscriber listens.
     pub listener: &'a str,
+    /// The name of the notification that is answered.
+    pub id: &'a str,
     /// The access token.
     pub token: &'a str,
     /// What set-up steps captured.
@@ -152,6 +154,10 @@ impl Template {
                     Ok(())
                 }
                 Piece::Listener => out.write_all(variables.listener.as_bytes()),
+                Piece::Id => {
+                    escape_json(variables.id.as_bytes(), out);
+                    Ok(())
+                }
                 Piece::Token => out.write_all(variables.token.as_bytes()),
                 Piece::Captured(slot, _) => {
                     let value = variables.captures.map(|captures| captures.get(slot, variables));
@@ -195,7 +201,7 @@ impl Template {
             Piece::Column(column, _) => feed.map_or(0, |feed| feed.longest(column)),
             Piece::Listener => LONGEST_LISTENER,
             Piece::Token => LONGEST_TOKEN,
-            Piece::Captured(..) => LONGEST_CAPTURED,
+            Piece::Captured(..) | Piece::Id => LONGEST_CAPTURED,
         };
         self.pieces.iter().map(length).sum()
     }
@@ -218,6 +224,7 @@ impl Template {
                 Piece::Message(Escape::None) => "{message}".to_owned(),
                 Piece::Message(Escape::Json) => "{message:json}".to_owned(),
                 Piece::Listener => "{listener}".to_owned(),
+                Piece::Id => "{id}".to_owned(),
                 Piece::Token => "{token}".to_owned(),
                 Piece::Column(_, name) => format!("{{feed:{name}}}"),
                 Piece::Captured(_, name) => format!("{{{name}}}"),
@@ -314,6 +321,7 @@ fn piece(words: &str, names: &Names<'_>) -> Result<Piece, (String, String)> {
         "marker" => Piece::Marker,
         "time" => Piece::Time,
         "listener" => Piece::Listener,
+        "id" => Piece::Id,
         "token" => Piece::Token,
         "message" => match range {
             None => return Ok(Piece::Message(Escape::None)),

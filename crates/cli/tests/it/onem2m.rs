@@ -22,6 +22,13 @@ fn a_real_service_entity_has_an_exact_ledger_over_mqtt() {
     exact("{ profile: acme-mqtt, clean_up: true }");
 }
 
+/// Answers and notifications come as messages, and each notification is answered: unanswered, the entity would not even
+/// grant the subscription.
+#[test]
+fn a_real_service_entity_has_an_exact_ledger_where_it_notifies_over_mqtt() {
+    exact("{ profile: acme-mqtt, mapping: mqtt-notified, clean_up: true }");
+}
+
 /// Filled beforehand, and each subscriber follows six of the eight devices: four of them have two subscribers.
 #[test]
 fn subscribers_may_follow_some_devices_and_overlap() {

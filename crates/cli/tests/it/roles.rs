@@ -257,3 +257,20 @@ fn what_is_wrong_with_roles_is_told_with_its_place() {
         bench.run(&scenario(&service, CLOSED)).exits(104).says(expected).says("things.yaml");
     }
 }
+
+/// Subscribers that are notified over MQTT are connected while steps still go on, so that they have received something.
+#[test]
+fn a_set_up_that_fails_with_subscribers_connected_is_told_too() {
+    let bench = Bench::new();
+    // The steps go to the broker, which does not speak HTTP.
+    bench.write(
+        "notified.yaml",
+        "name: notified\ntitle: a broker alone\ncontroller:\n  set_up:\n\
+         \x20 - { name: subscribe, request: { path: /s, body: \"{listener}\" } }\n\
+         device: { speaks: mqtt }\nsubscriber: { listens: mqtt, filters: [\"n/{subscriber}\"] }\n\
+         components:\n- name: broker\n  command: [\"{plimsoll}\", target, broker, --port, \"{port:mqtt}\"]\n\
+         \x20 ready_port: mqtt\n  mqtt_port: mqtt\n  http_port: mqtt\n",
+    );
+    let finished = bench.run(&format!("name: t\nplatform: ./notified.yaml\n{CLOSED}")).exits(1);
+    finished.says("step `subscribe`: POST http://127.0.0.1");
+}

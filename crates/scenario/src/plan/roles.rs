@@ -23,6 +23,8 @@ pub struct RolePlan {
     pub device: DeviceRole,
     /// Where subscribers listen; `None` where they receive as clients of the protocol of the devices.
     pub listener: Option<ListenerRole>,
+    /// How subscribers are notified as clients of the broker, of what set-up steps ask for; `None` where they are not.
+    pub notified: Option<NotifiedRole>,
     /// What subscribers observe over CoAP; `None` where they do not.
     pub observes: Option<ObservePlan>,
     /// What a querier asks.
@@ -193,6 +195,24 @@ pub struct ListenerRole {
     pub headers: Vec<(String, String)>,
     /// Options of their answers over CoAP, by number, as bytes.
     pub options: Vec<(u16, Vec<u8>)>,
+}
+
+/// Subscribers that are notified over MQTT of what set-up steps ask for, at their own filters.
+#[derive(Clone, Debug)]
+pub struct NotifiedRole {
+    /// How they answer; `None` where no answer is wanted.
+    pub answer: Option<NotificationAnswerPlan>,
+}
+
+/// How a subscriber answers a notification over MQTT.
+#[derive(Clone, Debug)]
+pub struct NotificationAnswerPlan {
+    /// Where it publishes the answer, with `{run}` and `{subscriber}`.
+    pub topic: Template,
+    /// What it publishes, with `{id}` beside them.
+    pub payload: Template,
+    /// Pointer (RFC 6901) to the name of the notification.
+    pub id: String,
 }
 
 /// What a platform promises to deliver of the messages of one device. What it does not deliver within its promise is

@@ -202,8 +202,8 @@ pub(crate) enum MarkerWritten {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Subscriber {
-    /// The protocol in which it listens as a server, which `{listener}` in a set-up step tells the platform. Without it
-    /// subscribers are MQTT clients.
+    /// How it is notified of what set-up steps ask the platform for; `{listener}` in them says where. Without it
+    /// subscribers are MQTT clients that get what devices publish to topics that their filters match.
     #[serde(default)]
     pub listens: Option<Listens>,
     /// The resource of CoAP that it observes (RFC 7641), at the port that devices speak to: with `{device}` in its path
@@ -224,9 +224,26 @@ pub(crate) struct Subscriber {
     /// MQTT: the filters that it subscribes to, with `{run}` and `{subscriber}`. A scenario's own take their place.
     #[serde(default)]
     pub filters: Vec<String>,
+    /// With `listens: mqtt`: how it answers a notification, where the platform wants that.
+    #[serde(default)]
+    pub answer: Option<NotificationAnswer>,
     /// What the platform promises to deliver.
     #[serde(default)]
     pub delivery: DeliveryWritten,
+}
+
+/// How a subscriber answers a notification over MQTT: by a message at QoS 0 that names it.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NotificationAnswer {
+    /// Where the answer is published, with `{run}` and `{subscriber}`.
+    pub topic: String,
+    /// Its payload, with `{run}`, `{subscriber}` and `{id}`, the name of the notification, escaped as within a string of
+    /// JSON.
+    pub payload: String,
+    /// Where in the notification its name stands, as a JSON pointer (RFC 6901) to a text or a number. What has no name
+    /// is not answered.
+    pub id: String,
 }
 
 /// A resource of CoAP that is observed.
@@ -248,6 +265,9 @@ pub(crate) enum Listens {
     Http,
     /// CoAP over UDP: likewise.
     Coap,
+    /// MQTT: notifications are messages at the broker of the devices, where the subscriber is a client that has
+    /// subscribed to `filters` before the set-up begins.
+    Mqtt,
 }
 
 /// What the platform promises to deliver of the messages of a device.

@@ -2,11 +2,12 @@
 
 use crate::plan::{
     AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, MarkerForm,
-    ObservePlan, OptionPlan, OptionValue, Piece, Protocol, RequestPlan, RolePlan, StepPlan, Template,
+    NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, Piece, Protocol, RequestPlan,
+    RolePlan, StepPlan, Template,
 };
 use crate::profiles::roles::{
     Answer, DeliveryWritten, Device, EachWritten, Listens, MarkerWritten, OptionWritten, Request, Roles,
-    Speaks, Step,
+    Speaks, Step, Subscriber,
 };
 use crate::template::Names;
 use plimsoll_model::Nanos;
@@ -57,30 +58,8 @@ impl Compiler<'_> {
             plan.device = self.device(device, &plan.captured);
         }
         if let Some(subscriber) = &roles.subscriber {
-            plan.listener = subscriber.listens.map(|listens| ListenerRole {
-                protocol: match listens {
-                    Listens::Http => Protocol::Http,
-                    Listens::Coap => Protocol::Coap,
-                },
-                status: subscriber.status.unwrap_or(match listens {
-                    Listens::Http => 200,
-                    Listens::Coap => 204,
-                }),
-                options: self.answer_options(&subscriber.options),
-                headers: subscriber
-                    .headers
-                    .iter()
-                    .map(|(name, value)| (name.clone(), self.fill(value)))
-                    .collect(),
-            });
-            if let Some(listener) = &plan.listener
-                && listener.protocol == Protocol::Coap
-                && plimsoll_codec::coap::code::of_status(listener.status).is_none()
-            {
-                let message = format!("CoAP has no response code {}", listener.status);
-                let help = "write class and detail together: 2.04 is 204".to_owned();
-                self.error("subscriber.status", message, help);
-            }
+            plan.listener = self.listener(subscriber);
+            plan.notified = self.notified(subscriber, roles.device.as_ref());
             if let Some(observes) = &subscriber.observes {
                 if subscriber.listens.is_some() {
                     let help = "keep one: a subscriber is notified in one way".to_owned();
@@ -109,6 +88,71 @@ impl Compiler<'_> {
             .as_ref()
             .map(|querier| self.request(&querier.request, QUERY, "querier.request", &plan.captured));
         plan
+    }
+
+    /// How subscribers listen as servers of their own.
+    fn listener(&mut self, subscriber: &Subscriber) -> Option<ListenerRole> {
+        let (protocol, usual) = match subscriber.listens? {
+            Listens::Http => (Protocol::Http, 200),
+            Listens::Coap => (Protocol::Coap, 204),
+            Listens::Mqtt => return None,
+        };
+        let status = subscriber.status.unwrap_or(usual);
+        if protocol == Protocol::Coap && plimsoll_codec::coap::code::of_status(status).is_none() {
+            let message = format!("CoAP has no response code {status}");
+            let help = "write class and detail together: 2.04 is 204".to_owned();
+            self.error("subscriber.status", message, help);
+        }
+        let headers = subscriber.headers.iter();
+        let headers = headers.map(|(name, value)| (name.clone(), self.fill(value))).collect();
+        Some(ListenerRole { protocol, status, headers, options: self.answer_options(&subscriber.options) })
+    }
+
+    /// How subscribers are notified as clients of the devices' broker.
+    fn notified(&mut self, subscriber: &Subscriber, device: Option<&Device>) -> Option<NotifiedRole> {
+        if subscriber.listens != Some(Listens::Mqtt) {
+            if subscriber.answer.is_some() {
+                let help = "write `listens: mqtt` too, or remove it".to_owned();
+                self.error(
+                    "subscriber.answer",
+                    "only notifications over MQTT are answered by a message",
+                    help,
+                );
+            }
+            return None;
+        }
+        if device.is_none_or(|device| device.speaks != Speaks::Mqtt) {
+            let help = "let devices speak MQTT too, or listen over HTTP or CoAP".to_owned();
+            self.error(
+                "subscriber.listens",
+                "notifications over MQTT come by the broker of the devices",
+                help,
+            );
+        }
+        if subscriber.filters.is_empty() {
+            let help = "write the filters at which they come, such as `notify/{run}/{subscriber}`".to_owned();
+            self.error(
+                "subscriber.filters",
+                "notifications over MQTT come to topics, and none is named",
+                help,
+            );
+        }
+        let answer = subscriber.answer.as_ref().map(|answer| {
+            const PATH: &str = "subscriber.answer";
+            if !answer.id.starts_with('/') {
+                self.error(&format!("{PATH}.id"), "a JSON pointer begins with a slash", String::new());
+            }
+            let mut compiled = |key: &str, text: &str, names: &[&str]| {
+                Template::compile(&self.fill(text), names).unwrap_or_else(|error| {
+                    self.error(&format!("{PATH}.{key}"), error.message, error.help);
+                    Template { pieces: Vec::new() }
+                })
+            };
+            let topic = compiled("topic", &answer.topic, &["run", "subscriber"]);
+            let payload = compiled("payload", &answer.payload, &["run", "subscriber", "id"]);
+            NotificationAnswerPlan { topic, payload, id: answer.id.clone() }
+        });
+        Some(NotifiedRole { answer })
     }
 
     fn delivery(&mut self, written: &DeliveryWritten) -> Delivery {

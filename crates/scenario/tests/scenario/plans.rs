@@ -5,8 +5,9 @@ use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::{Metric, Nanos};
 use plimsoll_scenario::plan::{
     ArrivalsPer, Comparison, Content, LevelPlan, MarkerForm, Model, Offline, Plan, Protocol, Subject,
+    Template,
 };
-use plimsoll_scenario::{Environment, Source};
+use plimsoll_scenario::{Environment, Source, Variables};
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use proptest::prelude::*;
 
@@ -468,4 +469,50 @@ fn subscribers_follow_the_devices_after_those_of_the_one_before() {
     assert!(too_many.contains("there are only 8 devices to follow"), "{too_many}");
     let plain = load_with(LEAST, &["population.subscribers={count: 2, devices: 1}"]).unwrap_err().to_string();
     assert!(plain.contains("makes no subscription for each pair"), "{plain}");
+}
+
+#[test]
+fn subscribers_may_be_notified_over_mqtt() {
+    let onem2m = "name: t\nplatform: { profile: onem2m, mapping: mqtt-notified, address: \"mqtt://h:1\", \
+        ports: { http: 2 } }\npopulation: { devices: 2, subscribers: 2 }\nload: { levels: [1/s] }\n";
+    let plan = load(onem2m).unwrap();
+    let answer = plan.platform.roles.notified.as_ref().unwrap().answer.as_ref().unwrap();
+    let variables = Variables { run: "r", subscriber: 1, id: "x\"y", ..Variables::default() };
+    let rendered = |template: &Template| {
+        let mut out = Vec::new();
+        template.render(&variables, &mut || 0, &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(rendered(&plan.subscribers.filters[0]), "/oneM2M/req/id-in/Cplimsollrs1/json");
+    assert_eq!(rendered(&answer.topic), "/oneM2M/resp/id-in/Cplimsollrs1/json");
+    assert!(rendered(&answer.payload).contains(r#""rqi":"x\"y""#), "{}", rendered(&answer.payload));
+
+    let wrong = |device: &str, subscriber: &str| {
+        let profile =
+            format!("name: p\ntitle: p\ncomponents: []\ndevice: {device}\nsubscriber: {subscriber}\n");
+        let text = onem2m.replace("onem2m, mapping: mqtt-notified", "./p.yaml");
+        let source = Source { name: "scenario.yaml".to_owned(), text };
+        let environment = Environment { profile: &|_| Ok(profile.clone()), variable: &|_| None };
+        plimsoll_scenario::load(&source, &[], &environment).unwrap_err().to_string()
+    };
+    let mqtt = "{ speaks: mqtt }";
+    let http = "{ speaks: http, request: { path: /a, body: \"{message}\" } }";
+    for (device, subscriber, expected) in [
+        (mqtt, "{ filters: [a], answer: { topic: b, payload: c, id: /d } }", "only notifications over MQTT"),
+        (mqtt, "{ listens: mqtt }", "come to topics, and none is named"),
+        (http, "{ listens: mqtt, filters: [a] }", "come by the broker of the devices"),
+        (
+            mqtt,
+            "{ listens: mqtt, filters: [a], answer: { topic: b, payload: c, id: d } }",
+            "begins with a slash",
+        ),
+        (
+            mqtt,
+            "{ listens: mqtt, filters: [a], answer: { topic: \"{id}\", payload: c, id: /d } }",
+            "no variable `{id}`",
+        ),
+    ] {
+        let shown = wrong(device, subscriber);
+        assert!(shown.contains(expected), "{expected}: {shown}");
+    }
 }

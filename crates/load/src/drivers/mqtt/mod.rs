@@ -3,6 +3,7 @@
 mod answers;
 mod connection;
 mod flight;
+mod notified;
 mod session;
 
 use super::layers::Transport;
@@ -18,6 +19,7 @@ use crate::sources::Sources;
 use crate::topology::{subscriptions_of, will_filter, will_of};
 use answers::Answers;
 use connection::Connection;
+use notified::Notified;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{MqttPlan, Plan};
 use plimsoll_stats::distribution::{Random, random};
@@ -63,6 +65,8 @@ struct Io {
     wills: Option<String>,
     /// Answers of the platform that come as messages.
     answers: Option<Answers>,
+    /// What subscribers answer to notifications.
+    notified: Option<Notified>,
     content: Vec<u8>,
     topic_name: Vec<u8>,
     jitter: Random,
@@ -135,6 +139,7 @@ impl MqttDriver {
             unwrapped: Vec::new(),
             wills: will_filter(plan, run),
             answers: Answers::of(plan, run),
+            notified: Notified::of(plan, run),
             content: Vec::new(),
             topic_name: Vec::new(),
             jitter: random(plan.seed, &[u64::from(share.index), 0x6a69_7474_6572]),

@@ -231,6 +231,15 @@ impl Session {
         fits
     }
 
+    /// Writes a PUBLISH that answers what was received, at QoS 0: who awaits it notices where it is lost.
+    ///
+    /// # Errors
+    /// The packet cannot be written: the reason.
+    pub fn answer(&self, topic: &[u8], payload: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+        let header = PublishHeader { dup: false, qos: QoS::AtMostOnce, retain: false, topic, packet_id: 0 };
+        encode_publish(self.settings.version, &header, payload, out).map_err(|error| error.to_string())
+    }
+
     /// Writes a PUBLISH again that the platform may have had, over an earlier connection.
     ///
     /// # Errors

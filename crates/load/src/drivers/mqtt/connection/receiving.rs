@@ -227,6 +227,12 @@ impl Connection {
                 if !from_device {
                     io.traffic.notifications.add(packet.len(), payload.len());
                 }
+                if let Client::Subscriber(subscriber) = self.client
+                    && let Some(notified) = &mut io.notified
+                    && let Some((topic, answer)) = notified.answer(subscriber, payload)
+                {
+                    self.session.answer(topic, answer, self.out.bytes())?;
+                }
                 let content = payload.len() as u32;
                 events.push(Event::Received { subscriber, marker, at, lag, retained, content });
                 if io.work > Nanos::ZERO {

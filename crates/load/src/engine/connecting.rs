@@ -1,0 +1,88 @@
+//! How the clients connect: subscribers before devices, at the scenario's rate.
+
+use super::{Engine, EngineError, Watch};
+use crate::driver::Client;
+use crate::shard::{Command, Reply};
+use plimsoll_model::Nanos;
+
+impl Engine {
+    /// Connects every subscriber, at the scenario's connect rate; for platforms that notify them while the controller
+    /// still sets up.
+    ///
+    /// # Errors
+    /// [`EngineError::Connect`] at the first client that fails.
+    pub fn connect_subscribers(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
+        let subscribers = (0..self.plan.subscribers.count).map(Client::Subscriber).collect();
+        self.subscribers_ready = true;
+        self.connect_in_turn(&[subscribers], watch)
+    }
+
+    /// Connects every subscriber that was not connected before, then every device, at the scenario's connect rate.
+    ///
+    /// # Errors
+    /// [`EngineError::Connect`] at the first client that fails.
+    pub fn connect(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
+        let subscribers = if self.subscribers_ready { 0 } else { self.plan.subscribers.count };
+        let devices = if self.plan.load.connects_in_levels() { 0 } else { self.plan.devices };
+        let subscribers = (0..subscribers).map(Client::Subscriber).collect();
+        let outcome = self.connect_in_turn(&[subscribers, (0..devices).map(Client::Device).collect()], watch);
+        // After a failure no level follows: what the goodbyes still bring belongs to the set-up too.
+        self.in_set_up = outcome.is_err();
+        outcome
+    }
+
+    fn connect_in_turn(&mut self, groups: &[Vec<Client>], watch: &mut dyn Watch) -> Result<(), EngineError> {
+        let wanted = groups.iter().map(Vec::len).sum::<usize>() as u64;
+        let mut ready = 0;
+        let outcome =
+            groups.iter().try_for_each(|clients| self.connect_all(clients, wanted, &mut ready, watch));
+        self.tell_all_and_await(&Command::Flush, watch, |reply| matches!(reply, Reply::Flushed))?;
+        outcome
+    }
+
+    fn connect_all(
+        &mut self,
+        clients: &[Client],
+        wanted: u64,
+        ready: &mut u64,
+        watch: &mut dyn Watch,
+    ) -> Result<(), EngineError> {
+        let of = self.shards.len();
+        self.tell_to_connect(clients, self.clock.now(), self.plan.load.connect_rate, true)?;
+        let mut shards_ready = 0;
+        while shards_ready < of {
+            match self.next(watch)? {
+                Some(Reply::AllReady) => shards_ready += 1,
+                Some(Reply::ClientReady) => {
+                    *ready += 1;
+                    if !watch.connected(*ready, wanted) {
+                        return Err(EngineError::Interrupted);
+                    }
+                }
+                Some(Reply::ConnectFailed(reason)) => {
+                    return Err(EngineError::Connect { ready: *ready, wanted, reason });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn tell_to_connect(
+        &self,
+        clients: &[Client],
+        start: Nanos,
+        rate: f64,
+        awaited: bool,
+    ) -> Result<(), EngineError> {
+        let of = self.shards.len();
+        let gap = Nanos::from_secs_f64(of as f64 / rate);
+        for (index, shard) in self.shards.iter().enumerate() {
+            let clients = clients.iter().skip(index).step_by(of).copied().collect();
+            // Shards take turns, so that the population connects evenly.
+            let start = start + Nanos(gap.0 * index as i64 / of as i64);
+            shard.tell(Command::Connect { clients, start, gap, awaited })?;
+        }
+        Ok(())
+    }
+}
