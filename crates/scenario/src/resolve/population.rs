@@ -61,7 +61,9 @@ pub(super) fn check_followed(
         let help = "over MQTT give each subscriber `filters` with `{subscriber}` in them";
         context.error_with_help(KEY, message, help);
     }
-    if subscribers.filters.iter().any(|filter| filter.pieces.contains(&Piece::Subscriber)) {
+    // Filters of those who are notified of what set-up steps ask for say nothing about devices.
+    let by_filters = subscribers.filters.iter().any(|filter| filter.pieces.contains(&Piece::Subscriber));
+    if by_filters && roles.notified.is_none() {
         let help = "keep one: `filters` say by themselves who follows whom";
         context.error_with_help(KEY, "`devices` and filters with `{subscriber}` exclude each other", help);
     }
