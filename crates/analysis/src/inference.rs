@@ -3,6 +3,7 @@
 
 use crate::level::LevelSummary;
 use crate::summary::TimeSummary;
+use plimsoll_model::Validity;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -92,10 +93,12 @@ impl Rise {
 
 /// Compares every level with the lowest; `trips` is how often a publish goes to the platform and back.
 pub(crate) fn infer(levels: &mut [LevelSummary], trips: u32) {
-    let measured = |level: &&LevelSummary| level.finished && level.publish_time_from_send.n > 0;
+    // A level that measured this host says nothing of network or platform.
+    let valid = |level: &LevelSummary| level.finished && level.validity == Validity::Valid;
+    let measured = |level: &&LevelSummary| valid(level) && level.publish_time_from_send.n > 0;
     let lowest = levels.iter().filter(measured).min_by(|a, b| a.load().total_cmp(&b.load())).cloned();
     let Some(reference) = lowest else { return };
-    for level in levels.iter_mut().filter(|level| level.finished && level.index != reference.index) {
+    for level in levels.iter_mut().filter(|level| valid(level) && level.index != reference.index) {
         level.inference = Some(compare(&reference, level, trips));
     }
 }
@@ -220,6 +223,7 @@ mod tests {
             index,
             in_flight: Some(u32::from(index) + 1),
             finished: true,
+            validity: Validity::Valid,
             acknowledged: Some(100),
             sent: 100,
             total_time: Some(100.0 * publish),
@@ -255,6 +259,14 @@ mod tests {
             let inference = inferred(vec![level(0, 0.004, Some(0.001)), level(1, publish, network)]);
             assert_eq!(inference.publish_because, expected, "{publish} {network:?}");
         }
+    }
+
+    #[test]
+    fn a_level_that_measured_the_host_accuses_nobody() {
+        let mut levels = vec![level(0, 0.004, Some(0.001)), level(1, 0.0091, Some(0.001))];
+        levels[1].validity = Validity::HostBound;
+        infer(&mut levels, 1);
+        assert_eq!(levels[1].inference, None);
     }
 
     #[test]
