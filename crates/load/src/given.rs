@@ -141,8 +141,10 @@ pub fn hide(text: &str, secret: &str) -> String {
         return text.to_owned();
     }
     let mut hidden = text.replace(secret, "***");
-    let beginnings = (TELLING..secret.len()).rev().filter_map(|length| secret.get(..length));
-    if let Some(cut) = beginnings.into_iter().find(|beginning| hidden.ends_with(beginning)) {
+    // No longer than the text: a server may give a token of any length.
+    let longest = secret.len().min(hidden.len() + 1);
+    let mut beginnings = (TELLING..longest).rev().filter_map(|length| secret.get(..length));
+    if let Some(cut) = beginnings.find(|beginning| hidden.ends_with(beginning)) {
         hidden.truncate(hidden.len() - cut.len());
         hidden.push_str("***");
     }
