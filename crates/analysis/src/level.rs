@@ -337,13 +337,14 @@ impl LevelSummary {
         }
     }
 
-    /// Delivered / (due x receivers).
+    /// Delivered / (due x receivers - superseded): what the delivery contract lets the platform leave out is not owed.
     pub fn delivered_ratio(&self) -> Option<f64> {
         if self.due == 0 {
             return None;
         }
         // Unsent messages would have had as many receivers as the sent ones on average.
-        let owed = self.expected_deliveries as f64 * self.due as f64 / self.sent.max(1) as f64;
+        let expected = self.expected_deliveries as f64 * self.due as f64 / self.sent.max(1) as f64;
+        let owed = expected - self.superseded as f64;
         Some(if owed == 0.0 { 0.0 } else { self.delivered as f64 / owed })
     }
 

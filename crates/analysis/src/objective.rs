@@ -219,6 +219,10 @@ mod tests {
             judge(&objective, &level(1997)),
             Standing::Missed("delivered 99.85 % (objective delivered >= 99.9 %)".into())
         );
+        // What the contract allows to be left out is not owed; what is lost besides is.
+        let superseded = |delivered| LevelSummary { superseded: 1000, ..level(delivered) };
+        assert_eq!(judge(&objective, &superseded(999)), Standing::Met);
+        assert!(matches!(judge(&objective, &superseded(998)), Standing::Missed(_)));
     }
 
     #[test]

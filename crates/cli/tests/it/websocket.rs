@@ -223,9 +223,10 @@ fn each_breach_costs_one_connection_and_its_reason_is_told() {
     ] {
         let run = run(Manner::Once(fault), "").exits(99).says(reason);
         let level = run.level(0);
-        let lost = ["disconnected", "reconnects"].map(|name| count(level, name));
-        assert_eq!((fault, lost), (fault, [1, 1]));
         // That message, and at most those that were under way with it, have no answer; the others waited.
+        let [disconnected, reconnects] = ["disconnected", "reconnects"].map(|name| count(level, name));
+        assert_eq!((fault, reconnects), (fault, 1));
+        assert!((1..=20).contains(&disconnected), "{fault:?}: {disconnected}");
         let [due, sent, unsent, acknowledged] =
             ["due", "sent", "unsent", "acknowledged"].map(|name| count(level, name));
         assert_eq!((due, sent + unsent), (99, 99), "{fault:?}");
