@@ -11,6 +11,7 @@ pub mod record;
 pub mod search;
 pub mod time;
 pub mod verdict;
+pub mod wire;
 
 pub use counts::Counts;
 pub use histogram::Histogram;

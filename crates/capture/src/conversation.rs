@@ -1,0 +1,588 @@
+//! One conversation: the bytes of both sides in order, given to the dissector that knows them, and what it tells of them
+//! stamped, counted, matched, and searched for markers.
+
+use crate::dissect::{Carrier, Dissector, Event, KEPT, Opened, Output, Side, Step};
+use crate::dissectors;
+use crate::heard::{Breach, ConversationId, Exchange, Heard, Notice, Sighting};
+use crate::marker::{MessageId, Search};
+use crate::pairing::{Pairing, Waiting};
+use plimsoll_model::Nanos;
+use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
+
+/// Bytes kept of each side until it is known what is spoken.
+const UNDECIDED: usize = 4096;
+/// Packets of a conversation whose beginning was not captured in which a message's beginning is looked for.
+const TRIES: u32 = 64;
+/// Markers of one message that are kept until it is complete.
+const MARKERS: usize = 4096;
+
+/// What is shared by all conversations of a thread.
+pub struct Ears<'a> {
+    /// Looks for markers.
+    pub search: &'a Search,
+    /// What is heard goes here.
+    pub heard: &'a mut Heard,
+}
+
+/// Two sides and what they speak.
+pub struct Conversation {
+    id: ConversationId,
+    carrier: Carrier,
+    ports: [u16; 2],
+    /// Which of the two directions is the client's, and whether that is known from the handshake or from what is spoken.
+    client: usize,
+    sure: bool,
+    tries: u32,
+    state: State,
+    halves: [Half; 2],
+    pairing: Pairing,
+    events: Vec<Event>,
+    opened: Opened,
+}
+
+enum State {
+    Undecided,
+    Known(Protocol, Box<dyn Dissector>),
+    Opaque(Protocol),
+}
+
+/// One direction.
+#[derive(Default)]
+struct Half {
+    /// Said and not taken yet.
+    kept: Vec<u8>,
+    /// When the first of it came.
+    kept_since: Nanos,
+    /// Nothing can be done before so much is kept.
+    need: usize,
+    /// Content still to be passed.
+    pass: u64,
+    /// When the message that is being read began, and its bytes so far.
+    begun: Option<Nanos>,
+    bytes: u64,
+    /// A message's beginning is looked for.
+    lost: bool,
+    /// Of the message that is being read.
+    markers: Vec<MessageId>,
+    /// The end of what was searched, in which a marker may begin.
+    tail: Vec<u8>,
+}
+
+impl Conversation {
+    /// Between two ports. `client` is the direction (0 or 1) of who opened it, where that was seen.
+    pub fn new(id: ConversationId, carrier: Carrier, ports: [u16; 2], client: Option<usize>) -> Conversation {
+        // Servers have the lower ports, mostly.
+        let guess = usize::from(ports[0] < ports[1]);
+        Conversation {
+            id,
+            carrier,
+            ports,
+            client: client.unwrap_or(guess),
+            sure: client.is_some(),
+            tries: 0,
+            state: State::Undecided,
+            halves: Default::default(),
+            pairing: Pairing::default(),
+            events: Vec::new(),
+            opened: Opened::default(),
+        }
+    }
+
+    /// What is spoken; [`Protocol::Unknown`] while that is not known.
+    pub fn protocol(&self) -> Protocol {
+        match self.state {
+            State::Undecided => Protocol::Unknown,
+            State::Known(protocol, _) | State::Opaque(protocol) => protocol,
+        }
+    }
+
+    /// The direction (0 or 1) of the client, as far as that is known.
+    pub fn client(&self) -> usize {
+        self.client
+    }
+
+    /// Memory held for bytes that wait, bytes.
+    pub fn kept(&self) -> usize {
+        self.halves.iter().map(|half| half.kept.capacity()).sum()
+    }
+
+    fn side(&self, direction: usize) -> Side {
+        if direction == self.client { Side::Client } else { Side::Server }
+    }
+
+    /// The next bytes of a direction.
+    pub fn data(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
+        if bytes.is_empty() {
+            return;
+        }
+        match self.state {
+            State::Known(..) => self.known(direction, at, bytes, ears),
+            State::Opaque(_) => self.opaque(direction, at, bytes, ears),
+            State::Undecided => self.undecided(direction, at, bytes, ears),
+        }
+    }
+
+    /// Bytes of that direction are not in the capture.
+    pub fn gap(&mut self, direction: usize, missing: u64, ears: &mut Ears<'_>) {
+        let half = &mut self.halves[direction];
+        half.tail.clear();
+        if half.pass > missing && half.kept.is_empty() {
+            half.pass -= missing;
+            half.bytes += missing;
+            return;
+        }
+        if matches!(self.state, State::Known(..)) {
+            self.lose(direction, ears);
+        } else {
+            half.kept.clear();
+        }
+    }
+
+    /// That direction has ended.
+    pub fn finished(&mut self, direction: usize, at: Nanos, ears: &mut Ears<'_>) {
+        let side = self.side(direction);
+        if let State::Known(_, dissector) = &mut self.state {
+            self.opened.wanted = ears.search.is_wanted();
+            dissector.finished(
+                side,
+                &mut Output {
+                    side,
+                    pairing: &mut self.pairing,
+                    events: &mut self.events,
+                    opened: &mut self.opened,
+                },
+            );
+            self.tell(direction, at, ears);
+        }
+    }
+
+    /// The conversation is over, or the capture is: what still waits was not answered.
+    pub fn end(&mut self, ears: &mut Ears<'_>) {
+        for side in [Side::Client, Side::Server] {
+            for waiting in self.pairing.drain(side) {
+                let outcome = if waiting.uncertain { Outcome::Unknown } else { Outcome::Unanswered };
+                self.close(side, &waiting, outcome, ears);
+            }
+        }
+    }
+
+    /// Finds out what is spoken.
+    fn undecided(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
+        let whole = self.carrier == Carrier::Datagrams;
+        let half = &mut self.halves[direction];
+        if half.kept.is_empty() {
+            half.kept_since = at;
+        }
+        let before = half.kept.len();
+        half.kept.extend_from_slice(bytes);
+        let speaker = self.sure.then(|| self.side(direction));
+        let verdict = dissectors::find(&self.halves[direction].kept, self.carrier, self.ports, speaker);
+        let half = &mut self.halves[direction];
+        match verdict {
+            dissectors::Found::One(entry, says) => {
+                if let Some(says) = says.filter(|_| !self.sure) {
+                    self.client = direction ^ says.index();
+                    self.sure = true;
+                }
+                self.state = State::Known(entry.protocol, (entry.make)(self.carrier));
+                self.take_up(direction, at, ears);
+            }
+            dissectors::Found::Opaque(protocol) => self.give_up(protocol, at, ears),
+            dissectors::Found::Perhaps if half.kept.len() < UNDECIDED => {}
+            _ => {
+                self.tries += 1;
+                if !whole && self.tries >= if self.sure { 4 } else { TRIES } {
+                    self.give_up(Protocol::Unknown, at, ears);
+                } else {
+                    // Maybe a message begins with the next packet.
+                    let unread = std::mem::take(&mut half.kept);
+                    self.seek(direction, at, &unread[before.min(unread.len())..], ears);
+                }
+            }
+        }
+    }
+
+    /// Hands what was kept of both directions to the dissector that has been found, that direction first.
+    fn take_up(&mut self, direction: usize, at: Nanos, ears: &mut Ears<'_>) {
+        for direction in [direction, 1 - direction] {
+            let half = &mut self.halves[direction];
+            let since = half.kept_since;
+            let bytes = std::mem::take(&mut half.kept);
+            half.need = 0;
+            if !bytes.is_empty() {
+                // Their times lie close together, before there is anything to tell them apart.
+                let _ = at;
+                self.known(direction, since, &bytes, ears);
+            }
+        }
+    }
+
+    fn give_up(&mut self, protocol: Protocol, at: Nanos, ears: &mut Ears<'_>) {
+        self.state = State::Opaque(protocol);
+        for direction in [0, 1] {
+            let bytes = std::mem::take(&mut self.halves[direction].kept);
+            self.opaque(direction, at, &bytes, ears);
+        }
+    }
+
+    /// Bytes that nobody reads are searched all the same.
+    fn opaque(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
+        self.seek(direction, at, bytes, ears);
+    }
+
+    fn seek(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
+        let from = self.side(direction);
+        let half = &mut self.halves[direction];
+        half.search(bytes, ears.search);
+        for message in half.markers.drain(..) {
+            let (conversation, verb) = (self.id, Label::default());
+            ears.heard.sightings.push(Sighting { at, conversation, from, message, verb, response: false });
+        }
+    }
+
+    /// Gives the dissector the next bytes of a direction, behind those that it could not use yet.
+    fn known(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
+        let side = self.side(direction);
+        let half = &mut self.halves[direction];
+        if half.lost {
+            let State::Known(_, dissector) = &self.state else { return };
+            if !dissector.resumes(side, bytes) {
+                ears.heard.skipped += bytes.len() as u64;
+                return self.seek(direction, at, bytes, ears);
+            }
+            half.lost = false;
+        }
+        if half.kept.is_empty() {
+            let taken = self.read(direction, at, bytes, ears);
+            if let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+                let half = &mut self.halves[direction];
+                half.kept.extend_from_slice(rest);
+                half.kept_since = at;
+                half.begun.get_or_insert(at);
+            }
+            return;
+        }
+        half.kept.extend_from_slice(bytes);
+        if half.kept.len() < half.need {
+            return;
+        }
+        let mut kept = std::mem::take(&mut half.kept);
+        let taken = self.read(direction, at, &kept, ears);
+        kept.drain(..taken.min(kept.len()));
+        // A dissector that changed the protocol may have begun to keep.
+        let half = &mut self.halves[direction];
+        if half.kept.is_empty() {
+            half.kept = kept;
+        }
+        if !half.kept.is_empty() {
+            half.begun.get_or_insert(at);
+        } else if half.kept.capacity() > UNDECIDED {
+            half.kept = Vec::new();
+        }
+    }
+
+    /// Reads as many messages as there are; how many bytes of the input are done with.
+    fn read(&mut self, direction: usize, at: Nanos, input: &[u8], ears: &mut Ears<'_>) -> usize {
+        let side = self.side(direction);
+        self.opened.wanted = ears.search.is_wanted();
+        // Most packets hold no marker: one look at the whole saves one at each message.
+        let clean = self.halves[direction].tail.is_empty() && !ears.search.may_hold(input);
+        let mut at_byte = 0;
+        let mut idle = 0;
+        while let Some(rest) = input.get(at_byte..).filter(|rest| !rest.is_empty()) {
+            let half = &mut self.halves[direction];
+            if half.pass > 0 {
+                let passed = half.pass.min(rest.len() as u64) as usize;
+                half.pass -= passed as u64;
+                half.took(at, &rest[..passed], clean, ears.search);
+                at_byte += passed;
+                if half.pass == 0 {
+                    self.passed(direction, at, ears);
+                }
+                continue;
+            }
+            if rest.len() < half.need {
+                break;
+            }
+            let State::Known(_, dissector) = &mut self.state else { break };
+            let step = dissector.parse(
+                side,
+                rest,
+                &mut Output {
+                    side,
+                    pairing: &mut self.pairing,
+                    events: &mut self.events,
+                    opened: &mut self.opened,
+                },
+            );
+            half.need = 0;
+            match step {
+                Step::Taken(taken) => {
+                    let taken = taken.clamp(1, rest.len());
+                    half.took(at, &rest[..taken], clean, ears.search);
+                    at_byte += taken;
+                    self.tell(direction, at, ears);
+                    idle = 0;
+                }
+                Step::Need(need) if need <= KEPT => {
+                    half.need = need.max(rest.len() + 1);
+                    break;
+                }
+                Step::Pass(0) => {
+                    self.passed(direction, at, ears);
+                    idle += 1;
+                    if idle > 2 {
+                        return self.breach(direction, at, "a dissector that does not move on", input, ears);
+                    }
+                }
+                Step::Pass(content) => {
+                    half.pass = content;
+                    self.tell(direction, at, ears);
+                }
+                Step::Becomes(protocol, taken) => {
+                    let taken = taken.min(rest.len());
+                    half.took(at, &rest[..taken], clean, ears.search);
+                    self.tell(direction, at, ears);
+                    self.become_other(protocol);
+                    let rest = &rest[taken..];
+                    if !rest.is_empty() {
+                        self.data(direction, at, rest, ears);
+                    }
+                    let waiting = std::mem::take(&mut self.halves[1 - direction].kept);
+                    self.data(1 - direction, at, &waiting, ears);
+                    return input.len();
+                }
+                Step::Need(_) => {
+                    return self.breach(direction, at, "a message that is too long to be kept", input, ears);
+                }
+                Step::Malformed(reason) => return self.breach(direction, at, reason, input, ears),
+            }
+        }
+        if self.carrier == Carrier::Datagrams && at_byte < input.len() {
+            return self.breach(direction, at, "a datagram that ends too early", input, ears);
+        }
+        at_byte
+    }
+
+    fn passed(&mut self, direction: usize, at: Nanos, ears: &mut Ears<'_>) {
+        let side = self.side(direction);
+        if let State::Known(_, dissector) = &mut self.state {
+            dissector.passed(
+                side,
+                &mut Output {
+                    side,
+                    pairing: &mut self.pairing,
+                    events: &mut self.events,
+                    opened: &mut self.opened,
+                },
+            );
+        }
+        self.tell(direction, at, ears);
+    }
+
+    fn become_other(&mut self, protocol: Protocol) {
+        for half in &mut self.halves {
+            (half.need, half.pass, half.lost) = (0, 0, false);
+        }
+        self.state = match dissectors::entry(protocol) {
+            Some(entry) => State::Known(protocol, (entry.make)(Carrier::Stream)),
+            None => State::Opaque(protocol),
+        };
+    }
+
+    /// The rest of the packet is not understood.
+    fn breach(
+        &mut self,
+        direction: usize,
+        at: Nanos,
+        reason: &'static str,
+        input: &[u8],
+        ears: &mut Ears<'_>,
+    ) -> usize {
+        let (from, protocol) = (self.side(direction), self.protocol());
+        self.events.clear();
+        ears.heard.breaches.push(Breach { conversation: self.id, protocol, from, at, reason });
+        self.lose(direction, ears);
+        input.len()
+    }
+
+    /// The thread is lost on one side. In the order in which they wait, requests find their responses no more.
+    fn lose(&mut self, direction: usize, ears: &mut Ears<'_>) {
+        let side = self.side(direction);
+        let half = &mut self.halves[direction];
+        ears.heard.skipped += half.kept.len() as u64;
+        half.forget();
+        if self.carrier == Carrier::Stream {
+            half.lost = true;
+            for side in [Side::Client, Side::Server] {
+                for waiting in self.pairing.drop_in_order(side) {
+                    self.close(side, &waiting, Outcome::Unknown, ears);
+                }
+            }
+        }
+        if let State::Known(_, dissector) = &mut self.state {
+            dissector.lost(side);
+        }
+    }
+
+    /// Makes the events of a step effective.
+    fn tell(&mut self, direction: usize, at: Nanos, ears: &mut Ears<'_>) {
+        let side = self.side(direction);
+        let protocol = self.protocol();
+        if !self.opened.bytes.is_empty() {
+            let opened = std::mem::take(&mut self.opened.bytes);
+            self.halves[direction].search_alone(&opened, ears.search);
+            self.opened.bytes = opened;
+            self.opened.bytes.clear();
+        }
+        if self.events.is_empty() {
+            return;
+        }
+        let half = &mut self.halves[direction];
+        let span = Span { first: half.begun.take().unwrap_or(at), last: at, bytes: half.bytes };
+        half.bytes = 0;
+        half.tail.clear();
+        let markers = std::mem::take(&mut half.markers);
+        let marker = markers.first().copied();
+        let mut events = std::mem::take(&mut self.events);
+        let (mut name, mut response) = (Label::default(), false);
+        for event in events.drain(..) {
+            match event {
+                Event::Request(request) => {
+                    name = request.verb;
+                    if request.answered {
+                        let named = (request.verb, request.tag);
+                        if let Some(pushed) = self.pairing.ask(side, request.key, named, span, marker) {
+                            let outcome =
+                                if pushed.uncertain { Outcome::Unknown } else { Outcome::Unanswered };
+                            self.close(side, &pushed, outcome, ears);
+                        }
+                    } else {
+                        ears.heard.exchanges.push(Exchange {
+                            conversation: self.id,
+                            protocol,
+                            requester: side,
+                            verb: request.verb,
+                            outcome: Outcome::OneWay,
+                            status: Label::default(),
+                            request: span,
+                            interim: None,
+                            response: None,
+                            marker,
+                        });
+                    }
+                }
+                Event::Response(answer) => {
+                    (name, response) = (answer.status, true);
+                    match self.pairing.answer(side.other(), answer.key, marker) {
+                        Some(waiting) => ears.heard.exchanges.push(Exchange {
+                            conversation: self.id,
+                            protocol,
+                            requester: side.other(),
+                            verb: waiting.verb,
+                            outcome: if answer.failed { Outcome::Failed } else { Outcome::Answered },
+                            status: answer.status,
+                            request: waiting.span,
+                            interim: waiting.interim,
+                            response: Some(span),
+                            marker: waiting.marker.or(marker),
+                        }),
+                        None => self.notice(side, protocol, answer.status, true, span, ears),
+                    }
+                }
+                Event::Interim(key) => self.pairing.alive(side.other(), key, at),
+                Event::Withdrawn(key) => {
+                    if let Some(waiting) = self.pairing.answer(side.other(), key, None) {
+                        self.close(side.other(), &waiting, Outcome::OneWay, ears);
+                    }
+                }
+                Event::Notice(verb) => {
+                    name = verb;
+                    self.notice(side, protocol, verb, false, span, ears);
+                }
+                Event::Other => {}
+            }
+        }
+        self.events = events;
+        let conversation = self.id;
+        ears.heard.sightings.extend(markers.iter().map(|&message| Sighting {
+            at,
+            conversation,
+            from: side,
+            message,
+            verb: name,
+            response,
+        }));
+        let half = &mut self.halves[direction];
+        half.markers = markers;
+        half.markers.clear();
+    }
+
+    fn notice(
+        &self,
+        from: Side,
+        protocol: Protocol,
+        verb: Label,
+        unexpected: bool,
+        span: Span,
+        ears: &mut Ears<'_>,
+    ) {
+        ears.heard.notices.push(Notice { conversation: self.id, protocol, from, verb, unexpected, span });
+    }
+
+    fn close(&self, requester: Side, waiting: &Waiting, outcome: Outcome, ears: &mut Ears<'_>) {
+        ears.heard.exchanges.push(Exchange {
+            conversation: self.id,
+            protocol: self.protocol(),
+            requester,
+            verb: waiting.verb,
+            outcome,
+            status: Label::default(),
+            request: waiting.span,
+            interim: waiting.interim,
+            response: None,
+            marker: waiting.marker,
+        });
+    }
+}
+
+impl Half {
+    /// Bytes of the message that is being read were used.
+    fn took(&mut self, at: Nanos, bytes: &[u8], clean: bool, search: &Search) {
+        self.begun.get_or_insert(at);
+        self.bytes += bytes.len() as u64;
+        if !clean {
+            self.search(bytes, search);
+        }
+    }
+
+    /// Looks for markers in the next bytes, and across the border to those before.
+    fn search(&mut self, bytes: &[u8], search: &Search) {
+        if !search.is_wanted() {
+            return;
+        }
+        if self.tail.is_empty() {
+            search.find(bytes, &mut self.markers);
+            self.tail.extend_from_slice(search.open_end(bytes));
+        } else {
+            // The tail holds no whole marker, so that none is found twice.
+            let joined = [&self.tail, bytes].concat();
+            search.find(&joined, &mut self.markers);
+            self.tail.clear();
+            self.tail.extend_from_slice(search.open_end(&joined));
+        }
+        self.markers.dedup();
+        self.markers.truncate(MARKERS);
+    }
+
+    /// Looks for markers in content that stands alone.
+    fn search_alone(&mut self, bytes: &[u8], search: &Search) {
+        search.find(bytes, &mut self.markers);
+        self.markers.dedup();
+        self.markers.truncate(MARKERS);
+    }
+
+    fn forget(&mut self) {
+        *self = Half { lost: self.lost, ..Half::default() };
+    }
+}

@@ -1,0 +1,48 @@
+//! The dissectors, one module each, and how the one for a conversation is found.
+
+use crate::dissect::{Carrier, Entry, Probe, Side};
+use plimsoll_model::wire::Protocol;
+
+mod tls;
+
+/// All of them. Those that demand most of the first bytes come first.
+static ENTRIES: &[Entry] = &[];
+
+/// The dissector of a protocol, where there is one.
+pub fn entry(protocol: Protocol) -> Option<&'static Entry> {
+    ENTRIES.iter().find(|entry| entry.protocol == protocol)
+}
+
+/// What the first bytes of a side tell.
+pub enum Found {
+    /// What is spoken, and who spoke, where that can be told.
+    One(&'static Entry, Option<Side>),
+    /// It is known, and cannot be read.
+    Opaque(Protocol),
+    /// More bytes are needed.
+    Perhaps,
+    /// Nobody knows it.
+    None,
+}
+
+/// Asks the dissectors, those of one of the ports first.
+pub fn find(bytes: &[u8], carrier: Carrier, ports: [u16; 2], speaker: Option<Side>) -> Found {
+    if tls::probe(bytes, carrier) {
+        return Found::Opaque(Protocol::Tls);
+    }
+    let at_home = |entry: &Entry| entry.ports.iter().any(|port| ports.contains(port));
+    let carries = |entry: &&Entry| match carrier {
+        Carrier::Stream => entry.streams,
+        Carrier::Datagrams => entry.datagrams,
+    };
+    let all = || ENTRIES.iter().filter(carries);
+    let mut perhaps = false;
+    for entry in all().filter(|entry| at_home(entry)).chain(all().filter(|entry| !at_home(entry))) {
+        match (entry.probe)(bytes, speaker, carrier == Carrier::Datagrams) {
+            Probe::Yes(says) => return Found::One(entry, says),
+            Probe::More => perhaps = true,
+            Probe::No => {}
+        }
+    }
+    if perhaps { Found::Perhaps } else { Found::None }
+}

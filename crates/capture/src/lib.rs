@@ -1,0 +1,11 @@
+//! Packets into exchanges and hops: capture files, reassembly, dissectors, matching of requests and responses.
+//! Streaming, with memory bounded by what is open; no input makes this crate panic.
+
+pub mod conversation;
+pub mod dissect;
+pub mod dissectors;
+pub mod heard;
+pub mod marker;
+pub mod pairing;
+#[cfg(test)]
+mod script;

@@ -1,0 +1,132 @@
+//! Requests that wait for their responses.
+
+use crate::dissect::{Key, Side};
+use crate::marker::MessageId;
+use plimsoll_model::Nanos;
+use plimsoll_model::wire::{Label, Span};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// The most requests of one side that wait; an older one is given up as unanswered.
+const MOST: usize = 1 << 14;
+
+/// A request that waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    /// What it asked for.
+    pub verb: Label,
+    /// What the dissector said of it.
+    pub tag: u64,
+    pub(crate) span: Span,
+    pub(crate) marker: Option<MessageId>,
+    /// When there was a first sign of life.
+    pub(crate) interim: Option<Nanos>,
+    /// The capture may have lost its answer.
+    pub(crate) uncertain: bool,
+    /// Told it by order, with a marker that a response may carry too.
+    by_marker: bool,
+}
+
+/// What waits in one conversation.
+#[derive(Debug, Default)]
+pub struct Pairing {
+    sides: [Queues; 2],
+}
+
+#[derive(Debug, Default)]
+struct Queues {
+    in_order: VecDeque<Waiting>,
+    by_id: FxHashMap<u64, Waiting>,
+}
+
+impl Pairing {
+    /// The oldest request of a side that is answered in order.
+    pub fn oldest(&self, side: Side) -> Option<&Waiting> {
+        self.sides[side.index()].in_order.front()
+    }
+
+    /// The request of a side with that number.
+    pub fn waiting(&self, side: Side, id: u64) -> Option<&Waiting> {
+        self.sides[side.index()].by_id.get(&id)
+    }
+
+    /// A request has been made; the one that it pushes out is returned: one with the same number, or the oldest of too
+    /// many.
+    pub(crate) fn ask(
+        &mut self,
+        side: Side,
+        key: Key,
+        (verb, tag): (Label, u64),
+        span: Span,
+        marker: Option<MessageId>,
+    ) -> Option<Waiting> {
+        let queues = &mut self.sides[side.index()];
+        let waiting = Waiting {
+            verb,
+            tag,
+            span,
+            marker,
+            interim: None,
+            uncertain: false,
+            by_marker: key == Key::Content,
+        };
+        match key {
+            Key::Id(id) => {
+                let replaced = queues.by_id.insert(id, waiting);
+                if replaced.is_none() && queues.by_id.len() > MOST {
+                    let oldest =
+                        queues.by_id.iter().min_by_key(|(_, waiting)| waiting.span.first).map(|(&id, _)| id);
+                    return oldest.and_then(|id| queues.by_id.remove(&id));
+                }
+                replaced
+            }
+            Key::Order | Key::Content => {
+                queues.in_order.push_back(waiting);
+                if queues.in_order.len() > MOST { queues.in_order.pop_front() } else { None }
+            }
+        }
+    }
+
+    /// The request of that side which a response with that key and marker answers.
+    pub(crate) fn answer(&mut self, asked: Side, key: Key, marker: Option<MessageId>) -> Option<Waiting> {
+        let queues = &mut self.sides[asked.index()];
+        match key {
+            Key::Id(id) => queues.by_id.remove(&id),
+            Key::Order => queues.in_order.pop_front(),
+            Key::Content => {
+                let at = queues.in_order.iter().position(|waiting| match marker {
+                    Some(_) => waiting.by_marker && waiting.marker == marker,
+                    None => waiting.marker.is_none(),
+                })?;
+                queues.in_order.remove(at)
+            }
+        }
+    }
+
+    /// Marks the request that a sign of life is for.
+    pub(crate) fn alive(&mut self, asked: Side, key: Key, at: Nanos) {
+        let queues = &mut self.sides[asked.index()];
+        let waiting = match key {
+            Key::Id(id) => queues.by_id.get_mut(&id),
+            Key::Order | Key::Content => queues.in_order.front_mut(),
+        };
+        if let Some(waiting) = waiting {
+            waiting.interim.get_or_insert(at);
+        }
+    }
+
+    /// Takes out what waits in the order of a side: its order is lost. What waits with a number may yet be answered.
+    pub(crate) fn drop_in_order(&mut self, side: Side) -> VecDeque<Waiting> {
+        let queues = &mut self.sides[side.index()];
+        queues.by_id.values_mut().for_each(|waiting| waiting.uncertain = true);
+        std::mem::take(&mut queues.in_order)
+    }
+
+    /// All that waits on a side, oldest first, taken out.
+    pub(crate) fn drain(&mut self, side: Side) -> impl Iterator<Item = Waiting> + use<> {
+        let queues = std::mem::take(&mut self.sides[side.index()]);
+        let mut all: Vec<Waiting> = queues.in_order.into_iter().chain(queues.by_id.into_values()).collect();
+        all.sort_by_key(|waiting| waiting.span.first);
+        all.into_iter()
+    }
+}

@@ -1,0 +1,72 @@
+//! Conversations of tests: what both sides say, and what is heard of it, whole and in pieces of any size.
+
+use crate::conversation::{Conversation, Ears};
+use crate::dissect::{Carrier, Side};
+use crate::heard::{ConversationId, Heard};
+use crate::marker::{Form, Pattern, Search};
+use plimsoll_model::Nanos;
+use plimsoll_model::wire::Protocol;
+
+/// What was heard, in plain words: `GET -> 200`, `GET unanswered`, `SET one-way`, `! PUBLISH` (a notice), `? 200` (unexpected), `breach: ...`.
+pub struct Transcript {
+    pub lines: Vec<String>,
+    pub markers: Vec<(Side, u64)>,
+    pub heard: Heard,
+    pub protocol: Protocol,
+}
+
+/// Plays a conversation on that port, each part in one packet, a millisecond apart. Played again in pieces of 1, 2, 3, 7 and 64
+/// bytes over TCP, it must give the same.
+pub fn play(carrier: Carrier, port: u16, parts: &[(Side, &[u8])]) -> Transcript {
+    let whole = once(carrier, port, parts, usize::MAX);
+    if carrier == Carrier::Stream {
+        for size in [1, 2, 3, 7, 64] {
+            let pieces = once(carrier, port, parts, size);
+            assert_eq!(pieces.lines, whole.lines, "in pieces of {size} bytes");
+            assert_eq!(pieces.markers, whole.markers, "in pieces of {size} bytes");
+        }
+    }
+    whole
+}
+
+/// Plays a conversation once, in pieces of at most that size.
+pub fn once(carrier: Carrier, port: u16, parts: &[(Side, &[u8])], size: usize) -> Transcript {
+    let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
+    let mut heard = Heard::default();
+    let mut ears = Ears { search: &search, heard: &mut heard };
+    let mut conversation = Conversation::new(ConversationId(0), carrier, [50_000, port], Some(0));
+    let mut at = Nanos::ZERO;
+    for (side, bytes) in parts {
+        at += Nanos::from_millis(1);
+        for piece in bytes.chunks(size.min(bytes.len()).max(1)) {
+            conversation.data(side.index(), at, piece, &mut ears);
+        }
+    }
+    for direction in [0, 1] {
+        conversation.finished(direction, at, &mut ears);
+    }
+    conversation.end(&mut ears);
+    let exchange = |exchange: &crate::heard::Exchange| {
+        let Label { verb, status } = Label { verb: exchange.verb, status: exchange.status };
+        match exchange.response {
+            Some(_) => (exchange.request.first, format!("{verb} -> {status}")),
+            None => (exchange.request.first, format!("{verb} {}", exchange.outcome.name())),
+        }
+    };
+    struct Label {
+        verb: plimsoll_model::wire::Label,
+        status: plimsoll_model::wire::Label,
+    }
+    let mut lines: Vec<(Nanos, String)> = heard.exchanges.iter().map(exchange).collect();
+    lines.extend(heard.notices.iter().map(|notice| {
+        (notice.span.first, format!("{} {}", if notice.unexpected { '?' } else { '!' }, notice.verb))
+    }));
+    lines.extend(heard.breaches.iter().map(|breach| (breach.at, format!("breach: {}", breach.reason))));
+    lines.sort_by_key(|(at, _)| *at);
+    Transcript {
+        lines: lines.into_iter().map(|(_, line)| line).collect(),
+        markers: heard.sightings.iter().map(|sighting| (sighting.from, sighting.message.sequence)).collect(),
+        protocol: conversation.protocol(),
+        heard,
+    }
+}
