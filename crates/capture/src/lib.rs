@@ -5,7 +5,11 @@ pub mod conversation;
 pub mod dissect;
 pub mod dissectors;
 pub mod heard;
+mod ip;
+pub mod link;
 pub mod marker;
+pub mod packet;
 pub mod pairing;
 #[cfg(test)]
 mod script;
+pub mod source;
