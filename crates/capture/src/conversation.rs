@@ -569,7 +569,8 @@ impl Half {
             let mut found = Vec::new();
             search.find(&joined, &mut found);
             // A marker of another form may stand whole behind one that begins.
-            self.markers.extend(found.iter().filter(|id| !self.markers.contains(id)).copied().collect::<Vec<_>>());
+            self.markers
+                .extend(found.iter().filter(|id| !self.markers.contains(id)).copied().collect::<Vec<_>>());
             self.tail.clear();
             self.tail.extend_from_slice(search.open_end(&joined));
         }

@@ -114,7 +114,8 @@ fn version_6(bytes: &[u8], cut_off: u32) -> Option<Network> {
                 let place = u16::from_be_bytes([extension[2], extension[3]]);
                 let number = u32::from_be_bytes([extension[4], extension[5], extension[6], extension[7]]);
                 id = number as u16;
-                fragment = Some(Fragment { offset: usize::from(place & 0xfff8), more: place & 1 != 0, id: number });
+                fragment =
+                    Some(Fragment { offset: usize::from(place & 0xfff8), more: place & 1 != 0, id: number });
                 8
             }
             (0 | 43 | 60 | 135 | 139 | 140 | 51 | 44, None) => return None,
@@ -185,7 +186,13 @@ struct Parts {
 
 impl Fragments {
     /// Takes a fragment; the content of its packet when it is whole.
-    pub fn put(&mut self, network: &Network, fragment: Fragment, content: &[u8], at: Nanos) -> Option<Vec<u8>> {
+    pub fn put(
+        &mut self,
+        network: &Network,
+        fragment: Fragment,
+        content: &[u8],
+        at: Nanos,
+    ) -> Option<Vec<u8>> {
         if network.missing > 0 || self.open.len() >= OPEN || self.bytes + content.len() > OPEN_BYTES {
             self.give_up_before(at - PATIENCE);
             if network.missing > 0 || self.open.len() >= OPEN || self.bytes + content.len() > OPEN_BYTES {
@@ -194,7 +201,8 @@ impl Fragments {
             }
         }
         let key = (network.from, network.to, network.protocol, fragment.id);
-        let parts = self.open.entry(key).or_insert_with(|| Parts { since: at, parts: Vec::new(), total: None });
+        let parts =
+            self.open.entry(key).or_insert_with(|| Parts { since: at, parts: Vec::new(), total: None });
         if parts.parts.iter().any(|(offset, _)| *offset == fragment.offset) {
             return None;
         }
@@ -262,7 +270,12 @@ mod tests {
             let mut fragments = Fragments::default();
             let put = |fragments: &mut Fragments, bytes: &[u8]| {
                 let network = read(bytes, 0).unwrap();
-                fragments.put(&network, network.fragment.unwrap(), &bytes[network.begin..network.end], Nanos::ZERO)
+                fragments.put(
+                    &network,
+                    network.fragment.unwrap(),
+                    &bytes[network.begin..network.end],
+                    Nanos::ZERO,
+                )
             };
             assert_eq!(put(&mut fragments, &parts[order[0]]), None);
             assert_eq!(put(&mut fragments, &parts[order[0]]), None, "twice");
@@ -295,7 +308,10 @@ mod tests {
         packet[6] = 0;
         packet.resize(40 + 70_008, 7);
         let network = read(&packet, 0).unwrap();
-        assert_eq!((network.protocol, network.begin, network.end, network.missing), (UDP, 56, packet.len(), 0));
+        assert_eq!(
+            (network.protocol, network.begin, network.end, network.missing),
+            (UDP, 56, packet.len(), 0)
+        );
         assert!(read(&packet[..50], 0).is_none());
     }
 }

@@ -1,6 +1,7 @@
 //! Packets into exchanges and hops: capture files, reassembly, dissectors, matching of requests and responses.
 //! Streaming, with memory bounded by what is open; no input makes this crate panic.
 
+pub mod component;
 pub mod conversation;
 pub mod dissect;
 pub mod dissectors;
@@ -10,6 +11,11 @@ pub mod link;
 pub mod marker;
 pub mod packet;
 pub mod pairing;
+pub mod phases;
+pub mod pipeline;
 #[cfg(test)]
 mod script;
 pub mod source;
+pub mod table;
+pub mod tally;
+pub mod tcp;

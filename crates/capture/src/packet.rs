@@ -123,7 +123,8 @@ impl Packet {
 fn end_hash(endpoint: &Endpoint) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let [high, low] = halves(&endpoint.address);
-    let mixed = (high.rotate_left(29) ^ low).wrapping_mul(ODD) ^ u64::from(endpoint.port).wrapping_mul(ODD.rotate_left(17));
+    let mixed = (high.rotate_left(29) ^ low).wrapping_mul(ODD)
+        ^ u64::from(endpoint.port).wrapping_mul(ODD.rotate_left(17));
     (mixed ^ mixed >> 32).wrapping_mul(ODD)
 }
 
@@ -197,7 +198,9 @@ impl Decoder {
         };
         self.counts.fragments += 1;
         let content = &bytes[at..][network.begin..network.end];
-        let Some(whole) = self.fragments.put(&network, fragment, content, record.at) else { return Some(None) };
+        let Some(whole) = self.fragments.put(&network, fragment, content, record.at) else {
+            return Some(None);
+        };
         self.counts.lost_fragments += std::mem::take(&mut self.fragments.given_up);
         let offset = block.bytes.len() as u32;
         let packet = self.transport(record, &Network { missing: 0, ..network }, &whole, offset)?;
@@ -205,7 +208,13 @@ impl Decoder {
         Some(Some(packet))
     }
 
-    fn transport(&mut self, record: &Record, network: &Network, content: &[u8], offset: u32) -> Option<Packet> {
+    fn transport(
+        &mut self,
+        record: &Record,
+        network: &Network,
+        content: &[u8],
+        offset: u32,
+    ) -> Option<Packet> {
         let ports = content.first_chunk::<4>()?;
         let from = Endpoint { address: network.from, port: u16::from_be_bytes([ports[0], ports[1]]) };
         let to = Endpoint { address: network.to, port: u16::from_be_bytes([ports[2], ports[3]]) };
@@ -261,7 +270,9 @@ fn tcp(header: &[u8; 20], options: &[u8], network: &Network, length: usize) -> T
                 mss = u16::from_be_bytes([*a, *b]);
                 rest = more;
             }
-            [kind, size, ..] if *kind >= 2 && *size >= 2 && usize::from(*size) <= rest.len() => rest = &rest[usize::from(*size)..],
+            [kind, size, ..] if *kind >= 2 && *size >= 2 && usize::from(*size) <= rest.len() => {
+                rest = &rest[usize::from(*size)..]
+            }
             _ => break,
         }
     }
@@ -270,7 +281,8 @@ fn tcp(header: &[u8; 20], options: &[u8], network: &Network, length: usize) -> T
     for word in header[..16].chunks(8).chain(options.chunks(8)) {
         let mut eight = [0; 8];
         eight[..word.len()].copy_from_slice(word);
-        print = (print.rotate_left(5) ^ u64::from_ne_bytes(eight)).wrapping_mul(0x517c_c1b7_2722_0a95);
+        print = (print ^ u64::from_ne_bytes(eight)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        print ^= print >> 29;
     }
     Tcp {
         sequence: number(4),

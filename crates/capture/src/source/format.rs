@@ -78,7 +78,8 @@ impl Format {
         let pcap = |order: Order, nanoseconds| {
             // The upper bits hold the length of a frame check sequence.
             let link = order.u32(head, 20) as u16;
-            (head.len() >= Format::HEAD).then_some((Format(Kind::Pcap { order, nanoseconds, link }), Format::HEAD))
+            (head.len() >= Format::HEAD)
+                .then_some((Format(Kind::Pcap { order, nanoseconds, link }), Format::HEAD))
         };
         match magic {
             0xa1b2_c3d4 => pcap(Order::Little, false),
@@ -118,7 +119,10 @@ fn pcap_record(order: Order, nanoseconds: bool, link: u16, bytes: &[u8]) -> Resu
     let unit = if nanoseconds { 1 } else { 1000 };
     let at = i64::from(order.u32(bytes, 0)) * 1_000_000_000 + i64::from(order.u32(bytes, 4)) * unit;
     let original = order.u32(bytes, 12).max(captured);
-    Ok((length, Item::Packet(Record { at: Nanos(at), offset: HEAD as u32, captured, original, link, interface: 0 })))
+    Ok((
+        length,
+        Item::Packet(Record { at: Nanos(at), offset: HEAD as u32, captured, original, link, interface: 0 }),
+    ))
 }
 
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -157,16 +161,20 @@ fn block(
     let Some(bytes) = bytes.get(..length) else { return Err(Need::More) };
     let body_end = length - 4;
     let packet = |interface: u32, time: Option<u64>, captured: u32, original: u32, offset: usize| {
-        let described = interfaces.get(interface as usize).ok_or(Need::Nothing(Garbage::Interface(interface)))?;
+        let described =
+            interfaces.get(interface as usize).ok_or(Need::Nothing(Garbage::Interface(interface)))?;
         let captured = captured.min(body_end.saturating_sub(offset) as u32);
-        Ok((length, Item::Packet(Record {
-            at: time.map_or(Nanos::ZERO, |time| described.time(time)),
-            offset: offset as u32,
-            captured,
-            original: original.max(captured),
-            link: described.link,
-            interface: before.wrapping_add(interface as u16),
-        })))
+        Ok((
+            length,
+            Item::Packet(Record {
+                at: time.map_or(Nanos::ZERO, |time| described.time(time)),
+                offset: offset as u32,
+                captured,
+                original: original.max(captured),
+                link: described.link,
+                interface: before.wrapping_add(interface as u16),
+            }),
+        ))
     };
     match kind {
         SECTION => {
@@ -175,7 +183,8 @@ fn block(
         }
         INTERFACE if length >= 20 => interfaces.push(Interface::read(*order, bytes, body_end)),
         ENHANCED_PACKET | OLD_PACKET if length >= 32 => {
-            let interface = if kind == ENHANCED_PACKET { order.u32(bytes, 8) } else { u32::from(order.u16(bytes, 8)) };
+            let interface =
+                if kind == ENHANCED_PACKET { order.u32(bytes, 8) } else { u32::from(order.u16(bytes, 8)) };
             let time = u64::from(order.u32(bytes, 12)) << 32 | u64::from(order.u32(bytes, 16));
             return packet(interface, Some(time), order.u32(bytes, 20), order.u32(bytes, 24), 28);
         }

@@ -102,7 +102,8 @@ impl Source {
         let input: Box<dyn Read + Send> = if path == Path::new("-") {
             Box::new(io::stdin())
         } else {
-            let file = File::open(path).map_err(|error| SourceError::File { path: path.to_owned(), error })?;
+            let file =
+                File::open(path).map_err(|error| SourceError::File { path: path.to_owned(), error })?;
             Box::new(file)
         };
         Source::read(path, input)
@@ -130,7 +131,15 @@ impl Source {
             return Err(SourceError::NoCapture { path: path.to_owned(), start });
         };
         start.drain(..head);
-        Ok(Source { path: path.to_owned(), input, format, rest: start, position: head as u64, follow: None, ending: None })
+        Ok(Source {
+            path: path.to_owned(),
+            input,
+            format,
+            rest: start,
+            position: head as u64,
+            follow: None,
+            ending: None,
+        })
     }
 
     /// Waits for more at the end of the file, as long as that says so.
@@ -206,7 +215,8 @@ impl Source {
                     break;
                 }
                 Err(Need::Nothing(garbage)) => {
-                    self.ending = Some(Ending { cut: false, garbage: Some((self.position + at as u64, garbage)) });
+                    self.ending =
+                        Some(Ending { cut: false, garbage: Some((self.position + at as u64, garbage)) });
                     break;
                 }
             }
