@@ -6,6 +6,7 @@ pub mod conversation;
 pub mod dissect;
 pub mod dissectors;
 pub mod heard;
+pub mod hops;
 mod ip;
 pub mod link;
 pub mod marker;
