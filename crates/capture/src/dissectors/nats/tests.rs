@@ -81,7 +81,7 @@ fn jetstream_acknowledges_and_is_asked_for_messages() {
         (C, "PUB $JS.ACK.S.d.1 0\r\n\r\nPUB $JS.API.CONSUMER.MSG.NEXT.S.d _INBOX.p.10 1\r\n2\r\n"),
         (
             S,
-            "HMSG _INBOX.p.10 2 21 21\r\nNATS/1.0 100 Idle\r\n\r\nHMSG _INBOX.p.10 2 21 21\r\nNATS/1.0 408 Late\r\n\r\n",
+            "HMSG _INBOX.p.10 2 21 21\r\nNATS/1.0 100 Idle\r\n\r\n\r\nHMSG _INBOX.p.10 2 21 21\r\nNATS/1.0 408 Late\r\n\r\n\r\n",
         ),
     ]);
     assert_eq!(
