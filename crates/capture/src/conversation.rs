@@ -322,6 +322,8 @@ impl Conversation {
             match step {
                 Step::Taken(taken) => {
                     let taken = taken.clamp(1, rest.len());
+                    // What was opened is searched instead: compressed bytes may show parts of it as they are.
+                    let clean = clean || !self.opened.bytes.is_empty();
                     half.took(at, &rest[..taken], clean, ears.search);
                     at_byte += taken;
                     self.tell(direction, at, ears);

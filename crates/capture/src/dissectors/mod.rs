@@ -4,6 +4,7 @@ use crate::dissect::{Carrier, Entry, Probe, Side};
 use plimsoll_model::wire::Protocol;
 
 mod amqp;
+mod kafka;
 mod mongodb;
 mod nats;
 mod postgres;
@@ -12,7 +13,8 @@ mod tls;
 mod unpack;
 
 /// All of them. Those that demand most of the first bytes come first.
-static ENTRIES: &[&Entry] = &[&mongodb::ENTRY, &amqp::ENTRY, &nats::ENTRY, &postgres::ENTRY, &redis::ENTRY];
+static ENTRIES: &[&Entry] =
+    &[&mongodb::ENTRY, &amqp::ENTRY, &nats::ENTRY, &postgres::ENTRY, &redis::ENTRY, &kafka::ENTRY];
 
 /// The dissector of a protocol, where there is one.
 pub fn entry(protocol: Protocol) -> Option<&'static Entry> {

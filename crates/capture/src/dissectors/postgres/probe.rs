@@ -51,16 +51,18 @@ fn startup(bytes: &[u8]) -> Probe {
     let fits = match code {
         SSL | GSS => length == 8,
         CANCEL => (16..=268).contains(&length),
-        // Version 3, and the first of the pairs of names and values.
-        0x3_0000..=0x3_0010 => (9..=STARTUP as u32).contains(&length),
-        _ => return Probe::No,
+        // Versions 3.0 and 3.2, and the name of the first setting, the user or another.
+        0x3_0000 | 0x3_0002 if (16..=STARTUP as u32).contains(&length) => {
+            let settings = &bytes[8..];
+            let name = settings.iter().take_while(|byte| byte.is_ascii_lowercase() || **byte == b'_').count();
+            match settings.get(name) {
+                None => return Probe::More,
+                Some(&end) => end == 0 && name >= 2,
+            }
+        }
+        _ => false,
     };
-    let named = code >> 16 != 3 || bytes.get(8).is_none_or(|&first| first == 0 || first.is_ascii_lowercase());
-    match (fits && named, bytes.len() > 8 || code >> 16 != 3) {
-        (true, true) => Probe::Yes(Some(Side::Client)),
-        (true, false) => Probe::More,
-        (false, _) => Probe::No,
-    }
+    if fits { Probe::Yes(Some(Side::Client)) } else { Probe::No }
 }
 
 /// Whether messages of that side begin with those bytes, which may be cut short.
