@@ -239,7 +239,7 @@ impl Conversation {
         half.search(bytes, ears.search);
         for message in half.markers.drain(..) {
             let (conversation, verb) = (self.id, Label::default());
-            ears.heard.sightings.push(Sighting { at, conversation, from, message, verb, response: false });
+            ears.heard.sightings.push(Sighting { at, conversation, from, message, verb, echo: false });
         }
     }
 
@@ -450,7 +450,7 @@ impl Conversation {
         let markers = std::mem::take(&mut half.markers);
         let marker = markers.first().copied();
         let mut events = std::mem::take(&mut self.events);
-        let (mut name, mut response) = (Label::default(), false);
+        let (mut name, mut asked_with) = (Label::default(), None);
         for event in events.drain(..) {
             match event {
                 Event::Request(request) => {
@@ -478,20 +478,23 @@ impl Conversation {
                     }
                 }
                 Event::Response(answer) => {
-                    (name, response) = (answer.status, true);
+                    name = answer.status;
                     match self.pairing.answer(side.other(), answer.key, marker) {
-                        Some(waiting) => ears.heard.exchanges.push(Exchange {
-                            conversation: self.id,
-                            protocol,
-                            requester: side.other(),
-                            verb: waiting.verb,
-                            outcome: if answer.failed { Outcome::Failed } else { Outcome::Answered },
-                            status: answer.status,
-                            request: waiting.span,
-                            interim: waiting.interim,
-                            response: Some(span),
-                            marker: waiting.marker.or(marker),
-                        }),
+                        Some(waiting) => {
+                            (name, asked_with) = (waiting.verb, waiting.marker);
+                            ears.heard.exchanges.push(Exchange {
+                                conversation: self.id,
+                                protocol,
+                                requester: side.other(),
+                                verb: waiting.verb,
+                                outcome: if answer.failed { Outcome::Failed } else { Outcome::Answered },
+                                status: answer.status,
+                                request: waiting.span,
+                                interim: waiting.interim,
+                                response: Some(span),
+                                marker: waiting.marker.or(marker),
+                            });
+                        }
                         None => self.notice(side, protocol, answer.status, true, span, ears),
                     }
                 }
@@ -516,7 +519,7 @@ impl Conversation {
             from: side,
             message,
             verb: name,
-            response,
+            echo: asked_with == Some(message),
         }));
         let half = &mut self.halves[direction];
         half.markers = markers;
@@ -570,9 +573,12 @@ impl Half {
             search.find(bytes, &mut self.markers);
             self.tail.extend_from_slice(search.open_end(bytes));
         } else {
-            // The tail holds no whole marker, so that none is found twice.
             let joined = [&self.tail, bytes].concat();
-            search.find(&joined, &mut self.markers);
+            let mut found = Vec::new();
+            search.find(&joined, &mut found);
+            // A marker of another form may stand whole behind one that begins.
+            self.markers
+                .extend(found.iter().filter(|id| !self.markers.contains(id)).copied().collect::<Vec<_>>());
             self.tail.clear();
             self.tail.extend_from_slice(search.open_end(&joined));
         }
