@@ -3,14 +3,22 @@
 use crate::dissect::{Carrier, Entry, Probe, Side};
 use plimsoll_model::wire::Protocol;
 
+mod amqp;
+mod kafka;
+mod mongodb;
+mod nats;
+mod postgres;
+mod redis;
 mod tls;
+mod unpack;
 
 /// All of them. Those that demand most of the first bytes come first.
-static ENTRIES: &[Entry] = &[];
+static ENTRIES: &[&Entry] =
+    &[&mongodb::ENTRY, &amqp::ENTRY, &nats::ENTRY, &postgres::ENTRY, &redis::ENTRY, &kafka::ENTRY];
 
 /// The dissector of a protocol, where there is one.
 pub fn entry(protocol: Protocol) -> Option<&'static Entry> {
-    ENTRIES.iter().find(|entry| entry.protocol == protocol)
+    ENTRIES.iter().copied().find(|entry| entry.protocol == protocol)
 }
 
 /// What the first bytes of a side tell.
@@ -31,11 +39,11 @@ pub fn find(bytes: &[u8], carrier: Carrier, ports: [u16; 2], speaker: Option<Sid
         return Found::Opaque(Protocol::Tls);
     }
     let at_home = |entry: &Entry| entry.ports.iter().any(|port| ports.contains(port));
-    let carries = |entry: &&Entry| match carrier {
+    let carries = |entry: &&'static Entry| match carrier {
         Carrier::Stream => entry.streams,
         Carrier::Datagrams => entry.datagrams,
     };
-    let all = || ENTRIES.iter().filter(carries);
+    let all = || ENTRIES.iter().copied().filter(carries);
     let mut perhaps = false;
     for entry in all().filter(|entry| at_home(entry)).chain(all().filter(|entry| !at_home(entry))) {
         match (entry.probe)(bytes, speaker, carrier == Carrier::Datagrams) {
