@@ -1,7 +1,7 @@
 //! One conversation: the bytes of both sides in order, given to the dissector that knows them, and what it tells of them
 //! stamped, counted, matched, and searched for markers.
 
-use crate::dissect::{Carrier, Dissector, Event, KEPT, Opened, Output, Side, Step};
+use crate::dissect::{Carrier, Dissector, Event, KEPT, Opened, Output, Request, Side, Step};
 use crate::dissectors;
 use crate::heard::{Breach, ConversationId, Exchange, Heard, Notice, Sighting};
 use crate::marker::{MessageId, Search};
@@ -90,9 +90,10 @@ impl Conversation {
 
     /// What is spoken; [`Protocol::Unknown`] while that is not known.
     pub fn protocol(&self) -> Protocol {
-        match self.state {
+        match &self.state {
             State::Undecided => Protocol::Unknown,
-            State::Known(protocol, _) | State::Opaque(protocol) => protocol,
+            State::Known(protocol, dissector) => dissector.carries().unwrap_or(*protocol),
+            State::Opaque(protocol) => *protocol,
         }
     }
 
@@ -439,6 +440,12 @@ impl Conversation {
             return;
         }
         let half = &mut self.halves[direction];
+        if let &[Event::Aside(verb, bytes)] = self.events.as_slice() {
+            self.events.clear();
+            let bytes = bytes as u64;
+            half.bytes -= bytes.min(half.bytes);
+            return self.notice(side, protocol, verb, false, Span { first: at, last: at, bytes }, ears);
+        }
         let span = Span { first: half.begun.take().unwrap_or(at), last: at, bytes: half.bytes };
         half.bytes = 0;
         half.tail.clear();
@@ -450,27 +457,15 @@ impl Conversation {
             match event {
                 Event::Request(request) => {
                     name = request.verb;
-                    if request.answered {
-                        let named = (request.verb, request.tag);
-                        if let Some(pushed) = self.pairing.ask(side, request.key, named, span, marker) {
-                            let outcome =
-                                if pushed.uncertain { Outcome::Unknown } else { Outcome::Unanswered };
-                            self.close(side, &pushed, outcome, ears);
-                        }
-                    } else {
-                        ears.heard.exchanges.push(Exchange {
-                            conversation: self.id,
-                            protocol,
-                            requester: side,
-                            verb: request.verb,
-                            outcome: Outcome::OneWay,
-                            status: Label::default(),
-                            request: span,
-                            interim: None,
-                            response: None,
-                            marker,
-                        });
-                    }
+                    self.ask(side, request, span, marker, ears);
+                }
+                Event::Early(request) => {
+                    let asking = &mut self.halves[1 - direction];
+                    let span =
+                        Span { first: asking.begun.take().unwrap_or(at), last: at, bytes: asking.bytes };
+                    asking.bytes = 0;
+                    let marker = asking.markers.first().copied();
+                    self.ask(side.other(), request, span, marker, ears);
                 }
                 Event::Response(answer) => {
                     (name, response) = (answer.status, true);
@@ -496,7 +491,7 @@ impl Conversation {
                         self.close(side.other(), &waiting, Outcome::OneWay, ears);
                     }
                 }
-                Event::Notice(verb) => {
+                Event::Notice(verb) | Event::Aside(verb, _) => {
                     name = verb;
                     self.notice(side, protocol, verb, false, span, ears);
                 }
@@ -516,6 +511,25 @@ impl Conversation {
         let half = &mut self.halves[direction];
         half.markers = markers;
         half.markers.clear();
+    }
+
+    /// A request has been made: it waits, where it will be answered.
+    fn ask(
+        &mut self,
+        side: Side,
+        request: Request,
+        span: Span,
+        marker: Option<MessageId>,
+        ears: &mut Ears<'_>,
+    ) {
+        let waiting = Waiting::new(&request, span, marker);
+        if !request.answered {
+            return self.close(side, &waiting, Outcome::OneWay, ears);
+        }
+        if let Some(pushed) = self.pairing.ask(side, request.key, waiting) {
+            let outcome = if pushed.uncertain { Outcome::Unknown } else { Outcome::Unanswered };
+            self.close(side, &pushed, outcome, ears);
+        }
     }
 
     fn notice(

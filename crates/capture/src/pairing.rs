@@ -1,6 +1,6 @@
 //! Requests that wait for their responses.
 
-use crate::dissect::{Key, Side};
+use crate::dissect::{Key, Request, Side};
 use crate::marker::MessageId;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Span};
@@ -25,6 +25,21 @@ pub struct Waiting {
     pub(crate) uncertain: bool,
     /// Told it by order, with a marker that a response may carry too.
     by_marker: bool,
+}
+
+impl Waiting {
+    /// A request as it was made.
+    pub(crate) fn new(request: &Request, span: Span, marker: Option<MessageId>) -> Waiting {
+        Waiting {
+            verb: request.verb,
+            tag: request.tag,
+            span,
+            marker,
+            interim: None,
+            uncertain: false,
+            by_marker: request.key == Key::Content,
+        }
+    }
 }
 
 /// What waits in one conversation.
@@ -52,24 +67,8 @@ impl Pairing {
 
     /// A request has been made; the one that it pushes out is returned: one with the same number, or the oldest of too
     /// many.
-    pub(crate) fn ask(
-        &mut self,
-        side: Side,
-        key: Key,
-        (verb, tag): (Label, u64),
-        span: Span,
-        marker: Option<MessageId>,
-    ) -> Option<Waiting> {
+    pub(crate) fn ask(&mut self, side: Side, key: Key, waiting: Waiting) -> Option<Waiting> {
         let queues = &mut self.sides[side.index()];
-        let waiting = Waiting {
-            verb,
-            tag,
-            span,
-            marker,
-            interim: None,
-            uncertain: false,
-            by_marker: key == Key::Content,
-        };
         match key {
             Key::Id(id) => {
                 let replaced = queues.by_id.insert(id, waiting);
