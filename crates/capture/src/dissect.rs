@@ -124,7 +124,8 @@ pub enum Key {
     Order,
     /// Both carry this number.
     Id(u64),
-    /// Both carry the same marker; where one has none, by order among those without.
+    /// Both carry the same marker; a response without one answers the oldest request without one, or, where responses never
+    /// carry any, the oldest of all.
     Content,
 }
 

@@ -52,6 +52,8 @@ pub struct Pairing {
 struct Queues {
     in_order: VecDeque<Waiting>,
     by_id: FxHashMap<u64, Waiting>,
+    /// A response has carried its request's marker. Before that, those without one come in order.
+    echoed: bool,
 }
 
 impl Pairing {
@@ -95,8 +97,9 @@ impl Pairing {
             Key::Content => {
                 let at = queues.in_order.iter().position(|waiting| match marker {
                     Some(_) => waiting.by_marker && waiting.marker == marker,
-                    None => waiting.marker.is_none(),
+                    None => waiting.marker.is_none() || !queues.echoed,
                 })?;
+                queues.echoed |= marker.is_some();
                 queues.in_order.remove(at)
             }
         }

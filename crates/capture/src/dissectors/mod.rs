@@ -3,14 +3,18 @@
 use crate::dissect::{Carrier, Entry, Probe, Side};
 use plimsoll_model::wire::Protocol;
 
+mod http;
+mod inflate;
+mod mqtt;
 mod tls;
+mod websocket;
 
 /// All of them. Those that demand most of the first bytes come first.
-static ENTRIES: &[Entry] = &[];
+static ENTRIES: &[&Entry] = &[&http::ENTRY, &mqtt::ENTRY, &websocket::ENTRY];
 
 /// The dissector of a protocol, where there is one.
 pub fn entry(protocol: Protocol) -> Option<&'static Entry> {
-    ENTRIES.iter().find(|entry| entry.protocol == protocol)
+    ENTRIES.iter().copied().find(|entry| entry.protocol == protocol)
 }
 
 /// What the first bytes of a side tell.
@@ -35,7 +39,7 @@ pub fn find(bytes: &[u8], carrier: Carrier, ports: [u16; 2], speaker: Option<Sid
         Carrier::Stream => entry.streams,
         Carrier::Datagrams => entry.datagrams,
     };
-    let all = || ENTRIES.iter().filter(carries);
+    let all = || ENTRIES.iter().copied().filter(carries);
     let mut perhaps = false;
     for entry in all().filter(|entry| at_home(entry)).chain(all().filter(|entry| !at_home(entry))) {
         match (entry.probe)(bytes, speaker, carrier == Carrier::Datagrams) {
