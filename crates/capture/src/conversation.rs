@@ -579,9 +579,12 @@ impl Half {
             search.find(bytes, &mut self.markers);
             self.tail.extend_from_slice(search.open_end(bytes));
         } else {
-            // The tail holds no whole marker, so that none is found twice.
             let joined = [&self.tail, bytes].concat();
-            search.find(&joined, &mut self.markers);
+            let mut found = Vec::new();
+            search.find(&joined, &mut found);
+            // A marker of another form may stand whole behind one that begins.
+            self.markers
+                .extend(found.iter().filter(|id| !self.markers.contains(id)).copied().collect::<Vec<_>>());
             self.tail.clear();
             self.tail.extend_from_slice(search.open_end(&joined));
         }

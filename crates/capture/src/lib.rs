@@ -1,11 +1,21 @@
 //! Packets into exchanges and hops: capture files, reassembly, dissectors, matching of requests and responses.
 //! Streaming, with memory bounded by what is open; no input makes this crate panic.
 
+pub mod component;
 pub mod conversation;
 pub mod dissect;
 pub mod dissectors;
 pub mod heard;
+mod ip;
+pub mod link;
 pub mod marker;
+pub mod packet;
 pub mod pairing;
+pub mod phases;
+pub mod pipeline;
 #[cfg(test)]
 mod script;
+pub mod source;
+pub mod table;
+pub mod tally;
+pub mod tcp;

@@ -217,7 +217,8 @@ impl Search {
         }
     }
 
-    /// The end of those bytes from where a marker may begin that is not whole in them.
+    /// The end of those bytes from where a marker may begin that is not whole in them. Where several forms are looked for, one
+    /// of another form may stand whole in it.
     pub fn open_end<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         let opens = |(form, finder): &(Form, Option<Finder<'static>>)| {
             let longest = match form {
@@ -332,6 +333,7 @@ mod tests {
             pieces.extend(all(&search, &[open, &text[cut..]].concat()));
             whole.sort();
             pieces.sort();
+            pieces.dedup();
             prop_assert_eq!(whole, pieces);
         }
     }

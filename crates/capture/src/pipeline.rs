@@ -1,0 +1,173 @@
+//! The way of a capture: one thread reads it and finds the packets, others follow the conversations, each its share, and the
+//! caller gets what they hear in the order of the capture.
+
+use crate::packet::{Counts, Decoder, Packet};
+use crate::source::{Block, Ending, Source, SourceError};
+use crate::table::{Batch, Settings, Table};
+use crate::tally::Tally;
+use plimsoll_model::Nanos;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread;
+
+/// Blocks that are under way to a thread.
+const UNDER_WAY: usize = 2;
+
+/// What a capture held.
+#[derive(Debug, Default)]
+pub struct Dissected {
+    /// On the way from records to packets.
+    pub counts: Counts,
+    /// Who called whom.
+    pub tally: Tally,
+    /// When the first and the last packet were captured, since 1970.
+    pub first: Option<Nanos>,
+    /// The latest time.
+    pub last: Option<Nanos>,
+    /// How each file ended, in their order.
+    pub endings: Vec<Ending>,
+}
+
+/// A block and its packets, by thread.
+struct Parcel {
+    number: u64,
+    block: Block,
+    packets: Vec<Vec<Packet>>,
+}
+
+/// Follows all conversations of some files, read one after the other, on so many threads; `listen` is told what is heard, and
+/// how many bytes were read.
+pub fn dissect(
+    sources: Vec<Source>,
+    settings: &Settings,
+    threads: usize,
+    listen: &mut dyn FnMut(Batch, u64),
+) -> Result<Dissected, SourceError> {
+    let threads = threads.max(1);
+    let settings = Settings { open: settings.open.div_ceil(threads).max(16), ..settings.clone() };
+    thread::scope(|scope| {
+        let (back, used) = channel();
+        let (to_caller, from_threads) = sync_channel::<(u64, Batch)>(4 * threads);
+        let mut doors = Vec::new();
+        let mut workers = Vec::new();
+        for share in 0..threads {
+            let (door, parcels) = sync_channel::<Arc<Parcel>>(UNDER_WAY);
+            let (back, to_caller, settings) = (back.clone(), to_caller.clone(), settings.clone());
+            doors.push(door);
+            workers.push(scope.spawn(move || work(share, settings, &parcels, &back, &to_caller)));
+        }
+        drop((back, to_caller));
+        let (progress, read) = channel();
+        let reader = scope.spawn(move || read_all(sources, &doors, &used, &progress));
+        deliver(&from_threads, threads, &read, listen);
+        let mut dissected = match reader.join() {
+            Ok(result) => result?,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        for worker in workers {
+            match worker.join() {
+                Ok(tally) => dissected.tally.merge(&tally),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok(dissected)
+    })
+}
+
+/// Hands on what all threads have heard of a block, block by block.
+fn deliver(
+    from_threads: &Receiver<(u64, Batch)>,
+    threads: usize,
+    read: &Receiver<u64>,
+    listen: &mut dyn FnMut(Batch, u64),
+) {
+    let mut waiting: BTreeMap<u64, (usize, Batch)> = BTreeMap::new();
+    let mut bytes = 0;
+    for (number, batch) in from_threads {
+        let (parts, all) = waiting.entry(number).or_default();
+        *parts += 1;
+        all.exchanges.extend(batch.exchanges);
+        all.sightings.extend(batch.sightings);
+        while let Some(first) = waiting.first_entry().filter(|first| first.get().0 == threads) {
+            let (_, mut whole) = first.remove();
+            whole.exchanges.sort_by_key(|exchange| exchange.heard.request.first);
+            whole.sightings.sort_by_key(|sighting| sighting.heard.at);
+            bytes += read.try_iter().sum::<u64>();
+            listen(whole, bytes);
+        }
+    }
+}
+
+fn read_all(
+    sources: Vec<Source>,
+    doors: &[SyncSender<Arc<Parcel>>],
+    used: &Receiver<Parcel>,
+    progress: &Sender<u64>,
+) -> Result<Dissected, SourceError> {
+    let mut dissected = Dissected::default();
+    let mut decoder = Decoder::default();
+    let mut number = 0;
+    for mut source in sources {
+        loop {
+            let mut parcel = used.try_recv().unwrap_or_else(|_| Parcel {
+                number: 0,
+                block: Block::default(),
+                packets: vec![Vec::new(); doors.len()],
+            });
+            parcel.packets.iter_mut().for_each(Vec::clear);
+            if !source.next(&mut parcel.block)? {
+                break;
+            }
+            let records = std::mem::take(&mut parcel.block.records);
+            for record in &records {
+                dissected.first = Some(dissected.first.map_or(record.at, |first| first.min(record.at)));
+                dissected.last = Some(dissected.last.map_or(record.at, |last| last.max(record.at)));
+                if let Some(packet) = decoder.packet(&mut parcel.block, record) {
+                    let share = (packet.conversation_hash() >> 32) as usize % doors.len();
+                    parcel.packets[share].push(packet);
+                }
+            }
+            parcel.block.records = records;
+            parcel.number = number;
+            number += 1;
+            // The caller may be gone only when a thread has panicked, which is told when they are joined.
+            let _ = progress.send(parcel.block.bytes.len() as u64);
+            let parcel = Arc::new(parcel);
+            for door in doors {
+                let _ = door.send(Arc::clone(&parcel));
+            }
+        }
+        dissected.endings.push(source.ending());
+    }
+    dissected.counts = decoder.counts;
+    Ok(dissected)
+}
+
+fn work(
+    share: usize,
+    settings: Settings,
+    parcels: &Receiver<Arc<Parcel>>,
+    back: &Sender<Parcel>,
+    to_caller: &SyncSender<(u64, Batch)>,
+) -> Tally {
+    let mut table = Table::new(settings);
+    let mut last = (0, Nanos::ZERO);
+    for parcel in parcels {
+        for packet in &parcel.packets[share] {
+            let bytes = parcel.block.bytes.get(packet.offset as usize..).unwrap_or_default();
+            let content = bytes.get(..packet.length as usize).unwrap_or_default();
+            table.packet(packet, content);
+            last.1 = packet.at;
+        }
+        last.0 = parcel.number + 1;
+        let _ = to_caller.send((parcel.number, std::mem::take(&mut table.batch)));
+        // The last one gives the memory back.
+        if let Some(parcel) = Arc::into_inner(parcel) {
+            let _ = back.send(parcel);
+        }
+    }
+    table.finish(last.1);
+    let _ = to_caller.send((last.0, std::mem::take(&mut table.batch)));
+    table.tally
+}

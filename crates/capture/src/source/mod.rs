@@ -1,0 +1,259 @@
+//! Where packets come from: pcap and pcapng, from a file or a pipe, packed with gzip or zstd, whole, cut short or still being
+//! written.
+
+mod format;
+
+pub use format::Garbage;
+
+use format::{Format, Item, Need};
+use plimsoll_model::Nanos;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Bytes read at once.
+const BLOCK: usize = 1 << 20;
+/// The longest record that is believed, bytes: a packet of the largest snapshot length and its framing.
+pub(crate) const LONGEST: usize = BLOCK / 2;
+/// How often a file that is being written is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Why a capture could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// The file cannot be opened or read.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// It begins like no capture.
+    #[error("{}: this is no capture: it begins with {start}, where pcap and pcapng have a number of their own. Both may be packed with gzip or zstd", path.display())]
+    NoCapture {
+        /// Which file.
+        path: PathBuf,
+        /// Its first bytes.
+        start: String,
+    },
+    /// Nothing can be read off that kind of packets.
+    #[error("{}: link type {link} is not known; known are Ethernet (1), Linux cooked (113, 276), raw IP (12, 101, 228, 229) and loopback (0, 108)", path.display())]
+    LinkType {
+        /// Which file.
+        path: PathBuf,
+        /// Its number among pcap's link types.
+        link: u16,
+    },
+}
+
+/// Where a record lies in its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// When it was captured, since 1970.
+    pub at: Nanos,
+    /// Of its first byte.
+    pub offset: u32,
+    /// Bytes that are there.
+    pub captured: u32,
+    /// Bytes that it had on the wire.
+    pub original: u32,
+    /// What its first bytes are: a link type.
+    pub link: u16,
+    /// Its interface, counted over the sections of the file.
+    pub interface: u16,
+}
+
+/// A stretch of a capture.
+#[derive(Debug, Default)]
+pub struct Block {
+    /// The bytes; behind those of the file may stand datagrams put together from fragments.
+    pub bytes: Vec<u8>,
+    /// The records in it.
+    pub records: Vec<Record>,
+}
+
+/// How a capture ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// Whether its last record was cut short.
+    pub cut: bool,
+    /// What stands where a record should begin, and after how many bytes.
+    pub garbage: Option<(u64, Garbage)>,
+}
+
+/// A capture that is being read.
+pub struct Source {
+    path: PathBuf,
+    input: Box<dyn Read + Send>,
+    format: Format,
+    /// Read, and not yet given away.
+    rest: Vec<u8>,
+    /// Bytes of the capture before `rest`.
+    position: u64,
+    follow: Option<Box<dyn Fn() -> bool + Send>>,
+    ending: Option<Ending>,
+}
+
+impl Source {
+    /// Opens a file, `-` being the standard input.
+    pub fn open(path: &Path) -> Result<Source, SourceError> {
+        let input: Box<dyn Read + Send> = if path == Path::new("-") {
+            Box::new(io::stdin())
+        } else {
+            let file =
+                File::open(path).map_err(|error| SourceError::File { path: path.to_owned(), error })?;
+            Box::new(file)
+        };
+        Source::read(path, input)
+    }
+
+    /// Reads from anything; the path is for messages.
+    pub fn read(path: &Path, input: Box<dyn Read + Send>) -> Result<Source, SourceError> {
+        let broken = |error| SourceError::File { path: path.to_owned(), error };
+        let mut input = input;
+        let mut start = Vec::new();
+        fill(&mut input, &mut start, 4).map_err(broken)?;
+        let packing = start.clone();
+        let whole = io::Cursor::new(std::mem::take(&mut start)).chain(input);
+        let mut input: Box<dyn Read + Send> = match packing[..] {
+            [0x1f, 0x8b, ..] => {
+                Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(1 << 16, whole)))
+            }
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::Decoder::new(whole).map_err(broken)?),
+            _ => Box::new(whole),
+        };
+        fill(&mut input, &mut start, Format::HEAD).map_err(broken)?;
+        let Some((format, head)) = Format::recognise(&start) else {
+            let start: Vec<String> = start.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+            let start = if start.is_empty() { "nothing".to_owned() } else { start.join(" ") };
+            return Err(SourceError::NoCapture { path: path.to_owned(), start });
+        };
+        start.drain(..head);
+        Ok(Source {
+            path: path.to_owned(),
+            input,
+            format,
+            rest: start,
+            position: head as u64,
+            follow: None,
+            ending: None,
+        })
+    }
+
+    /// Waits for more at the end of the file, as long as that says so.
+    pub fn follow(mut self, go_on: impl Fn() -> bool + Send + 'static) -> Source {
+        self.follow = Some(Box::new(go_on));
+        self
+    }
+
+    /// The next stretch, in a block that was used before; `false` at the end.
+    pub fn next(&mut self, block: &mut Block) -> Result<bool, SourceError> {
+        block.records.clear();
+        std::mem::swap(&mut block.bytes, &mut self.rest);
+        self.rest.clear();
+        while block.records.is_empty() {
+            if self.ending.is_some() {
+                return Ok(false);
+            }
+            let before = block.bytes.len();
+            self.read_more(&mut block.bytes)?;
+            let ended = block.bytes.len() == before;
+            self.parse(block, ended)?;
+        }
+        Ok(true)
+    }
+
+    /// How the capture ended, once it has.
+    pub fn ending(&self) -> Ending {
+        self.ending.clone().unwrap_or_default()
+    }
+
+    /// Which file this is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn read_more(&mut self, bytes: &mut Vec<u8>) -> Result<(), SourceError> {
+        loop {
+            let before = bytes.len();
+            let read = fill(&mut self.input, bytes, BLOCK.max(before + LONGEST));
+            match read {
+                Ok(()) => {}
+                // A packed file that is cut short: what came out of it counts.
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
+                Err(error) if bytes.len() > before || self.position > 0 && is_packing(&error) => {}
+                Err(error) => return Err(SourceError::File { path: self.path.clone(), error }),
+            }
+            match &self.follow {
+                Some(go_on) if bytes.len() == before && go_on() => std::thread::sleep(LOOK_AGAIN),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Finds the records that are whole, and puts what is behind them aside.
+    fn parse(&mut self, block: &mut Block, ended: bool) -> Result<(), SourceError> {
+        let mut at = 0;
+        loop {
+            match self.format.next(&block.bytes[at..]) {
+                Ok((length, item)) => {
+                    if let Item::Packet(mut record) = item {
+                        if !crate::link::is_known(record.link) {
+                            return Err(SourceError::LinkType { path: self.path.clone(), link: record.link });
+                        }
+                        record.offset += at as u32;
+                        block.records.push(record);
+                    }
+                    at += length;
+                }
+                Err(Need::More) => {
+                    if ended {
+                        self.ending = Some(Ending { cut: at < block.bytes.len(), garbage: None });
+                    }
+                    break;
+                }
+                Err(Need::Nothing(garbage)) => {
+                    self.ending =
+                        Some(Ending { cut: false, garbage: Some((self.position + at as u64, garbage)) });
+                    break;
+                }
+            }
+        }
+        self.position += at as u64;
+        if block.records.is_empty() {
+            // Only the rest is worth keeping; the caller reads on behind it.
+            block.bytes.drain(..at);
+        } else {
+            self.rest.extend_from_slice(&block.bytes[at..]);
+            block.bytes.truncate(at);
+        }
+        Ok(())
+    }
+}
+
+/// Reads until there are so many bytes or there is no more.
+fn fill(input: &mut dyn Read, bytes: &mut Vec<u8>, length: usize) -> io::Result<()> {
+    let mut have = bytes.len();
+    bytes.resize(length.max(have), 0);
+    let mut result = Ok(());
+    while have < length {
+        match input.read(&mut bytes[have..]) {
+            Ok(0) => break,
+            Ok(read) => have += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                result = Err(error);
+                break;
+            }
+        }
+    }
+    bytes.truncate(have);
+    result
+}
+
+/// Whether an unpacker is at a loss.
+fn is_packing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::Other)
+}

@@ -1,0 +1,432 @@
+//! The conversations that are open, of one thread, and what is heard in them.
+
+use crate::component::{Components, Party};
+use crate::conversation::{Conversation, Ears};
+use crate::dissect::{Carrier, Side};
+use crate::heard::{ConversationId, Exchange, Heard, Sighting};
+use crate::marker::Search;
+use crate::packet::{Endpoint, Packet, Tcp, Transport};
+use crate::phases::Phases;
+use crate::tally::{Service, Tally};
+use crate::tcp::{Connection, Meter, Receiver};
+use plimsoll_model::Nanos;
+use plimsoll_model::wire::Protocol;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// An exchange and who took part in it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Located<T> {
+    /// The endpoint of who opened the conversation.
+    pub client: Endpoint,
+    /// Of who was called.
+    pub server: Endpoint,
+    /// What was spoken.
+    pub protocol: Protocol,
+    /// What was heard.
+    pub heard: T,
+}
+
+/// What is given on beside the tally, in the order of the capture.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Where they are wanted.
+    pub exchanges: Vec<Located<Exchange>>,
+    /// Where markers are looked for.
+    pub sightings: Vec<Located<Sighting>>,
+}
+
+/// What a thread needs to know.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What markers look like.
+    pub search: Search,
+    /// Whose endpoints are whose.
+    pub components: Arc<Components>,
+    /// The phases of the run.
+    pub phases: Arc<Phases>,
+    /// Whether exchanges are given on.
+    pub exchanges: bool,
+    /// Conversations that are open at once; above them the one that was silent for the longest time is given up.
+    pub open: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    ends: [Endpoint; 2],
+    tcp: bool,
+}
+
+/// A conversation and the connection that carries it.
+struct Flow {
+    id: ConversationId,
+    ends: [Endpoint; 2],
+    last: Nanos,
+    over: bool,
+    connection: Option<Box<Connection>>,
+    conversation: Option<Box<Conversation>>,
+    /// Where the last exchange of it was counted: protocol, client and phase may change.
+    place: Option<(Protocol, usize, u16, u32)>,
+    counted: bool,
+    /// Bytes of both directions in the present second.
+    second: i64,
+    bytes: [u64; 2],
+}
+
+/// Measurements of one packet.
+#[derive(Default)]
+struct Readings {
+    round_trip: Option<Nanos>,
+    delays: Vec<Option<Nanos>>,
+}
+
+impl Meter for Readings {
+    fn round_trip(&mut self, _: usize, time: Nanos) {
+        self.round_trip = Some(time);
+    }
+
+    fn retransmission(&mut self, _: usize, delay: Option<Nanos>) {
+        self.delays.push(delay);
+    }
+}
+
+/// All that is open.
+pub struct Table {
+    settings: Settings,
+    places: FxHashMap<Key, u32>,
+    flows: Vec<Option<Flow>>,
+    free: Vec<u32>,
+    next: u32,
+    heard: Heard,
+    readings: Readings,
+    /// What was counted.
+    pub tally: Tally,
+    /// What is to be given on.
+    pub batch: Batch,
+}
+
+impl Table {
+    /// Nothing is open.
+    pub fn new(settings: Settings) -> Table {
+        Table {
+            settings,
+            places: FxHashMap::default(),
+            flows: Vec::new(),
+            free: Vec::new(),
+            next: 0,
+            heard: Heard::default(),
+            readings: Readings::default(),
+            tally: Tally::default(),
+            batch: Batch::default(),
+        }
+    }
+
+    /// Takes the next packet and its content.
+    pub fn packet(&mut self, packet: &Packet, bytes: &[u8]) {
+        let swapped = packet.from > packet.to;
+        let ends = if swapped { [packet.to, packet.from] } else { [packet.from, packet.to] };
+        let direction = usize::from(swapped);
+        let tcp = match &packet.transport {
+            Transport::Tcp(tcp) => Some(tcp),
+            Transport::Udp => None,
+        };
+        let key = Key { ends, tcp: tcp.is_some() };
+        let place = match self.places.get(&key) {
+            Some(&place) => place,
+            None => self.open(key, packet.at),
+        };
+        let Some(mut flow) = self.flows[place as usize].take() else { return };
+        if let Some(tcp) = tcp {
+            let anew = flow.connection.as_ref().is_some_and(|known| known.is_opened_anew(direction, tcp));
+            if anew {
+                self.close(&mut flow, packet.at);
+                flow = self.flow(key, packet.at);
+            }
+        }
+        flow.last = packet.at;
+        match tcp {
+            Some(tcp) => self.segment(&mut flow, direction, packet, tcp, bytes),
+            None => self.datagram(&mut flow, direction, packet, bytes),
+        }
+        self.flows[place as usize] = Some(flow);
+    }
+
+    fn segment(&mut self, flow: &mut Flow, direction: usize, packet: &Packet, tcp: &Tcp, bytes: &[u8]) {
+        let Some(mut connection) = flow.connection.take() else { return };
+        let (id, ports, client) = (flow.id, flow.ends.map(|end| end.port), connection.client());
+        let mut ears = Ears { search: &self.settings.search, heard: &mut self.heard };
+        connection.packet(
+            direction,
+            packet,
+            tcp,
+            bytes,
+            &mut Receiver {
+                conversation: &mut flow.conversation,
+                begin: &|| Conversation::new(id, Carrier::Stream, ports, client),
+                ears: &mut ears,
+                meter: &mut self.readings,
+            },
+        );
+        let over = connection.is_over();
+        let unusual = !self.readings.delays.is_empty() || self.readings.round_trip.is_some();
+        self.count_bytes(flow, direction, packet);
+        if unusual {
+            self.count_readings(flow);
+        }
+        flow.connection = Some(connection);
+        self.book(flow);
+        if over && !flow.over {
+            flow.over = true;
+            self.end(flow);
+        }
+    }
+
+    fn datagram(&mut self, flow: &mut Flow, direction: usize, packet: &Packet, bytes: &[u8]) {
+        let (id, ports) = (flow.id, flow.ends.map(|end| end.port));
+        let mut ears = Ears { search: &self.settings.search, heard: &mut self.heard };
+        let begin = || Box::new(Conversation::new(id, Carrier::Datagrams, ports, None));
+        flow.conversation.get_or_insert_with(begin).data(direction, packet.at, bytes, &mut ears);
+        self.count_bytes(flow, direction, packet);
+        self.book(flow);
+    }
+
+    /// Bytes are summed up over a second before they are booked.
+    fn count_bytes(&mut self, flow: &mut Flow, direction: usize, packet: &Packet) {
+        let second = packet.at.0.div_euclid(1_000_000_000);
+        if second != flow.second {
+            self.book_bytes(flow);
+            flow.second = second;
+        }
+        flow.bytes[direction] += u64::from(packet.length) + u64::from(packet.missing);
+    }
+
+    fn book_bytes(&mut self, flow: &mut Flow) {
+        let seen = flow.connection.as_mut().map(|connection| connection.take_seen());
+        let something = seen.is_some_and(|seen| seen.iter().any(|seen| *seen != Default::default()));
+        if flow.bytes == [0, 0] && !something {
+            return;
+        }
+        let at = Nanos::from_secs(flow.second);
+        let (place, client) = self.place(flow, at);
+        let counted = self.tally.at(place);
+        let bytes = std::mem::take(&mut flow.bytes);
+        let sum = counted.seconds.entry(flow.second).or_default();
+        for direction in [0, 1] {
+            let side = direction ^ client;
+            sum[side] += bytes[direction];
+            counted.bytes[side] += bytes[direction];
+        }
+        if let Some(seen) = seen {
+            for direction in [0, 1] {
+                let side = direction ^ client;
+                counted.retransmissions[side] += seen[direction].retransmissions;
+                counted.zero_windows += seen[direction].zero_windows;
+                counted.missing += seen[direction].missing;
+            }
+            self.tally.copies += seen.iter().map(|seen| seen.copies).sum::<u64>();
+            self.tally.reordered += seen.iter().map(|seen| seen.reordered).sum::<u64>();
+        }
+    }
+
+    fn count_readings(&mut self, flow: &mut Flow) {
+        let (place, _) = self.place(flow, flow.last);
+        let counted = self.tally.at(place);
+        if let Some(time) = self.readings.round_trip.take() {
+            counted.round_trips.record(time);
+        }
+        for delay in self.readings.delays.drain(..).flatten() {
+            counted.retransmission_delays.record(delay);
+        }
+    }
+
+    /// The place where a conversation is counted now, and the direction of its client.
+    fn place(&mut self, flow: &mut Flow, at: Nanos) -> (u32, usize) {
+        let phase = self.settings.phases.at(at);
+        let (protocol, client) = match &flow.conversation {
+            Some(conversation) => (conversation.protocol(), conversation.client()),
+            None => {
+                let known = flow.connection.as_ref().and_then(|connection| connection.client());
+                (Protocol::Unknown, known.unwrap_or(usize::from(flow.ends[0].port < flow.ends[1].port)))
+            }
+        };
+        if let Some((known, whose, when, place)) = flow.place
+            && (known, whose, when) == (protocol, client, phase)
+        {
+            return (place, client);
+        }
+        let components = &self.settings.components;
+        let service = Service {
+            client: components.client(&flow.ends[client]),
+            server: components.server(&flow.ends[1 - client]),
+            protocol,
+            phase,
+        };
+        let place = self.tally.place(service);
+        flow.place = Some((protocol, client, phase, place));
+        (place, client)
+    }
+
+    /// Books what was heard since the last time, which all belongs to that conversation.
+    fn book(&mut self, flow: &mut Flow) {
+        let heard = &self.heard;
+        if heard.exchanges.is_empty()
+            && heard.notices.is_empty()
+            && heard.sightings.is_empty()
+            && heard.breaches.is_empty()
+            && heard.skipped == 0
+        {
+            return;
+        }
+        let mut heard = std::mem::take(&mut self.heard);
+        for exchange in &heard.exchanges {
+            let (place, client) = self.place(flow, exchange.request.first);
+            let counted = self.tally.at(place);
+            counted.exchange(exchange);
+            if !flow.counted {
+                flow.counted = true;
+                counted.conversations += 1;
+            }
+            if self.settings.exchanges {
+                let located = located(flow, client, exchange.protocol, *exchange);
+                self.batch.exchanges.push(located);
+            }
+        }
+        for notice in &heard.notices {
+            let (place, _) = self.place(flow, notice.span.first);
+            self.tally.at(place).notice(notice);
+        }
+        for breach in &heard.breaches {
+            let (place, _) = self.place(flow, breach.at);
+            self.tally.at(place).malformed += 1;
+            *self.tally.malformed.entry((breach.protocol, breach.reason)).or_default() += 1;
+        }
+        if !heard.sightings.is_empty() {
+            let (_, client) = self.place(flow, flow.last);
+            let protocol = flow.conversation.as_ref().map_or(Protocol::Unknown, |known| known.protocol());
+            self.batch
+                .sightings
+                .extend(heard.sightings.iter().map(|sighting| located(flow, client, protocol, *sighting)));
+        }
+        self.tally.skipped += heard.skipped;
+        heard.exchanges.clear();
+        heard.notices.clear();
+        heard.breaches.clear();
+        heard.sightings.clear();
+        heard.skipped = 0;
+        self.heard = heard;
+    }
+
+    fn open(&mut self, key: Key, at: Nanos) -> u32 {
+        if self.places.len() >= self.settings.open {
+            self.make_room(at);
+        }
+        let flow = self.flow(key, at);
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.flows.push(None);
+            self.flows.len() as u32 - 1
+        });
+        self.flows[place as usize] = Some(flow);
+        self.places.insert(key, place);
+        place
+    }
+
+    fn flow(&mut self, key: Key, at: Nanos) -> Flow {
+        let id = ConversationId(self.next);
+        self.next = self.next.wrapping_add(1);
+        Flow {
+            id,
+            ends: key.ends,
+            last: at,
+            over: false,
+            connection: key.tcp.then(Box::default),
+            conversation: None,
+            place: None,
+            counted: false,
+            second: at.0.div_euclid(1_000_000_000),
+            bytes: [0, 0],
+        }
+    }
+
+    /// Removes what is over, and where that is too little, a quarter of the rest: what was silent for the longest time.
+    fn make_room(&mut self, at: Nanos) {
+        let over = |flow: &Option<Flow>| flow.as_ref().is_some_and(|flow| flow.over);
+        let few = self.flows.iter().filter(|flow| over(flow)).count() < self.settings.open / 4;
+        let mut lasts: Vec<Nanos> = self.flows.iter().flatten().map(|flow| flow.last).collect();
+        let quarter = lasts.len() / 4;
+        let limit =
+            if few && !lasts.is_empty() { *lasts.select_nth_unstable(quarter).1 } else { Nanos(i64::MIN) };
+        for place in 0..self.flows.len() {
+            let goes = self.flows[place].as_ref().is_some_and(|flow| flow.over || flow.last <= limit);
+            if goes && let Some(mut flow) = self.flows[place].take() {
+                self.tally.evicted += u64::from(!flow.over);
+                self.close(&mut flow, at);
+                self.places.remove(&Key { ends: flow.ends, tcp: flow.connection.is_some() });
+                self.free.push(place as u32);
+            }
+        }
+    }
+
+    /// Books all that is left of a conversation.
+    fn close(&mut self, flow: &mut Flow, at: Nanos) {
+        if let Some(mut connection) = flow.connection.take() {
+            let (id, ports, client) = (flow.id, flow.ends.map(|end| end.port), connection.client());
+            let mut ears = Ears { search: &self.settings.search, heard: &mut self.heard };
+            connection.flush(
+                at,
+                &mut Receiver {
+                    conversation: &mut flow.conversation,
+                    begin: &|| Conversation::new(id, Carrier::Stream, ports, client),
+                    ears: &mut ears,
+                    meter: &mut self.readings,
+                },
+            );
+            flow.connection = Some(connection);
+            self.count_readings(flow);
+        }
+        self.end(flow);
+        self.book_bytes(flow);
+    }
+
+    /// What still waits in a conversation was not answered.
+    fn end(&mut self, flow: &mut Flow) {
+        if let Some(conversation) = &mut flow.conversation {
+            conversation.end(&mut Ears { search: &self.settings.search, heard: &mut self.heard });
+        }
+        self.book(flow);
+    }
+
+    /// The capture is over.
+    pub fn finish(&mut self, at: Nanos) {
+        for place in 0..self.flows.len() {
+            if let Some(mut flow) = self.flows[place].take() {
+                self.close(&mut flow, at);
+            }
+        }
+        self.places.clear();
+    }
+}
+
+fn located<T>(flow: &Flow, client: usize, protocol: Protocol, heard: T) -> Located<T> {
+    Located { client: flow.ends[client], server: flow.ends[1 - client], protocol, heard }
+}
+
+impl Located<Sighting> {
+    /// From whom, and to whom.
+    pub fn ends(&self) -> [Endpoint; 2] {
+        match self.heard.from {
+            Side::Client => [self.client, self.server],
+            Side::Server => [self.server, self.client],
+        }
+    }
+}
+
+impl Located<Exchange> {
+    /// Who asked whom, as parties.
+    pub fn parties(&self, components: &Components) -> [Party; 2] {
+        let both = [components.client(&self.client), components.server(&self.server)];
+        match self.heard.requester {
+            Side::Client => both,
+            Side::Server => [both[1], both[0]],
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Counts and times, by who called whom in what protocol and in which phase of a run. Each thread has its own; they are
+//! merged.
+
+use crate::component::Party;
+use crate::heard::{Exchange, Notice};
+use plimsoll_model::wire::{Label, Outcome, Protocol};
+use plimsoll_model::{Histogram, Nanos};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Verbs that are told apart for each service; the others are counted together.
+const VERBS: usize = 512;
+
+/// Spans of time with a resolution of a thousandth, in little memory.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    counts: FxHashMap<u32, u32>,
+}
+
+impl Times {
+    /// Bits of a span that are kept below its highest one.
+    const DETAIL: u32 = 10;
+
+    /// Counts a span; a negative one, of a clock that was set, as none.
+    pub fn record(&mut self, span: Nanos) {
+        let value = span.0.max(0) as u64;
+        let octave = (64 - value.leading_zeros()).saturating_sub(Times::DETAIL + 1);
+        *self.counts.entry(octave << 16 | (value >> octave) as u32).or_default() += 1;
+    }
+
+    /// Adds another's.
+    pub fn merge(&mut self, other: &Times) {
+        for (&bucket, &count) in &other.counts {
+            *self.counts.entry(bucket).or_default() += count;
+        }
+    }
+
+    /// Of all spans.
+    pub fn histogram(&self) -> Histogram {
+        let mut histogram = Histogram::packed();
+        let mut buckets: Vec<_> = self.counts.iter().collect();
+        buckets.sort();
+        for (bucket, count) in buckets {
+            let (octave, mantissa) = (bucket >> 16, u64::from(bucket & 0xffff));
+            let middle = (mantissa << octave) + ((1_u64 << octave) >> 1);
+            histogram.record_n(Nanos(i64::try_from(middle).unwrap_or(i64::MAX)), u64::from(*count));
+        }
+        histogram
+    }
+}
+
+/// Who called whom, in what, when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Service {
+    /// Who called.
+    pub client: Party,
+    /// Who was called.
+    pub server: Party,
+    /// In what.
+    pub protocol: Protocol,
+    /// The phase of the run in which the request began; 0 where there are none.
+    pub phase: u16,
+}
+
+/// What one verb cost.
+#[derive(Clone, Debug, Default)]
+pub struct Verb {
+    /// Requests, or messages that are none.
+    pub count: u64,
+    /// Of those, failed.
+    pub failed: u64,
+    /// Of those, unanswered.
+    pub unanswered: u64,
+    /// From the last byte of the request to the last of the response.
+    pub times: Times,
+}
+
+/// What was counted of a service.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// Connections (of UDP: pairs of ports) with at least one message.
+    pub conversations: u64,
+    /// Requests of either side.
+    pub requests: u64,
+    /// Answered, errors included.
+    pub responses: u64,
+    /// Answered with an error.
+    pub errors: u64,
+    /// Not answered.
+    pub unanswered: u64,
+    /// Asking for no answer.
+    pub one_way: u64,
+    /// Whose answer may lie in a hole of the capture.
+    pub unknown: u64,
+    /// Responses to nothing.
+    pub unexpected: u64,
+    /// Messages that are neither request nor response.
+    pub notices: u64,
+    /// Stretches that were not understood.
+    pub malformed: u64,
+    /// Bytes of content of TCP and UDP, from client and from server.
+    pub bytes: [u64; 2],
+    /// The same by second since 1970.
+    pub seconds: BTreeMap<i64, [u64; 2]>,
+    /// Segments sent again, by client and by server.
+    pub retransmissions: [u64; 2],
+    /// Their delays.
+    pub retransmission_delays: Times,
+    /// Zero windows.
+    pub zero_windows: u64,
+    /// Bytes that are not in the capture.
+    pub missing: u64,
+    /// From the last byte of a request to the last of its response.
+    pub response_times: Times,
+    /// From the last byte of a request to the first of its response.
+    pub first_byte_times: Times,
+    /// Round trips of the transport.
+    pub round_trips: Times,
+    /// By verb of the request, and of messages that are neither.
+    pub verbs: FxHashMap<Label, Verb>,
+    /// By status of the response.
+    pub statuses: FxHashMap<Label, u64>,
+}
+
+impl Counted {
+    /// Counts an exchange.
+    pub fn exchange(&mut self, exchange: &Exchange) {
+        self.requests += 1;
+        let verb = verb(&mut self.verbs, exchange.verb);
+        verb.count += 1;
+        match exchange.outcome {
+            Outcome::Answered | Outcome::Failed => self.responses += 1,
+            Outcome::Unanswered => {
+                self.unanswered += 1;
+                verb.unanswered += 1;
+            }
+            Outcome::OneWay => self.one_way += 1,
+            Outcome::Unknown => self.unknown += 1,
+        }
+        if exchange.outcome == Outcome::Failed {
+            self.errors += 1;
+            verb.failed += 1;
+        }
+        if let Some(response) = exchange.response {
+            let time = response.last - exchange.request.last;
+            self.response_times.record(time);
+            verb.times.record(time);
+            self.first_byte_times.record(exchange.interim.unwrap_or(response.first) - exchange.request.last);
+            if self.statuses.len() < VERBS || self.statuses.contains_key(&exchange.status) {
+                *self.statuses.entry(exchange.status).or_default() += 1;
+            }
+        }
+    }
+
+    /// Counts a notice.
+    pub fn notice(&mut self, notice: &Notice) {
+        if notice.unexpected {
+            self.unexpected += 1;
+        } else {
+            self.notices += 1;
+            verb(&mut self.verbs, notice.verb).count += 1;
+        }
+    }
+
+    /// Adds another's.
+    pub fn merge(&mut self, other: &Counted) {
+        let Counted {
+            conversations,
+            requests,
+            responses,
+            errors,
+            unanswered,
+            one_way,
+            unknown,
+            unexpected,
+            notices,
+            malformed,
+            bytes,
+            seconds,
+            retransmissions,
+            retransmission_delays,
+            zero_windows,
+            missing,
+            response_times,
+            first_byte_times,
+            round_trips,
+            verbs,
+            statuses,
+        } = other;
+        self.conversations += conversations;
+        self.requests += requests;
+        self.responses += responses;
+        self.errors += errors;
+        self.unanswered += unanswered;
+        self.one_way += one_way;
+        self.unknown += unknown;
+        self.unexpected += unexpected;
+        self.notices += notices;
+        self.malformed += malformed;
+        self.zero_windows += zero_windows;
+        self.missing += missing;
+        for side in [0, 1] {
+            self.bytes[side] += bytes[side];
+            self.retransmissions[side] += retransmissions[side];
+        }
+        for (second, more) in seconds {
+            let sum = self.seconds.entry(*second).or_default();
+            *sum = [sum[0] + more[0], sum[1] + more[1]];
+        }
+        self.retransmission_delays.merge(retransmission_delays);
+        self.response_times.merge(response_times);
+        self.first_byte_times.merge(first_byte_times);
+        self.round_trips.merge(round_trips);
+        for (label, more) in verbs {
+            let sum = self.verbs.entry(*label).or_default();
+            sum.count += more.count;
+            sum.failed += more.failed;
+            sum.unanswered += more.unanswered;
+            sum.times.merge(&more.times);
+        }
+        for (status, count) in statuses {
+            *self.statuses.entry(*status).or_default() += count;
+        }
+    }
+}
+
+/// The entry of a verb; that of `others` where there are too many.
+fn verb(verbs: &mut FxHashMap<Label, Verb>, label: Label) -> &mut Verb {
+    let label = if verbs.len() < VERBS || verbs.contains_key(&label) { label } else { Label::new("others") };
+    verbs.entry(label).or_default()
+}
+
+/// All services.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    places: FxHashMap<Service, u32>,
+    services: Vec<(Service, Counted)>,
+    /// Reasons why something was not understood, by protocol.
+    pub malformed: FxHashMap<(Protocol, &'static str), u64>,
+    /// Bytes of known protocols that were skipped after a hole or a breach.
+    pub skipped: u64,
+    /// Packets that stand in the capture more than once.
+    pub copies: u64,
+    /// Packets in another order than they were sent in.
+    pub reordered: u64,
+    /// Conversations that were given up to make room.
+    pub evicted: u64,
+}
+
+impl Tally {
+    /// The place of a service.
+    pub fn place(&mut self, service: Service) -> u32 {
+        *self.places.entry(service).or_insert_with(|| {
+            self.services.push((service, Counted::default()));
+            self.services.len() as u32 - 1
+        })
+    }
+
+    /// What is counted at a place.
+    pub fn at(&mut self, place: u32) -> &mut Counted {
+        let place = (place as usize).min(self.services.len() - 1);
+        &mut self.services[place].1
+    }
+
+    /// Adds another's.
+    pub fn merge(&mut self, other: &Tally) {
+        for (service, counted) in &other.services {
+            let place = self.place(*service);
+            self.at(place).merge(counted);
+        }
+        for (reason, count) in &other.malformed {
+            *self.malformed.entry(*reason).or_default() += count;
+        }
+        self.skipped += other.skipped;
+        self.copies += other.copies;
+        self.reordered += other.reordered;
+        self.evicted += other.evicted;
+    }
+
+    /// All services, those with the most requests first.
+    pub fn services(&self) -> Vec<&(Service, Counted)> {
+        let mut services: Vec<_> = self.services.iter().collect();
+        services.sort_by_key(|(service, counted)| (std::cmp::Reverse(counted.requests), *service));
+        services
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_kept_to_a_thousandth() {
+        let mut times = Times::default();
+        let spans = [0_i64, 1, 999, 1023, 1024, 123_456_789, 59_000_000_000];
+        spans.iter().for_each(|&span| times.record(Nanos(span)));
+        times.record(Nanos(-5));
+        let histogram = times.histogram();
+        assert_eq!(histogram.count(), 8);
+        for (at, span) in spans.iter().enumerate() {
+            let quantile = histogram.quantile((at + 2) as f64 / 8.0).unwrap().0;
+            assert!((quantile - span).abs() as f64 <= 2.0 + 0.0015 * *span as f64, "{quantile} for {span}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Packets and TCP: what the kernel counted, and what was done to the edited captures.
+
+use crate::{Reading, count, read, truth};
+use plimsoll_capture::tally::Counted;
+use serde_json::Value;
+
+fn whole(reading: &Reading) -> Counted {
+    let mut sum = Counted::default();
+    reading.dissected.tally.services().iter().for_each(|(_, counted)| sum.merge(counted));
+    sum
+}
+
+/// Segments that the kernels of both ends have sent again.
+fn kernels(truth: &Value) -> u64 {
+    truth["capture_info"]["kernel_RetransSegs"]
+        .as_object()
+        .unwrap()
+        .values()
+        .map(|count| count.as_u64().unwrap())
+        .sum()
+}
+
+#[test]
+fn every_packet_is_counted() {
+    for name in
+        ["chain.pcap", "http_any_sll1.pcap", "http_any_sll2.pcap", "http_two_if.pcapng", "redis_ns.pcap"]
+    {
+        let reading = read(name);
+        let (stem, _) = name.rsplit_once('.').unwrap();
+        assert_eq!(reading.dissected.counts.packets, truth(stem)["capture_info"]["captured"], "{name}");
+        assert_eq!((reading.dissected.counts.cut, reading.dissected.counts.others), (0, 0), "{name}");
+    }
+}
+
+#[test]
+fn retransmissions_are_those_of_the_kernels() {
+    for name in ["loss_rx", "wan_real", "chain", "coap_tcp", "postgres", "http_ipv6", "any_bridge_dups"] {
+        let sum = whole(&read(&format!("{name}.pcap")));
+        assert_eq!(sum.retransmissions.iter().sum::<u64>(), kernels(&truth(name)), "{name}");
+        assert_eq!(sum.missing, 0, "{name}");
+    }
+}
+
+/// Where packets are lost before they are captured, the first SYN of a connection leaves no trace, nor does its repetition.
+#[test]
+fn what_was_lost_before_the_capture_shows_in_its_repetition() {
+    let truth = truth("loss_tx");
+    let syns =
+        ["client_ns", "server_ns"].map(|side| truth["tcp_loss"][side]["TCPSynRetrans"].as_u64().unwrap());
+    let sum = whole(&read("loss_tx.pcap"));
+    assert_eq!(
+        sum.retransmissions.iter().sum::<u64>(),
+        count(&truth, "tcp_retransmitted_segments") - syns.iter().sum::<u64>()
+    );
+    assert!(sum.retransmission_delays.histogram().count() > 0);
+}
+
+#[test]
+fn packets_of_two_interfaces_count_once() {
+    let reading = read("any_bridge_dups.pcap");
+    assert_eq!(reading.dissected.tally.copies * 2, reading.dissected.counts.packets);
+}
+
+/// A defect of the capture is none of the network.
+#[test]
+fn missing_doubled_and_late_packets_are_told_apart() {
+    let reading = read("synth_drop_dup_reorder.pcap");
+    let truth = truth("synth_drop_dup_reorder");
+    let sum = whole(&reading);
+    assert_eq!(sum.retransmissions, [0, 0]);
+    assert_eq!(reading.dissected.tally.copies, truth["duplicates"]);
+    let missing: Vec<u64> = truth["actions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|action| action[0] == "missing")
+        .map(|action| action[2].as_u64().unwrap())
+        .collect();
+    // A FIN that is missing has a number like a byte.
+    let (bytes, empty) =
+        (missing.iter().sum::<u64>(), missing.iter().filter(|&&bytes| bytes == 0).count() as u64);
+    assert!((bytes..=bytes + empty).contains(&sum.missing), "{} for {bytes}", sum.missing);
+}
+
+#[test]
+fn edited_captures_of_the_same_traffic_hold_the_same() {
+    let original = whole(&read("http_veth_nooffload.pcap"));
+    for name in ["synth_vlan.pcap", "synth_clock_back.pcap", "synth_snap96.pcap"] {
+        assert_eq!(whole(&read(name)).bytes, original.bytes, "{name}");
+    }
+    let reading = read("synth_clock_back.pcap");
+    assert_eq!(reading.dissected.counts.clock_steps, 1);
+    let original = whole(&read("coap_udp.pcap"));
+    for name in ["synth_bigendian.pcap", "synth_ipfrag.pcap"] {
+        assert_eq!(whole(&read(name)).bytes, original.bytes, "{name}");
+    }
+    assert_eq!(
+        read("synth_ipfrag.pcap").dissected.counts.fragments,
+        2 * truth("synth_ipfrag")["fragmented_datagrams"].as_u64().unwrap()
+    );
+}
+
+#[test]
+fn a_file_that_is_cut_short_tells_what_it_holds() {
+    let reading = read("synth_cut_mid_record.pcap");
+    assert_eq!(reading.dissected.counts.packets, truth("synth_cut_mid_record")["complete_frames"]);
+    assert!(reading.dissected.endings[0].cut);
+    let whole = read("synth_vlan.pcap");
+    assert!(!whole.dissected.endings[0].cut && whole.dissected.endings[0].garbage.is_none());
+}
+
+#[test]
+fn frames_of_more_than_64_kilobytes_are_read() {
+    let sum = whole(&read("lo_ipv6_bigtcp.pcap"));
+    let bodies: u64 = truth("lo_ipv6_bigtcp")["exchanges"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|exchange| exchange["body_bytes"].as_u64().unwrap())
+        .sum();
+    assert!(sum.bytes[1] > bodies && sum.bytes[1] < bodies + 1000, "{:?}", sum.bytes);
+}
