@@ -3,6 +3,7 @@
 use crate::dissect::{Carrier, Entry, Probe, Side};
 use plimsoll_model::wire::Protocol;
 
+mod coap;
 mod http;
 mod inflate;
 mod mqtt;
@@ -10,7 +11,7 @@ mod tls;
 mod websocket;
 
 /// All of them. Those that demand most of the first bytes come first.
-static ENTRIES: &[&Entry] = &[&http::ENTRY, &mqtt::ENTRY, &websocket::ENTRY];
+static ENTRIES: &[&Entry] = &[&http::ENTRY, &mqtt::ENTRY, &websocket::ENTRY, &coap::ENTRY];
 
 /// The dissector of a protocol, where there is one.
 pub fn entry(protocol: Protocol) -> Option<&'static Entry> {
