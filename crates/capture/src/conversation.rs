@@ -1,8 +1,9 @@
 //! One conversation: the bytes of both sides in order, given to the dissector that knows them, and what it tells of them
 //! stamped, counted, matched, and searched for markers.
 
-use crate::dissect::{Carrier, Dissector, Event, KEPT, Opened, Output, Request, Side, Step};
+use crate::dissect::{Carrier, Dissector, Event, KEPT, Key, Opened, Output, Request, Side, Step};
 use crate::dissectors;
+use crate::half::Half;
 use crate::heard::{Breach, ConversationId, Exchange, Heard, Notice, Sighting};
 use crate::marker::{MessageId, Search};
 use crate::pairing::{Pairing, Waiting};
@@ -13,8 +14,6 @@ use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
 const UNDECIDED: usize = 4096;
 /// Packets of a conversation whose beginning was not captured in which a message's beginning is looked for.
 const TRIES: u32 = 64;
-/// Markers of one message that are kept until it is complete.
-const MARKERS: usize = 4096;
 
 /// What is shared by all conversations of a thread.
 pub struct Ears<'a> {
@@ -44,28 +43,6 @@ enum State {
     Undecided,
     Known(Protocol, Box<dyn Dissector>),
     Opaque(Protocol),
-}
-
-/// One direction.
-#[derive(Default)]
-struct Half {
-    /// Said and not taken yet.
-    kept: Vec<u8>,
-    /// When the first of it came.
-    kept_since: Nanos,
-    /// Nothing can be done before so much is kept.
-    need: usize,
-    /// Content still to be passed.
-    pass: u64,
-    /// When the message that is being read began, and its bytes so far.
-    begun: Option<Nanos>,
-    bytes: u64,
-    /// A message's beginning is looked for.
-    lost: bool,
-    /// Of the message that is being read.
-    markers: Vec<MessageId>,
-    /// The end of what was searched, in which a marker may begin.
-    tail: Vec<u8>,
 }
 
 impl Conversation {
@@ -446,6 +423,12 @@ impl Conversation {
             half.bytes -= bytes.min(half.bytes);
             return self.notice(side, protocol, verb, false, Span { first: at, last: at, bytes }, ears);
         }
+        if let Some(&Event::Part(id, last)) = self.events.first() {
+            half.join(id);
+            if !last {
+                half.set_aside(id);
+            }
+        }
         let span = Span { first: half.begun.take().unwrap_or(at), last: at, bytes: half.bytes };
         half.bytes = 0;
         half.tail.clear();
@@ -461,6 +444,9 @@ impl Conversation {
                 }
                 Event::Early(request) => {
                     let asking = &mut self.halves[1 - direction];
+                    if let Key::Id(id) = request.key {
+                        asking.join(id);
+                    }
                     let span =
                         Span { first: asking.begun.take().unwrap_or(at), last: at, bytes: asking.bytes };
                     asking.bytes = 0;
@@ -495,7 +481,7 @@ impl Conversation {
                     name = verb;
                     self.notice(side, protocol, verb, false, span, ears);
                 }
-                Event::Other => {}
+                Event::Part(..) | Event::Other => {}
             }
         }
         self.events = events;
@@ -557,49 +543,5 @@ impl Conversation {
             response: None,
             marker: waiting.marker,
         });
-    }
-}
-
-impl Half {
-    /// Bytes of the message that is being read were used.
-    fn took(&mut self, at: Nanos, bytes: &[u8], clean: bool, search: &Search) {
-        self.begun.get_or_insert(at);
-        self.bytes += bytes.len() as u64;
-        if !clean {
-            self.search(bytes, search);
-        }
-    }
-
-    /// Looks for markers in the next bytes, and across the border to those before.
-    fn search(&mut self, bytes: &[u8], search: &Search) {
-        if !search.is_wanted() {
-            return;
-        }
-        if self.tail.is_empty() {
-            search.find(bytes, &mut self.markers);
-            self.tail.extend_from_slice(search.open_end(bytes));
-        } else {
-            let joined = [&self.tail, bytes].concat();
-            let mut found = Vec::new();
-            search.find(&joined, &mut found);
-            // A marker of another form may stand whole behind one that begins.
-            self.markers
-                .extend(found.iter().filter(|id| !self.markers.contains(id)).copied().collect::<Vec<_>>());
-            self.tail.clear();
-            self.tail.extend_from_slice(search.open_end(&joined));
-        }
-        self.markers.dedup();
-        self.markers.truncate(MARKERS);
-    }
-
-    /// Looks for markers in content that stands alone.
-    fn search_alone(&mut self, bytes: &[u8], search: &Search) {
-        search.find(bytes, &mut self.markers);
-        self.markers.dedup();
-        self.markers.truncate(MARKERS);
-    }
-
-    fn forget(&mut self) {
-        *self = Half { lost: self.lost, ..Half::default() };
     }
 }

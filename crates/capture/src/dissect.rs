@@ -163,6 +163,7 @@ pub(crate) enum Event {
     Withdrawn(Key),
     Notice(Label),
     Aside(Label, usize),
+    Part(u64, bool),
     Other,
 }
 
@@ -219,6 +220,12 @@ impl Output<'_> {
     /// The bytes of this step, so many, were a whole message between the parts of another one, which goes on.
     pub fn aside(&mut self, verb: impl Into<Label>, bytes: usize) {
         self.events.push(Event::Aside(verb.into(), bytes));
+    }
+
+    /// The bytes of this step are a part of the message with that number; parts of others may stand between. Told before all
+    /// else in a step. With the `last` part, what is told besides is told of the message.
+    pub fn part(&mut self, id: u64, last: bool) {
+        self.events.push(Event::Part(id, last));
     }
 
     /// The bytes of this step were a whole message (padding, a part of a handshake) that is not even worth a notice. The

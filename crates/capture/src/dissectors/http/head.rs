@@ -186,10 +186,7 @@ pub(super) fn is_response(bytes: &[u8]) -> Option<bool> {
     if !bytes.starts_with(begin) {
         return Some(false);
     }
-    match bytes.get(..13) {
-        Some(line) => Some(status(trimmed(line)).is_some()),
-        None => None,
-    }
+    bytes.get(..13).map(|line| status(trimmed(line)).is_some())
 }
 
 #[cfg(test)]
