@@ -5,13 +5,14 @@ use plimsoll_model::wire::Protocol;
 
 mod coap;
 mod http;
+mod http2;
 mod inflate;
 mod mqtt;
 mod tls;
 mod websocket;
 
 /// All of them. Those that demand most of the first bytes come first.
-static ENTRIES: &[&Entry] = &[&http::ENTRY, &mqtt::ENTRY, &websocket::ENTRY, &coap::ENTRY];
+static ENTRIES: &[&Entry] = &[&http2::ENTRY, &http::ENTRY, &mqtt::ENTRY, &websocket::ENTRY, &coap::ENTRY];
 
 /// The dissector of a protocol, where there is one.
 pub fn entry(protocol: Protocol) -> Option<&'static Entry> {
