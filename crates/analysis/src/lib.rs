@@ -2,6 +2,7 @@
 //! verdict. Pure: the same record gives the same summary.
 
 pub mod compare;
+pub mod dissection;
 mod duplicates;
 pub mod early_stop;
 pub mod inference;

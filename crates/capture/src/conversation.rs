@@ -214,7 +214,7 @@ impl Conversation {
         half.search(bytes, ears.search);
         for message in half.markers.drain(..) {
             let (conversation, verb) = (self.id, Label::default());
-            ears.heard.sightings.push(Sighting { at, conversation, from, message, verb, response: false });
+            ears.heard.sightings.push(Sighting { at, conversation, from, message, verb, echo: false });
         }
     }
 
@@ -435,7 +435,7 @@ impl Conversation {
         let markers = std::mem::take(&mut half.markers);
         let marker = markers.first().copied();
         let mut events = std::mem::take(&mut self.events);
-        let (mut name, mut response) = (Label::default(), false);
+        let (mut name, mut asked_with) = (Label::default(), None);
         for event in events.drain(..) {
             match event {
                 Event::Request(request) => {
@@ -454,20 +454,23 @@ impl Conversation {
                     self.ask(side.other(), request, span, marker, ears);
                 }
                 Event::Response(answer) => {
-                    (name, response) = (answer.status, true);
+                    name = answer.status;
                     match self.pairing.answer(side.other(), answer.key, marker) {
-                        Some(waiting) => ears.heard.exchanges.push(Exchange {
-                            conversation: self.id,
-                            protocol,
-                            requester: side.other(),
-                            verb: waiting.verb,
-                            outcome: if answer.failed { Outcome::Failed } else { Outcome::Answered },
-                            status: answer.status,
-                            request: waiting.span,
-                            interim: waiting.interim,
-                            response: Some(span),
-                            marker: waiting.marker.or(marker),
-                        }),
+                        Some(waiting) => {
+                            (name, asked_with) = (waiting.verb, waiting.marker);
+                            ears.heard.exchanges.push(Exchange {
+                                conversation: self.id,
+                                protocol,
+                                requester: side.other(),
+                                verb: waiting.verb,
+                                outcome: if answer.failed { Outcome::Failed } else { Outcome::Answered },
+                                status: answer.status,
+                                request: waiting.span,
+                                interim: waiting.interim,
+                                response: Some(span),
+                                marker: waiting.marker.or(marker),
+                            });
+                        }
                         None => self.notice(side, protocol, answer.status, true, span, ears),
                     }
                 }
@@ -492,7 +495,7 @@ impl Conversation {
             from: side,
             message,
             verb: name,
-            response,
+            echo: asked_with == Some(message),
         }));
         let half = &mut self.halves[direction];
         half.markers = markers;

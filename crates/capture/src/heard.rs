@@ -64,8 +64,8 @@ pub struct Sighting {
     pub message: MessageId,
     /// Of the message, or the status of a response; empty outside messages.
     pub verb: Label,
-    /// Whether it was part of a response.
-    pub response: bool,
+    /// Whether it came back in the response to the request that had it.
+    pub echo: bool,
 }
 
 /// A stretch of bytes that was not understood, and why.

@@ -7,6 +7,7 @@ pub mod dissect;
 pub mod dissectors;
 mod half;
 pub mod heard;
+pub mod hops;
 mod ip;
 pub mod link;
 pub mod marker;

@@ -8,6 +8,7 @@ use crate::tally::Tally;
 use plimsoll_model::Nanos;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
@@ -59,7 +60,8 @@ pub fn dissect(
         }
         drop((back, to_caller));
         let (progress, read) = channel();
-        let reader = scope.spawn(move || read_all(sources, &doors, &used, &progress));
+        let stop = Arc::clone(&settings.stop);
+        let reader = scope.spawn(move || read_all(sources, &doors, &used, &progress, &stop));
         deliver(&from_threads, threads, &read, listen);
         let mut dissected = match reader.join() {
             Ok(result) => result?,
@@ -104,6 +106,7 @@ fn read_all(
     doors: &[SyncSender<Arc<Parcel>>],
     used: &Receiver<Parcel>,
     progress: &Sender<u64>,
+    stop: &AtomicBool,
 ) -> Result<Dissected, SourceError> {
     let mut dissected = Dissected::default();
     let mut decoder = Decoder::default();
@@ -116,7 +119,7 @@ fn read_all(
                 packets: vec![Vec::new(); doors.len()],
             });
             parcel.packets.iter_mut().for_each(Vec::clear);
-            if !source.next(&mut parcel.block)? {
+            if stop.load(Ordering::Relaxed) || !source.next(&mut parcel.block)? {
                 break;
             }
             let records = std::mem::take(&mut parcel.block.records);

@@ -13,6 +13,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::wire::Protocol;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// An exchange and who took part in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,6 +50,8 @@ pub struct Settings {
     pub exchanges: bool,
     /// Conversations that are open at once; above them the one that was silent for the longest time is given up.
     pub open: usize,
+    /// Ends the reading.
+    pub stop: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

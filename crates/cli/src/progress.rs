@@ -38,6 +38,34 @@ impl TerminalProgress {
     }
 }
 
+/// Draws how much of some files has been read.
+pub struct ReadingProgress {
+    bar: ProgressBar,
+    of: Option<u64>,
+}
+
+impl ReadingProgress {
+    /// On standard error, hidden where that is no terminal or `quiet` asks for it. `of` bytes in all, where that is known.
+    pub fn new(quiet: bool, of: Option<u64>) -> ReadingProgress {
+        let TerminalProgress { bar, .. } = TerminalProgress::new(quiet);
+        bar.set_message("reading");
+        ReadingProgress { bar, of }
+    }
+
+    /// So many bytes have been read, unpacked.
+    pub fn read(&self, bytes: u64) {
+        if let Some(of) = self.of {
+            self.bar.set_position((bytes * FINE / of.max(1)).min(FINE));
+        }
+        self.bar.set_prefix(terminal::bytes(bytes as f64));
+    }
+
+    /// Takes the line away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
 /// Colour unless `NO_COLOR` is set to something or standard output is no terminal.
 pub fn colour() -> Colour {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

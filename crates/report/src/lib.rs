@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub mod csv;
+pub mod dissection;
 pub mod findings;
 pub mod hlog;
 pub mod html;

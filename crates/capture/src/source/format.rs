@@ -12,6 +12,17 @@ pub enum Garbage {
     Interface(u32),
 }
 
+impl std::fmt::Display for Garbage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Garbage::Length(length) => write!(f, "a record of {length} bytes"),
+            Garbage::Interface(number) => {
+                write!(f, "a packet of interface {number}, which was not described,")
+            }
+        }
+    }
+}
+
 /// What was found.
 pub enum Item {
     Packet(Record),

@@ -53,6 +53,7 @@ fn on_threads(name: &str, threads: usize) -> Reading {
         phases: Arc::new(Phases::default()),
         exchanges: true,
         open: 1000,
+        stop: Arc::default(),
     };
     let source = Source::open(&folder().join(format!("{name}.zst"))).unwrap();
     let (mut exchanges, mut sightings) = (Vec::new(), Vec::new());

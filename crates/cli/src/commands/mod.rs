@@ -5,6 +5,7 @@ mod chain;
 mod check;
 mod city;
 mod compare;
+mod dissect;
 mod doctor;
 mod export;
 mod guard;
@@ -33,6 +34,7 @@ pub enum Command {
     Show(show::Show),
     Compare(compare::Compare),
     Report(report::Report),
+    Dissect(dissect::Dissect),
     Export(export::Export),
     Target(target::Target),
     Audit(audit::Audit),
@@ -52,6 +54,7 @@ impl Command {
             Command::Show(command) => command.perform(),
             Command::Compare(command) => command.perform(),
             Command::Report(command) => command.perform(),
+            Command::Dissect(command) => command.perform(),
             Command::Export(command) => command.perform(),
             Command::Target(command) => command.perform(),
             Command::Audit(command) => command.perform(),

@@ -1,0 +1,380 @@
+//! What a capture says: who called whom and how long that took, which way messages went, and where they were lost.
+
+mod ways;
+
+pub use ways::{ComponentLosses, HopSummary, LostMessage, MessageSummary, PathStep, WaySummary};
+
+use plimsoll_capture::component::{Components, Party};
+use plimsoll_capture::hops::Ways;
+use plimsoll_capture::marker::{MessageId, Search};
+use plimsoll_capture::phases::Phases;
+use plimsoll_capture::pipeline::Dissected;
+use plimsoll_capture::tally::{Counted, Service, Times};
+use plimsoll_model::Nanos;
+use plimsoll_stats::boxplot::boxplot;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Version of the form of [`DissectionSummary`].
+const SCHEMA: u32 = 1;
+
+/// The whole result. Times in seconds, sizes in bytes; null where a thing does not exist.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DissectionSummary {
+    /// Version of this form.
+    pub schema: u32,
+    /// The files, in the order in which they were read.
+    pub files: Vec<FileSummary>,
+    /// Packets in them.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// Of those, bytes that the capture holds.
+    pub captured_bytes: u64,
+    /// Bytes of content of TCP and UDP, each once.
+    pub content_bytes: u64,
+    /// From the first packet to the last.
+    pub duration: f64,
+    /// TCP segments that were sent again.
+    pub retransmissions: u64,
+    /// Their delays.
+    pub retransmission_delay: TimesSummary,
+    /// Packets that stand in the capture more than once; they count once.
+    pub copies: u64,
+    /// Packets that were captured or came in another order.
+    pub reordered: u64,
+    /// Bytes that were acknowledged and are not in the capture.
+    pub missing_bytes: u64,
+    /// Packets that were cut off when they were captured.
+    pub cut_packets: u64,
+    /// Packets of neither TCP nor UDP over IP, or with broken headers.
+    pub other_packets: u64,
+    /// Fragments of IP packets, and those whose packet was never whole.
+    pub fragments: u64,
+    /// Of those, in packets that were never whole.
+    pub lost_fragments: u64,
+    /// Packets with a wrong checksum. Where the capturing host leaves checksums to its network card, all it sends has.
+    pub bad_checksums: u64,
+    /// Times at which the clock of the capture went back.
+    pub clock_steps: u64,
+    /// Times at which a receiver said that it had no space left.
+    pub zero_windows: u64,
+    /// Bytes of known protocols that were not understood: behind a hole or a breach.
+    pub skipped_bytes: u64,
+    /// Conversations that were given up to bound memory.
+    pub evicted: u64,
+    /// By protocol.
+    pub protocols: BTreeMap<String, ProtocolSummary>,
+    /// What was not understood, and how often.
+    pub malformed: Vec<Malformed>,
+    /// Who called whom, the most requests first.
+    pub services: Vec<ServiceSummary>,
+    /// Messages with a marker.
+    pub messages: MessageSummary,
+    /// Lost messages, by the component that had them last.
+    pub losses_by_component: BTreeMap<String, u64>,
+    /// Some of the lost ones.
+    pub lost: Vec<LostMessage>,
+    /// Ways and stays, by phase of the run; one without a name where there are no phases.
+    pub phases: Vec<PhaseSummary>,
+}
+
+/// A file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FileSummary {
+    /// Its path.
+    pub path: String,
+    /// Whether its last record is cut short.
+    pub cut: bool,
+    /// What stands where a record should be, and where.
+    pub garbage: Option<String>,
+}
+
+/// What was counted of a protocol.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProtocolSummary {
+    /// Requests of either side.
+    pub requests: u64,
+    /// Those that were answered, errors included.
+    pub responses: u64,
+    /// Those that were not.
+    pub unanswered: u64,
+    /// Those answered with an error.
+    pub errors: u64,
+    /// Those that ask for no answer.
+    pub one_way: u64,
+    /// Those whose answer may lie in a hole of the capture.
+    pub unknown: u64,
+    /// Responses without a request.
+    pub unexpected: u64,
+    /// Messages that are neither.
+    pub notices: u64,
+    /// Stretches that were not understood.
+    pub malformed: u64,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// By verb.
+    pub by_verb: BTreeMap<String, VerbSummary>,
+    /// By status of the response.
+    pub by_status: BTreeMap<String, u64>,
+}
+
+/// What was counted of a verb.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VerbSummary {
+    /// Requests, or messages that are none.
+    pub count: u64,
+    /// Of those, answered with an error.
+    pub failed: u64,
+    /// Of those, not answered.
+    pub unanswered: u64,
+    /// Median response time.
+    pub p50: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+}
+
+/// A reason why something was not understood.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Malformed {
+    /// What should have been spoken.
+    pub protocol: String,
+    /// The reason.
+    pub reason: String,
+    /// How often.
+    pub count: u64,
+}
+
+/// Spans of time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TimesSummary {
+    /// How many.
+    pub n: u64,
+    /// Their mean.
+    pub mean: Option<f64>,
+    /// First quartile.
+    pub p25: Option<f64>,
+    /// Median.
+    pub p50: Option<f64>,
+    /// Third quartile.
+    pub p75: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// The longest.
+    pub max: Option<f64>,
+    /// Ends of a boxplot's whiskers.
+    pub whiskers: Option<[f64; 2]>,
+    /// Beyond them.
+    pub outliers: u64,
+}
+
+impl TimesSummary {
+    /// Of those.
+    pub fn of(times: &Times) -> TimesSummary {
+        let histogram = times.histogram();
+        let at = |q: f64| histogram.quantile(q).map(Nanos::as_secs_f64);
+        let plot = boxplot(&histogram);
+        TimesSummary {
+            n: histogram.count(),
+            mean: histogram.mean().map(|mean| mean / 1e9),
+            p25: at(0.25),
+            p50: at(0.5),
+            p75: at(0.75),
+            p99: at(0.99),
+            max: histogram.max().map(Nanos::as_secs_f64),
+            whiskers: plot.map(|plot| [plot.lower_whisker, plot.upper_whisker].map(Nanos::as_secs_f64)),
+            outliers: plot.map_or(0, |plot| plot.outliers),
+        }
+    }
+}
+
+/// Who called whom.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ServiceSummary {
+    /// Who called.
+    pub client: String,
+    /// Who was called.
+    pub server: String,
+    /// In what.
+    pub protocol: String,
+    /// Requests of either side.
+    pub count: u64,
+    /// Those that were not answered.
+    pub unanswered: u64,
+    /// Those answered with an error.
+    pub errors: u64,
+    /// Conversations.
+    pub conversations: u64,
+    /// Median response time.
+    pub p50: Option<f64>,
+    /// 99th percentile of the response times.
+    pub p99: Option<f64>,
+    /// From the last byte of a request to the last of its response.
+    pub response_time: TimesSummary,
+    /// From the last byte of a request to the first of its response.
+    pub first_byte_time: TimesSummary,
+    /// From a segment to its acknowledgement, as seen where it was captured.
+    pub round_trip: TimesSummary,
+    /// Bytes of content that the client sent.
+    pub bytes_sent: u64,
+    /// Bytes of content that it received.
+    pub bytes_received: u64,
+    /// Segments sent again by the client.
+    pub retransmitted_by_client: u64,
+    /// Segments sent again by the server.
+    pub retransmitted_by_server: u64,
+    /// Bytes in each second: second since 1970, sent, received.
+    pub seconds: Vec<(i64, u64, u64)>,
+}
+
+/// A phase of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PhaseSummary {
+    /// Its name, empty where a capture has no phases.
+    pub name: String,
+    /// Who called whom in it.
+    pub services: Vec<ServiceSummary>,
+    /// The ways of its messages.
+    pub ways: WaySummary,
+}
+
+/// Makes the summary. Of a run, `lost` are the messages that its ledger knows as lost.
+pub fn summarize(
+    dissected: &Dissected,
+    paths: &[String],
+    ways: &Ways,
+    components: &Components,
+    phases: &Phases,
+    search: &Search,
+    lost: Option<&BTreeSet<MessageId>>,
+) -> DissectionSummary {
+    let counts = &dissected.counts;
+    let services = dissected.tally.services();
+    let mut whole = Counted::default();
+    services.iter().for_each(|(_, counted)| whole.merge(counted));
+    let numbers: BTreeSet<u16> = services.iter().map(|(service, _)| service.phase).collect();
+    let told = ways::tell(ways, components, search, lost);
+    let phase_summary = |number: u16| PhaseSummary {
+        name: phases.name(number).to_owned(),
+        services: services_of(services.iter().filter(|(service, _)| service.phase == number).copied(), components),
+        ways: told.phases.get(&number).cloned().unwrap_or_default(),
+    };
+    let mut malformed: Vec<Malformed> = dissected
+        .tally
+        .malformed
+        .iter()
+        .map(|((protocol, reason), &count)| Malformed { protocol: protocol.name().into(), reason: (*reason).into(), count })
+        .collect();
+    malformed.sort_by(|one, other| (other.count, &one.protocol, &one.reason).cmp(&(one.count, &other.protocol, &other.reason)));
+    DissectionSummary {
+        schema: SCHEMA,
+        files: files(dissected, paths),
+        packets: counts.packets,
+        bytes: counts.bytes,
+        captured_bytes: counts.captured,
+        content_bytes: whole.bytes.iter().sum(),
+        duration: match (dissected.first, dissected.last) {
+            (Some(first), Some(last)) => (last - first).as_secs_f64(),
+            _ => 0.0,
+        },
+        retransmissions: whole.retransmissions.iter().sum(),
+        retransmission_delay: TimesSummary::of(&whole.retransmission_delays),
+        copies: dissected.tally.copies,
+        reordered: dissected.tally.reordered,
+        missing_bytes: whole.missing,
+        cut_packets: counts.cut,
+        other_packets: counts.others,
+        fragments: counts.fragments,
+        lost_fragments: counts.lost_fragments,
+        bad_checksums: counts.bad_checksums,
+        clock_steps: counts.clock_steps,
+        zero_windows: whole.zero_windows,
+        skipped_bytes: dissected.tally.skipped,
+        evicted: dissected.tally.evicted,
+        protocols: protocols(&services),
+        malformed,
+        services: services_of(services.iter().copied(), components),
+        messages: told.messages,
+        losses_by_component: told.losses,
+        lost: told.lost,
+        phases: numbers.into_iter().map(phase_summary).collect(),
+    }
+}
+
+fn files(dissected: &Dissected, paths: &[String]) -> Vec<FileSummary> {
+    let file = |(path, ending): (&String, &plimsoll_capture::source::Ending)| FileSummary {
+        path: path.clone(),
+        cut: ending.cut,
+        garbage: ending.garbage.as_ref().map(|(at, garbage)| format!("{garbage} at byte {at}")),
+    };
+    paths.iter().zip(&dissected.endings).map(file).collect()
+}
+
+fn protocols(services: &[&(Service, Counted)]) -> BTreeMap<String, ProtocolSummary> {
+    let mut sums: BTreeMap<&str, Counted> = BTreeMap::new();
+    for (service, counted) in services {
+        sums.entry(service.protocol.name()).or_default().merge(counted);
+    }
+    sums.into_iter().map(|(name, counted)| (name.to_owned(), protocol(&counted))).collect()
+}
+
+fn protocol(counted: &Counted) -> ProtocolSummary {
+    let verbs = counted.verbs.iter().map(|(label, verb)| {
+        let times = TimesSummary::of(&verb.times);
+        let (count, failed, unanswered) = (verb.count, verb.failed, verb.unanswered);
+        (label.to_string(), VerbSummary { count, failed, unanswered, p50: times.p50, p99: times.p99 })
+    });
+    ProtocolSummary {
+        requests: counted.requests,
+        responses: counted.responses,
+        unanswered: counted.unanswered,
+        errors: counted.errors,
+        one_way: counted.one_way,
+        unknown: counted.unknown,
+        unexpected: counted.unexpected,
+        notices: counted.notices,
+        malformed: counted.malformed,
+        bytes: counted.bytes.iter().sum(),
+        by_verb: verbs.collect(),
+        by_status: counted.statuses.iter().map(|(status, &count)| (status.to_string(), count)).collect(),
+    }
+}
+
+/// Phases put together, and parties by their names.
+fn services_of<'a>(
+    services: impl Iterator<Item = &'a (Service, Counted)>,
+    components: &Components,
+) -> Vec<ServiceSummary> {
+    let mut sums: BTreeMap<(Party, Party, plimsoll_model::wire::Protocol), Counted> = BTreeMap::new();
+    for (service, counted) in services {
+        sums.entry((service.client, service.server, service.protocol)).or_default().merge(counted);
+    }
+    let mut all: Vec<ServiceSummary> = sums
+        .iter()
+        .map(|((client, server, protocol), counted)| {
+            let response_time = TimesSummary::of(&counted.response_times);
+            ServiceSummary {
+                client: components.name(client),
+                server: components.name(server),
+                protocol: protocol.name().into(),
+                count: counted.requests,
+                unanswered: counted.unanswered,
+                errors: counted.errors,
+                conversations: counted.conversations,
+                p50: response_time.p50,
+                p99: response_time.p99,
+                response_time,
+                first_byte_time: TimesSummary::of(&counted.first_byte_times),
+                round_trip: TimesSummary::of(&counted.round_trips),
+                bytes_sent: counted.bytes[0],
+                bytes_received: counted.bytes[1],
+                retransmitted_by_client: counted.retransmissions[0],
+                retransmitted_by_server: counted.retransmissions[1],
+                seconds: counted.seconds.iter().map(|(second, [sent, received])| (*second, *sent, *received)).collect(),
+            }
+        })
+        .collect();
+    all.sort_by(|one, other| (other.count, &one.server, &one.client).cmp(&(one.count, &other.server, &other.client)));
+    all
+}

@@ -1,0 +1,320 @@
+//! From routes to residence times, the way of most messages, and losses by component.
+//!
+//! Without a ledger, what most messages pass is what all should: a message that misses a passage which at least half of those
+//! of its phase have is lost at the component from which that passage leads. With a ledger its losses count, and no others.
+
+use super::TimesSummary;
+use plimsoll_capture::component::{Components, Party};
+use plimsoll_capture::hops::{Holder, Route, RouteKey, Ways};
+use plimsoll_capture::marker::{MessageId, Search};
+use plimsoll_capture::packet::Endpoint;
+use plimsoll_capture::tally::Times;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Lost messages that are named.
+const NAMED: usize = 100;
+
+/// How many messages had a marker, and what became of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MessageSummary {
+    /// Messages with a marker.
+    pub marked: u64,
+    /// Those that did not come as far as they should.
+    pub lost: u64,
+    /// Those that may have been under way when the capture ended.
+    pub under_way: u64,
+    /// Passages that a message made more than once between the same two.
+    pub repeated: u64,
+}
+
+/// A message that was lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LostMessage {
+    /// Its device.
+    pub device: String,
+    /// Its number.
+    pub sequence: u64,
+    /// Who had it last.
+    pub component: String,
+    /// How it was seen last: from whom to whom, in what.
+    pub last: String,
+}
+
+/// What a component lost.
+pub type ComponentLosses = BTreeMap<String, u64>;
+
+/// The ways of a phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WaySummary {
+    /// Messages that began in it.
+    pub messages: u64,
+    /// Of those, lost.
+    pub lost: u64,
+    /// From the first passage to the last, of those that are complete.
+    pub total: TimesSummary,
+    /// Stays, the longest mean first.
+    pub hops: Vec<HopSummary>,
+    /// The way of most messages.
+    pub path: Vec<PathStep>,
+}
+
+/// How long messages stayed in a component.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HopSummary {
+    /// Which.
+    pub component: String,
+    /// From the passage that brought a message to the first that took it on.
+    pub residence: TimesSummary,
+    /// Its part of all stays of the phase.
+    pub share: f64,
+    /// Messages that it had last and should have passed on.
+    pub lost: u64,
+}
+
+/// A passage of the way of most messages.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PathStep {
+    /// Who had a message.
+    pub from: String,
+    /// Who got it.
+    pub to: String,
+    /// In what.
+    pub protocol: String,
+    /// By which request.
+    pub verb: String,
+    /// Part of the phase's messages that make this passage.
+    pub share: f64,
+    /// Median of the time since the first passage.
+    pub since_first: Option<f64>,
+}
+
+pub(super) struct Told {
+    pub messages: MessageSummary,
+    pub losses: ComponentLosses,
+    pub lost: Vec<LostMessage>,
+    pub phases: BTreeMap<u16, WaySummary>,
+}
+
+/// A passage between components.
+type Edge = (String, String);
+
+pub(super) fn tell(
+    ways: &Ways,
+    components: &Components,
+    search: &Search,
+    ledger: Option<&BTreeSet<MessageId>>,
+) -> Told {
+    let names = Names::of(ways, components);
+    let routes = ways.routes();
+    let mut told =
+        Told { messages: MessageSummary::default(), losses: BTreeMap::new(), lost: Vec::new(), phases: BTreeMap::new() };
+    let phases: BTreeSet<u16> = routes.iter().map(|(key, _)| key.phase).collect();
+    for phase in phases {
+        let own: Vec<(&RouteKey, &Route)> = routes.iter().filter(|(key, _)| key.phase == phase).copied().collect();
+        let summary = tell_phase(&own, ways, &names, search, ledger, &mut told);
+        told.phases.insert(phase, summary);
+    }
+    told
+}
+
+fn tell_phase(
+    routes: &[(&RouteKey, &Route)],
+    ways: &Ways,
+    names: &Names,
+    search: &Search,
+    ledger: Option<&BTreeSet<MessageId>>,
+    told: &mut Told,
+) -> WaySummary {
+    let edges_of = |key: &RouteKey| -> Vec<Edge> {
+        key.passages.iter().map(|&number| names.edge(ways, number)).collect()
+    };
+    let messages: u64 = routes.iter().map(|(_, route)| route.count).sum();
+    let mut shares: BTreeMap<Edge, (u64, f64)> = BTreeMap::new();
+    for (key, route) in routes {
+        let edges = edges_of(key);
+        for (place, edge) in edges.iter().enumerate() {
+            if edges[..place].contains(edge) {
+                told.messages.repeated += route.count;
+                continue;
+            }
+            let (count, places) = shares.entry(edge.clone()).or_default();
+            *count += route.count;
+            *places += place as f64 * route.count as f64;
+        }
+    }
+    let mut expected: Vec<(f64, Edge)> = shares
+        .iter()
+        .filter(|(_, (count, _))| 2 * count >= messages)
+        .map(|(edge, (count, places))| (places / *count as f64, edge.clone()))
+        .collect();
+    expected.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut stays: BTreeMap<String, (Times, u64)> = BTreeMap::new();
+    let mut total = Times::default();
+    let mut lost_here = 0;
+    for (key, route) in routes {
+        let edges = edges_of(key);
+        told.messages.marked += route.count;
+        let missing = expected.iter().find(|(_, edge)| !edges.contains(edge)).map(|(_, edge)| edge);
+        let last_holder = edges.last().map(|(_, to)| to.clone()).unwrap_or_default();
+        let last = key.passages.last().map(|&number| names.words(ways, number)).unwrap_or_default();
+        let (count, loser, named): (u64, String, Vec<MessageId>) = match ledger {
+            Some(ledger) => {
+                let named: Vec<MessageId> = route.examples.iter().filter(|id| ledger.contains(id)).copied().collect();
+                let loser = missing.filter(|edge| edges.iter().any(|(_, to)| *to == edge.0)).map(|edge| edge.0.clone());
+                (named.len() as u64, loser.unwrap_or(last_holder), named)
+            }
+            None => match missing {
+                Some(edge) if !key.under_way => (route.count, edge.0.clone(), route.examples.clone()),
+                _ => (0, String::new(), Vec::new()),
+            },
+        };
+        if missing.is_none() {
+            total.merge(&route.total);
+        } else if key.under_way && ledger.is_none() {
+            told.messages.under_way += route.count;
+        }
+        if count > 0 {
+            lost_here += count;
+            told.messages.lost += count;
+            *told.losses.entry(loser.clone()).or_default() += count;
+            stays.entry(loser.clone()).or_default().1 += count;
+            for id in named.iter().take(NAMED.saturating_sub(told.lost.len())) {
+                told.lost.push(LostMessage {
+                    device: search.name(id.device),
+                    sequence: id.sequence,
+                    component: loser.clone(),
+                    last: last.clone(),
+                });
+            }
+        }
+        add_stays(&edges, route, &mut stays);
+    }
+    let whole: f64 = stays.values().map(|(times, _)| sum(times)).sum();
+    let mut hops: Vec<HopSummary> = stays
+        .iter()
+        .map(|(component, (times, lost))| HopSummary {
+            component: component.clone(),
+            residence: TimesSummary::of(times),
+            share: if whole > 0.0 { sum(times) / whole } else { 0.0 },
+            lost: *lost,
+        })
+        .collect();
+    hops.sort_by(|one, other| other.share.total_cmp(&one.share).then_with(|| one.component.cmp(&other.component)));
+    WaySummary {
+        messages,
+        lost: lost_here,
+        total: TimesSummary::of(&total),
+        hops,
+        path: path(routes, ways, names, &shares, messages),
+    }
+}
+
+/// A stay lasts from the first passage to a component to the first one after it that leads away.
+fn add_stays(edges: &[Edge], route: &Route, stays: &mut BTreeMap<String, (Times, u64)>) {
+    let mut told = BTreeSet::new();
+    for (place, (_, to)) in edges.iter().enumerate() {
+        if !told.insert(to) {
+            continue;
+        }
+        let away = edges.iter().enumerate().skip(place + 1).find(|(_, (from, _))| from == to);
+        if let Some(times) = away.and_then(|(away, _)| route.stays.get(&(place as u8, away as u8))) {
+            stays.entry(to.clone()).or_default().0.merge(times);
+        }
+    }
+}
+
+/// The most used route, each passage once.
+fn path(
+    routes: &[(&RouteKey, &Route)],
+    ways: &Ways,
+    names: &Names,
+    shares: &BTreeMap<Edge, (u64, f64)>,
+    messages: u64,
+) -> Vec<PathStep> {
+    let Some((key, route)) = routes.iter().max_by_key(|(key, route)| (route.count, key.passages.len())) else {
+        return Vec::new();
+    };
+    let mut steps: Vec<PathStep> = Vec::new();
+    for (place, &number) in key.passages.iter().enumerate() {
+        let (from, to) = names.edge(ways, number);
+        if steps.iter().any(|step| step.from == from && step.to == to) {
+            continue;
+        }
+        let passage = &ways.passages()[number as usize];
+        let count = shares.get(&(from.clone(), to.clone())).map_or(0, |(count, _)| *count);
+        steps.push(PathStep {
+            from,
+            to,
+            protocol: passage.protocol.name().into(),
+            verb: passage.verb.to_string(),
+            share: count as f64 / messages.max(1) as f64,
+            since_first: route.since.get(place).and_then(|times| TimesSummary::of(times).p50),
+        });
+    }
+    steps
+}
+
+fn sum(times: &Times) -> f64 {
+    let histogram = times.histogram();
+    histogram.mean().unwrap_or(0.0) * histogram.count() as f64
+}
+
+/// What holders of messages are called.
+struct Names(BTreeMap<Holder, String>);
+
+impl Names {
+    /// Clients without a name that pass on what they receive are called by what they speak to whom; the others by their host.
+    fn of(ways: &Ways, components: &Components) -> Names {
+        let joined = ways.joined();
+        let holders: BTreeSet<Holder> = ways.passages().iter().flat_map(|passage| [passage.from, passage.to]).collect();
+        let plain = |holder: &Holder| match holder {
+            Holder::Party(party) => components.name(party),
+            Holder::Socket(socket) => components.name(&Party::Host(socket.address)),
+        };
+        let mut spoken: BTreeMap<Endpoint, [BTreeSet<String>; 2]> = BTreeMap::new();
+        for passage in ways.passages() {
+            for (direction, holder, other) in [(0, &passage.to, &passage.from), (1, &passage.from, &passage.to)] {
+                if let Holder::Socket(socket) = holder
+                    && let Some(speaker) = joined.get(socket)
+                {
+                    spoken.entry(*speaker).or_default()[direction].insert(plain(other));
+                }
+            }
+        }
+        let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
+        let name = |holder: Holder| {
+            let group = match holder {
+                Holder::Socket(socket) => joined.get(&socket),
+                Holder::Party(_) => None,
+            };
+            let name = match group.and_then(|speaker| spoken.get(speaker)) {
+                Some([from, to]) => format!("{}, from {} to {}", plain(&holder), list(from), list(to)),
+                None => plain(&holder),
+            };
+            (holder, name)
+        };
+        Names(holders.into_iter().map(name).collect())
+    }
+
+    fn name(&self, holder: &Holder) -> String {
+        self.0.get(holder).cloned().unwrap_or_default()
+    }
+
+    fn edge(&self, ways: &Ways, number: u32) -> Edge {
+        match ways.passages().get(number as usize) {
+            Some(passage) => (self.name(&passage.from), self.name(&passage.to)),
+            None => Edge::default(),
+        }
+    }
+
+    fn words(&self, ways: &Ways, number: u32) -> String {
+        let (from, to) = self.edge(ways, number);
+        match ways.passages().get(number as usize) {
+            Some(passage) if passage.verb.as_str().is_empty() => format!("{from} to {to}, {}", passage.protocol.name()),
+            Some(passage) => format!("{from} to {to}, {} {}", passage.protocol.name(), passage.verb),
+            None => String::new(),
+        }
+    }
+}

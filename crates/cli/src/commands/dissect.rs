@@ -1,0 +1,242 @@
+//! `plimsoll dissect`: what any capture says.
+
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::interrupt::stop_flag;
+use crate::output::say;
+use crate::progress::{ReadingProgress, colour};
+use clap::{Args, ValueEnum};
+use plimsoll_analysis::dissection::summarize;
+use plimsoll_capture::component::Components;
+use plimsoll_capture::hops::Ways;
+use plimsoll_capture::marker::{Form, Pattern, Search};
+use plimsoll_capture::phases::Phases;
+use plimsoll_capture::pipeline::dissect;
+use plimsoll_capture::source::{Source, SourceError};
+use plimsoll_capture::table::{Batch, Settings};
+use plimsoll_report::dissection as render;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Reads captures: who called whom, how long it took, what was lost where
+#[derive(Args)]
+#[command(after_help = "Examples:
+  plimsoll dissect capture.pcap
+  plimsoll dissect chain.pcapng --marker 'plm1:{device}:{seq};' --name redis=:6379
+  tcpdump -i any -w - | plimsoll dissect - --export spans.json
+
+Reads pcap and pcapng, packed with gzip or zstd or not; finds HTTP, WebSocket, MQTT,
+CoAP, Redis, MongoDB, PostgreSQL, Kafka, NATS, AMQP and HTTP/2 by content and port.
+Several files are read one after the other, as one capture.
+
+Exit codes: 0 read; 1 a file cannot be read or is no capture; 104 wrong usage;
+105 interrupted (what was read is reported).")]
+pub struct Dissect {
+    /// Captures, `-` for the standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// What else marks a message, as in 'plm1:{device}:{seq};' (repeatable); markers
+    /// of Plimsoll in ASCII are found by themselves
+    #[arg(long, value_name = "PATTERN")]
+    marker: Vec<String>,
+    /// Calls an endpoint by a name: NAME=HOST:PORT, NAME=:PORT or NAME=HOST (repeatable)
+    #[arg(long, value_name = "NAME=WHERE")]
+    name: Vec<String>,
+    /// Write the summary as JSON
+    #[arg(long, value_name = "FILE")]
+    summary_json: Option<PathBuf>,
+    /// Write every exchange (repeatable): FILE.csv, or FILE.json for OTLP traces
+    #[arg(long, value_name = "FILE")]
+    export: Vec<PathBuf>,
+    /// The form of the exports, where the names of the files do not tell
+    #[arg(long, value_name = "FORM")]
+    export_form: Option<Export>,
+    /// Wait for more at the end of the last file, until interrupted
+    #[arg(long)]
+    follow: bool,
+    /// Conversations that are followed at once
+    #[arg(long, value_name = "N", default_value_t = 32_768, value_parser = clap::value_parser!(u32).range(16..=16_777_216))]
+    conversations: u32,
+    /// Threads that follow conversations; a further one reads
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// How exchanges are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Export {
+    /// One line an exchange.
+    Csv,
+    /// OpenTelemetry's JSON, one object a line.
+    Otlp,
+}
+
+impl Dissect {
+    pub fn perform(self) -> Result<u8, Failure> {
+        let search = self.search()?;
+        let components = Arc::new(self.components()?);
+        let phases = Arc::new(Phases::default());
+        let mut exports = self.exports()?;
+        let stop =
+            stop_flag().map_err(|error| Failure::Undoable(format!("cannot watch for signals: {error}")))?;
+        let settings = Settings {
+            search: search.clone(),
+            components: Arc::clone(&components),
+            phases: Arc::clone(&phases),
+            exchanges: !exports.is_empty(),
+            open: self.conversations as usize,
+            stop: Arc::clone(&stop),
+        };
+        let sources = self.sources(&stop)?;
+        let mut ways = Ways::new(Arc::clone(&components), Arc::clone(&phases));
+        let mut broken = None;
+        let progress = ReadingProgress::new(self.quiet, sizes(&self.files));
+        let threads = self.threads.map_or_else(threads, usize::from);
+        let dissected = dissect(sources, &settings, threads, &mut |batch, read| {
+            batch.sightings.iter().for_each(|sighting| ways.seen(sighting));
+            for export in &mut exports {
+                if let Err(error) = export.write(&batch, &components, &search) {
+                    broken.get_or_insert(Failure::unwritable(&export.path, &error));
+                }
+            }
+            progress.read(read);
+        })
+        .map_err(unreadable)?;
+        progress.finish();
+        for export in &mut exports {
+            export.out.flush().map_err(|error| Failure::unwritable(&export.path, &error))?;
+        }
+        if let Some(failure) = broken {
+            return Err(failure);
+        }
+        ways.finish(dissected.last.unwrap_or_default());
+        let paths: Vec<String> = self.files.iter().map(|path| path.display().to_string()).collect();
+        let summary = summarize(&dissected, &paths, &ways, &components, &phases, &search, None);
+        say(&render::terminal::render(&summary, colour()));
+        if let Some(path) = &self.summary_json {
+            std::fs::write(path, render::json(&summary))
+                .map_err(|error| Failure::unwritable(path, &error))?;
+        }
+        let interrupted = stop.load(Ordering::Relaxed) && !self.follow;
+        Ok(if interrupted { exit_code::INTERRUPTED } else { exit_code::MET })
+    }
+
+    fn search(&self) -> Result<Search, Failure> {
+        let mut forms = vec![Form::Ascii(None)];
+        for text in &self.marker {
+            forms.push(Form::Pattern(Pattern::parse(text).map_err(Failure::Usage)?));
+        }
+        Ok(Search::new(forms))
+    }
+
+    fn components(&self) -> Result<Components, Failure> {
+        let mut components = Components::default();
+        for given in &self.name {
+            let wrong = || {
+                Failure::Usage(format!(
+                    "--name {given}: give NAME=HOST:PORT, NAME=:PORT or NAME=HOST, as in --name redis=10.0.0.7:6379; hosts are addresses"
+                ))
+            };
+            let (name, place) =
+                given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
+            if let Some(port) = place.strip_prefix(':') {
+                components.port(port.parse().map_err(|_| wrong())?, name);
+            } else if let Ok(address) = place.parse::<SocketAddr>() {
+                components.endpoint(address.into(), name);
+            } else {
+                let address: IpAddr = place.trim_matches(['[', ']']).parse().map_err(|_| wrong())?;
+                components.host(
+                    plimsoll_capture::packet::Endpoint::from(SocketAddr::new(address, 0)).address,
+                    name,
+                );
+            }
+        }
+        Ok(components)
+    }
+
+    fn sources(&self, stop: &Arc<AtomicBool>) -> Result<Vec<Source>, Failure> {
+        let mut sources: Vec<Source> =
+            self.files.iter().map(|path| Source::open(path)).collect::<Result<_, _>>().map_err(unreadable)?;
+        if self.follow
+            && let Some(last) = sources.pop()
+        {
+            let stop = Arc::clone(stop);
+            sources.push(last.follow(move || !stop.load(Ordering::Relaxed)));
+        }
+        Ok(sources)
+    }
+
+    fn exports(&self) -> Result<Vec<Exporting>, Failure> {
+        let opened = |path: &PathBuf| {
+            let form = match (self.export_form, path.extension().and_then(|extension| extension.to_str())) {
+                (Some(form), _) => form,
+                (None, Some("csv")) => Export::Csv,
+                (None, Some("json" | "jsonl" | "otlp")) => Export::Otlp,
+                (None, _) => {
+                    let path = path.display();
+                    return Err(Failure::Usage(format!(
+                        "--export {path}: end its name in .csv or .json, or give --export-form"
+                    )));
+                }
+            };
+            let file = File::create(path).map_err(|error| Failure::unwritable(path, &error))?;
+            Exporting::begin(path, form, file).map_err(|error| Failure::unwritable(path, &error))
+        };
+        self.export.iter().map(opened).collect()
+    }
+}
+
+/// A file of exchanges that is being written.
+struct Exporting {
+    path: PathBuf,
+    form: Export,
+    out: BufWriter<File>,
+    spans: render::otlp::Spans,
+}
+
+impl Exporting {
+    fn begin(path: &Path, form: Export, file: File) -> std::io::Result<Exporting> {
+        let mut out = BufWriter::with_capacity(1 << 16, file);
+        if form == Export::Csv {
+            writeln!(out, "{}", render::csv::HEADER)?;
+        }
+        Ok(Exporting { path: path.to_owned(), form, out, spans: render::otlp::Spans::default() })
+    }
+
+    fn write(&mut self, batch: &Batch, components: &Components, search: &Search) -> std::io::Result<()> {
+        match self.form {
+            Export::Csv => batch
+                .exchanges
+                .iter()
+                .try_for_each(|one| render::csv::write(&mut self.out, one, components, search)),
+            Export::Otlp if batch.exchanges.is_empty() => Ok(()),
+            Export::Otlp => {
+                self.out.write_all(self.spans.line(&batch.exchanges, components, search).as_bytes())
+            }
+        }
+    }
+}
+
+fn unreadable(error: SourceError) -> Failure {
+    Failure::Undoable(error.to_string())
+}
+
+/// Bytes of all files, where they are files.
+fn sizes(files: &[PathBuf]) -> Option<u64> {
+    files
+        .iter()
+        .map(|path| std::fs::metadata(path).ok().filter(|found| found.is_file()).map(|found| found.len()))
+        .sum()
+}
+
+/// As many as there are processors.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -1,0 +1,74 @@
+//! Exchanges as CSV, one a line: times in seconds since 1970 with nanoseconds.
+
+use plimsoll_capture::component::Components;
+use plimsoll_capture::heard::Exchange;
+use plimsoll_capture::marker::Search;
+use plimsoll_capture::table::Located;
+use plimsoll_model::Nanos;
+use std::io::{self, Write};
+
+/// The first line.
+pub const HEADER: &str = "client,client_address,server,server_address,protocol,requester,verb,outcome,status,\
+request_first,request_last,request_bytes,first_sign,response_first,response_last,response_bytes,\
+response_time,device,sequence";
+
+/// Writes one line.
+pub fn write(
+    out: &mut dyn Write,
+    exchange: &Located<Exchange>,
+    components: &Components,
+    search: &Search,
+) -> io::Result<()> {
+    let heard = &exchange.heard;
+    let [client, server] = [components.client(&exchange.client), components.server(&exchange.server)]
+        .map(|party| components.name(&party));
+    let requester = match heard.requester {
+        plimsoll_capture::dissect::Side::Client => "client",
+        plimsoll_capture::dissect::Side::Server => "server",
+    };
+    write!(
+        out,
+        "{},{},{},{},{},{requester},{},{},{},{},{},{},{},",
+        quoted(&client),
+        exchange.client,
+        quoted(&server),
+        exchange.server,
+        exchange.protocol.name(),
+        quoted(heard.verb.as_str()),
+        heard.outcome.name(),
+        quoted(heard.status.as_str()),
+        seconds(heard.request.first),
+        seconds(heard.request.last),
+        heard.request.bytes,
+        heard.interim.map(seconds).unwrap_or_default(),
+    )?;
+    match heard.response {
+        Some(response) => write!(
+            out,
+            "{},{},{},{:.9}",
+            seconds(response.first),
+            seconds(response.last),
+            response.bytes,
+            (response.last - heard.request.last).as_secs_f64()
+        )?,
+        None => write!(out, ",,,")?,
+    }
+    match heard.marker {
+        Some(marker) => writeln!(out, ",{},{}", quoted(&search.name(marker.device)), marker.sequence),
+        None => writeln!(out, ",,"),
+    }
+}
+
+/// A float would lose the nanoseconds.
+fn seconds(at: Nanos) -> String {
+    let (whole, part) = (at.0.div_euclid(1_000_000_000), at.0.rem_euclid(1_000_000_000));
+    format!("{whole}.{part:09}")
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}

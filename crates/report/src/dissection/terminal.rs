@@ -1,0 +1,249 @@
+//! A capture's summary on 80 columns.
+
+use crate::terminal::{Colour, bytes, count, time, wrapped};
+use plimsoll_analysis::dissection::{DissectionSummary, PhaseSummary, ServiceSummary, WaySummary};
+
+/// Services that are listed.
+const SERVICES: usize = 20;
+/// Lost messages that are named.
+const NAMED: usize = 5;
+
+/// Packets, protocols, services, the way of messages, and what was lost or not understood.
+pub fn render(summary: &DissectionSummary, _colour: Colour) -> String {
+    let mut out = head(summary);
+    out += &protocols(summary);
+    out += &services(&summary.services);
+    for phase in &summary.phases {
+        out += &ways(phase);
+    }
+    out += &losses(summary);
+    out += &doubts(summary);
+    out
+}
+
+fn lines(out: &mut String, text: &str, indent: &str) {
+    for line in wrapped(text, indent) {
+        *out += &format!("{line}\n");
+    }
+}
+
+fn head(summary: &DissectionSummary) -> String {
+    let mut out = String::new();
+    let text = format!(
+        "{} packets, {} in {}; {} segments sent again{}",
+        count(summary.packets as f64),
+        bytes(summary.bytes as f64),
+        time(Some(summary.duration)),
+        count(summary.retransmissions as f64),
+        match summary.retransmission_delay.p50 {
+            Some(delay) => format!(" ({} later, median)", time(Some(delay))),
+            None => String::new(),
+        }
+    );
+    lines(&mut out, &text, "");
+    out
+}
+
+fn protocols(summary: &DissectionSummary) -> String {
+    if summary.protocols.is_empty() {
+        return String::new();
+    }
+    let mut out = format!(
+        "\n{:<11}{:>10}{:>10}{:>11}{:>8}{:>9}{:>10}{:>11}\n",
+        "protocol", "requests", "answered", "unanswered", "errors", "one-way", "notices", "bytes"
+    );
+    for (name, protocol) in &summary.protocols {
+        out += &format!(
+            "{:<11}{:>10}{:>10}{:>11}{:>8}{:>9}{:>10}{:>11}\n",
+            name,
+            count(protocol.requests as f64),
+            count(protocol.responses as f64),
+            count(protocol.unanswered as f64),
+            count(protocol.errors as f64),
+            count(protocol.one_way as f64),
+            count(protocol.notices as f64),
+            bytes(protocol.bytes as f64)
+        );
+    }
+    out
+}
+
+fn services(services: &[ServiceSummary]) -> String {
+    let told: Vec<&ServiceSummary> = services.iter().filter(|service| service.count > 0).collect();
+    if told.is_empty() {
+        return String::new();
+    }
+    let mut out =
+        format!("\n{:<42}{:>8}{:>10}{:>10}{:>10}\n", "who calls whom", "count", "p50", "p99", "bytes");
+    for service in told.iter().take(SERVICES) {
+        let who = format!("{} > {} {}", service.client, service.server, service.protocol);
+        let numbers = format!(
+            "{:>8}{:>10}{:>10}{:>10}",
+            count(service.count as f64),
+            time(service.p50),
+            time(service.p99),
+            bytes((service.bytes_sent + service.bytes_received) as f64)
+        );
+        if who.chars().count() > 41 {
+            lines(&mut out, &who, "");
+            out += &format!("{:<42}{numbers}\n", "");
+        } else {
+            out += &format!("{who:<42}{numbers}\n");
+        }
+    }
+    if told.len() > SERVICES {
+        out += &format!("and {} more: --summary-json lists all\n", told.len() - SERVICES);
+    }
+    out
+}
+
+fn ways(phase: &PhaseSummary) -> String {
+    let WaySummary { messages, total, hops, path, .. } = &phase.ways;
+    if *messages == 0 {
+        return String::new();
+    }
+    let mut out = String::from("\n");
+    let when = if phase.name.is_empty() { String::new() } else { format!("{}: ", phase.name) };
+    let text = format!(
+        "{when}the way of {} marked messages; {} from the first passage to the last (median)",
+        count(*messages as f64),
+        time(total.p50)
+    );
+    lines(&mut out, &text, "");
+    for step in path {
+        let share = if step.share < 0.9999 {
+            format!(", {:.1} % of them", step.share * 100.0)
+        } else {
+            String::new()
+        };
+        let text = format!(
+            "{} > {} ({} {}) after {}{share}",
+            step.from,
+            step.to,
+            step.protocol,
+            step.verb,
+            time(step.since_first)
+        );
+        lines(&mut out, &text, "  ");
+    }
+    let stays: Vec<_> = hops.iter().filter(|hop| hop.residence.n > 0).collect();
+    if stays.is_empty() {
+        return out;
+    }
+    out += &format!("{:<50}{:>10}{:>10}{:>9}\n", "stayed in", "p50", "p99", "share");
+    for hop in stays {
+        let numbers = format!(
+            "{:>10}{:>10}{:>7.1} %",
+            time(hop.residence.p50),
+            time(hop.residence.p99),
+            hop.share * 100.0
+        );
+        if hop.component.chars().count() > 49 {
+            lines(&mut out, &hop.component, "");
+            out += &format!("{:<50}{numbers}\n", "");
+        } else {
+            out += &format!("{:<50}{numbers}\n", hop.component);
+        }
+    }
+    out
+}
+
+fn losses(summary: &DissectionSummary) -> String {
+    let messages = &summary.messages;
+    if messages.lost == 0 {
+        return String::new();
+    }
+    let mut out = String::from("\n");
+    lines(
+        &mut out,
+        &format!("{} of {} marked messages lost", count(messages.lost as f64), count(messages.marked as f64)),
+        "",
+    );
+    for (component, lost) in &summary.losses_by_component {
+        lines(&mut out, &format!("{} were last seen at {component}", count(*lost as f64)), "  ");
+    }
+    for lost in summary.lost.iter().take(NAMED) {
+        lines(
+            &mut out,
+            &format!("device {} message {}: last {}", lost.device, lost.sequence, lost.last),
+            "    ",
+        );
+    }
+    if summary.lost.len() > NAMED {
+        out += "    and more: --summary-json names them\n";
+    }
+    out
+}
+
+/// What stands between the capture and the truth.
+fn doubts(summary: &DissectionSummary) -> String {
+    let mut out = String::new();
+    let mut doubt = |number: u64, text: &str| {
+        if number > 0 {
+            for line in wrapped(&format!("{} {text}", count(number as f64)), "  ") {
+                out += &format!("{line}\n");
+            }
+        }
+    };
+    doubt(summary.missing_bytes, "bytes were acknowledged and are not in the capture");
+    doubt(summary.cut_packets, "packets were cut off when they were captured");
+    doubt(summary.copies, "packets stand in the capture more than once and count once");
+    doubt(summary.reordered, "packets came in another order");
+    doubt(summary.zero_windows, "times a receiver had no space left");
+    doubt(summary.lost_fragments, "fragments belong to packets that were never whole");
+    doubt(summary.other_packets, "packets are neither TCP nor UDP over IP, or broken");
+    doubt(summary.clock_steps, "times the clock of the capture went back");
+    doubt(summary.skipped_bytes, "bytes of known protocols were not understood");
+    doubt(summary.evicted, "conversations were given up to bound memory");
+    doubt(summary.messages.under_way, "marked messages may have been under way at the end");
+    for malformed in &summary.malformed {
+        doubt(malformed.count, &format!("times {} broke off: {}", malformed.protocol, malformed.reason));
+    }
+    for file in &summary.files {
+        if file.cut {
+            out += &wrapped(&format!("{}: its last record is cut short", file.path), "  ").join("\n");
+            out.push('\n');
+        }
+        if let Some(garbage) = &file.garbage {
+            out += &wrapped(&format!("{}: reading ended at {garbage}", file.path), "  ").join("\n");
+            out.push('\n');
+        }
+    }
+    if out.is_empty() { out } else { format!("\nbeside that\n{out}") }
+}
+
+/// Lines are no wider than the terminal, where no name is.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::WIDTH;
+    use plimsoll_analysis::dissection::{HopSummary, PathStep, TimesSummary};
+
+    #[test]
+    fn it_reads_on_80_columns() {
+        let long = "127.0.0.1, from 127.0.0.1:1883 to 127.0.0.1:6379".to_owned();
+        let times = TimesSummary { n: 3, p50: Some(0.0081234), p99: Some(0.025), ..TimesSummary::default() };
+        let service = ServiceSummary {
+            client: long.clone(),
+            server: "127.0.0.1:6379".into(),
+            protocol: "redis".into(),
+            count: 1_234_567,
+            p50: Some(1.5e-5),
+            ..ServiceSummary::default()
+        };
+        let step =
+            PathStep { from: long.clone(), to: "127.0.0.1:6379".into(), share: 0.5, ..PathStep::default() };
+        let hop = HopSummary { component: long, residence: times, share: 0.7, lost: 3 };
+        let ways = WaySummary { messages: 600, hops: vec![hop], path: vec![step], ..WaySummary::default() };
+        let summary = DissectionSummary {
+            packets: 790_170,
+            missing_bytes: 7000,
+            services: vec![service],
+            phases: vec![PhaseSummary { ways, ..PhaseSummary::default() }],
+            ..DissectionSummary::default()
+        };
+        let text = render(&summary, Colour::Off);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(text.contains("beside that") && text.contains("70.0 %"), "{text}");
+    }
+}
