@@ -1,5 +1,6 @@
 //! Captures of real servers and clients, with known truth.
 
+mod http2;
 mod transport;
 
 use plimsoll_capture::heard::{Exchange, Sighting};
