@@ -180,9 +180,12 @@ impl Conversation {
         }
     }
 
-    /// Hands what was kept of both directions to the dissector that has been found, that direction first.
+    /// Hands what was kept of both directions to the dissector that has been found, in the order in which they began.
     fn take_up(&mut self, direction: usize, at: Nanos, ears: &mut Ears<'_>) {
-        for direction in [direction, 1 - direction] {
+        let other = 1 - direction;
+        let began = |direction: usize| self.halves[direction].kept_since;
+        let other_first = !self.halves[other].kept.is_empty() && began(other) < began(direction);
+        for direction in if other_first { [other, direction] } else { [direction, other] } {
             let half = &mut self.halves[direction];
             let since = half.kept_since;
             let bytes = std::mem::take(&mut half.kept);
@@ -297,6 +300,8 @@ impl Conversation {
             match step {
                 Step::Taken(taken) => {
                     let taken = taken.clamp(1, rest.len());
+                    // What was opened is searched instead: compressed bytes may show parts of it as they are.
+                    let clean = clean || !self.opened.bytes.is_empty();
                     half.took(at, &rest[..taken], clean, ears.search);
                     at_byte += taken;
                     self.tell(direction, at, ears);

@@ -235,7 +235,7 @@ impl Output<'_> {
     }
 
     /// Content of this step's message that stands on the wire in another form (compressed, masked): markers are searched
-    /// in it.
+    /// in it, and not in the bytes of this step.
     pub fn opened(&mut self, bytes: &[u8]) {
         if self.opened.wanted {
             self.opened.bytes.extend_from_slice(bytes);

@@ -29,6 +29,14 @@ pub fn play(carrier: Carrier, port: u16, parts: &[(Side, &[u8])]) -> Transcript 
     whole
 }
 
+/// Plays bytes of any kind, whole and in pieces. After a breach the pieces decide where reading goes on, so that nothing is
+/// demanded but that it ends.
+pub fn survive(port: u16, parts: &[(Side, &[u8])]) {
+    for size in [1, 3, 64, usize::MAX] {
+        once(Carrier::Stream, port, parts, size);
+    }
+}
+
 /// Plays a conversation once, in pieces of at most that size.
 pub fn once(carrier: Carrier, port: u16, parts: &[(Side, &[u8])], size: usize) -> Transcript {
     let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);

@@ -3,16 +3,35 @@
 use crate::dissect::{Carrier, Entry, Probe, Side};
 use plimsoll_model::wire::Protocol;
 
+mod amqp;
 mod coap;
 mod http;
 mod http2;
 mod inflate;
+mod kafka;
+mod mongodb;
 mod mqtt;
+mod nats;
+mod postgres;
+mod redis;
 mod tls;
+mod unpack;
 mod websocket;
 
 /// All of them. Those that demand most of the first bytes come first.
-static ENTRIES: &[&Entry] = &[&http2::ENTRY, &http::ENTRY, &mqtt::ENTRY, &websocket::ENTRY, &coap::ENTRY];
+static ENTRIES: &[&Entry] = &[
+    &http2::ENTRY,
+    &mongodb::ENTRY,
+    &amqp::ENTRY,
+    &nats::ENTRY,
+    &http::ENTRY,
+    &postgres::ENTRY,
+    &mqtt::ENTRY,
+    &redis::ENTRY,
+    &websocket::ENTRY,
+    &kafka::ENTRY,
+    &coap::ENTRY,
+];
 
 /// The dissector of a protocol, where there is one.
 pub fn entry(protocol: Protocol) -> Option<&'static Entry> {
@@ -37,7 +56,7 @@ pub fn find(bytes: &[u8], carrier: Carrier, ports: [u16; 2], speaker: Option<Sid
         return Found::Opaque(Protocol::Tls);
     }
     let at_home = |entry: &Entry| entry.ports.iter().any(|port| ports.contains(port));
-    let carries = |entry: &&Entry| match carrier {
+    let carries = |entry: &&'static Entry| match carrier {
         Carrier::Stream => entry.streams,
         Carrier::Datagrams => entry.datagrams,
     };

@@ -1,0 +1,349 @@
+//! AMQP 0-9-1 as RabbitMQ speaks it (AMQP 0-9-1, section 4.2 on framing). Methods are answered in the order of their channel,
+//! what is published with confirms by its delivery tag.
+
+mod method;
+#[cfg(test)]
+mod tests;
+
+use crate::dissect::{Dissector, Entry, Key, Output, Probe, Request, Response, Side, Step};
+use method::{Role, method};
+use plimsoll_model::wire::{Label, Protocol};
+use rustc_hash::FxHashMap;
+
+/// With which a client begins.
+const GREETING: &[u8] = b"AMQP\0\0\x09\x01";
+/// The first byte of frames.
+const METHOD: u8 = 1;
+const HEADER: u8 = 2;
+const BODY: u8 = 3;
+const HEARTBEAT: u8 = 8;
+/// Bytes before and behind the payload of a frame, and the byte behind.
+const BEFORE: usize = 7;
+const END: u8 = 0xce;
+/// The largest frame, bytes: more than servers agree to.
+const FRAME: usize = 1 << 28;
+/// The same of frames by which the protocol is recognised.
+const LIKELY: usize = 1 << 20;
+/// The most channels of a connection that are followed.
+const CHANNELS: usize = 1 << 12;
+/// The most publishings that one confirmation is looked up for.
+const CONFIRMED: u64 = 1 << 14;
+/// Sets numbers of what was published apart from those of questions.
+const PUBLISHED: u64 = 1 << 47;
+
+pub(super) static ENTRY: Entry = Entry {
+    protocol: Protocol::Amqp,
+    ports: &[5672],
+    streams: true,
+    datagrams: false,
+    probe,
+    make: |_| Box::<Amqp>::default(),
+};
+
+#[derive(Default)]
+struct Amqp {
+    channels: FxHashMap<u16, Channel>,
+    /// The channel of a body that is passed, of each side, and its size.
+    passing: [Option<(u16, usize)>; 2],
+}
+
+#[derive(Default)]
+struct Channel {
+    /// Questions of each side, and how many of them were answered.
+    asked: [u64; 2],
+    answered: [u64; 2],
+    /// What was published since confirms were asked for; `None` without, and where it cannot be counted any more.
+    published: Option<u64>,
+    /// The last that was confirmed together with all before it.
+    confirmed: u64,
+    /// What each side sends.
+    content: [Option<Content>; 2],
+}
+
+#[derive(Clone, Copy)]
+struct Content {
+    name: &'static str,
+    role: Role,
+    /// Bytes still to come; not known before the header.
+    left: Option<u64>,
+}
+
+impl Dissector for Amqp {
+    fn parse(&mut self, side: Side, bytes: &[u8], out: &mut Output<'_>) -> Step {
+        if let Some((channel, size)) = self.passing[side.index()].take() {
+            if bytes[0] != END {
+                return Step::Malformed("a frame that does not end where its size says");
+            }
+            self.body(side, channel, size, out);
+            return Step::Taken(1);
+        }
+        if bytes[0] == b'A' {
+            let Some(greeting) = bytes.get(..GREETING.len()) else { return Step::Need(GREETING.len()) };
+            if !greeting.starts_with(b"AMQP") {
+                return Step::Malformed("neither a frame nor the name of the protocol");
+            }
+            out.notice("AMQP");
+            return if greeting == GREETING || side == Side::Server {
+                Step::Taken(GREETING.len())
+            } else {
+                Step::Becomes(Protocol::Unknown, GREETING.len())
+            };
+        }
+        let Some((kind, channel, size)) = frame(bytes) else { return Step::Need(BEFORE) };
+        if size > FRAME || !matches!(kind, METHOD | HEADER | BODY | HEARTBEAT) {
+            return Step::Malformed("a frame of no known type or of a size that none has");
+        }
+        let whole = BEFORE + size + 1;
+        let Some(payload) = bytes.get(BEFORE..whole - 1).filter(|_| bytes.len() >= whole) else {
+            if kind == BODY {
+                self.passing[side.index()] = Some((channel, size));
+                return Step::Pass((whole - 1) as u64);
+            }
+            return Step::Need(whole);
+        };
+        if bytes[whole - 1] != END {
+            return Step::Malformed("a frame that does not end where its size says");
+        }
+        match kind {
+            METHOD => {
+                let (Some(class), Some(number)) = (short(payload, 0), short(payload, 2)) else {
+                    return Step::Malformed("a method without its number");
+                };
+                let Some((name, role)) = method(class, number) else {
+                    return Step::Malformed("a method that is not known");
+                };
+                if self.channels.len() >= CHANNELS && !self.channels.contains_key(&channel) {
+                    return Step::Malformed("more channels than are followed");
+                }
+                self.method(side, channel, (name, role), &payload[4..], out);
+            }
+            HEADER => {
+                let Some(size) = payload.get(4..).and_then(|size| size.first_chunk()) else {
+                    return Step::Malformed("a header without a size");
+                };
+                let content = self
+                    .channels
+                    .get_mut(&channel)
+                    .and_then(|channel| channel.content[side.index()].as_mut());
+                match content {
+                    Some(content) => {
+                        content.left = Some(u64::from_be_bytes(*size));
+                        self.body(side, channel, 0, out);
+                    }
+                    None => out.nothing(),
+                }
+            }
+            BODY => self.body(side, channel, size, out),
+            _ => out.notice("heartbeat"),
+        }
+        Step::Taken(whole)
+    }
+
+    fn lost(&mut self, side: Side) {
+        self.passing[side.index()] = None;
+        for channel in self.channels.values_mut() {
+            channel.content[side.index()] = None;
+            // Their order is lost.
+            channel.answered = channel.asked;
+            if side == Side::Client {
+                channel.published = None;
+            }
+        }
+    }
+
+    fn resumes(&self, side: Side, bytes: &[u8]) -> bool {
+        matches!(probe(bytes, Some(side), false), Probe::Yes(_))
+    }
+}
+
+impl Amqp {
+    fn method(
+        &mut self,
+        side: Side,
+        number: u16,
+        (name, role): (&'static str, Role),
+        arguments: &[u8],
+        out: &mut Output<'_>,
+    ) {
+        let (we, they) = (side.index(), side.other().index());
+        let channel = self.channels.entry(number).or_default();
+        let question = |sequence: u64| Key::Id(u64::from(number) << 48 | sequence & (PUBLISHED - 1));
+        match role {
+            Role::Ask(wait) => {
+                if name == "channel.close" && channel.answered[they] < channel.asked[they] {
+                    // A question that cannot be answered closes the channel.
+                    let code = short(arguments, 0).unwrap_or(0);
+                    out.response(Response {
+                        key: question(channel.answered[they]),
+                        status: Label::number(code),
+                        failed: true,
+                    });
+                    channel.answered[they] += 1;
+                }
+                if name == "confirm.select" {
+                    channel.published.get_or_insert(0);
+                }
+                let answered = !wait.is_waived(arguments);
+                out.request(Request {
+                    verb: Label::new(name),
+                    key: question(channel.asked[we]),
+                    answered,
+                    tag: 0,
+                });
+                channel.asked[we] += u64::from(answered);
+            }
+            Role::Answer => {
+                out.response(Response {
+                    key: question(channel.answered[they]),
+                    status: Label::new(name),
+                    failed: false,
+                });
+                channel.answered[they] = channel.asked[they].min(channel.answered[they] + 1);
+                if name == "channel.close-ok" {
+                    self.channels.remove(&number);
+                }
+            }
+            Role::Publish | Role::Deliver | Role::AnswerWithContent => {
+                channel.content[we] = Some(Content { name, role, left: None });
+            }
+            Role::Settle if side == Side::Server => {
+                let tag = arguments.first_chunk().map_or(0, |tag| u64::from_be_bytes(*tag));
+                let several = arguments.get(8).is_some_and(|bits| bits & 1 == 1);
+                channel.settle(number, name, tag, several, out);
+            }
+            Role::Settle | Role::Tell => out.notice(name),
+        }
+    }
+
+    /// So many bytes of content have come on a channel.
+    fn body(&mut self, side: Side, number: u16, size: usize, out: &mut Output<'_>) {
+        let Some(channel) = self.channels.get_mut(&number) else { return out.nothing() };
+        let Some(Content { name, role, left: Some(left) }) = channel.content[side.index()] else {
+            return out.nothing();
+        };
+        let left = left.saturating_sub(size as u64);
+        if left > 0 {
+            channel.content[side.index()] = Some(Content { name, role, left: Some(left) });
+            return;
+        }
+        channel.content[side.index()] = None;
+        match role {
+            Role::Publish => {
+                let tag = channel.published.map(|published| published + 1);
+                channel.published = tag;
+                let key = Key::Id(published(number, tag.unwrap_or(0)));
+                out.request(Request { verb: Label::new(name), key, answered: tag.is_some(), tag: 0 });
+            }
+            Role::AnswerWithContent => {
+                let they = side.other().index();
+                let key = Key::Id(u64::from(number) << 48 | channel.answered[they] & (PUBLISHED - 1));
+                out.response(Response { key, status: Label::new(name), failed: false });
+                channel.answered[they] = channel.asked[they].min(channel.answered[they] + 1);
+            }
+            _ => out.notice(name),
+        }
+    }
+}
+
+impl Channel {
+    /// The server confirms or refuses what was published: one, or all up to it.
+    fn settle(&mut self, number: u16, name: &'static str, tag: u64, several: bool, out: &mut Output<'_>) {
+        let last = match (self.published, tag) {
+            (None, _) => return out.notice(name),
+            (Some(published), 0) => published,
+            (Some(published), tag) => tag.min(published),
+        };
+        let first = if several { (self.confirmed + 1).max(last.saturating_sub(CONFIRMED)) } else { last };
+        let mut any = false;
+        for tag in first..=last {
+            let id = published(number, tag);
+            if out.waiting(id).is_some() {
+                any = true;
+                let failed = name == "basic.nack";
+                out.response(Response { key: Key::Id(id), status: Label::new(name), failed });
+            }
+        }
+        if several || last == self.confirmed + 1 {
+            self.confirmed = self.confirmed.max(last);
+        }
+        if !any {
+            out.notice(name);
+        }
+    }
+}
+
+/// The number of what was published on a channel.
+fn published(channel: u16, tag: u64) -> u64 {
+    u64::from(channel) << 48 | PUBLISHED | tag & (PUBLISHED - 1)
+}
+
+/// Type, channel and size of the payload.
+fn frame(bytes: &[u8]) -> Option<(u8, u16, usize)> {
+    let size = bytes.get(3..)?.first_chunk()?;
+    Some((bytes[0], short(bytes, 1)?, u32::from_be_bytes(*size) as usize))
+}
+
+fn short(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|pair| u16::from_be_bytes(*pair))
+}
+
+/// Judges the greeting or the first frame of a side.
+fn probe(bytes: &[u8], speaker: Option<Side>, _whole: bool) -> Probe {
+    let shared = bytes.len().min(GREETING.len());
+    if bytes[..shared] == GREETING[..shared] {
+        return match shared == GREETING.len() {
+            true if speaker.is_none_or(|speaker| speaker == Side::Client) => Probe::Yes(Some(Side::Client)),
+            true => Probe::No,
+            false => Probe::More,
+        };
+    }
+    if !matches!(bytes.first(), Some(&(METHOD | HEADER | BODY | HEARTBEAT))) {
+        return Probe::No;
+    }
+    let Some((kind, channel, size)) = frame(bytes) else { return Probe::More };
+    if usize::from(channel) >= CHANNELS || size > LIKELY {
+        return Probe::No;
+    }
+    let payload = &bytes[BEFORE..bytes.len().min(BEFORE + size)];
+    let ends = bytes.get(BEFORE + size).map(|&end| end == END);
+    let fits = match kind {
+        METHOD => match (short(payload, 0), short(payload, 2)) {
+            (Some(class), Some(number)) if method(class, number).is_some() => true,
+            (Some(_), Some(_)) => return Probe::No,
+            _ if size < 4 => return Probe::No,
+            _ => return Probe::More,
+        },
+        // The class, a weight that is always 0, and the size.
+        HEADER => size >= 14 && payload.len() >= 14 && payload[..4] == [0, 60, 0, 0],
+        BODY => size > 0,
+        _ => size == 0 && channel == 0,
+    };
+    match (fits, ends) {
+        (_, Some(false)) | (false, _) if kind != HEADER || payload.len() >= 14 || ends.is_some() => Probe::No,
+        (true, Some(true)) => Probe::Yes(speaker.or_else(|| speaks(payload, kind))),
+        // A method that is cut short is known by its numbers.
+        (true, None) if kind == METHOD && size >= 4 => Probe::Yes(speaker.or_else(|| speaks(payload, kind))),
+        _ => Probe::More,
+    }
+}
+
+/// Who says such a method, where only one side does.
+fn speaks(payload: &[u8], kind: u8) -> Option<Side> {
+    if kind != METHOD {
+        return None;
+    }
+    let (name, role) = method(short(payload, 0)?, short(payload, 2)?)?;
+    match (name, role) {
+        ("connection.start" | "connection.secure" | "connection.tune" | "connection.blocked", _) => {
+            Some(Side::Server)
+        }
+        ("connection.start-ok" | "connection.secure-ok" | "connection.tune-ok" | "basic.reject", _) => {
+            Some(Side::Client)
+        }
+        ("connection.close" | "channel.close" | "channel.flow" | "basic.cancel", _) => None,
+        ("connection.close-ok" | "channel.close-ok" | "channel.flow-ok" | "basic.cancel-ok", _) => None,
+        (_, Role::Publish | Role::Ask(_)) => Some(Side::Client),
+        (_, Role::Deliver | Role::AnswerWithContent | Role::Answer) => Some(Side::Server),
+        (_, Role::Settle | Role::Tell) => None,
+    }
+}
