@@ -1,7 +1,12 @@
 //! Captures of real servers and clients, with known truth.
 
+mod clients;
+mod coap;
+mod http;
 mod http2;
+mod mqtt;
 mod transport;
+mod websocket;
 
 use plimsoll_capture::heard::{Exchange, Sighting};
 use plimsoll_capture::marker::{Form, Pattern, Search};
