@@ -1,5 +1,12 @@
 //! Captures of real servers and clients, with known truth.
 
+mod amqp;
+mod kafka;
+mod mongodb;
+mod nats;
+mod postgres;
+mod redis;
+mod times;
 mod transport;
 
 use plimsoll_capture::heard::{Exchange, Sighting};
