@@ -257,16 +257,25 @@ pub fn summarize(
     let told = ways::tell(ways, components, search, lost);
     let phase_summary = |number: u16| PhaseSummary {
         name: phases.name(number).to_owned(),
-        services: services_of(services.iter().filter(|(service, _)| service.phase == number).copied(), components),
+        services: services_of(
+            services.iter().filter(|(service, _)| service.phase == number).copied(),
+            components,
+        ),
         ways: told.phases.get(&number).cloned().unwrap_or_default(),
     };
     let mut malformed: Vec<Malformed> = dissected
         .tally
         .malformed
         .iter()
-        .map(|((protocol, reason), &count)| Malformed { protocol: protocol.name().into(), reason: (*reason).into(), count })
+        .map(|((protocol, reason), &count)| Malformed {
+            protocol: protocol.name().into(),
+            reason: (*reason).into(),
+            count,
+        })
         .collect();
-    malformed.sort_by(|one, other| (other.count, &one.protocol, &one.reason).cmp(&(one.count, &other.protocol, &other.reason)));
+    malformed.sort_by(|one, other| {
+        (other.count, &one.protocol, &one.reason).cmp(&(one.count, &other.protocol, &other.reason))
+    });
     DissectionSummary {
         schema: SCHEMA,
         files: files(dissected, paths),
@@ -371,10 +380,16 @@ fn services_of<'a>(
                 bytes_received: counted.bytes[1],
                 retransmitted_by_client: counted.retransmissions[0],
                 retransmitted_by_server: counted.retransmissions[1],
-                seconds: counted.seconds.iter().map(|(second, [sent, received])| (*second, *sent, *received)).collect(),
+                seconds: counted
+                    .seconds
+                    .iter()
+                    .map(|(second, [sent, received])| (*second, *sent, *received))
+                    .collect(),
             }
         })
         .collect();
-    all.sort_by(|one, other| (other.count, &one.server, &one.client).cmp(&(one.count, &other.server, &other.client)));
+    all.sort_by(|one, other| {
+        (other.count, &one.server, &one.client).cmp(&(one.count, &other.server, &other.client))
+    });
     all
 }

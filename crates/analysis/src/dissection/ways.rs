@@ -108,11 +108,16 @@ pub(super) fn tell(
 ) -> Told {
     let names = Names::of(ways, components);
     let routes = ways.routes();
-    let mut told =
-        Told { messages: MessageSummary::default(), losses: BTreeMap::new(), lost: Vec::new(), phases: BTreeMap::new() };
+    let mut told = Told {
+        messages: MessageSummary::default(),
+        losses: BTreeMap::new(),
+        lost: Vec::new(),
+        phases: BTreeMap::new(),
+    };
     let phases: BTreeSet<u16> = routes.iter().map(|(key, _)| key.phase).collect();
     for phase in phases {
-        let own: Vec<(&RouteKey, &Route)> = routes.iter().filter(|(key, _)| key.phase == phase).copied().collect();
+        let own: Vec<(&RouteKey, &Route)> =
+            routes.iter().filter(|(key, _)| key.phase == phase).copied().collect();
         let summary = tell_phase(&own, ways, &names, search, ledger, &mut told);
         told.phases.insert(phase, summary);
     }
@@ -161,8 +166,11 @@ fn tell_phase(
         let last = key.passages.last().map(|&number| names.words(ways, number)).unwrap_or_default();
         let (count, loser, named): (u64, String, Vec<MessageId>) = match ledger {
             Some(ledger) => {
-                let named: Vec<MessageId> = route.examples.iter().filter(|id| ledger.contains(id)).copied().collect();
-                let loser = missing.filter(|edge| edges.iter().any(|(_, to)| *to == edge.0)).map(|edge| edge.0.clone());
+                let named: Vec<MessageId> =
+                    route.examples.iter().filter(|id| ledger.contains(id)).copied().collect();
+                let loser = missing
+                    .filter(|edge| edges.iter().any(|(_, to)| *to == edge.0))
+                    .map(|edge| edge.0.clone());
                 (named.len() as u64, loser.unwrap_or(last_holder), named)
             }
             None => match missing {
@@ -201,7 +209,9 @@ fn tell_phase(
             lost: *lost,
         })
         .collect();
-    hops.sort_by(|one, other| other.share.total_cmp(&one.share).then_with(|| one.component.cmp(&other.component)));
+    hops.sort_by(|one, other| {
+        other.share.total_cmp(&one.share).then_with(|| one.component.cmp(&other.component))
+    });
     WaySummary {
         messages,
         lost: lost_here,
@@ -233,7 +243,8 @@ fn path(
     shares: &BTreeMap<Edge, (u64, f64)>,
     messages: u64,
 ) -> Vec<PathStep> {
-    let Some((key, route)) = routes.iter().max_by_key(|(key, route)| (route.count, key.passages.len())) else {
+    let Some((key, route)) = routes.iter().max_by_key(|(key, route)| (route.count, key.passages.len()))
+    else {
         return Vec::new();
     };
     let mut steps: Vec<PathStep> = Vec::new();
@@ -268,14 +279,17 @@ impl Names {
     /// Clients without a name that pass on what they receive are called by what they speak to whom; the others by their host.
     fn of(ways: &Ways, components: &Components) -> Names {
         let joined = ways.joined();
-        let holders: BTreeSet<Holder> = ways.passages().iter().flat_map(|passage| [passage.from, passage.to]).collect();
+        let holders: BTreeSet<Holder> =
+            ways.passages().iter().flat_map(|passage| [passage.from, passage.to]).collect();
         let plain = |holder: &Holder| match holder {
             Holder::Party(party) => components.name(party),
             Holder::Socket(socket) => components.name(&Party::Host(socket.address)),
         };
         let mut spoken: BTreeMap<Endpoint, [BTreeSet<String>; 2]> = BTreeMap::new();
         for passage in ways.passages() {
-            for (direction, holder, other) in [(0, &passage.to, &passage.from), (1, &passage.from, &passage.to)] {
+            for (direction, holder, other) in
+                [(0, &passage.to, &passage.from), (1, &passage.from, &passage.to)]
+            {
                 if let Holder::Socket(socket) = holder
                     && let Some(speaker) = joined.get(socket)
                 {
@@ -312,7 +326,9 @@ impl Names {
     fn words(&self, ways: &Ways, number: u32) -> String {
         let (from, to) = self.edge(ways, number);
         match ways.passages().get(number as usize) {
-            Some(passage) if passage.verb.as_str().is_empty() => format!("{from} to {to}, {}", passage.protocol.name()),
+            Some(passage) if passage.verb.as_str().is_empty() => {
+                format!("{from} to {to}, {}", passage.protocol.name())
+            }
             Some(passage) => format!("{from} to {to}, {} {}", passage.protocol.name(), passage.verb),
             None => String::new(),
         }
