@@ -22,11 +22,15 @@ pub fn agree(
     protocol: Protocol,
     verb: impl Fn(&Value) -> Option<String>,
 ) -> usize {
-    let mut told: BTreeMap<(u64, String), Vec<(f64, f64)>> = BTreeMap::new();
+    let mut told: BTreeMap<(u64, String), Vec<[f64; 3]>> = BTreeMap::new();
     for exchange in truth["exchanges"].as_array().unwrap() {
         let (Some(verb), Some(sent)) = (verb(exchange), exchange["t_send"].as_f64()) else { continue };
         let received = exchange["t_recv"].as_f64().unwrap_or(f64::NAN);
-        told.entry((exchange["client_port"].as_u64().unwrap_or(0), verb)).or_default().push((sent, received));
+        told.entry((exchange["client_port"].as_u64().unwrap_or(0), verb)).or_default().push([
+            sent,
+            received,
+            exchange["planted_delay_s"].as_f64().unwrap_or(0.0),
+        ]);
     }
     let mut heard: BTreeMap<(u64, String), Vec<Exchange>> = BTreeMap::new();
     for exchange in reading.exchanges.iter().filter(|exchange| exchange.protocol == protocol) {
@@ -40,12 +44,16 @@ pub fn agree(
     for (key, mut told) in told {
         let mut heard = heard.remove(&key).unwrap_or_default();
         assert_eq!(heard.len(), told.len(), "{key:?}");
-        told.sort_by(|one, other| one.0.total_cmp(&other.0));
+        told.sort_by(|one, other| one[0].total_cmp(&other[0]));
         heard.sort_by_key(|exchange| exchange.request.first);
-        for ((sent, received), exchange) in told.into_iter().zip(heard) {
+        for ([sent, received, planted], exchange) in told.into_iter().zip(heard) {
             assert_eq!(received.is_nan(), exchange.response.is_none(), "{key:?} sent at {sent}");
             let Some(response) = exchange.response else { continue };
             let wire = (response.last - exchange.request.last).as_secs_f64();
+            assert!(
+                wire > planted - ROUNDING,
+                "{key:?} sent at {sent}: {wire} s on the wire, {planted} s planted"
+            );
             // A client that took no time of an exchange gives the same twice.
             if received == sent {
                 continue;
