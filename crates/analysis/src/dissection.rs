@@ -21,6 +21,7 @@ const SCHEMA: u32 = 1;
 
 /// The whole result. Times in seconds, sizes in bytes; null where a thing does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct DissectionSummary {
     /// Version of this form.
     pub schema: u32,
@@ -78,10 +79,13 @@ pub struct DissectionSummary {
     pub lost: Vec<LostMessage>,
     /// Ways and stays, by phase of the run; one without a name where there are no phases.
     pub phases: Vec<PhaseSummary>,
+    /// What stands between the capture and the truth, for people.
+    pub notes: Vec<String>,
 }
 
 /// A file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct FileSummary {
     /// Its path.
     pub path: String,
@@ -93,6 +97,7 @@ pub struct FileSummary {
 
 /// What was counted of a protocol.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct ProtocolSummary {
     /// Requests of either side.
     pub requests: u64,
@@ -122,6 +127,7 @@ pub struct ProtocolSummary {
 
 /// What was counted of a verb.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct VerbSummary {
     /// Requests, or messages that are none.
     pub count: u64,
@@ -137,6 +143,7 @@ pub struct VerbSummary {
 
 /// A reason why something was not understood.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Malformed {
     /// What should have been spoken.
     pub protocol: String,
@@ -148,6 +155,7 @@ pub struct Malformed {
 
 /// Spans of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct TimesSummary {
     /// How many.
     pub n: u64,
@@ -191,6 +199,7 @@ impl TimesSummary {
 
 /// Who called whom.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct ServiceSummary {
     /// Who called.
     pub client: String,
@@ -230,6 +239,7 @@ pub struct ServiceSummary {
 
 /// A phase of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct PhaseSummary {
     /// Its name, empty where a capture has no phases.
     pub name: String,
@@ -308,6 +318,7 @@ pub fn summarize(
         losses_by_component: told.losses,
         lost: told.lost,
         phases: numbers.into_iter().map(phase_summary).collect(),
+        notes: Vec::new(),
     }
 }
 

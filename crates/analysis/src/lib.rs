@@ -82,6 +82,8 @@ pub fn summarize(record: &RunRecord) -> Summary {
         }),
         memory_per_connection: memory::per_connection(&levels),
         components: ComponentSummary::of(record),
+        // One that another version wrote differently is left out.
+        dissection: record.dissection.as_ref().and_then(|text| serde_json::from_str(text).ok()),
         provenance: serde_json::to_value(&record.provenance).unwrap_or_default(),
         levels,
     }

@@ -1,6 +1,7 @@
 //! The machine-readable result. Times are in seconds, sizes in bytes, rates per second; null where a thing does
 //! not exist. Its JSON Schema is `docs/schema/summary.schema.json`.
 
+use crate::dissection::DissectionSummary;
 use crate::level::LevelSummary;
 use crate::search::Finding;
 use crate::wire::WireSummary;
@@ -55,6 +56,8 @@ pub struct Summary {
     pub memory_per_connection: Option<f64>,
     /// The platform's components, where their processes are known.
     pub components: Vec<ComponentSummary>,
+    /// What the wire said; null where nothing was captured.
+    pub dissection: Option<DissectionSummary>,
     /// Where the run comes from: versions, seed, host, platform, placement.
     pub provenance: serde_json::Value,
 }

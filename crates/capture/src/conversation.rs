@@ -1,8 +1,9 @@
 //! One conversation: the bytes of both sides in order, given to the dissector that knows them, and what it tells of them
 //! stamped, counted, matched, and searched for markers.
 
-use crate::dissect::{Carrier, Dissector, Event, KEPT, Opened, Output, Side, Step};
+use crate::dissect::{Carrier, Dissector, Event, KEPT, Key, Opened, Output, Request, Side, Step};
 use crate::dissectors;
+use crate::half::Half;
 use crate::heard::{Breach, ConversationId, Exchange, Heard, Notice, Sighting};
 use crate::marker::{MessageId, Search};
 use crate::pairing::{Pairing, Waiting};
@@ -13,8 +14,6 @@ use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
 const UNDECIDED: usize = 4096;
 /// Packets of a conversation whose beginning was not captured in which a message's beginning is looked for.
 const TRIES: u32 = 64;
-/// Markers of one message that are kept until it is complete.
-const MARKERS: usize = 4096;
 
 /// What is shared by all conversations of a thread.
 pub struct Ears<'a> {
@@ -46,28 +45,6 @@ enum State {
     Opaque(Protocol),
 }
 
-/// One direction.
-#[derive(Default)]
-struct Half {
-    /// Said and not taken yet.
-    kept: Vec<u8>,
-    /// When the first of it came.
-    kept_since: Nanos,
-    /// Nothing can be done before so much is kept.
-    need: usize,
-    /// Content still to be passed.
-    pass: u64,
-    /// When the message that is being read began, and its bytes so far.
-    begun: Option<Nanos>,
-    bytes: u64,
-    /// A message's beginning is looked for.
-    lost: bool,
-    /// Of the message that is being read.
-    markers: Vec<MessageId>,
-    /// The end of what was searched, in which a marker may begin.
-    tail: Vec<u8>,
-}
-
 impl Conversation {
     /// Between two ports. `client` is the direction (0 or 1) of who opened it, where that was seen.
     pub fn new(id: ConversationId, carrier: Carrier, ports: [u16; 2], client: Option<usize>) -> Conversation {
@@ -90,9 +67,10 @@ impl Conversation {
 
     /// What is spoken; [`Protocol::Unknown`] while that is not known.
     pub fn protocol(&self) -> Protocol {
-        match self.state {
+        match &self.state {
             State::Undecided => Protocol::Unknown,
-            State::Known(protocol, _) | State::Opaque(protocol) => protocol,
+            State::Known(protocol, dissector) => dissector.carries().unwrap_or(*protocol),
+            State::Opaque(protocol) => *protocol,
         }
     }
 
@@ -444,6 +422,18 @@ impl Conversation {
             return;
         }
         let half = &mut self.halves[direction];
+        if let &[Event::Aside(verb, bytes)] = self.events.as_slice() {
+            self.events.clear();
+            let bytes = bytes as u64;
+            half.bytes -= bytes.min(half.bytes);
+            return self.notice(side, protocol, verb, false, Span { first: at, last: at, bytes }, ears);
+        }
+        if let Some(&Event::Part(id, last)) = self.events.first() {
+            half.join(id);
+            if !last {
+                half.set_aside(id);
+            }
+        }
         let span = Span { first: half.begun.take().unwrap_or(at), last: at, bytes: half.bytes };
         half.bytes = 0;
         half.tail.clear();
@@ -455,27 +445,18 @@ impl Conversation {
             match event {
                 Event::Request(request) => {
                     name = request.verb;
-                    if request.answered {
-                        let named = (request.verb, request.tag);
-                        if let Some(pushed) = self.pairing.ask(side, request.key, named, span, marker) {
-                            let outcome =
-                                if pushed.uncertain { Outcome::Unknown } else { Outcome::Unanswered };
-                            self.close(side, &pushed, outcome, ears);
-                        }
-                    } else {
-                        ears.heard.exchanges.push(Exchange {
-                            conversation: self.id,
-                            protocol,
-                            requester: side,
-                            verb: request.verb,
-                            outcome: Outcome::OneWay,
-                            status: Label::default(),
-                            request: span,
-                            interim: None,
-                            response: None,
-                            marker,
-                        });
+                    self.ask(side, request, span, marker, ears);
+                }
+                Event::Early(request) => {
+                    let asking = &mut self.halves[1 - direction];
+                    if let Key::Id(id) = request.key {
+                        asking.join(id);
                     }
+                    let span =
+                        Span { first: asking.begun.take().unwrap_or(at), last: at, bytes: asking.bytes };
+                    asking.bytes = 0;
+                    let marker = asking.markers.first().copied();
+                    self.ask(side.other(), request, span, marker, ears);
                 }
                 Event::Response(answer) => {
                     name = answer.status;
@@ -504,11 +485,11 @@ impl Conversation {
                         self.close(side.other(), &waiting, Outcome::OneWay, ears);
                     }
                 }
-                Event::Notice(verb) => {
+                Event::Notice(verb) | Event::Aside(verb, _) => {
                     name = verb;
                     self.notice(side, protocol, verb, false, span, ears);
                 }
-                Event::Other => {}
+                Event::Part(..) | Event::Other => {}
             }
         }
         self.events = events;
@@ -524,6 +505,25 @@ impl Conversation {
         let half = &mut self.halves[direction];
         half.markers = markers;
         half.markers.clear();
+    }
+
+    /// A request has been made: it waits, where it will be answered.
+    fn ask(
+        &mut self,
+        side: Side,
+        request: Request,
+        span: Span,
+        marker: Option<MessageId>,
+        ears: &mut Ears<'_>,
+    ) {
+        let waiting = Waiting::new(&request, span, marker);
+        if !request.answered {
+            return self.close(side, &waiting, Outcome::OneWay, ears);
+        }
+        if let Some(pushed) = self.pairing.ask(side, request.key, waiting) {
+            let outcome = if pushed.uncertain { Outcome::Unknown } else { Outcome::Unanswered };
+            self.close(side, &pushed, outcome, ears);
+        }
     }
 
     fn notice(
@@ -551,49 +551,5 @@ impl Conversation {
             response: None,
             marker: waiting.marker,
         });
-    }
-}
-
-impl Half {
-    /// Bytes of the message that is being read were used.
-    fn took(&mut self, at: Nanos, bytes: &[u8], clean: bool, search: &Search) {
-        self.begun.get_or_insert(at);
-        self.bytes += bytes.len() as u64;
-        if !clean {
-            self.search(bytes, search);
-        }
-    }
-
-    /// Looks for markers in the next bytes, and across the border to those before.
-    fn search(&mut self, bytes: &[u8], search: &Search) {
-        if !search.is_wanted() {
-            return;
-        }
-        if self.tail.is_empty() {
-            search.find(bytes, &mut self.markers);
-            self.tail.extend_from_slice(search.open_end(bytes));
-        } else {
-            let joined = [&self.tail, bytes].concat();
-            let mut found = Vec::new();
-            search.find(&joined, &mut found);
-            // A marker of another form may stand whole behind one that begins.
-            self.markers
-                .extend(found.iter().filter(|id| !self.markers.contains(id)).copied().collect::<Vec<_>>());
-            self.tail.clear();
-            self.tail.extend_from_slice(search.open_end(&joined));
-        }
-        self.markers.dedup();
-        self.markers.truncate(MARKERS);
-    }
-
-    /// Looks for markers in content that stands alone.
-    fn search_alone(&mut self, bytes: &[u8], search: &Search) {
-        search.find(bytes, &mut self.markers);
-        self.markers.dedup();
-        self.markers.truncate(MARKERS);
-    }
-
-    fn forget(&mut self) {
-        *self = Half { lost: self.lost, ..Half::default() };
     }
 }

@@ -80,6 +80,11 @@ pub trait Dissector: Send {
     /// packets after a loss.
     fn resumes(&self, side: Side, bytes: &[u8]) -> bool;
 
+    /// What is spoken, where that is not what its entry says: something that it carries.
+    fn carries(&self) -> Option<Protocol> {
+        None
+    }
+
     /// A side has said its last word.
     fn finished(&mut self, side: Side, out: &mut Output<'_>) {
         let _ = (side, out);
@@ -119,7 +124,8 @@ pub enum Key {
     Order,
     /// Both carry this number.
     Id(u64),
-    /// Both carry the same marker; where one has none, by order among those without.
+    /// Both carry the same marker; a response without one answers the oldest request without one, or, where responses never
+    /// carry any, the oldest of all.
     Content,
 }
 
@@ -151,10 +157,13 @@ pub struct Response {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event {
     Request(Request),
+    Early(Request),
     Response(Response),
     Interim(Key),
     Withdrawn(Key),
     Notice(Label),
+    Aside(Label, usize),
+    Part(u64, bool),
     Other,
 }
 
@@ -181,6 +190,12 @@ impl Output<'_> {
         self.events.push(Event::Request(request));
     }
 
+    /// What the other side is in the middle of saying is a request, and is about to be answered before its end. What
+    /// still comes of it is a message of its own.
+    pub fn early(&mut self, request: Request) {
+        self.events.push(Event::Early(request));
+    }
+
     /// A response of the side that is being read is complete.
     pub fn response(&mut self, response: Response) {
         self.events.push(Event::Response(response));
@@ -200,6 +215,17 @@ impl Output<'_> {
     /// A whole message that is neither request nor response: a push, an acknowledgement that asks for nothing.
     pub fn notice(&mut self, verb: impl Into<Label>) {
         self.events.push(Event::Notice(verb.into()));
+    }
+
+    /// The bytes of this step, so many, were a whole message between the parts of another one, which goes on.
+    pub fn aside(&mut self, verb: impl Into<Label>, bytes: usize) {
+        self.events.push(Event::Aside(verb.into(), bytes));
+    }
+
+    /// The bytes of this step are a part of the message with that number; parts of others may stand between. Told before all
+    /// else in a step. With the `last` part, what is told besides is told of the message.
+    pub fn part(&mut self, id: u64, last: bool) {
+        self.events.push(Event::Part(id, last));
     }
 
     /// The bytes of this step were a whole message (padding, a part of a handshake) that is not even worth a notice. The
@@ -231,5 +257,10 @@ impl Output<'_> {
     /// The request of the other side that waits with that number.
     pub fn waiting(&self, id: u64) -> Option<&Waiting> {
         self.pairing.waiting(self.side.other(), id)
+    }
+
+    /// The request of the side that is being read that waits with that number: an earlier one.
+    pub fn asked(&self, id: u64) -> Option<&Waiting> {
+        self.pairing.waiting(self.side, id)
     }
 }

@@ -14,7 +14,7 @@ use crate::tally::Times;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Protocol};
 use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Passages of one message that are followed.
@@ -94,6 +94,8 @@ pub struct Ways {
     handed: FxHashMap<(Endpoint, Endpoint), u64>,
     /// The longest way.
     longest: Nanos,
+    /// Messages that are to be named, whatever their number; else some of each route are.
+    wanted: Option<BTreeSet<MessageId>>,
     /// Passages beyond those that are followed.
     pub untold: u64,
 }
@@ -112,8 +114,14 @@ impl Ways {
             routes: FxHashMap::default(),
             handed: FxHashMap::default(),
             longest: Nanos::ZERO,
+            wanted: None,
             untold: 0,
         }
+    }
+
+    /// Names those messages in their routes, and no others.
+    pub fn name(&mut self, wanted: BTreeSet<MessageId>) {
+        self.wanted = Some(wanted);
     }
 
     /// A marker was seen. An echo, in the answer to the request that had it, passes nothing on.
@@ -202,7 +210,11 @@ impl Ways {
         }
         let route = self.routes.entry(key).or_default();
         route.count += 1;
-        if route.examples.len() < EXAMPLES {
+        let named = match &self.wanted {
+            Some(wanted) => wanted.contains(&message),
+            None => route.examples.len() < EXAMPLES,
+        };
+        if named {
             route.examples.push(message);
         }
         route.total.record(*last - *first);

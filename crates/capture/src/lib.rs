@@ -5,6 +5,7 @@ pub mod component;
 pub mod conversation;
 pub mod dissect;
 pub mod dissectors;
+mod half;
 pub mod heard;
 pub mod hops;
 mod ip;

@@ -1,6 +1,6 @@
 //! Requests that wait for their responses.
 
-use crate::dissect::{Key, Side};
+use crate::dissect::{Key, Request, Side};
 use crate::marker::MessageId;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Span};
@@ -27,6 +27,21 @@ pub struct Waiting {
     by_marker: bool,
 }
 
+impl Waiting {
+    /// A request as it was made.
+    pub(crate) fn new(request: &Request, span: Span, marker: Option<MessageId>) -> Waiting {
+        Waiting {
+            verb: request.verb,
+            tag: request.tag,
+            span,
+            marker,
+            interim: None,
+            uncertain: false,
+            by_marker: request.key == Key::Content,
+        }
+    }
+}
+
 /// What waits in one conversation.
 #[derive(Debug, Default)]
 pub struct Pairing {
@@ -37,6 +52,8 @@ pub struct Pairing {
 struct Queues {
     in_order: VecDeque<Waiting>,
     by_id: FxHashMap<u64, Waiting>,
+    /// A response has carried its request's marker. Before that, those without one come in order.
+    echoed: bool,
 }
 
 impl Pairing {
@@ -52,24 +69,8 @@ impl Pairing {
 
     /// A request has been made; the one that it pushes out is returned: one with the same number, or the oldest of too
     /// many.
-    pub(crate) fn ask(
-        &mut self,
-        side: Side,
-        key: Key,
-        (verb, tag): (Label, u64),
-        span: Span,
-        marker: Option<MessageId>,
-    ) -> Option<Waiting> {
+    pub(crate) fn ask(&mut self, side: Side, key: Key, waiting: Waiting) -> Option<Waiting> {
         let queues = &mut self.sides[side.index()];
-        let waiting = Waiting {
-            verb,
-            tag,
-            span,
-            marker,
-            interim: None,
-            uncertain: false,
-            by_marker: key == Key::Content,
-        };
         match key {
             Key::Id(id) => {
                 let replaced = queues.by_id.insert(id, waiting);
@@ -96,8 +97,9 @@ impl Pairing {
             Key::Content => {
                 let at = queues.in_order.iter().position(|waiting| match marker {
                     Some(_) => waiting.by_marker && waiting.marker == marker,
-                    None => waiting.marker.is_none(),
+                    None => waiting.marker.is_none() || !queues.echoed,
                 })?;
+                queues.echoed |= marker.is_some();
                 queues.in_order.remove(at)
             }
         }

@@ -78,3 +78,43 @@ pub fn once(carrier: Carrier, port: u16, parts: &[(Side, &[u8])], size: usize) -
         heard,
     }
 }
+
+/// Bytes that nobody meant to send: any at all, and a good conversation with bytes changed and left out, in pieces of any
+/// size. They must neither panic nor run for ever.
+pub fn survives(carrier: Carrier, port: u16, good: &[(Side, &[u8])]) {
+    use proptest::prelude::*;
+    let said = (
+        prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 0..80)), 0..6),
+        1..90_usize,
+    );
+    let mut runner = proptest::test_runner::TestRunner::default();
+    runner
+        .run(&said, |(said, size)| {
+            let side = |client| if client { Side::Client } else { Side::Server };
+            let parts: Vec<_> =
+                said.iter().map(|(client, bytes)| (side(*client), bytes.as_slice())).collect();
+            once(carrier, port, &parts, size);
+            let after_good: Vec<_> = good.iter().copied().chain(parts).collect();
+            once(carrier, port, &after_good, size);
+            Ok(())
+        })
+        .unwrap();
+    let changes = prop::collection::vec((any::<usize>(), any::<usize>(), any::<Option<u8>>()), 1..4);
+    runner
+        .run(&(changes, 1..90_usize), |(changes, size)| {
+            let mut parts: Vec<_> = good.iter().map(|(side, bytes)| (*side, bytes.to_vec())).collect();
+            for (part, place, byte) in changes {
+                let part = part % parts.len();
+                let bytes = &mut parts[part].1;
+                let place = place % bytes.len().max(1);
+                match byte {
+                    Some(byte) if !bytes.is_empty() => bytes[place] = byte,
+                    _ => bytes.truncate(place),
+                }
+            }
+            let parts: Vec<_> = parts.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect();
+            once(carrier, port, &parts, size);
+            Ok(())
+        })
+        .unwrap();
+}

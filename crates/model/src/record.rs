@@ -330,4 +330,6 @@ pub struct RunRecord {
     pub levels: Vec<LevelRecord>,
     /// What the platform's components used.
     pub components: Vec<ComponentUsage>,
+    /// What the wire said, as the analysis of captures writes it; `None` where nothing was captured.
+    pub dissection: Option<String>,
 }

@@ -95,7 +95,7 @@ fn identity(process: &Process) -> Option<String> {
 }
 
 /// A process and its descendants, with what the kernel tells of each.
-fn family(root: i32) -> Vec<(Process, Stat)> {
+pub(crate) fn family(root: i32) -> Vec<(Process, Stat)> {
     let Ok(all) = all_processes() else { return Vec::new() };
     let all: Vec<(Process, Stat)> = all
         .filter_map(Result::ok)

@@ -10,7 +10,7 @@ mod running;
 
 pub use ending::end;
 pub use reset::{await_return, reset};
-pub use running::{Death, HttpAddresses, Options, Platform, is_installed};
+pub use running::{Death, HttpAddresses, Options, Planned, Platform, is_installed};
 
 use std::path::PathBuf;
 

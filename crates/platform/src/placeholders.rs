@@ -2,19 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What placeholders stand for, filled in as ports are asked for.
-pub struct Placeholders<'a> {
-    dir: &'a Path,
-    program: &'a Path,
+#[derive(Debug)]
+pub struct Placeholders {
+    dir: PathBuf,
+    program: PathBuf,
     ports: BTreeMap<String, u16>,
 }
 
-impl<'a> Placeholders<'a> {
+impl Placeholders {
     /// No ports yet.
-    pub fn new(dir: &'a Path, program: &'a Path) -> Placeholders<'a> {
-        Placeholders { dir, program, ports: BTreeMap::new() }
+    pub fn new(dir: &Path) -> Placeholders {
+        Placeholders { dir: dir.to_owned(), program: PathBuf::new(), ports: BTreeMap::new() }
+    }
+
+    /// Gives the meaning of `{plimsoll}`.
+    pub fn stand_for_program(&mut self, program: &Path) {
+        self.program = program.to_owned();
     }
 
     /// The port of that name: free when it was first asked for.
@@ -27,7 +33,12 @@ impl<'a> Placeholders<'a> {
         Ok(port)
     }
 
-    /// The ports that were asked for, by name.
+    /// The ports that were asked for so far, by name.
+    pub fn ports(&self) -> &BTreeMap<String, u16> {
+        &self.ports
+    }
+
+    /// The same, to keep.
     pub fn into_ports(self) -> BTreeMap<String, u16> {
         self.ports
     }
@@ -66,7 +77,8 @@ mod tests {
 
     #[test]
     fn equal_names_are_equal_ports_and_other_braces_stay() {
-        let mut placeholders = Placeholders::new(Path::new("/d"), Path::new("/p"));
+        let mut placeholders = Placeholders::new(Path::new("/d"));
+        placeholders.stand_for_program(Path::new("/p"));
         let filled = placeholders.fill("{dir}/x {plimsoll} {\"a\": {b}} {port:m} {port:m} {").unwrap();
         let port = placeholders.port("m").unwrap();
         assert_eq!(filled, format!("/d/x /p {{\"a\": {{b}}}} {port} {port} {{"));

@@ -96,6 +96,87 @@ pub struct Death {
     pub status: String,
 }
 
+/// A platform that is about to be brought up: its ports are known, and nobody has connected to them.
+#[derive(Debug)]
+pub enum Planned {
+    /// It runs already, there.
+    Running(SocketAddr),
+    /// It will be started, with files in that folder.
+    ToStart(Box<(Folder, Placeholders)>),
+}
+
+impl Planned {
+    /// Finds the address of a platform that runs, and free ports for one that does not.
+    ///
+    /// # Errors
+    /// See [`PlatformError`].
+    pub fn of(plan: &PlatformPlan) -> Result<Planned, PlatformError> {
+        if let Some(endpoint) = &plan.address {
+            return Ok(Planned::Running(resolve(endpoint)?));
+        }
+        let wrong = |what: String| PlatformError::Profile { profile: plan.profile.name.clone(), what };
+        let dir = Folder::fresh().map_err(|error| wrong(format!("no folder for it: {error}")))?;
+        let mut placeholders = Placeholders::new(dir.path());
+        for component in &plan.profile.components {
+            let texts = component.command.iter().chain(component.files.values());
+            let named = texts.map(|text| placeholders.fill(text).map(drop)).collect::<Result<(), _>>();
+            let ready = placeholders.port(&component.ready_port);
+            named.and(ready.map(drop)).map_err(|error| wrong(format!("no free port: {error}")))?;
+        }
+        Ok(Planned::ToStart(Box::new((dir, placeholders))))
+    }
+
+    /// The ports of what will be started and the components that they belong to, as far as the profile tells: those at which a
+    /// component is healthy or that devices use. The others are called by their own names.
+    pub fn ports(&self, plan: &PlatformPlan) -> Vec<(String, SocketAddr)> {
+        match self {
+            Planned::Running(address) => vec![(plan.profile.name.clone(), *address)],
+            Planned::ToStart(start) => {
+                let owner = |port: &String| {
+                    let has = |component: &&Component| {
+                        let Component { ready_port, mqtt_port, mqtt5_port, http_port, coap_port, .. } =
+                            component;
+                        [
+                            Some(ready_port),
+                            mqtt_port.as_ref(),
+                            mqtt5_port.as_ref(),
+                            http_port.as_ref(),
+                            coap_port.as_ref(),
+                        ]
+                        .contains(&Some(port))
+                    };
+                    plan.profile.components.iter().find(has).map_or(port, |component| &component.name).clone()
+                };
+                let ports = start.1.ports().iter();
+                ports.map(|(name, port)| (owner(name), SocketAddr::from(([127, 0, 0, 1], *port)))).collect()
+            }
+        }
+    }
+
+    /// Starts it, as [`Platform::bring_up`] does.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn bring_up(self, plan: &PlatformPlan, options: &Options) -> Result<Platform, PlatformError> {
+        match self {
+            Planned::Running(address) => {
+                let mut facts = facts(plan);
+                if let Some(endpoint) = &plan.address {
+                    facts.insert("address".into(), format!("{}:{}", endpoint.host, endpoint.port));
+                }
+                Ok(Platform { address, components: Vec::new(), facts, ports: BTreeMap::new(), dir: None })
+            }
+            Planned::ToStart(start) => Platform::start_all(plan, options, start.0, start.1),
+        }
+    }
+}
+
+fn facts(plan: &PlatformPlan) -> BTreeMap<String, String> {
+    let mut facts = BTreeMap::from([("profile".to_owned(), plan.profile.name.clone())]);
+    facts.extend(plan.roles.mapping.clone().map(|mapping| ("mapping".to_owned(), mapping)));
+    facts
+}
+
 impl Platform {
     /// Starts every component of the profile in order and waits until each accepts connections; for a platform that
     /// runs already, finds its address.
@@ -103,26 +184,21 @@ impl Platform {
     /// # Errors
     /// See [`PlatformError`]; what had been started is taken down again.
     pub fn bring_up(plan: &PlatformPlan, options: &Options) -> Result<Platform, PlatformError> {
-        let mut facts = BTreeMap::from([("profile".to_owned(), plan.profile.name.clone())]);
-        facts.extend(plan.roles.mapping.clone().map(|mapping| ("mapping".to_owned(), mapping)));
-        if let Some(endpoint) = &plan.address {
-            let address = resolve(endpoint)?;
-            facts.insert("address".into(), format!("{}:{}", endpoint.host, endpoint.port));
-            return Ok(Platform {
-                address,
-                components: Vec::new(),
-                facts,
-                ports: BTreeMap::new(),
-                dir: None,
-            });
-        }
+        Planned::of(plan)?.bring_up(plan, options)
+    }
+
+    fn start_all(
+        plan: &PlatformPlan,
+        options: &Options,
+        dir: Folder,
+        mut placeholders: Placeholders,
+    ) -> Result<Platform, PlatformError> {
         let wrong = |what: String| PlatformError::Profile { profile: plan.profile.name.clone(), what };
-        let dir = Folder::fresh().map_err(|error| wrong(format!("no folder for it: {error}")))?;
-        let mut placeholders = Placeholders::new(dir.path(), &options.program);
+        placeholders.stand_for_program(&options.program);
         let mut platform = Platform {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             components: Vec::new(),
-            facts,
+            facts: facts(plan),
             ports: BTreeMap::new(),
             dir: None,
         };

@@ -56,6 +56,9 @@ pub fn render(summary: &Summary, colour: Colour) -> String {
             component.descriptors_max
         );
     }
+    if let Some(dissection) = &summary.dissection {
+        out += &format!("\nthe wire: {}", crate::dissection::terminal::render(dissection, colour));
+    }
     for line in wrapped(&format!("objectives: {}", summary.objectives.join(", ")), "") {
         out += &format!("{line}\n");
     }

@@ -4,6 +4,7 @@
 //! Main flow: [`run`] checks the host, enters the run into the store, brings the platform up, connects, runs level
 //! after level with a [`watch`] that stores what is measured as it comes, and takes everything down whatever happens.
 
+pub mod capturing;
 mod controller;
 mod course;
 mod identity;
@@ -12,31 +13,37 @@ pub mod preflight;
 pub mod schedule;
 mod secrets;
 mod storm;
+mod tap;
 mod token;
 mod watch;
 
 pub use placement::Placement;
 
+use capturing::CapturingError;
 use controller::{ControllerError, Scene};
 use course::Course;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
+use plimsoll_capture::marker::MessageId;
 use plimsoll_load::clock::{Clock, wall_nanos};
 use plimsoll_load::engine::{Engine, EngineError, Watch};
 use plimsoll_model::RunId;
+use plimsoll_model::message::Fate;
 use plimsoll_model::record::{Measurement, RunEnd, RunRecord};
 use plimsoll_observe::limits::Limits;
 use plimsoll_observe::network::NetworkProbe;
-use plimsoll_platform::{HttpAddresses, Platform, PlatformError};
+use plimsoll_platform::{HttpAddresses, Planned, PlatformError};
 use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_store::{RunWriter, StoreError};
 use preflight::{Demand, Finding, Severity};
 use secrets::Secrets;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use storm::Storm;
+use tap::Tap;
 use token::{Happenings, Keeper, TokenError};
 use watch::RunWatch;
 
@@ -151,6 +158,8 @@ enum Failure {
     #[error(transparent)]
     Controller(#[from] ControllerError),
     #[error(transparent)]
+    Capturing(#[from] CapturingError),
+    #[error(transparent)]
     Store(#[from] StoreError),
 }
 
@@ -174,7 +183,10 @@ fn perform(
         plimsoll_platform::reset(&state.command, &platform_options)?;
     }
     progress.step(&format!("bringing up {}", plan.platform.profile.name));
-    let mut platform = Platform::bring_up(&plan.platform, &platform_options)?;
+    let planned = Planned::of(&plan.platform)?;
+    let begin = |capture| Tap::begin(capture, id, &options.program, planned.ports(&plan.platform));
+    let mut tap = plan.record.capture.as_ref().map(begin).transpose()?;
+    let mut platform = planned.bring_up(&plan.platform, &platform_options)?;
     if state.reset && plan.protocol() != Protocol::Coap {
         plimsoll_platform::await_return(platform.address(), &platform_options)?;
     }
@@ -193,6 +205,7 @@ fn perform(
     let happenings = Happenings::default();
     let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, network, progress)
         .with_storm(storm)
+        .with_tap(tap.as_mut())
         .with_happenings(&happenings);
     let work = |engine: &mut Engine, watch: &mut RunWatch<'_>| {
         control_and_run_levels(plan, id, &http, options, engine, watch)
@@ -210,7 +223,26 @@ fn perform(
     let stored = watch.finish();
     platform.take_down();
     stored?;
+    if let Some(tap) = tap {
+        progress.step("reading the capture");
+        let record = writer.reader().run(&id.to_string())?;
+        let lost = lost_messages(writer, id)?;
+        let dissection = tap.finish(&record, plan, id, lost);
+        writer.add_dissection(&serde_json::to_string(&dissection).unwrap_or_default())?;
+    }
     outcome
+}
+
+/// The messages that subscribers lacked, where there are subscribers.
+fn lost_messages(writer: &RunWriter, run: RunId) -> Result<Option<BTreeSet<MessageId>>, StoreError> {
+    let (mut lost, mut owed) = (BTreeSet::new(), false);
+    writer.reader().messages(&run.to_string(), |message| {
+        owed |= message.receivers > 0;
+        if message.fate == Fate::Lost {
+            lost.insert(MessageId { device: message.device, sequence: u64::from(message.sequence) });
+        }
+    })?;
+    Ok(owed.then_some(lost))
 }
 
 /// Works with an access token that is renewed meanwhile.

@@ -3,6 +3,7 @@
 
 use crate::secrets::Secrets;
 use crate::storm::Storm;
+use crate::tap::Tap;
 use crate::token::Happenings;
 use crate::{Options, Progress};
 use plimsoll_analysis::level::LevelSummary;
@@ -51,6 +52,8 @@ pub struct RunWatch<'a> {
     stormed: Vec<String>,
     /// What befell the access token.
     happenings: Option<&'a Happenings>,
+    /// Captures packets, and wants to know whose connections are whose.
+    tap: Option<&'a mut Tap>,
     failure: Option<StoreError>,
     secrets: Secrets,
 }
@@ -89,6 +92,7 @@ impl<'a> RunWatch<'a> {
             storm: None,
             stormed: Vec::new(),
             happenings: None,
+            tap: None,
             failure: None,
             secrets: Secrets::of(plan),
         }
@@ -97,6 +101,12 @@ impl<'a> RunWatch<'a> {
     /// Lets a storm break out in every level.
     pub fn with_storm(mut self, storm: Option<Storm>) -> RunWatch<'a> {
         self.storm = storm;
+        self
+    }
+
+    /// Tells the tap whose connections are whose, as they come and go.
+    pub fn with_tap(mut self, tap: Option<&'a mut Tap>) -> RunWatch<'a> {
+        self.tap = tap;
         self
     }
 
@@ -204,6 +214,9 @@ impl<'a> RunWatch<'a> {
             return;
         }
         self.next_component_reading = now + COMPONENT_INTERVAL;
+        if let Some(tap) = &mut self.tap {
+            tap.look(self.platform.processes());
+        }
         for sampler in &mut self.components {
             self.pending.extend(sampler.sample(now).map(Measurement::Component));
         }

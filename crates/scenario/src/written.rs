@@ -33,7 +33,7 @@ pub(crate) use tls::Tls;
 
 use crate::quantity::Written;
 use plimsoll_model::Nanos;
-use record::Record;
+pub(crate) use record::{Capture, Record};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -94,6 +94,7 @@ impl<C: Borrow<Connection>> RunReader<C> {
                 set_up: SampleRecord::default(),
                 levels: Vec::new(),
                 components: Vec::new(),
+                dissection: None,
             })
         })?;
         let no_run = || StoreError::NoRun { id: id.to_owned(), path: self.path.clone() };
@@ -104,7 +105,17 @@ impl<C: Borrow<Connection>> RunReader<C> {
         let sql = "SELECT usage FROM component WHERE run = ? ORDER BY rowid";
         record.components = self
             .rows(sql, params![record.id], |row| self.parse::<ComponentUsage>(&row.get::<_, String>(0)?))?;
+        if self.has_table("dissection")? {
+            let sql = "SELECT summary FROM dissection WHERE run = ?";
+            record.dissection = self.rows(sql, params![record.id], |row| Ok(row.get::<_, String>(0)?))?.pop();
+        }
         Ok(record)
+    }
+
+    /// Whether the file has that table: one that was last written by an earlier version may lack it.
+    fn has_table(&self, name: &str) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?";
+        Ok(!self.rows(sql, params![name], |_| Ok(()))?.is_empty())
     }
 
     /// Gives the message log of a run, named by its whole id, message by message in the order of storing. Nothing for a
@@ -113,9 +124,7 @@ impl<C: Borrow<Connection>> RunReader<C> {
     /// # Errors
     /// The file is damaged.
     pub fn messages(&self, run: &str, mut each: impl FnMut(MessageRecord)) -> Result<(), StoreError> {
-        // A file that was last written before there was a log has no table for it.
-        let known = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'message'";
-        if self.rows(known, params![], |_| Ok(()))?.is_empty() {
+        if !self.has_table("message")? {
             return Ok(());
         }
         let sql = "SELECT level, sample, device, sequence, due, ready, sent, done, first_received, receivers, missing,

@@ -72,6 +72,10 @@ CREATE TABLE IF NOT EXISTS message (
     fate           TEXT NOT NULL
 ) STRICT;
 CREATE INDEX IF NOT EXISTS message_of_run ON message(run);
+CREATE TABLE IF NOT EXISTS dissection (
+    run     TEXT PRIMARY KEY REFERENCES run(id),
+    summary TEXT NOT NULL
+) STRICT;
 ";
 
 /// Opens the file for writing, and makes it and its tables where they are missing.

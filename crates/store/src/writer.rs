@@ -76,6 +76,17 @@ impl RunWriter {
         self.update_provenance()
     }
 
+    /// Enters what the wire said.
+    ///
+    /// # Errors
+    /// The disk is full or the file is gone.
+    pub fn add_dissection(&mut self, summary: &str) -> Result<(), StoreError> {
+        let row = params![self.run, summary];
+        self.wrap(
+            self.connection.execute("INSERT OR REPLACE INTO dissection (run, summary) VALUES (?, ?)", row),
+        )
+    }
+
     /// Reads the store through the connection that writes it, so that the run is there even if its file was moved away.
     pub fn reader(&self) -> RunReader<&Connection> {
         RunReader::through(&self.connection, &self.path)

@@ -18,6 +18,7 @@ const NAMED: usize = 100;
 
 /// How many messages had a marker, and what became of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct MessageSummary {
     /// Messages with a marker.
     pub marked: u64,
@@ -31,6 +32,7 @@ pub struct MessageSummary {
 
 /// A message that was lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct LostMessage {
     /// Its device.
     pub device: String,
@@ -47,6 +49,7 @@ pub type ComponentLosses = BTreeMap<String, u64>;
 
 /// The ways of a phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct WaySummary {
     /// Messages that began in it.
     pub messages: u64,
@@ -62,6 +65,7 @@ pub struct WaySummary {
 
 /// How long messages stayed in a component.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct HopSummary {
     /// Which.
     pub component: String,
@@ -75,6 +79,7 @@ pub struct HopSummary {
 
 /// A passage of the way of most messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct PathStep {
     /// Who had a message.
     pub from: String,

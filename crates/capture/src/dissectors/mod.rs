@@ -4,17 +4,34 @@ use crate::dissect::{Carrier, Entry, Probe, Side};
 use plimsoll_model::wire::Protocol;
 
 mod amqp;
+mod coap;
+mod http;
+mod http2;
+mod inflate;
 mod kafka;
 mod mongodb;
+mod mqtt;
 mod nats;
 mod postgres;
 mod redis;
 mod tls;
 mod unpack;
+mod websocket;
 
 /// All of them. Those that demand most of the first bytes come first.
-static ENTRIES: &[&Entry] =
-    &[&mongodb::ENTRY, &amqp::ENTRY, &nats::ENTRY, &postgres::ENTRY, &redis::ENTRY, &kafka::ENTRY];
+static ENTRIES: &[&Entry] = &[
+    &http2::ENTRY,
+    &mongodb::ENTRY,
+    &amqp::ENTRY,
+    &nats::ENTRY,
+    &http::ENTRY,
+    &postgres::ENTRY,
+    &mqtt::ENTRY,
+    &redis::ENTRY,
+    &websocket::ENTRY,
+    &kafka::ENTRY,
+    &coap::ENTRY,
+];
 
 /// The dissector of a protocol, where there is one.
 pub fn entry(protocol: Protocol) -> Option<&'static Entry> {

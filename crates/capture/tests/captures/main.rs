@@ -1,6 +1,10 @@
 //! Captures of real servers and clients, with known truth.
 
+// Helpers of tests may fail as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod amqp;
+mod http2;
 mod kafka;
 mod mongodb;
 mod nats;

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod audit;
+mod capture;
 mod chain;
 mod check;
 mod city;
@@ -34,6 +35,7 @@ pub enum Command {
     Show(show::Show),
     Compare(compare::Compare),
     Report(report::Report),
+    Capture(capture::Capture),
     Dissect(dissect::Dissect),
     Export(export::Export),
     Target(target::Target),
@@ -54,6 +56,7 @@ impl Command {
             Command::Show(command) => command.perform(),
             Command::Compare(command) => command.perform(),
             Command::Report(command) => command.perform(),
+            Command::Capture(command) => command.perform(),
             Command::Dissect(command) => command.perform(),
             Command::Export(command) => command.perform(),
             Command::Target(command) => command.perform(),

@@ -27,6 +27,7 @@ const LOOK: Duration = Duration::from_millis(200);
   plimsoll run examples/quickstart.yaml --summary-json out.json
   plimsoll run mqtt://localhost:1883 --devices 100 --rate 100..1500/100 --hold 30s
   plimsoll run mqtt://localhost:1883 --devices 100 --search 100..200k
+  plimsoll run examples/chain.yaml --capture
   plimsoll run ws://localhost:8080/in --protocol websocket --devices 100 --rate 500
 
 Exit codes: 0 met, 99 objectives missed, 3 measurement invalid, 1 could not be done,
@@ -43,6 +44,10 @@ pub struct Run {
     /// plimsoll.RUN.report.html)
     #[arg(long, value_name = "FILE.html", conflicts_with = "no_report")]
     report: Option<PathBuf>,
+    /// Capture packets meanwhile, and say which component took the time and lost
+    /// messages; record.capture in the scenario says more
+    #[arg(long)]
+    capture: bool,
     /// Write no report
     #[arg(long)]
     no_report: bool,
@@ -53,7 +58,11 @@ pub struct Run {
 
 impl Run {
     pub fn perform(self) -> Result<u8, Failure> {
-        let plan = Arc::new(self.load.plan()?);
+        let mut plan = self.load.plan()?;
+        if self.capture && plan.record.capture.is_none() {
+            plan = self.load.with("record.capture.limit=1024MiB").plan()?;
+        }
+        let plan = Arc::new(plan);
         self.check_outputs()?;
         if let Some(schedule) = &plan.schedule {
             return self.perform_series(&plan, schedule);

@@ -199,6 +199,10 @@ fn doubts(summary: &DissectionSummary) -> String {
     for malformed in &summary.malformed {
         doubt(malformed.count, &format!("times {} broke off: {}", malformed.protocol, malformed.reason));
     }
+    for note in &summary.notes {
+        out += &wrapped(note, "  ").join("\n");
+        out.push('\n');
+    }
     for file in &summary.files {
         if file.cut {
             out += &wrapped(&format!("{}: its last record is cut short", file.path), "  ").join("\n");

@@ -1,5 +1,6 @@
 //! From a scenario as written to a plan: defaults filled in, conflicts found, all at once and with their places.
 
+mod capture;
 mod coap;
 mod connections;
 mod dtls;
@@ -97,6 +98,9 @@ pub(crate) fn resolve(
     let northbound = northbound::resolve(scenario.northbound.as_ref(), platform.as_ref(), &mut context);
     let objectives = objectives::resolve(&mut scenario, &mut context);
     scenario.record.freshness |= objectives.level.iter().any(|objective| objective.subject.needs_freshness());
+    let capture = capture::resolve(scenario.record.capture.as_ref(), &mut context);
+    // Lost messages are looked for on the wire.
+    scenario.record.messages |= capture.is_some();
     let plan = Plan {
         name: scenario.name.clone(),
         seed: scenario.seed,
@@ -120,6 +124,7 @@ pub(crate) fn resolve(
             messages: scenario.record.messages,
             freshness: scenario.record.freshness,
             network: scenario.record.network,
+            capture,
         },
         objectives,
         resolved: String::new(),

@@ -1,7 +1,9 @@
 //! What is recorded beside counts and times.
 
+use crate::quantity::{Size, Written};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What is recorded beside counts and times.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -16,10 +18,46 @@ pub(crate) struct Record {
     /// The network's own round trip, four times a second: a connection of TCP to the platform's address that is closed at
     /// once, or refused. It tells a slow network from a slow platform.
     pub network: bool,
+    /// Packets, from before the platform's first connection until after the last: which component takes the time, and where
+    /// messages are lost. Switches the message log on. `run --capture` is the same.
+    pub capture: Option<Capture>,
+}
+
+/// What is captured, with dumpcap or tcpdump.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Capture {
+    /// The interface, `any` for all. Default: `lo` for a platform on this host, else `any`.
+    pub interface: Option<String>,
+    /// Network namespaces by name (`ip netns`), each captured by itself beside or instead of this host's own, which is
+    /// `host`.
+    pub namespaces: Vec<String>,
+    /// Which packets, in the words of tcpdump. Default: the ports of the platform and those of `names`; all of them where
+    /// namespaces are given.
+    pub filter: Option<String>,
+    /// What servers on the wire are called that the profile does not start: `redis: ":6379"`, `db: 10.0.0.7:5432`.
+    pub names: BTreeMap<String, String>,
+    /// The most that is kept of each capture; beyond it the oldest packets are written over.
+    pub limit: Written<Size>,
+    /// A folder that keeps the captures. Default: they are removed once they are read.
+    pub keep: Option<String>,
+}
+
+impl Default for Capture {
+    fn default() -> Capture {
+        Capture {
+            interface: None,
+            namespaces: Vec::new(),
+            filter: None,
+            names: BTreeMap::new(),
+            limit: Written(Size(1 << 30)),
+            keep: None,
+        }
+    }
 }
 
 impl Default for Record {
     fn default() -> Record {
-        Record { messages: false, freshness: false, network: true }
+        Record { messages: false, freshness: false, network: true, capture: None }
     }
 }

@@ -1,0 +1,109 @@
+//! `plimsoll capture`: packets of one or several networks into files.
+
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::interrupt::stop_flag;
+use crate::output::say;
+use clap::Args;
+use plimsoll_runner::capturing::{Capturing, Network, Wanted};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const LOOK: Duration = Duration::from_millis(50);
+const MIB: u64 = 1 << 20;
+
+/// Captures packets with dumpcap or tcpdump, until Ctrl-C or for some time
+#[derive(Args)]
+#[command(after_help = "Examples:
+  plimsoll capture --interface lo --filter 'port 1883 or port 6379' --seconds 30
+  plimsoll capture --namespace broker --namespace db --out wire.pcap
+  plimsoll capture --pid 4711
+
+A container's network is that of its first process: docker inspect -f '{{.State.Pid}}'.
+Of several networks each has a file of its own; plimsoll dissect reads all of them.
+
+Exit codes: 0 captured; 1 it could not be done; 104 wrong usage.")]
+pub struct Capture {
+    /// The interface
+    #[arg(long, value_name = "NAME", default_value = "any")]
+    interface: String,
+    /// A network namespace by its name, as `ip netns` lists them (repeatable)
+    #[arg(long, value_name = "NAME")]
+    namespace: Vec<String>,
+    /// The network of a process, as of a container's first one (repeatable)
+    #[arg(long, value_name = "PID")]
+    pid: Vec<u32>,
+    /// Which packets, in the words of tcpdump
+    #[arg(long, value_name = "FILTER", default_value = "")]
+    filter: String,
+    /// The file; of several networks each has the network's name in it
+    #[arg(long, value_name = "FILE", default_value = "capture.pcap")]
+    out: PathBuf,
+    /// The most that is kept of each network, MiB: the oldest packets are written over
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(4..))]
+    limit: Option<u64>,
+    /// How long
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<f64>,
+}
+
+impl Capture {
+    pub fn perform(self) -> Result<u8, Failure> {
+        let stop =
+            stop_flag().map_err(|error| Failure::Undoable(format!("cannot catch signals: {error}")))?;
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::Undoable(format!("cannot find this program's own file: {error}")))?;
+        let mut capturings = Vec::new();
+        for (network, out) in self.networks() {
+            let wanted = Wanted {
+                network,
+                interface: self.interface.clone(),
+                filter: self.filter.clone(),
+                file: out,
+                limit: self.limit.map(|limit| limit * MIB),
+            };
+            let capturing = Capturing::start(&program, wanted);
+            capturings.push(capturing.map_err(|error| Failure::Undoable(error.to_string()))?);
+        }
+        let begin = Instant::now();
+        let over = || self.seconds.is_some_and(|seconds| begin.elapsed().as_secs_f64() >= seconds);
+        while !stop.load(Ordering::Relaxed) && !over() {
+            thread::sleep(LOOK);
+        }
+        for capturing in capturings {
+            let captured = capturing.stop();
+            let count = |number: Option<u64>| {
+                number.map_or("an unknown number of".into(), |number| number.to_string())
+            };
+            let files: Vec<String> = captured.files.iter().map(|path| path.display().to_string()).collect();
+            say(&format!(
+                "{}: {} packets, {} dropped by the kernel{}\n",
+                files.join(" "),
+                count(captured.packets),
+                count(captured.dropped),
+                if captured.wrapped { "; the limit was reached, the oldest are gone" } else { "" }
+            ));
+        }
+        Ok(exit_code::MET)
+    }
+
+    /// The networks and their files.
+    fn networks(&self) -> Vec<(Network, PathBuf)> {
+        let named = self.namespace.iter().map(|name| (Network::Named(name.clone()), name.clone()));
+        let pids = self.pid.iter().map(|pid| (Network::OfProcess(*pid), pid.to_string()));
+        let all: Vec<(Network, String)> = named.chain(pids).collect();
+        match &all[..] {
+            [] => vec![(Network::Own, self.out.clone())],
+            [(one, _)] => vec![(one.clone(), self.out.clone())],
+            _ => all.into_iter().map(|(network, name)| (network, self.beside(&name))).collect(),
+        }
+    }
+
+    /// `capture.pcap` of `broker` is `capture.broker.pcap`.
+    fn beside(&self, name: &str) -> PathBuf {
+        let extension = self.out.extension().map_or("pcap".into(), |extension| extension.to_string_lossy());
+        self.out.with_extension(format!("{name}.{extension}"))
+    }
+}

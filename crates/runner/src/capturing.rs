@@ -1,0 +1,309 @@
+//! Captures packets with `dumpcap` or `tcpdump`, whichever is installed: no library is linked for it.
+
+use plimsoll_platform::end;
+use plimsoll_platform::guard::guarded;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a tool may take to begin.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The tools hand on packets with a delay: what is captured in the last moment would be missing.
+const LAST_PACKETS: Duration = Duration::from_millis(1200);
+/// How long a tool may take to end once it is asked.
+const GRACE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(20);
+/// The kernel's buffer for packets on their way to the tool, KiB.
+const BUFFER: u32 = 64 * 1024;
+/// Files of a ring: the oldest is written over.
+const RING: u32 = 4;
+const MIB: u64 = 1 << 20;
+
+/// Where packets are captured.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Network {
+    /// Of this process.
+    Own,
+    /// A network namespace by its name (`ip netns`).
+    Named(String),
+    /// Of a process: that of a container is the one of its first process.
+    OfProcess(u32),
+}
+
+/// What is captured.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// In which network.
+    pub network: Network,
+    /// On which interface, `any` for all.
+    pub interface: String,
+    /// Which packets, in the tools' own words; empty for all.
+    pub filter: String,
+    /// The file.
+    pub file: PathBuf,
+    /// The most that is kept, bytes; beyond it the oldest packets are written over.
+    pub limit: Option<u64>,
+}
+
+/// Why nothing could be captured.
+#[derive(Debug, thiserror::Error)]
+pub enum CapturingError {
+    /// No tool.
+    #[error(
+        "packets cannot be captured: neither dumpcap nor tcpdump is installed; install one: apt-get install tcpdump"
+    )]
+    NoTool,
+    /// It cannot be started.
+    #[error("packets cannot be captured: {command} cannot be started: {cause}")]
+    Start {
+        /// The tool.
+        command: String,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// It refused.
+    #[error(
+        "packets cannot be captured on {interface}: {tool} says: {words}\ncapturing needs the rights of root or of the capability cap_net_raw"
+    )]
+    Refused {
+        /// Where.
+        interface: String,
+        /// The tool.
+        tool: &'static str,
+        /// What it says.
+        words: String,
+    },
+}
+
+/// What was captured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// The files, the oldest first.
+    pub files: Vec<PathBuf>,
+    /// Packets, as the tool counted them.
+    pub packets: Option<u64>,
+    /// Packets that the kernel dropped since the tool was too slow.
+    pub dropped: Option<u64>,
+    /// Whether the limit was reached, so that the oldest packets are gone.
+    pub wrapped: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tool {
+    Tcpdump,
+    Dumpcap,
+}
+
+/// A capture that goes on. Dropped, it is stopped.
+#[derive(Debug)]
+pub struct Capturing {
+    child: Child,
+    tool: Tool,
+    wanted: Wanted,
+    log: PathBuf,
+    stopped: bool,
+}
+
+impl Capturing {
+    /// Begins; returns when packets are being captured. `program` is this program, which sees to it that the tool ends with
+    /// it.
+    pub fn start(program: &Path, wanted: Wanted) -> Result<Capturing, CapturingError> {
+        // tcpdump first: it reads the loopback interface of a namespace as well, and is the smaller one.
+        let tool = [Tool::Tcpdump, Tool::Dumpcap].into_iter().find(|tool| is_there(tool.name()));
+        let tool = tool.ok_or(CapturingError::NoTool)?;
+        let mut command: Vec<String> = match &wanted.network {
+            Network::Own => Vec::new(),
+            Network::Named(name) => ["ip", "netns", "exec", name].map(str::to_owned).to_vec(),
+            Network::OfProcess(pid) => {
+                ["nsenter", "-t", &pid.to_string(), "-n", "--"].map(str::to_owned).to_vec()
+            }
+        };
+        command.extend(tool.command(&wanted));
+        let log = wanted.file.with_extension("log");
+        let failed = |cause| CapturingError::Start { command: command.join(" "), cause };
+        let out = fs::File::create(&log).map_err(failed)?;
+        let mut call: Command = guarded(program, &[], &command);
+        let failed = |cause| CapturingError::Start { command: command.join(" "), cause };
+        let child = call.stdout(Stdio::null()).stderr(out).spawn().map_err(failed)?;
+        let mut capturing = Capturing { child, tool, wanted, log, stopped: false };
+        capturing.await_begin()?;
+        Ok(capturing)
+    }
+
+    fn await_begin(&mut self) -> Result<(), CapturingError> {
+        let begin = Instant::now();
+        loop {
+            let words = read(&self.log);
+            if words.contains("listening on") || words.contains("File: ") {
+                return Ok(());
+            }
+            let ended = !matches!(self.child.try_wait(), Ok(None));
+            if ended || begin.elapsed() > PATIENCE {
+                self.stopped = true;
+                end(&mut self.child, Duration::ZERO);
+                let words = read(&self.log).trim().to_owned();
+                let words = if words.is_empty() { "nothing".to_owned() } else { words };
+                return Err(CapturingError::Refused {
+                    interface: self.wanted.interface.clone(),
+                    tool: self.tool.name(),
+                    words,
+                });
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// Waits for the last packets and ends.
+    pub fn stop(mut self) -> Captured {
+        thread::sleep(LAST_PACKETS);
+        self.end();
+        let words = read(&self.log);
+        let _ = fs::remove_file(&self.log);
+        let files = self.files();
+        let (packets, dropped) = self.tool.counts(&words);
+        let wrapped = self.wanted.limit.is_some() && files.len() as u32 >= RING;
+        Captured { files, packets, dropped, wrapped }
+    }
+
+    fn end(&mut self) {
+        self.stopped = true;
+        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(process) = group.filter(|_| matches!(self.child.try_wait(), Ok(None))) {
+            let _ = kill_process(process, Signal::INT);
+            let begin = Instant::now();
+            while begin.elapsed() < GRACE && matches!(self.child.try_wait(), Ok(None)) {
+                thread::sleep(PAUSE);
+            }
+        }
+        end(&mut self.child, Duration::from_secs(1));
+    }
+
+    /// Rings have several files with numbers or times in their names.
+    fn files(&self) -> Vec<PathBuf> {
+        let file = &self.wanted.file;
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let ours = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            name.starts_with(&stem) && !name.ends_with(".log")
+        };
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(ours).collect();
+        files.sort_by_key(|path| fs::metadata(path).and_then(|data| data.modified()).ok());
+        files
+    }
+}
+
+impl Drop for Capturing {
+    fn drop(&mut self) {
+        if !self.stopped {
+            self.end();
+        }
+    }
+}
+
+impl Tool {
+    fn name(self) -> &'static str {
+        match self {
+            Tool::Tcpdump => "tcpdump",
+            Tool::Dumpcap => "dumpcap",
+        }
+    }
+
+    fn command(self, wanted: &Wanted) -> Vec<String> {
+        let file = wanted.file.display().to_string();
+        let part = wanted.limit.map(|limit| (limit / u64::from(RING)).max(MIB));
+        let mut command = vec![self.name().to_owned(), "-i".to_owned(), wanted.interface.clone()];
+        match self {
+            Tool::Tcpdump => {
+                command.extend(
+                    [
+                        "-n",
+                        "-s",
+                        "262144",
+                        "-Z",
+                        "root",
+                        "--immediate-mode",
+                        "--time-stamp-precision=nano",
+                        "-B",
+                    ]
+                    .map(str::to_owned),
+                );
+                command.extend([BUFFER.to_string(), "-w".to_owned(), file]);
+                if let Some(part) = part {
+                    // In units of a million bytes.
+                    let size = (part / 1_000_000).max(1);
+                    command.extend(["-C".to_owned(), size.to_string(), "-W".to_owned(), RING.to_string()]);
+                }
+            }
+            Tool::Dumpcap => {
+                command.extend(["-q", "-s", "262144", "-B"].map(str::to_owned));
+                command.extend([(BUFFER / 1024).to_string(), "-w".to_owned(), file]);
+                if let Some(part) = part {
+                    let size = format!("filesize:{}", part / 1000);
+                    command.extend(["-b".to_owned(), size, "-b".to_owned(), format!("files:{RING}")]);
+                }
+            }
+        }
+        if !wanted.filter.is_empty() {
+            match self {
+                Tool::Tcpdump => command.push(wanted.filter.clone()),
+                Tool::Dumpcap => command.extend(["-f".to_owned(), wanted.filter.clone()]),
+            }
+        }
+        command
+    }
+
+    /// Packets captured and dropped, from the last words.
+    fn counts(self, words: &str) -> (Option<u64>, Option<u64>) {
+        let before = |what: &str| {
+            let line = words.lines().rev().find(|line| line.contains(what))?;
+            line.split_whitespace().next()?.parse().ok()
+        };
+        match self {
+            Tool::Tcpdump => (before("packets captured"), before("packets dropped by kernel")),
+            // Packets received/dropped on interface 'lo': 10/0 (pcap:0/dumpcap:0/flushed:0/ps_ifdrop:0) (100.0%)
+            Tool::Dumpcap => {
+                let counts = words.lines().rev().find(|line| line.starts_with("Packets received/dropped"));
+                let both = counts
+                    .and_then(|line| line.rsplit_once("': "))
+                    .and_then(|(_, rest)| rest.split_once(' '));
+                let both = both.and_then(|(both, _)| both.split_once('/'));
+                (
+                    both.and_then(|(taken, _)| taken.parse().ok()),
+                    both.and_then(|(_, dropped)| dropped.parse().ok()),
+                )
+            }
+        }
+    }
+}
+
+fn is_there(command: &str) -> bool {
+    plimsoll_platform::is_installed(command)
+}
+
+fn read(log: &Path) -> String {
+    let mut words = Vec::new();
+    if let Ok(mut file) = fs::File::open(log) {
+        let _ = file.read_to_end(&mut words);
+    }
+    String::from_utf8_lossy(&words).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_read_off_the_tools_last_words() {
+        let tcpdump = "listening on lo\n483 packets captured\n966 packets received by filter\n7 packets dropped by kernel\n";
+        assert_eq!(Tool::Tcpdump.counts(tcpdump), (Some(483), Some(7)));
+        let dumpcap = "Packets captured: 10\nPackets received/dropped on interface 'lo': 10/2 (pcap:0/dumpcap:2) (83.3%)\n";
+        assert_eq!(Tool::Dumpcap.counts(dumpcap), (Some(10), Some(2)));
+        assert_eq!(Tool::Tcpdump.counts(""), (None, None));
+    }
+}

@@ -1,0 +1,46 @@
+//! What is captured off the wire.
+
+use super::Context;
+use crate::plan::{CapturePlan, WirePlace};
+use crate::written::Capture;
+use std::path::PathBuf;
+
+/// The host's own network, among the namespaces.
+const HOST: &str = "host";
+
+pub(super) fn resolve(written: Option<&Capture>, context: &mut Context) -> Option<CapturePlan> {
+    let capture = written?;
+    let mut names = Vec::new();
+    for (name, place) in &capture.names {
+        match place_of(place) {
+            Some(place) => names.push((name.clone(), place)),
+            None => context.error(
+                &format!("record.capture.names.{name}"),
+                format!(
+                    "`{place}` is no place on the wire: write \":PORT\", \"ADDRESS:PORT\" or \"ADDRESS\""
+                ),
+            ),
+        }
+    }
+    let namespaces = match &capture.namespaces[..] {
+        [] => vec![None],
+        some => some.iter().map(|name| (name != HOST).then(|| name.clone())).collect(),
+    };
+    Some(CapturePlan {
+        interface: capture.interface.clone(),
+        namespaces,
+        filter: capture.filter.clone(),
+        names,
+        limit: u64::from(capture.limit.0.0),
+        keep: capture.keep.as_ref().map(PathBuf::from),
+    })
+}
+
+/// `:6379`, `10.0.0.7:5432`, `[::1]:5432`, `10.0.0.7`.
+fn place_of(text: &str) -> Option<WirePlace> {
+    if let Some(port) = text.strip_prefix(':') {
+        return port.parse().ok().map(WirePlace::Port);
+    }
+    let endpoint = || text.parse().ok().map(WirePlace::Endpoint);
+    endpoint().or_else(|| text.parse().ok().map(WirePlace::Host))
+}
