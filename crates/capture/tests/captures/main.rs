@@ -9,6 +9,7 @@ mod kafka;
 mod mongodb;
 mod nats;
 mod postgres;
+mod probes;
 mod redis;
 mod times;
 mod transport;
