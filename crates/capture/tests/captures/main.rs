@@ -5,6 +5,7 @@ mod coap;
 mod http;
 mod http2;
 mod mqtt;
+mod protocols;
 mod transport;
 mod websocket;
 
