@@ -286,10 +286,7 @@ impl Table {
             let (place, client) = self.place(flow, exchange.request.first, Some(exchange.protocol));
             let counted = self.tally.at(place);
             counted.exchange(exchange);
-            if !flow.counted {
-                flow.counted = true;
-                counted.conversations += 1;
-            }
+            counted.conversations += u64::from(!std::mem::replace(&mut flow.counted, true));
             if self.settings.exchanges {
                 let located = located(flow, client, exchange.protocol, *exchange);
                 self.batch.exchanges.push(located);
@@ -297,7 +294,9 @@ impl Table {
         }
         for notice in &heard.notices {
             let (place, _) = self.place(flow, notice.span.first, Some(notice.protocol));
-            self.tally.at(place).notice(notice);
+            let counted = self.tally.at(place);
+            counted.notice(notice);
+            counted.conversations += u64::from(!std::mem::replace(&mut flow.counted, true));
         }
         for breach in &heard.breaches {
             let (place, _) = self.place(flow, breach.at, Some(breach.protocol));

@@ -1,11 +1,21 @@
 //! Captures of real servers and clients, with known truth.
 
+// Helpers of tests may fail as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod amqp;
 mod clients;
 mod coap;
 mod http;
 mod http2;
+mod kafka;
+mod mongodb;
 mod mqtt;
-mod protocols;
+mod nats;
+mod postgres;
+mod probes;
+mod redis;
+mod times;
 mod transport;
 mod websocket;
 

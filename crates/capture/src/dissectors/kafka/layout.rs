@@ -95,7 +95,9 @@ impl Layout {
                 if version >= 3 {
                     fields.string()?;
                 }
-                part.unanswered = fields.int16()? == 0;
+                // All replicas, none, or the leader.
+                let acknowledgements = fields.int16().filter(|count| (-1..=1).contains(count))?;
+                part.unanswered = acknowledgements == 0;
                 fields.skip(4)?;
             }
             Layout::ProduceResponse => fields.tags()?,

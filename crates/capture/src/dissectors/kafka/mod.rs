@@ -24,6 +24,8 @@ const LIKELY: u32 = 100 << 20;
 const NAME: i16 = 249;
 /// Bytes within which the beginning of a part is found; a longer one is not looked into.
 const PART: usize = 1 << 16;
+/// The fewest bytes of a topic.
+const TOPIC: u64 = 4;
 /// How far the number of a response may lie behind that of the last request.
 const BEHIND: u32 = 1 << 10;
 
@@ -300,11 +302,21 @@ fn probe(bytes: &[u8], speaker: Option<Side>, _whole: bool) -> Probe {
     if text.len() < length {
         return Probe::More;
     }
-    // Without a name, there is little but its size to tell it from chance.
-    if length == 0 && bytes.len() as u64 != u64::from(size) + 4 {
-        return Probe::No;
+    if key == 0 {
+        // So begin responses, too, since their small number stands where the key does.
+        let layout = Layout::request(key);
+        let content = &bytes[8..bytes.len().min(size as usize + 4)];
+        let mut fields = Fields::new(content, layout.is_flexible(version));
+        match layout.beginning(version, &mut fields) {
+            Some(part) if part.count > 0 && part.count <= u64::from(size) / TOPIC => {}
+            None if bytes.len() < size as usize + 4 && bytes.len() < PART => return Probe::More,
+            _ => return Probe::No,
+        }
     }
-    Probe::Yes(Some(Side::Client))
+    // Without a name, there is nothing to tell it from chance, nor from a response, but who speaks and its size.
+    let named = length > 0;
+    let likely = speaker == Some(Side::Client) && bytes.len() as u64 == u64::from(size) + 4;
+    if named || likely { Probe::Yes(Some(Side::Client)) } else { Probe::No }
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {

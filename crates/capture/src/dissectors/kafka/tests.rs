@@ -215,10 +215,10 @@ fn a_message_that_is_built_in_another_way_is_passed() {
     // More topics than there are bytes.
     let topics = spoilt.len() - records.len() - 15 - 4;
     spoilt[topics..topics + 4].copy_from_slice(&[0x7f; 4]);
-    let heard = kafka(&[(C, [spoilt, request(3, 1, 2, b"")].concat())]);
+    let heard = kafka(&[(C, [request(3, 1, 2, b""), spoilt, request(3, 1, 3, b"")].concat())]);
     let mut lines = heard.lines;
     lines.sort();
-    assert_eq!(lines, ["Metadata v1 unanswered", "Produce v3 one-way"]);
+    assert_eq!(lines, ["Metadata v1 unanswered", "Metadata v1 unanswered", "Produce v3 one-way"]);
 }
 
 proptest! {

@@ -51,17 +51,18 @@ pub(super) fn probe(bytes: &[u8], speaker: Option<Side>, _whole: bool) -> Probe 
             Header::Short => Probe::More,
             _ => Probe::No,
         },
+        // Or a part of a command that came in several packets.
         Some(b'$') if speaker != Some(Side::Client) => match header(&bytes[1..]) {
             Header::Whole(length, rest) => match rest.get(length as usize..) {
                 Some([]) | None => {
                     if rest.len() >= 16 {
-                        Probe::Yes(Some(Side::Server))
+                        Probe::Yes(speaker)
                     } else {
                         Probe::More
                     }
                 }
                 Some([b'\r']) => Probe::More,
-                Some([b'\r', b'\n', ..]) => Probe::Yes(Some(Side::Server)),
+                Some([b'\r', b'\n', ..]) => Probe::Yes(speaker),
                 _ => Probe::No,
             },
             Header::Short => Probe::More,

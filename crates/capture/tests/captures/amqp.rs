@@ -1,0 +1,46 @@
+//! AMQP 0-9-1.
+
+use crate::times::agree;
+use crate::{count, read, truth};
+use plimsoll_model::wire::Outcome;
+use plimsoll_model::wire::Protocol::Amqp;
+
+#[test]
+fn what_was_published_fetched_and_confirmed_is_counted() {
+    let (reading, truth) = (read("amqp.pcap"), truth("amqp"));
+    let counted = reading.protocol(Amqp);
+    let (requests, replies) = (count(&truth, "rpc_requests"), count(&truth, "rpc_replies"));
+    assert_eq!(counted.conversations, count(&truth, "connections"));
+    assert_eq!(reading.verb(Amqp, "channel.open"), count(&truth, "channels"));
+    // A remote call is two publishings and two deliveries, without an acknowledgement of the second.
+    assert_eq!(reading.verb(Amqp, "basic.publish"), count(&truth, "publishes") + requests + replies);
+    assert_eq!(reading.verb(Amqp, "basic.deliver"), count(&truth, "deliveries") + requests + replies);
+    assert_eq!(reading.verb(Amqp, "basic.ack"), count(&truth, "acks") + requests);
+    assert_eq!(reading.verb(Amqp, "basic.return"), count(&truth, "returned"));
+    assert_eq!(reading.verb(Amqp, "basic.get"), count(&truth, "basic_get"));
+    assert_eq!(counted.statuses[&"basic.get-ok".into()], count(&truth, "get_ok"));
+    assert_eq!(counted.statuses[&"basic.get-empty".into()], count(&truth, "get_empty"));
+    assert_eq!(counted.statuses[&"basic.ack".into()], count(&truth, "confirmed_publishes"));
+    assert_eq!((counted.unanswered, counted.unexpected, counted.malformed, counted.unknown), (0, 0, 0, 0));
+}
+
+#[test]
+fn confirms_and_fetches_take_as_long_as_their_clients_say() {
+    let (mut reading, truth) = (read("amqp.pcap"), truth("amqp"));
+    // Those that the server has sent back were confirmed as well, and are not among those of the truth.
+    let mut returned = count(&truth, "returned");
+    reading.exchanges.retain(|exchange| exchange.heard.outcome != Outcome::OneWay);
+    reading.exchanges.sort_by_key(|exchange| std::cmp::Reverse(exchange.heard.request.first));
+    reading.exchanges.retain(|exchange| {
+        let extra = exchange.heard.verb.as_str() == "basic.publish" && returned > 0;
+        returned -= u64::from(extra);
+        !extra
+    });
+    let compared = agree(&reading, &truth, Amqp, |exchange| match exchange["verb"].as_str()? {
+        "basic.publish+ack" => Some("basic.publish".into()),
+        "basic.get" => Some("basic.get".into()),
+        _ => None,
+    });
+    let confirmed = count(&truth, "confirmed_publishes") - count(&truth, "returned");
+    assert_eq!(compared as u64, count(&truth, "basic_get") + confirmed);
+}
