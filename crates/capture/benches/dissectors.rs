@@ -33,7 +33,9 @@ const CAPTURES: [&str; 16] = [
 const ROUNDS: u32 = 40;
 
 /// Blocks of a capture and the packets in them.
-fn load(name: &str) -> Result<Vec<(Block, Vec<Packet>)>, Box<dyn Error>> {
+type Blocks = Vec<(Block, Vec<Packet>)>;
+
+fn load(name: &str) -> Result<Blocks, Box<dyn Error>> {
     let captures = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures"));
     let mut source = Source::open(&captures.join(format!("{name}.pcap.zst")))?;
     let mut decoder = Decoder::default();

@@ -307,13 +307,13 @@ mod tests {
         let marker = Marker { run: 77, device: 5, sequence: 1234 };
         let mut text = b"x=".to_vec();
         marker.write_ascii(&mut text);
-        let found = [(String::from("5"), 1234)];
-        assert_eq!(all(&Search::new(vec![Form::Ascii(None)]), &text), found);
+        let id = (String::from("5"), 1234);
+        assert_eq!(all(&Search::new(vec![Form::Ascii(None)]), &text), std::slice::from_ref(&id));
         assert!(all(&Search::new(vec![Form::Ascii(Some(78))]), &text).is_empty());
         let binary = [b"\x00\x01\x4d".as_slice(), &marker.to_binary(), b"\x00"].concat();
-        assert_eq!(all(&Search::new(vec![Form::Binary(77)]), &binary), found);
+        assert_eq!(all(&Search::new(vec![Form::Binary(77)]), &binary), std::slice::from_ref(&id));
         let number = format!("{{\"v\":{}}}", marker.to_integer().unwrap());
-        assert_eq!(all(&Search::new(vec![Form::Integer(77)]), number.as_bytes()), found);
+        assert_eq!(all(&Search::new(vec![Form::Integer(77)]), number.as_bytes()), [id]);
     }
 
     proptest! {
