@@ -57,6 +57,7 @@ fn round(blocks: &[(Block, Vec<Packet>)], search: &Search) -> Duration {
         components: Arc::default(),
         phases: Arc::default(),
         exchanges: false,
+        only_known: false,
         open: 1000,
         stop: Arc::default(),
     };
