@@ -417,6 +417,7 @@ impl Conversation {
             self.halves[direction].search_alone(&opened, ears.search);
             self.opened.bytes = opened;
             self.opened.bytes.clear();
+            self.opened.bytes.shrink_to(UNDECIDED);
         }
         if self.events.is_empty() {
             return;
