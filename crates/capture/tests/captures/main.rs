@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod amqp;
+mod holes;
 mod http2;
 mod kafka;
 mod mongodb;
