@@ -11,7 +11,6 @@ use plimsoll_capture::phases::Phases;
 use plimsoll_capture::pipeline::Dissected;
 use plimsoll_capture::tally::{Counted, Service, Times};
 use plimsoll_model::Nanos;
-use plimsoll_stats::boxplot::boxplot;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -180,19 +179,38 @@ pub struct TimesSummary {
 impl TimesSummary {
     /// Of those.
     pub fn of(times: &Times) -> TimesSummary {
-        let histogram = times.histogram();
-        let at = |q: f64| histogram.quantile(q).map(Nanos::as_secs_f64);
-        let plot = boxplot(&histogram);
+        let sorted = times.sorted();
+        let n: u64 = sorted.iter().map(|(_, count)| count).sum();
+        let (Some((max, _)), true) = (sorted.last(), n > 0) else { return TimesSummary::default() };
+        let at = |q: f64| {
+            let rank = ((q * n as f64).ceil() as u64).max(1);
+            let mut before = 0;
+            sorted.iter().find(|(_, count)| {
+                before += count;
+                before >= rank
+            })
+        };
+        let seconds = |q: f64| at(q).map(|(span, _)| span.as_secs_f64());
+        let (p25, p75) = (seconds(0.25), seconds(0.75));
+        // Tukey's whiskers: to the last observation within 1.5 box lengths.
+        let (low, high) = (p25.unwrap_or(0.0), p75.unwrap_or(0.0));
+        let reach = 1.5 * (high - low);
+        let within = |span: &Nanos| (low - reach..=high + reach).contains(&span.as_secs_f64());
+        let inside = || sorted.iter().filter(|(span, _)| within(span));
+        let ends = [inside().next(), inside().next_back()].map(|end| end.map(|(span, _)| span.as_secs_f64()));
         TimesSummary {
-            n: histogram.count(),
-            mean: histogram.mean().map(|mean| mean / 1e9),
-            p25: at(0.25),
-            p50: at(0.5),
-            p75: at(0.75),
-            p99: at(0.99),
-            max: histogram.max().map(Nanos::as_secs_f64),
-            whiskers: plot.map(|plot| [plot.lower_whisker, plot.upper_whisker].map(Nanos::as_secs_f64)),
-            outliers: plot.map_or(0, |plot| plot.outliers),
+            n,
+            mean: Some(times.sum() / n as f64),
+            p25,
+            p50: seconds(0.5),
+            p75,
+            p99: seconds(0.99),
+            max: Some(max.as_secs_f64()),
+            whiskers: match ends {
+                [Some(lower), Some(upper)] => Some([lower, upper]),
+                _ => None,
+            },
+            outliers: n - inside().map(|(_, count)| count).sum::<u64>(),
         }
     }
 }
@@ -260,9 +278,13 @@ pub fn summarize(
     lost: Option<&BTreeSet<MessageId>>,
 ) -> DissectionSummary {
     let counts = &dissected.counts;
-    let services = dissected.tally.services();
+    let mut services = dissected.tally.services();
     let mut whole = Counted::default();
     services.iter().for_each(|(_, counted)| whole.merge(counted));
+    // Of a connection that was opened and said nothing there is nothing to tell.
+    services.retain(|(_, counted)| {
+        counted.requests + counted.notices + counted.malformed + counted.bytes.iter().sum::<u64>() > 0
+    });
     let numbers: BTreeSet<u16> = services.iter().map(|(service, _)| service.phase).collect();
     let told = ways::tell(ways, components, search, lost);
     let phase_summary = |number: u16| PhaseSummary {

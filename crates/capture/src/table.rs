@@ -210,7 +210,7 @@ impl Table {
             return;
         }
         let at = Nanos::from_secs(flow.second);
-        let (place, client) = self.place(flow, at);
+        let (place, client) = self.place(flow, at, None);
         let counted = self.tally.at(place);
         let bytes = std::mem::take(&mut flow.bytes);
         let sum = counted.seconds.entry(flow.second).or_default();
@@ -232,7 +232,7 @@ impl Table {
     }
 
     fn count_readings(&mut self, flow: &mut Flow) {
-        let (place, _) = self.place(flow, flow.last);
+        let (place, _) = self.place(flow, flow.last, None);
         let counted = self.tally.at(place);
         if let Some(time) = self.readings.round_trip.take() {
             counted.round_trips.record(time);
@@ -242,11 +242,12 @@ impl Table {
         }
     }
 
-    /// The place where a conversation is counted now, and the direction of its client.
-    fn place(&mut self, flow: &mut Flow, at: Nanos) -> (u32, usize) {
+    /// The place where a conversation is counted now, and the direction of its client. A message that was `spoken` in another
+    /// protocol, before the conversation changed to its own, counts there.
+    fn place(&mut self, flow: &mut Flow, at: Nanos, spoken: Option<Protocol>) -> (u32, usize) {
         let phase = self.settings.phases.at(at);
         let (protocol, client) = match &flow.conversation {
-            Some(conversation) => (conversation.protocol(), conversation.client()),
+            Some(conversation) => (spoken.unwrap_or(conversation.protocol()), conversation.client()),
             None => {
                 let known = flow.connection.as_ref().and_then(|connection| connection.client());
                 (Protocol::Unknown, known.unwrap_or(usize::from(flow.ends[0].port < flow.ends[1].port)))
@@ -282,7 +283,7 @@ impl Table {
         }
         let mut heard = std::mem::take(&mut self.heard);
         for exchange in &heard.exchanges {
-            let (place, client) = self.place(flow, exchange.request.first);
+            let (place, client) = self.place(flow, exchange.request.first, Some(exchange.protocol));
             let counted = self.tally.at(place);
             counted.exchange(exchange);
             counted.conversations += u64::from(!std::mem::replace(&mut flow.counted, true));
@@ -292,18 +293,18 @@ impl Table {
             }
         }
         for notice in &heard.notices {
-            let (place, _) = self.place(flow, notice.span.first);
+            let (place, _) = self.place(flow, notice.span.first, Some(notice.protocol));
             let counted = self.tally.at(place);
             counted.notice(notice);
             counted.conversations += u64::from(!std::mem::replace(&mut flow.counted, true));
         }
         for breach in &heard.breaches {
-            let (place, _) = self.place(flow, breach.at);
+            let (place, _) = self.place(flow, breach.at, Some(breach.protocol));
             self.tally.at(place).malformed += 1;
             *self.tally.malformed.entry((breach.protocol, breach.reason)).or_default() += 1;
         }
         if !heard.sightings.is_empty() {
-            let (_, client) = self.place(flow, flow.last);
+            let (_, client) = self.place(flow, flow.last, None);
             let protocol = flow.conversation.as_ref().map_or(Protocol::Unknown, |known| known.protocol());
             self.batch
                 .sightings

@@ -3,8 +3,8 @@
 
 use crate::component::Party;
 use crate::heard::{Exchange, Notice};
+use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Outcome, Protocol};
-use plimsoll_model::{Histogram, Nanos};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -35,17 +35,26 @@ impl Times {
         }
     }
 
-    /// Of all spans.
-    pub fn histogram(&self) -> Histogram {
-        let mut histogram = Histogram::packed();
-        let mut buckets: Vec<_> = self.counts.iter().collect();
-        buckets.sort();
-        for (bucket, count) in buckets {
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.counts.values().map(|&count| u64::from(count)).sum()
+    }
+
+    /// All spans in rising order, each as the middle of its bucket, and how often it was counted.
+    pub fn sorted(&self) -> Vec<(Nanos, u64)> {
+        let mut buckets: Vec<(u32, u32)> =
+            self.counts.iter().map(|(&bucket, &count)| (bucket, count)).collect();
+        buckets.sort_unstable();
+        let middle = |bucket: u32| {
             let (octave, mantissa) = (bucket >> 16, u64::from(bucket & 0xffff));
-            let middle = (mantissa << octave) + ((1_u64 << octave) >> 1);
-            histogram.record_n(Nanos(i64::try_from(middle).unwrap_or(i64::MAX)), u64::from(*count));
-        }
-        histogram
+            Nanos(i64::try_from((mantissa << octave) + ((1_u64 << octave) >> 1)).unwrap_or(i64::MAX))
+        };
+        buckets.into_iter().map(|(bucket, count)| (middle(bucket), u64::from(count))).collect()
+    }
+
+    /// Their sum, seconds.
+    pub fn sum(&self) -> f64 {
+        self.sorted().iter().map(|(span, count)| span.as_secs_f64() * *count as f64).sum()
     }
 }
 
@@ -295,11 +304,11 @@ mod tests {
         let spans = [0_i64, 1, 999, 1023, 1024, 123_456_789, 59_000_000_000];
         spans.iter().for_each(|&span| times.record(Nanos(span)));
         times.record(Nanos(-5));
-        let histogram = times.histogram();
-        assert_eq!(histogram.count(), 8);
-        for (at, span) in spans.iter().enumerate() {
-            let quantile = histogram.quantile((at + 2) as f64 / 8.0).unwrap().0;
-            assert!((quantile - span).abs() as f64 <= 2.0 + 0.0015 * *span as f64, "{quantile} for {span}");
+        let sorted = times.sorted();
+        assert_eq!((times.count(), sorted.len()), (8, 7));
+        for ((found, _), span) in sorted.iter().zip(spans) {
+            assert!((found.0 - span).abs() as f64 <= 1.0 + 0.001 * span as f64, "{found:?} for {span}");
         }
+        assert!((times.sum() - 59.123_458).abs() < 0.06);
     }
 }

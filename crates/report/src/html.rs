@@ -11,6 +11,7 @@ mod load_line;
 mod outages;
 mod parts;
 mod percentiles;
+mod services;
 mod sizes;
 #[cfg(test)]
 pub(crate) mod synthetic;
@@ -137,6 +138,10 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
             section("ledger", "Ledger", ledger::body(summary)),
             section("generator", "Generator health", generator::body(record, summary)),
         ]);
+    }
+    if let Some(dissection) = &summary.dissection {
+        sections.push(section("ways", "Ways of messages", services::ways(dissection)));
+        sections.push(section("services", "Who calls whom", services::calls(dissection)));
     }
     sections.push(section("components", "Platform components", components::body(record, summary)));
     if !summary.levels.is_empty() {

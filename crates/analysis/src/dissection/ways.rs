@@ -204,13 +204,13 @@ fn tell_phase(
         }
         add_stays(&edges, route, &mut stays);
     }
-    let whole: f64 = stays.values().map(|(times, _)| sum(times)).sum();
+    let whole: f64 = stays.values().map(|(times, _)| times.sum()).sum();
     let mut hops: Vec<HopSummary> = stays
         .iter()
         .map(|(component, (times, lost))| HopSummary {
             component: component.clone(),
             residence: TimesSummary::of(times),
-            share: if whole > 0.0 { sum(times) / whole } else { 0.0 },
+            share: if whole > 0.0 { times.sum() / whole } else { 0.0 },
             lost: *lost,
         })
         .collect();
@@ -270,11 +270,6 @@ fn path(
         });
     }
     steps
-}
-
-fn sum(times: &Times) -> f64 {
-    let histogram = times.histogram();
-    histogram.mean().unwrap_or(0.0) * histogram.count() as f64
 }
 
 /// What holders of messages are called.

@@ -4,16 +4,21 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod amqp;
+mod clients;
+mod coap;
 mod holes;
+mod http;
 mod http2;
 mod kafka;
 mod mongodb;
+mod mqtt;
 mod nats;
 mod postgres;
 mod probes;
 mod redis;
 mod times;
 mod transport;
+mod websocket;
 
 use plimsoll_capture::heard::{Exchange, Sighting};
 use plimsoll_capture::marker::{Form, Pattern, Search};

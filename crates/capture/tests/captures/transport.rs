@@ -52,7 +52,7 @@ fn what_was_lost_before_the_capture_shows_in_its_repetition() {
         sum.retransmissions.iter().sum::<u64>(),
         count(&truth, "tcp_retransmitted_segments") - syns.iter().sum::<u64>()
     );
-    assert!(sum.retransmission_delays.histogram().count() > 0);
+    assert!(sum.retransmission_delays.count() > 0);
 }
 
 #[test]

@@ -6,11 +6,11 @@ use maud::{Markup, html};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 
 /// The head of a column: text stands left, numbers right.
-pub enum Column {
+pub enum Column<'a> {
     /// A column of text.
-    Text(&'static str),
+    Text(&'a str),
     /// A column of numbers.
-    Number(&'static str),
+    Number(&'a str),
 }
 
 /// How a count that should be zero is shown where it is not.
@@ -35,7 +35,7 @@ impl Tone {
 }
 
 /// A table in a box of its own that scrolls sideways where the page is narrow. Each row is a `tr`.
-pub fn table(columns: &[Column], rows: &[Markup]) -> Markup {
+pub fn table(columns: &[Column<'_>], rows: &[Markup]) -> Markup {
     html! {
         div.scroll tabindex="0" {
             table {
