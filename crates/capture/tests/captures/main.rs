@@ -16,7 +16,6 @@ mod nats;
 mod postgres;
 mod probes;
 mod redis;
-mod times;
 mod transport;
 mod websocket;
 
