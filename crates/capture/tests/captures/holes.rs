@@ -101,7 +101,7 @@ fn a_hole_costs_exchanges_and_pairs_none_wrongly() {
         for connection in connections(name) {
             let whole = pairs(&hear(&connection, 0, |_| false).0);
             for seed in 0..5 {
-                let is_missing = |number: usize| number > 2 && (number * 7919 + seed) % 31 == 0;
+                let is_missing = |number: usize| number > 2 && (number * 7919 + seed).is_multiple_of(31);
                 let (holed, _) = hear(&connection, 0, is_missing);
                 assert_eq!(holed.breaches, [], "{name}");
                 let pairs = pairs(&holed);
