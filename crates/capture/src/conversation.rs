@@ -134,7 +134,7 @@ impl Conversation {
         }
     }
 
-    /// The conversation is over, or the capture is: what still waits was not answered.
+    /// The conversation is over, or the capture is: what still waits was not answered. Nothing that follows is read.
     pub fn end(&mut self, ears: &mut Ears<'_>) {
         for side in [Side::Client, Side::Server] {
             for waiting in self.pairing.drain(side) {
@@ -142,6 +142,10 @@ impl Conversation {
                 self.close(side, &waiting, outcome, ears);
             }
         }
+        // Many more conversations are over than go on: what is left of one costs little.
+        self.state = State::Opaque(self.protocol());
+        (self.halves, self.pairing, self.opened) = Default::default();
+        self.events = Vec::new();
     }
 
     /// Finds out what is spoken.

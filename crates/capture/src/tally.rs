@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Verbs that are told apart for each service; the others are counted together.
 const VERBS: usize = 512;
 
-/// Spans of time with a resolution of a thousandth, in little memory.
+/// Spans of time, each within 0.2 % of what it was, in little memory.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
     counts: FxHashMap<u32, u32>,
@@ -19,7 +19,7 @@ pub struct Times {
 
 impl Times {
     /// Bits of a span that are kept below its highest one.
-    const DETAIL: u32 = 10;
+    const DETAIL: u32 = 8;
 
     /// Counts a span; a negative one, of a clock that was set, as none.
     pub fn record(&mut self, span: Nanos) {
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_kept_to_a_thousandth() {
+    fn times_are_kept_to_two_thousandths() {
         let mut times = Times::default();
         let spans = [0_i64, 1, 999, 1023, 1024, 123_456_789, 59_000_000_000];
         spans.iter().for_each(|&span| times.record(Nanos(span)));
@@ -307,8 +307,8 @@ mod tests {
         let sorted = times.sorted();
         assert_eq!((times.count(), sorted.len()), (8, 7));
         for ((found, _), span) in sorted.iter().zip(spans) {
-            assert!((found.0 - span).abs() as f64 <= 1.0 + 0.001 * span as f64, "{found:?} for {span}");
+            assert!((found.0 - span).abs() as f64 <= 1.0 + 0.002 * span as f64, "{found:?} for {span}");
         }
-        assert!((times.sum() - 59.123_458).abs() < 0.06);
+        assert!((times.sum() - 59.123_458).abs() < 0.12);
     }
 }
