@@ -162,6 +162,8 @@ impl Conversation {
         let half = &mut self.halves[direction];
         match verdict {
             dissectors::Found::One(entry, says) => {
+                // Where the beginning was not captured, the other side may be in the middle of a message.
+                self.halves[1 - direction].lost = !self.sure;
                 if let Some(says) = says.filter(|_| !self.sure) {
                     self.client = direction ^ says.index();
                     self.sure = true;
@@ -421,6 +423,7 @@ impl Conversation {
             self.halves[direction].search_alone(&opened, ears.search);
             self.opened.bytes = opened;
             self.opened.bytes.clear();
+            self.opened.bytes.shrink_to(UNDECIDED);
         }
         if self.events.is_empty() {
             return;

@@ -258,7 +258,7 @@ mod tests {
     fn fragment(offset: u16, more: bool, content: &[u8]) -> Vec<u8> {
         let mut packet = vec![0x45, 0, 0, 0, 0x12, 0x34, 0, 0, 64, UDP, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
         packet[2..4].copy_from_slice(&(20 + content.len() as u16).to_be_bytes());
-        packet[6..8].copy_from_slice(&(offset / 8 | u16::from(more) << 13).to_be_bytes());
+        packet[6..8].copy_from_slice(&((offset / 8) | (u16::from(more) << 13)).to_be_bytes());
         packet.extend_from_slice(content);
         packet
     }

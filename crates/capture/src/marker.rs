@@ -60,7 +60,7 @@ impl Pattern {
                 "the marker pattern `{text}` needs a text before `{first}` and one between it and `{second}`, so that it can be found and read"
             ));
         }
-        let begins_like_a_name = middle.bytes().next().is_some_and(|byte| in_name(byte));
+        let begins_like_a_name = middle.bytes().next().is_some_and(in_name);
         if device_first && begins_like_a_name
             || !device_first && middle.bytes().next().is_some_and(|b| b.is_ascii_digit())
         {
@@ -308,10 +308,10 @@ mod tests {
         let mut text = b"x=".to_vec();
         marker.write_ascii(&mut text);
         let id = (String::from("5"), 1234);
-        assert_eq!(all(&Search::new(vec![Form::Ascii(None)]), &text), [id.clone()]);
+        assert_eq!(all(&Search::new(vec![Form::Ascii(None)]), &text), std::slice::from_ref(&id));
         assert!(all(&Search::new(vec![Form::Ascii(Some(78))]), &text).is_empty());
         let binary = [b"\x00\x01\x4d".as_slice(), &marker.to_binary(), b"\x00"].concat();
-        assert_eq!(all(&Search::new(vec![Form::Binary(77)]), &binary), [id.clone()]);
+        assert_eq!(all(&Search::new(vec![Form::Binary(77)]), &binary), std::slice::from_ref(&id));
         let number = format!("{{\"v\":{}}}", marker.to_integer().unwrap());
         assert_eq!(all(&Search::new(vec![Form::Integer(77)]), number.as_bytes()), [id]);
     }

@@ -2,15 +2,15 @@
 
 use flate2::read::{GzDecoder, ZlibDecoder};
 use lz4_flex::frame::FrameDecoder;
+use std::cell::Cell;
 use std::io::Read;
+use zstd::stream::read::Decoder;
+use zstd::zstd_safe::DCtx;
 
 /// The most that is unpacked of one content, bytes: a small content may stand for a huge one.
 pub(super) const UNPACKED: usize = 4 << 20;
 /// The largest window that Zstandard may ask for, as a power of two.
 const WINDOW: u32 = 23;
-/// Scratch memory that is kept between contents, bytes.
-const SCRATCH: usize = 1 << 18;
-
 /// How a content is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packing {
@@ -24,34 +24,38 @@ pub(super) enum Packing {
     Zstd,
 }
 
-/// Unpacks contents, one after the other.
+/// What a thread needs for it, kept from one content to the next.
 #[derive(Default)]
-pub(super) struct Unpacker {
-    scratch: Vec<u8>,
+struct Scratch {
+    content: Vec<u8>,
+    zstd: Option<DCtx<'static>>,
 }
 
-impl Unpacker {
-    /// What is packed in those bytes, as far as it can be read and the bound allows.
-    pub fn unpack(&mut self, packing: Packing, packed: &[u8]) -> &[u8] {
-        self.scratch.clear();
-        self.scratch.shrink_to(SCRATCH);
-        let into = &mut self.scratch;
-        match packing {
-            Packing::None => into.extend_from_slice(&packed[..packed.len().min(UNPACKED)]),
-            Packing::Gzip => drain(GzDecoder::new(packed), into),
-            Packing::Zlib => drain(ZlibDecoder::new(packed), into),
-            Packing::Lz4 => drain(FrameDecoder::new(packed), into),
-            Packing::Zstd => {
-                if let Ok(mut decoder) = zstd::stream::read::Decoder::with_buffer(packed)
-                    && decoder.window_log_max(WINDOW).is_ok()
-                {
-                    drain(decoder, into);
-                }
+thread_local! {
+    static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
+}
+
+/// Shows what is packed in those bytes, as far as it can be read and the bound allows.
+pub(super) fn unpack<R>(packing: Packing, packed: &[u8], show: impl FnOnce(&[u8]) -> R) -> R {
+    let mut scratch = SCRATCH.take().unwrap_or_default();
+    let Scratch { content, zstd } = &mut *scratch;
+    content.clear();
+    match packing {
+        Packing::None => content.extend_from_slice(&packed[..packed.len().min(UNPACKED)]),
+        Packing::Gzip => drain(GzDecoder::new(packed), content),
+        Packing::Zlib => drain(ZlibDecoder::new(packed), content),
+        Packing::Lz4 => drain(FrameDecoder::new(packed), content),
+        Packing::Zstd => {
+            let mut decoder = Decoder::with_context(packed, zstd.get_or_insert_with(DCtx::create));
+            if decoder.window_log_max(WINDOW).is_ok() {
+                drain(decoder, content);
             }
-            Packing::Snappy => snappy(packed, into),
         }
-        &self.scratch
+        Packing::Snappy => snappy(packed, content),
     }
+    let shown = show(content);
+    SCRATCH.set(Some(scratch));
+    shown
 }
 
 /// Takes what a decoder gives up to the bound. What it gave before an error stays.
@@ -125,30 +129,27 @@ pub(super) mod tests {
 
     #[test]
     fn what_was_packed_is_unpacked() {
-        let mut unpacker = Unpacker::default();
         let content: Vec<u8> = (0..100_000_u32).flat_map(|number| (number % 1000).to_be_bytes()).collect();
         for packing in ALL {
-            assert_eq!(unpacker.unpack(packing, &pack(packing, &content)), content, "{packing:?}");
+            unpack(packing, &pack(packing, &content), |seen| assert_eq!(seen, content, "{packing:?}"));
         }
         let blocks = content.chunks(30_000).flat_map(|chunk| {
             let block = pack(Packing::Snappy, chunk);
             [(block.len() as u32).to_be_bytes().to_vec(), block].concat()
         });
         let xerial: Vec<u8> = b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01".iter().copied().chain(blocks).collect();
-        assert_eq!(unpacker.unpack(Packing::Snappy, &xerial), content);
+        unpack(Packing::Snappy, &xerial, |seen| assert_eq!(seen, content));
     }
 
     #[test]
     fn a_bomb_is_defused() {
-        let mut unpacker = Unpacker::default();
         let content = vec![0; 64 << 20];
         for packing in ALL {
             let packed = pack(packing, &content);
-            assert!(unpacker.unpack(packing, &packed).len() <= UNPACKED, "{packing:?}");
-            assert!(unpacker.scratch.capacity() <= 2 * UNPACKED, "{packing:?}");
+            unpack(packing, &packed, |seen| assert!(seen.len() <= UNPACKED, "{packing:?}"));
         }
-        unpacker.unpack(Packing::None, b"small");
-        assert!(unpacker.scratch.capacity() <= SCRATCH);
+        let scratch = SCRATCH.take().unwrap();
+        assert!(scratch.content.capacity() <= 2 * UNPACKED);
     }
 
     proptest! {
@@ -159,9 +160,8 @@ pub(super) mod tests {
             if let Some(place) = spoilt.get_mut(at) {
                 *place ^= 0x55;
             }
-            let mut unpacker = Unpacker::default();
-            prop_assert!(unpacker.unpack(packing, &spoilt).len() <= UNPACKED);
-            prop_assert!(unpacker.unpack(packing, &bytes).len() <= UNPACKED);
+                prop_assert!(unpack(packing, &spoilt, <[u8]>::len) <= UNPACKED);
+            prop_assert!(unpack(packing, &bytes, <[u8]>::len) <= UNPACKED);
         }
     }
 }

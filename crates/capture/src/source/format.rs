@@ -166,7 +166,7 @@ fn block(
     }
     let total = order.u32(bytes, 4);
     let length = total as usize;
-    if length < 12 || length > LONGEST || !length.is_multiple_of(4) {
+    if !(12..=LONGEST).contains(&length) || !length.is_multiple_of(4) {
         return Err(Need::Nothing(Garbage::Length(total)));
     }
     let Some(bytes) = bytes.get(..length) else { return Err(Need::More) };

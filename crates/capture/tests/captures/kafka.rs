@@ -1,6 +1,6 @@
 //! Kafka.
 
-use crate::times::agree;
+use crate::clients::agree;
 use crate::{count, read, truth};
 use plimsoll_capture::dissect::Side;
 use plimsoll_model::wire::Outcome;
@@ -20,8 +20,7 @@ fn requests_of_a_client_that_wrote_them_down_are_found() {
     };
     assert_eq!(raw(Outcome::Answered) + raw(Outcome::Failed), count(&truth, "raw_responses"));
     assert_eq!(reading.exchanges.len() as u64, count(&truth, "raw_requests"));
-    let compared = agree(&reading, &truth, Kafka, |exchange| exchange["verb"].as_str().map(String::from));
-    assert_eq!(compared as u64, count(&truth, "raw_responses"));
+    agree(&reading, &truth, true, count(&truth, "raw_responses") as usize, |_| true);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod amqp;
 mod clients;
 mod coap;
+mod holes;
 mod http;
 mod http2;
 mod kafka;
@@ -15,7 +16,6 @@ mod nats;
 mod postgres;
 mod probes;
 mod redis;
-mod times;
 mod transport;
 mod websocket;
 

@@ -1,6 +1,6 @@
 //! MongoDB.
 
-use crate::times::agree;
+use crate::clients::agree;
 use crate::{count, read, truth};
 use plimsoll_model::wire::Protocol::MongoDb;
 
@@ -27,8 +27,6 @@ fn commands_are_those_that_were_sent() {
         for (verb, sent) in truth["by_verb"].as_object().unwrap() {
             assert_eq!(reading.verb(MongoDb, verb), sent.as_u64().unwrap(), "{name}: {verb}");
         }
-        let compared =
-            agree(&reading, &truth, MongoDb, |exchange| exchange["verb"].as_str().map(String::from));
-        assert_eq!(compared as u64, count(&truth, "responses"), "{name}");
+        agree(&reading, &truth, true, count(&truth, "responses") as usize, |_| true);
     }
 }

@@ -52,12 +52,21 @@ struct Channel {
     /// Questions of each side, and how many of them were answered.
     asked: [u64; 2],
     answered: [u64; 2],
-    /// What was published since confirms were asked for; `None` without, and where it cannot be counted any more.
-    published: Option<u64>,
-    /// The last that was confirmed together with all before it.
-    confirmed: u64,
+    /// What was published, where it is confirmed.
+    confirms: Option<Confirms>,
     /// What each side sends.
     content: [Option<Content>; 2],
+}
+
+/// What a client publishes has numbers of ours; the server's begin with 1 where confirms were asked for.
+#[derive(Default)]
+struct Confirms {
+    /// How many were published.
+    sent: u64,
+    /// The last of ours that is settled together with all before it.
+    settled: u64,
+    /// By how much the server's numbers are higher than ours; not known where a part of the client's packets is missing.
+    ahead: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -145,8 +154,8 @@ impl Dissector for Amqp {
             channel.content[side.index()] = None;
             // Their order is lost.
             channel.answered = channel.asked;
-            if side == Side::Client {
-                channel.published = None;
+            if let Some(confirms) = channel.confirms.as_mut().filter(|_| side == Side::Client) {
+                (confirms.ahead, confirms.settled) = (None, confirms.sent);
             }
         }
     }
@@ -181,7 +190,7 @@ impl Amqp {
                     channel.answered[they] += 1;
                 }
                 if name == "confirm.select" {
-                    channel.published.get_or_insert(0);
+                    channel.confirms.get_or_insert(Confirms { ahead: Some(0), ..Confirms::default() });
                 }
                 let answered = !wait.is_waived(arguments);
                 out.request(Request {
@@ -229,10 +238,13 @@ impl Amqp {
         channel.content[side.index()] = None;
         match role {
             Role::Publish => {
-                let tag = channel.published.map(|published| published + 1);
-                channel.published = tag;
-                let key = Key::Id(published(number, tag.unwrap_or(0)));
-                out.request(Request { verb: Label::new(name), key, answered: tag.is_some(), tag: 0 });
+                let answered = channel.confirms.is_some();
+                let sent = channel.confirms.as_mut().map_or(0, |confirms| {
+                    confirms.sent += 1;
+                    confirms.sent
+                });
+                let key = Key::Id(published(number, sent));
+                out.request(Request { verb: Label::new(name), key, answered, tag: 0 });
             }
             Role::AnswerWithContent => {
                 let they = side.other().index();
@@ -248,23 +260,38 @@ impl Amqp {
 impl Channel {
     /// The server confirms or refuses what was published: one, or all up to it.
     fn settle(&mut self, number: u16, name: &'static str, tag: u64, several: bool, out: &mut Output<'_>) {
-        let last = match (self.published, tag) {
-            (None, _) => return out.notice(name),
-            (Some(published), 0) => published,
-            (Some(published), tag) => tag.min(published),
+        // Where the beginning is missing, that something is confirmed tells that all is.
+        let confirms = self.confirms.get_or_insert_default();
+        let last = match (tag, confirms.ahead) {
+            (0, _) => Some(confirms.sent),
+            (tag, Some(ahead)) => Some(tag.wrapping_sub(ahead)),
+            // If one alone waits, it is the one.
+            (tag, None) if confirms.sent == confirms.settled + 1 => {
+                confirms.ahead = Some(tag.wrapping_sub(confirms.sent));
+                Some(confirms.sent)
+            }
+            _ => None,
         };
-        let first = if several { (self.confirmed + 1).max(last.saturating_sub(CONFIRMED)) } else { last };
+        let Some(last) = last.filter(|&last| last <= confirms.sent) else {
+            // Which it is cannot be told, nor what becomes of the others.
+            let first = confirms.settled.max(confirms.sent.saturating_sub(CONFIRMED)) + 1;
+            (first..=confirms.sent).for_each(|sent| out.withdrawn(Key::Id(published(number, sent))));
+            (confirms.ahead, confirms.settled) = (None, confirms.sent);
+            return out.notice(name);
+        };
+        let first =
+            if several || tag == 0 { confirms.settled.max(last.saturating_sub(CONFIRMED)) + 1 } else { last };
         let mut any = false;
-        for tag in first..=last {
-            let id = published(number, tag);
+        for sent in first..=last {
+            let id = published(number, sent);
             if out.waiting(id).is_some() {
                 any = true;
                 let failed = name == "basic.nack";
                 out.response(Response { key: Key::Id(id), status: Label::new(name), failed });
             }
         }
-        if several || last == self.confirmed + 1 {
-            self.confirmed = self.confirmed.max(last);
+        if several || last == confirms.settled + 1 {
+            confirms.settled = confirms.settled.max(last);
         }
         if !any {
             out.notice(name);
@@ -272,9 +299,9 @@ impl Channel {
     }
 }
 
-/// The number of what was published on a channel.
-fn published(channel: u16, tag: u64) -> u64 {
-    u64::from(channel) << 48 | PUBLISHED | tag & (PUBLISHED - 1)
+/// Under which what was published on a channel waits.
+fn published(channel: u16, sent: u64) -> u64 {
+    u64::from(channel) << 48 | PUBLISHED | sent & (PUBLISHED - 1)
 }
 
 /// Type, channel and size of the payload.

@@ -115,7 +115,7 @@ fn publishing_is_one_way_until_confirms_are_asked_for() {
         (S, method(1, 85, 11, b"")),
         (C, (0..5).flat_map(|_| publish(1, "x")).collect()),
         (S, [settle(1, 80, 2, false), settle(1, 80, 3, true), settle(1, 120, 4, false)].concat()),
-        (S, settle(1, 80, 9, false)),
+        (S, settle(1, 80, 5, false)),
         (C, settle(1, 80, 1, false)),
     ]);
     let expected = [
@@ -129,6 +129,25 @@ fn publishing_is_one_way_until_confirms_are_asked_for() {
         "! basic.ack",
     ];
     assert_eq!(heard.lines, expected);
+}
+
+#[test]
+fn confirms_are_found_out_where_the_beginning_is_missing() {
+    let heard = amqp(&[
+        (C, publish(1, "before")),
+        (S, settle(1, 80, 71, false)),
+        (C, publish(1, "one")),
+        (S, settle(1, 80, 72, false)),
+        (C, [publish(1, "two"), publish(1, "three")].concat()),
+        (S, settle(1, 80, 74, true)),
+        // One that was not seen: from here on, the numbers are not known.
+        (C, [publish(1, "four"), publish(1, "five")].concat()),
+        (S, settle(1, 80, 78, false)),
+        (C, publish(1, "six")),
+        (S, settle(1, 80, 79, false)),
+    ]);
+    let (way, ack) = ("basic.publish one-way", "basic.publish -> basic.ack");
+    assert_eq!(heard.lines, [way, "! basic.ack", ack, ack, ack, way, way, "! basic.ack", ack]);
 }
 
 #[test]

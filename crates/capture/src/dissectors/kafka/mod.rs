@@ -8,7 +8,6 @@ mod records;
 #[cfg(test)]
 mod tests;
 
-use super::unpack::Unpacker;
 use crate::dissect::{Dissector, Entry, Key, Output, Probe, Request, Response, Side, Step};
 use fields::Fields;
 use layout::{Layout, Part};
@@ -44,7 +43,6 @@ struct Kafka {
     saying: [Option<Message>; 2],
     /// The number of the last request.
     last: Option<u32>,
-    unpacker: Unpacker,
 }
 
 /// A message that is being read.
@@ -112,7 +110,7 @@ impl Dissector for Kafka {
             if at > 0 && message.place == Place::Records {
                 break Step::Taken(at);
             }
-            match message.next(rest, &mut self.unpacker, out) {
+            match message.next(rest, out) {
                 Next::Skip(length) => message.skip = length.min(message.left),
                 Next::Need(_) if at > 0 => break Step::Taken(at),
                 Next::Need(need) => break Step::Need(need),
@@ -206,7 +204,7 @@ fn begin(side: Side, bytes: &[u8], out: &Output<'_>) -> Result<(Message, usize),
 
 impl Message {
     /// Reads what comes next, `bytes` being as much of the message as is there.
-    fn next(&mut self, bytes: &[u8], unpacker: &mut Unpacker, out: &mut Output<'_>) -> Next {
+    fn next(&mut self, bytes: &[u8], out: &mut Output<'_>) -> Next {
         let (layout, version) = (self.layout, self.version);
         let mut fields = Fields::new(bytes, layout.is_flexible(version));
         let part = match self.place {
@@ -215,7 +213,7 @@ impl Message {
             Place::Partition => layout.partition(version, &mut fields),
             Place::PartitionEnd | Place::TopicEnd => fields.tags().map(|()| Part::default()),
             Place::Records => {
-                let next = records::batch(bytes, self.records, unpacker, out);
+                let next = records::batch(bytes, self.records, out);
                 if let Next::Skip(length) = next {
                     self.records -= length;
                 }

@@ -1,7 +1,7 @@
 //! Batches of records, and the message sets of old (Apache Kafka, "Message Format"): what is compressed in them is opened.
 
 use crate::dissect::{KEPT, Output};
-use crate::dissectors::unpack::{Packing, Unpacker};
+use crate::dissectors::unpack::{Packing, unpack};
 
 /// Bytes of a batch up to the version of its format.
 const BEGINNING: usize = 17;
@@ -20,7 +20,7 @@ pub(super) enum Next {
 }
 
 /// Looks at the batch with which those bytes begin, the records being that long.
-pub(super) fn batch(bytes: &[u8], records: u64, unpacker: &mut Unpacker, out: &mut Output<'_>) -> Next {
+pub(super) fn batch(bytes: &[u8], records: u64, out: &mut Output<'_>) -> Next {
     // Without anybody who looks for markers, nothing in them is of use.
     if !out.searches() || records < BEGINNING as u64 {
         return Next::Skip(records);
@@ -51,7 +51,7 @@ pub(super) fn batch(bytes: &[u8], records: u64, unpacker: &mut Unpacker, out: &m
     let Some(batch) = bytes.get(..whole as usize) else { return Next::Need(whole as usize) };
     let packed = if is_batch { batch.get(HEAD..) } else { value(batch) };
     if let Some(packed) = packed {
-        out.opened(unpacker.unpack(packing, packed));
+        unpack(packing, packed, |content| out.opened(content));
     }
     Next::Skip(whole)
 }

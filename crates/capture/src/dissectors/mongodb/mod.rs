@@ -5,7 +5,7 @@ mod bson;
 #[cfg(test)]
 mod tests;
 
-use super::unpack::{Packing, Unpacker};
+use super::unpack::{Packing, unpack};
 use crate::dissect::{Dissector, Entry, KEPT, Key, Output, Probe, Request, Response, Side, Step};
 use bson::{elements, first_key, number};
 use memchr::memchr;
@@ -46,7 +46,6 @@ struct MongoDb {
     saying: [Option<Saying>; 2],
     /// The last response to which more was promised: the next answers it and not a request.
     promised: Option<u32>,
-    unpacker: Unpacker,
 }
 
 #[derive(Clone, Copy)]
@@ -146,19 +145,15 @@ impl MongoDb {
         if operation == COMPRESSED || name(operation).is_none() {
             return Err("a compressed message of no known type");
         }
-        let mut unpacker = std::mem::take(&mut self.unpacker);
         let packed = if message.whole { &message.content[9..] } else { &[] };
-        let content = unpacker.unpack(packing, packed);
-        out.opened(content);
-        let whole = number(message.content, 4).is_some_and(|size| size as usize == content.len());
-        let saying = if whole || !content.is_empty() {
+        let size = number(message.content, 4);
+        unpack(packing, packed, |content| {
+            out.opened(content);
+            let whole = size.is_some_and(|size| size as usize == content.len());
+            // What could not be opened has a number all the same.
+            let operation = if content.is_empty() { COMPRESSED } else { operation };
             self.understand(side, &Message { operation, content, whole, ..*message })
-        } else {
-            // It could not be opened: its number tells enough.
-            self.understand(side, &Message { operation: COMPRESSED, content, ..*message })
-        };
-        self.unpacker = unpacker;
-        saying
+        })
     }
 
     /// What an opened message is.

@@ -68,7 +68,11 @@ impl Nats {
             let subscription =
                 self.subscriptions.get(&hash(reply)).or_else(|| self.subscriptions.get(&words));
             if let Some(&subscription) = subscription {
-                remember(&mut self.pulls).insert(subscription, hash(reply));
+                let before = remember(&mut self.pulls).insert(subscription, hash(reply));
+                // It asks for more of the same before the first has come.
+                if before == Some(hash(reply)) {
+                    return Saying::Notice("PUB $JS.API");
+                }
             }
         }
         let verb = if message.subject.starts_with(API) { "PUB $JS.API" } else { name };
@@ -90,6 +94,9 @@ impl Nats {
         else {
             return Saying::Notice(name);
         };
+        if pull() == Some(key) {
+            self.pulls.remove(&hash(sid));
+        }
         let code = headers.strip_prefix(b"NATS/1.0 ").filter(|code| code.iter().all(u8::is_ascii_digit));
         match code {
             // A heartbeat answers nothing.

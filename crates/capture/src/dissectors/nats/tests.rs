@@ -100,6 +100,17 @@ fn jetstream_acknowledges_and_is_asked_for_messages() {
 }
 
 #[test]
+fn messages_may_be_asked_for_again_before_the_first_has_come() {
+    let pull = "PUB $JS.API.CONSUMER.MSG.NEXT.S.d _INBOX.p 1\r\n2\r\n";
+    let heard = nats(&[
+        (C, &["SUB _INBOX.p 2\r\n", pull, pull].concat()),
+        (S, "MSG js.x 2 $JS.ACK.S.d.1 1\r\nx\r\n"),
+        (C, pull),
+    ]);
+    assert_eq!(heard.lines, ["PUB $JS.API -> MSG", "! SUB", "! PUB $JS.API", "PUB $JS.API unanswered"]);
+}
+
+#[test]
 fn a_large_message_is_passed_and_its_marker_found() {
     let content = format!("{}plm1:d0:1;{}", "x".repeat(3 << 20), "y".repeat(100_000));
     let said = format!("PUB t {}\r\n{content}\r\nPING\r\n", content.len());

@@ -257,9 +257,11 @@ impl Dissector for Postgres {
         }
     }
 
-    fn lost(&mut self, _: Side) {
-        // Nothing waits in order any more.
-        *self = Postgres::new();
+    fn lost(&mut self, side: Side) {
+        // Nothing waits in order any more; what the other side is sending goes on.
+        let mut passing = self.passing;
+        passing[side.index()] = 0;
+        *self = Postgres { passing, ..Postgres::new() };
     }
 
     fn resumes(&self, side: Side, bytes: &[u8]) -> bool {

@@ -96,6 +96,11 @@ impl Redis {
                 out.request(request);
                 return Step::Taken(taken);
             }
+            "RESET" => {
+                (self.replies, self.subscribed) = (Replies::On, false);
+                out.request(Request { answered: true, ..request });
+                return Step::Taken(taken);
+            }
             // Copies of the data follow, and then commands of the server.
             "PSYNC" | "SYNC" => {
                 out.request(Request { answered: false, ..request });

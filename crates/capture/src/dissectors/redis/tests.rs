@@ -106,8 +106,10 @@ fn what_client_reply_silences_is_one_way() {
         command(&["CLIENT", "REPLY", "SKIP"]),
         command(&["SET", "a", "3"]),
         command(&["CLIENT", "REPLY", "ON"]),
+        command(&["CLIENT", "REPLY", "OFF"]),
+        command(&["RESET"]),
     ];
-    let heard = redis(&[(C, &asked.concat()), (S, "$1\r\n1\r\n+OK\r\n")]);
+    let heard = redis(&[(C, &asked.concat()), (S, "$1\r\n1\r\n+OK\r\n+RESET\r\n")]);
     let expected = [
         "CLIENT one-way",
         "SET one-way",
@@ -115,8 +117,10 @@ fn what_client_reply_silences_is_one_way() {
         "SET one-way",
         "CLIENT one-way",
         "SET one-way",
+        "CLIENT one-way",
         "GET -> string",
         "CLIENT -> OK",
+        "RESET -> RESET",
     ];
     assert_eq!(heard.lines, expected);
 }

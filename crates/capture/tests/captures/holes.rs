@@ -1,0 +1,115 @@
+//! Captures that begin late or have holes: what is read of them is right, though it is not all.
+
+use crate::folder;
+use plimsoll_capture::conversation::{Conversation, Ears};
+use plimsoll_capture::dissect::Carrier;
+use plimsoll_capture::heard::{ConversationId, Heard};
+use plimsoll_capture::marker::Search;
+use plimsoll_capture::packet::{Decoder, Endpoint, Transport};
+use plimsoll_capture::source::{Block, Source};
+use plimsoll_model::Nanos;
+use plimsoll_model::wire::{Label, Protocol};
+use std::collections::BTreeMap;
+
+const CAPTURES: [&str; 7] =
+    ["redis_basic", "redis_pubsub_queue", "postgres", "nats", "amqp", "mongodb", "kafka"];
+
+/// The segments of a connection in their order: direction, time and content.
+#[derive(Default)]
+struct Connection {
+    ports: [u16; 2],
+    next: [u32; 2],
+    segments: Vec<(usize, Nanos, Vec<u8>)>,
+}
+
+/// The connections of a capture of loopback, where nothing is lost or late, apart from repetitions.
+fn connections(name: &str) -> Vec<Connection> {
+    let mut source = Source::open(&folder().join(format!("{name}.pcap.zst"))).unwrap();
+    let (mut block, mut decoder) = (Block::default(), Decoder::default());
+    let mut all: BTreeMap<[Endpoint; 2], Connection> = BTreeMap::new();
+    while source.next(&mut block).unwrap() {
+        for record in std::mem::take(&mut block.records) {
+            let Some(packet) = decoder.packet(&mut block, &record) else { continue };
+            let Transport::Tcp(tcp) = packet.transport else { continue };
+            let (there, back) = ([packet.from, packet.to], [packet.to, packet.from]);
+            if tcp.flags.syn() {
+                let (key, direction) = if tcp.flags.ack() { (back, 1) } else { (there, 0) };
+                let connection = all.entry(key).or_default();
+                connection.ports = key.map(|end| end.port);
+                connection.next[direction] = tcp.sequence.wrapping_add(1);
+                continue;
+            }
+            let (key, direction) = if all.contains_key(&there) { (there, 0) } else { (back, 1) };
+            let Some(connection) = all.get_mut(&key) else { continue };
+            if packet.length > 0 && tcp.sequence == connection.next[direction] {
+                connection.next[direction] = tcp.sequence.wrapping_add(packet.length);
+                let content = block.bytes[packet.offset as usize..][..packet.length as usize].to_vec();
+                connection.segments.push((direction, packet.at, content));
+            }
+        }
+    }
+    all.into_values().filter(|connection| !connection.segments.is_empty()).collect()
+}
+
+/// What is heard of a connection of which the segments before some are not there, nor others.
+fn hear(connection: &Connection, from: usize, is_missing: impl Fn(usize) -> bool) -> (Heard, Protocol) {
+    let search = Search::default();
+    let mut heard = Heard::default();
+    let mut ears = Ears { search: &search, heard: &mut heard };
+    let client = (from == 0).then_some(0);
+    let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, connection.ports, client);
+    for (number, (direction, at, content)) in connection.segments.iter().enumerate().skip(from) {
+        if is_missing(number) {
+            conversation.gap(*direction, content.len() as u64, &mut ears);
+        } else {
+            conversation.data(*direction, *at, content, &mut ears);
+        }
+    }
+    conversation.end(&mut ears);
+    (heard, conversation.protocol())
+}
+
+/// When requests and their responses were complete.
+fn pairs(heard: &Heard) -> Vec<(Label, Nanos, Nanos)> {
+    let pair = |exchange: &plimsoll_capture::heard::Exchange| {
+        Some((exchange.verb, exchange.request.last, exchange.response?.last))
+    };
+    heard.exchanges.iter().filter_map(pair).collect()
+}
+
+#[test]
+fn a_capture_that_begins_late_is_read_from_the_next_message_on() {
+    for name in CAPTURES {
+        for connection in connections(name).iter().filter(|connection| connection.segments.len() > 20) {
+            let (whole, protocol) = hear(connection, 0, |_| false);
+            for from in (1..connection.segments.len() - 10).step_by(7) {
+                let (late, found) = hear(connection, from, |_| false);
+                assert_eq!(found, protocol, "{name} from segment {from} on");
+                assert_eq!(late.breaches, [], "{name} from segment {from} on");
+                let begun = connection.segments[from].1;
+                let still: usize = pairs(&whole).iter().filter(|(_, asked, _)| *asked > begun).count();
+                assert!(pairs(&late).len() * 10 >= still * 9, "{name} from segment {from} on: {still}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hole_costs_exchanges_and_pairs_none_wrongly() {
+    for name in CAPTURES {
+        let (mut expected, mut found) = (0, 0);
+        for connection in connections(name) {
+            let whole = pairs(&hear(&connection, 0, |_| false).0);
+            for seed in 0..5 {
+                let is_missing = |number: usize| number > 2 && (number * 7919 + seed).is_multiple_of(31);
+                let (holed, _) = hear(&connection, 0, is_missing);
+                assert_eq!(holed.breaches, [], "{name}");
+                let pairs = pairs(&holed);
+                assert!(pairs.iter().all(|pair| whole.contains(pair)), "{name}, seed {seed}");
+                (expected, found) = (expected + whole.len(), found + pairs.len());
+            }
+        }
+        // One packet in 31 is missing, and with it a request, a response, and what waits in order beside them.
+        assert!(found * 4 > expected * 3, "{name}: {found} of {expected}");
+    }
+}
