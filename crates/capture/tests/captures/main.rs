@@ -62,6 +62,10 @@ pub fn read(name: &str) -> Reading {
 }
 
 fn on_threads(name: &str, threads: usize) -> Reading {
+    dissected(vec![Source::open(&folder().join(format!("{name}.zst"))).unwrap()], threads)
+}
+
+fn dissected(sources: Vec<Source>, threads: usize) -> Reading {
     let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
     let settings = Settings {
         search: search.clone(),
@@ -72,9 +76,8 @@ fn on_threads(name: &str, threads: usize) -> Reading {
         open: 1000,
         stop: Arc::default(),
     };
-    let source = Source::open(&folder().join(format!("{name}.zst"))).unwrap();
     let (mut exchanges, mut sightings) = (Vec::new(), Vec::new());
-    let dissected = dissect(vec![source], &settings, threads, &mut |batch, _| {
+    let dissected = dissect(sources, &settings, threads, &mut |batch, _| {
         exchanges.extend(batch.exchanges);
         sightings.extend(batch.sightings);
     });

@@ -1,8 +1,11 @@
 //! Packets and TCP: what the kernel counted, and what was done to the edited captures.
 
 use crate::{Reading, count, read, truth};
+use plimsoll_capture::source::Source;
 use plimsoll_capture::tally::Counted;
 use serde_json::Value;
+use std::io::Cursor;
+use std::path::Path;
 
 fn whole(reading: &Reading) -> Counted {
     let mut sum = Counted::default();
@@ -119,4 +122,26 @@ fn frames_of_more_than_64_kilobytes_are_read() {
         .map(|exchange| exchange["body_bytes"].as_u64().unwrap())
         .sum();
     assert!(sum.bytes[1] > bodies && sum.bytes[1] < bodies + 1000, "{:?}", sum.bytes);
+}
+
+/// The same packets in two files, as of two interfaces, are the same capture.
+#[test]
+fn files_are_put_together_by_time() {
+    let whole = read("chain.pcap");
+    let packed = std::fs::read(crate::folder().join("chain.pcap.zst")).unwrap();
+    let bytes = zstd::decode_all(packed.as_slice()).unwrap();
+    let (head, mut rest) = bytes.split_at(24);
+    let mut halves = [head.to_vec(), head.to_vec()];
+    let mut number = 0;
+    while let Some(length) = rest.get(8..12) {
+        let length = 16 + u32::from_le_bytes(length.try_into().unwrap()) as usize;
+        let (record, after) = rest.split_at(length);
+        halves[number % 7 % 2].extend_from_slice(record);
+        (number, rest) = (number + 1, after);
+    }
+    let named = |bytes: Vec<u8>| Source::read(Path::new("half.pcap"), Box::new(Cursor::new(bytes))).unwrap();
+    let reading = crate::dissected(halves.map(named).into(), 2);
+    assert_eq!(reading.dissected.counts.packets, whole.dissected.counts.packets);
+    assert_eq!(reading.exchanges.len(), whole.exchanges.len());
+    assert_eq!(reading.dissected.tally.reordered, 0);
 }
