@@ -1,7 +1,7 @@
 //! A capture's summary on 80 columns.
 
 use crate::terminal::{Colour, bytes, count, time, wrapped};
-use plimsoll_analysis::dissection::{DissectionSummary, PhaseSummary, ServiceSummary, WaySummary};
+use plimsoll_analysis::dissection::{DissectionSummary, PhaseSummary, ServiceSummary};
 
 /// Services that are listed.
 const SERVICES: usize = 20;
@@ -227,7 +227,7 @@ fn doubts(summary: &DissectionSummary) -> String {
 mod tests {
     use super::*;
     use crate::terminal::WIDTH;
-    use plimsoll_analysis::dissection::{HopSummary, PathStep, TimesSummary};
+    use plimsoll_analysis::dissection::{HopSummary, PathStep, TimesSummary, WaySummary};
 
     #[test]
     fn it_reads_on_80_columns() {

@@ -17,7 +17,7 @@ const DRAWN: usize = 6;
 /// Services in the matrix, by side.
 const MATRIX: usize = 12;
 /// Lost messages in the table.
-const NAMED: usize = 50;
+const NAMED: usize = 20;
 
 /// Those that asked for anything, the most first.
 fn asking(dissection: &DissectionSummary) -> Vec<&ServiceSummary> {
