@@ -464,6 +464,7 @@ impl Conversation {
             match event {
                 Event::Request(request) => {
                     name = request.verb;
+                    let marker = marker.or(self.halves[direction].prepared.take());
                     self.ask(side, request, span, marker, ears);
                 }
                 Event::Early(request) => {
@@ -508,6 +509,7 @@ impl Conversation {
                     name = verb;
                     self.notice(side, protocol, verb, false, span, ears);
                 }
+                Event::Prepares => self.halves[direction].prepared = marker,
                 Event::Part(..) | Event::Other => {}
             }
         }
