@@ -158,7 +158,19 @@ impl Conversation {
         let before = half.kept.len();
         half.kept.extend_from_slice(bytes);
         let speaker = self.sure.then(|| self.side(direction));
-        let verdict = dissectors::find(&self.halves[direction].kept, self.carrier, self.ports, speaker);
+        let mut verdict = dissectors::find(&self.halves[direction].kept, self.carrier, self.ports, speaker);
+        if before > 0 && !self.sure && matches!(verdict, dissectors::Found::Perhaps | dissectors::Found::None)
+        {
+            let alone = dissectors::find(bytes, self.carrier, self.ports, speaker);
+            if matches!(alone, dissectors::Found::One(..)) {
+                // What was kept was the rest of another message.
+                let half = &mut self.halves[direction];
+                half.kept_since = at;
+                let rest: Vec<u8> = half.kept.drain(..before).collect();
+                self.seek(direction, at, &rest, ears);
+                verdict = alone;
+            }
+        }
         let half = &mut self.halves[direction];
         match verdict {
             dissectors::Found::One(entry, says) => {
@@ -180,7 +192,7 @@ impl Conversation {
                 } else {
                     // Maybe a message begins with the next packet.
                     let unread = std::mem::take(&mut half.kept);
-                    self.seek(direction, at, &unread[before.min(unread.len())..], ears);
+                    self.seek(direction, at, &unread, ears);
                 }
             }
         }

@@ -11,8 +11,20 @@ use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Protocol};
 use std::collections::BTreeMap;
 
-const CAPTURES: [&str; 7] =
-    ["redis_basic", "redis_pubsub_queue", "postgres", "nats", "amqp", "mongodb", "kafka"];
+const CAPTURES: [&str; 12] = [
+    "redis_basic",
+    "redis_pubsub_queue",
+    "postgres",
+    "nats",
+    "amqp",
+    "mongodb",
+    "kafka",
+    "http11",
+    "http2",
+    "mqtt311",
+    "mqtt5",
+    "coap_tcp",
+];
 
 /// The segments of a connection in their order: direction, time and content.
 #[derive(Default)]
@@ -77,6 +89,14 @@ fn pairs(heard: &Heard) -> Vec<(Label, Nanos, Nanos)> {
     heard.exchanges.iter().filter_map(pair).collect()
 }
 
+/// Whether an exchange that was heard is one of the whole capture. Of gRPC the path may have been missed, and with it that it
+/// is gRPC; of MQTT the PUBLISH whose PUBREL then asks by itself.
+fn is_one_of((verb, asked, answered): &(Label, Nanos, Nanos), whole: &[(Label, Nanos, Nanos)]) -> bool {
+    let less = ["?", "POST", "PUBREL"].contains(&verb.as_str());
+    let mut same = whole.iter().filter(|(_, _, whole)| whole == answered);
+    same.any(|(name, when, _)| (when == asked || verb.as_str() == "PUBREL") && (less || name == verb))
+}
+
 #[test]
 fn a_capture_that_begins_late_is_read_from_the_next_message_on() {
     for name in CAPTURES {
@@ -88,7 +108,8 @@ fn a_capture_that_begins_late_is_read_from_the_next_message_on() {
                 assert_eq!(late.breaches, [], "{name} from segment {from} on");
                 let begun = connection.segments[from].1;
                 let still: usize = pairs(&whole).iter().filter(|(_, asked, _)| *asked > begun).count();
-                assert!(pairs(&late).len() * 10 >= still * 9, "{name} from segment {from} on: {still}");
+                // One may be under way where the reading begins.
+                assert!((pairs(&late).len() + 1) * 10 >= still * 9, "{name} from segment {from} on: {still}");
             }
         }
     }
@@ -96,7 +117,7 @@ fn a_capture_that_begins_late_is_read_from_the_next_message_on() {
 
 #[test]
 fn a_hole_costs_exchanges_and_pairs_none_wrongly() {
-    for name in CAPTURES {
+    for name in CAPTURES.into_iter().chain(["mqtt311_ws"]) {
         let (mut expected, mut found) = (0, 0);
         for connection in connections(name) {
             let whole = pairs(&hear(&connection, 0, |_| false).0);
@@ -105,7 +126,7 @@ fn a_hole_costs_exchanges_and_pairs_none_wrongly() {
                 let (holed, _) = hear(&connection, 0, is_missing);
                 assert_eq!(holed.breaches, [], "{name}");
                 let pairs = pairs(&holed);
-                assert!(pairs.iter().all(|pair| whole.contains(pair)), "{name}, seed {seed}");
+                assert!(pairs.iter().all(|pair| is_one_of(pair, &whole)), "{name}, seed {seed}");
                 (expected, found) = (expected + whole.len(), found + pairs.len());
             }
         }

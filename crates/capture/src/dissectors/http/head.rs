@@ -180,6 +180,12 @@ pub(super) fn is_request(bytes: &[u8]) -> Option<bool> {
     }
 }
 
+/// Whether bytes begin a request where requests are expected: a method and a path will do.
+pub(super) fn may_be_request(bytes: &[u8]) -> bool {
+    let begins = || method(bytes).is_some_and(|space| bytes.get(space + 1) == Some(&b'/'));
+    is_request(bytes).unwrap_or_else(begins)
+}
+
 /// Whether bytes begin a response: `None` while that cannot be told.
 pub(super) fn is_response(bytes: &[u8]) -> Option<bool> {
     let begin = &b"HTTP/1."[..bytes.len().min(7)];

@@ -117,8 +117,10 @@ impl Dissector for Http {
     }
 
     fn resumes(&self, side: Side, bytes: &[u8]) -> bool {
-        let begins = if side == Side::Client { head::is_request(bytes) } else { head::is_response(bytes) };
-        begins == Some(true)
+        match side {
+            Side::Client => head::may_be_request(bytes),
+            Side::Server => head::is_response(bytes) == Some(true),
+        }
     }
 
     fn finished(&mut self, side: Side, out: &mut Output<'_>) {

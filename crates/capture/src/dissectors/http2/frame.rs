@@ -112,7 +112,7 @@ pub(super) fn fields(header: Header, mut content: &[u8]) -> Result<&[u8], &'stat
 }
 
 /// A conversation is known by its preface and first settings. In the middle of a stream, whole frames up to the packet's end
-/// are believed, the first of which has fields that begin as those of a request or a response, or a message of gRPC.
+/// are believed: two, or one with fields that begin as those of a request or a response, or with a message of gRPC.
 pub(super) fn probe(bytes: &[u8], speaker: Option<Side>, _: bool) -> Probe {
     if speaker != Some(Side::Server) {
         if bytes.starts_with(PREFACE) {
@@ -149,14 +149,19 @@ pub(super) fn probe(bytes: &[u8], speaker: Option<Side>, _: bool) -> Probe {
                 // Of a request the method comes first, of a response the status.
                 Some(0x82 | 0x83) => Side::Client,
                 Some(0x88..=0x8e | 0x48) => Side::Server,
-                _ => return Probe::No,
+                _ => return several(bytes, speaker),
             }
         }
-        kind::DATA if is_call(first, content) && chained(bytes, true) => return Probe::Yes(speaker),
-        _ => return Probe::No,
+        kind::DATA if is_call(first, content) && chained(bytes, true) > 0 => return Probe::Yes(speaker),
+        _ => return several(bytes, speaker),
     };
     let wrong = speaker.is_some_and(|speaker| speaker != says);
-    if wrong || !chained(bytes, true) { Probe::No } else { Probe::Yes(Some(says)) }
+    if wrong || chained(bytes, true) == 0 { Probe::No } else { Probe::Yes(Some(says)) }
+}
+
+/// Two frames that end where the packet does are no accident.
+fn several(bytes: &[u8], speaker: Option<Side>) -> Probe {
+    if chained(bytes, true) > 1 { Probe::Yes(speaker) } else { Probe::No }
 }
 
 /// A whole message of gRPC: whether it is compressed, and its length.
@@ -169,20 +174,22 @@ fn is_call(header: Header, content: &[u8]) -> bool {
 
 /// Whether a frame begins there: all is known frames up to the end, which may cut the last one but not the first.
 pub(super) fn resumes(bytes: &[u8]) -> bool {
-    chained(bytes, false)
+    chained(bytes, false) > 0
 }
 
-fn chained(mut bytes: &[u8], to_the_end: bool) -> bool {
+/// How many whole frames there are, 0 where other bytes stand between them. `to_the_end` wants no part of another.
+fn chained(mut bytes: &[u8], to_the_end: bool) -> usize {
     let mut whole = 0;
+    let cut = |whole| if to_the_end { 0 } else { whole };
     while !bytes.is_empty() {
         let next = match header(bytes) {
             Ok(Some(next)) if next.kind <= kind::CONTINUATION && next.content <= 1 << 20 => next,
-            Ok(None) => return whole > 0 && !to_the_end,
-            _ => return false,
+            Ok(None) => return cut(whole),
+            _ => return 0,
         };
-        let Some(rest) = bytes.get(HEADER + next.content..) else { return whole > 0 && !to_the_end };
+        let Some(rest) = bytes.get(HEADER + next.content..) else { return cut(whole) };
         whole += 1;
         bytes = rest;
     }
-    whole > 0
+    whole
 }

@@ -126,6 +126,12 @@ impl Table {
         Ok(())
     }
 
+    /// Fields were missed.
+    pub fn forget(&mut self) {
+        self.entries.clear();
+        (self.size, self.complete) = (0, false);
+    }
+
     /// What an index refers to; `None` where that was missed.
     fn entry(&self, index: usize) -> Result<Option<Entry>, &'static str> {
         if index == 0 {

@@ -132,10 +132,15 @@ impl Dissector for Http2 {
     }
 
     fn lost(&mut self, side: Side) {
-        // What follows refers to what is newest in the table, so that it serves on as far as it is known.
+        // Fields that were missed may have moved all that is in the table.
         let half = &mut self.halves[side.index()];
-        (half.begun, half.table.complete) = (true, false);
+        half.begun = true;
+        half.table.forget();
         (half.block, half.data) = (None, None);
+        if side == Side::Client {
+            // Of what was being asked, the end may have been missed.
+            self.streams.retain(|_, stream| stream.asked);
+        }
     }
 
     fn resumes(&self, _: Side, bytes: &[u8]) -> bool {
@@ -247,7 +252,7 @@ impl Http2 {
                 }
                 let status = stream.status.unwrap_or(UNKNOWN);
                 let (status, failed) = match stream.grpc_status {
-                    Some(code) if stream.grpc => (grpc(code), code.as_str() != "0"),
+                    Some(code) => (grpc(code), code.as_str() != "0"),
                     _ => (status, matches!(status.as_str().as_bytes().first(), Some(b'4' | b'5'))),
                 };
                 out.response(Response { key: Key::Id(number.into()), status, failed });

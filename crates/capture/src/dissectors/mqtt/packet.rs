@@ -22,6 +22,9 @@ pub(super) mod kind {
     pub const AUTH: u8 = 15;
 }
 
+/// A property of PUBLISH (5, section 3.3.2.3.4).
+const TOPIC_ALIAS: u8 = 0x23;
+
 /// A fixed header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
@@ -162,6 +165,7 @@ fn first_looks(bytes: &[u8], side: Option<Side>) -> Looks {
             (_, None) => Looks::Short,
             _ => Looks::Wrong,
         },
+        kind::SUBSCRIBE | kind::UNSUBSCRIBE if has_filters(head, body) => Looks::Certain,
         kind::SUBSCRIBE | kind::UNSUBSCRIBE | kind::SUBACK | kind::UNSUBACK => numbered(),
         kind::CONNACK => match body {
             [] | [_] => Looks::Short,
@@ -190,7 +194,13 @@ fn publish(head: Header, body: &[u8]) -> Looks {
     let Some(length) = number(body, 0) else { return Looks::Short };
     let end = 2 + length;
     let with_id = if head.qos() > 0 { end + 2 } else { end };
-    if length == 0 || with_id > head.remaining {
+    if length == 0 {
+        // In version 5 the first property may be what stands for a topic.
+        let alias = matches!(body.get(with_id..), Some(&[length, TOPIC_ALIAS, high, low, ..])
+            if length >= 3 && (high, low) != (0, 0));
+        return if alias { Looks::Certain } else { Looks::Wrong };
+    }
+    if with_id > head.remaining {
         return Looks::Wrong;
     }
     let topic = &body[2..body.len().min(end)];
@@ -206,6 +216,32 @@ fn publish(head: Header, body: &[u8]) -> Looks {
     }
     let numbered = head.qos() == 0 || number(body, end).is_some_and(|id| id != 0);
     if numbered { Looks::Certain } else { Looks::Wrong }
+}
+
+/// Filters and nothing else, behind the packet's identifier and, in version 5, no properties.
+fn has_filters(head: Header, body: &[u8]) -> bool {
+    if body.len() < head.remaining || number(body, 0) == Some(0) {
+        return false;
+    }
+    let only_filters = |mut rest: &[u8]| {
+        while let Some(length) = number(rest, 0).filter(|&length| length > 0) {
+            let Some(filter) = rest.get(2..2 + length) else { return false };
+            let text = std::str::from_utf8(filter).is_ok_and(|text| !text.chars().any(char::is_control));
+            // Of SUBSCRIBE, the two upper bits of the options are reserved.
+            let behind = match (head.kind, rest.get(2 + length)) {
+                (kind::UNSUBSCRIBE, _) => 2 + length,
+                (_, Some(0..0x40)) => 3 + length,
+                _ => return false,
+            };
+            if !text {
+                return false;
+            }
+            rest = rest.get(behind..).unwrap_or_default();
+        }
+        rest.is_empty()
+    };
+    let (old, new) = (body.get(2..).unwrap_or_default(), body.get(3..).unwrap_or_default());
+    !old.is_empty() && only_filters(old) || !new.is_empty() && body[2] == 0 && only_filters(new)
 }
 
 #[cfg(test)]
@@ -236,6 +272,9 @@ mod tests {
         assert_eq!(looks(b"\x40\x02\0\x01\x00", None), Looks::Wrong);
         assert_eq!(looks(b"\x30\x07\0\x03a/#xy", None), Looks::Wrong);
         assert_eq!(looks(b"\x82\x08\0\x01\0\x03a/b\0", Some(Side::Server)), Looks::Wrong);
+        assert_eq!(looks(b"\x82\x08\0\x01\0\x03a/#\x02", None), Looks::Certain);
+        assert_eq!(looks(b"\xa2\x08\0\x01\0\0\x03a/b", None), Looks::Certain);
+        assert_eq!(looks(b"\x32\x0a\0\0\0\x01\x03\x23\0\x07xy", None), Looks::Certain);
         // PostgreSQL, Redis, NATS.
         for other in
             [&b"Q\0\0\0\x0dSELECT 1\0"[..], b"1\0\0\0\x04", b":1000\r\n", b"PING\r\n", b"=15\r\ntxt:abc\r\n"]
