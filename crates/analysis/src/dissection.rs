@@ -261,6 +261,8 @@ pub struct ServiceSummary {
 pub struct PhaseSummary {
     /// Its name, empty where a capture has no phases.
     pub name: String,
+    /// Whether the run measures in it: the hold of a level, or a capture without phases.
+    pub measured: bool,
     /// Who called whom in it.
     pub services: Vec<ServiceSummary>,
     /// The ways of its messages.
@@ -288,7 +290,8 @@ pub fn summarize(
     let numbers: BTreeSet<u16> = services.iter().map(|(service, _)| service.phase).collect();
     let told = ways::tell(ways, components, search, lost);
     let phase_summary = |number: u16| PhaseSummary {
-        name: phases.name(number).to_owned(),
+        name: phases.get(number).map(|phase| phase.name.clone()).unwrap_or_default(),
+        measured: phases.get(number).is_none_or(|phase| phase.measured),
         services: services_of(
             services.iter().filter(|(service, _)| service.phase == number).copied(),
             components,

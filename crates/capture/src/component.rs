@@ -63,6 +63,11 @@ impl Components {
             .map_or(Party::Server(*endpoint), |&known| Party::Component(known))
     }
 
+    /// Whether that is an end of a component.
+    pub fn knows(&self, endpoint: &Endpoint) -> bool {
+        matches!(self.server(endpoint), Party::Component(_))
+    }
+
     /// Who calls from there.
     pub fn client(&self, endpoint: &Endpoint) -> Party {
         let known = self.endpoints.get(endpoint).or_else(|| self.hosts.get(&endpoint.address));

@@ -2,30 +2,38 @@
 
 use plimsoll_model::Nanos;
 
-/// Phases in their order; before the first is no phase.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Phases {
-    starts: Vec<(Nanos, String)>,
+/// A phase of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// When it begins, since 1970.
+    pub begin: Nanos,
+    /// What it is called.
+    pub name: String,
+    /// Whether the run measures in it: the hold of a level.
+    pub measured: bool,
 }
 
+/// Phases in their order; before the first is no phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Phases(Vec<Phase>);
+
 impl Phases {
-    /// Each begins where the one before ends; times since 1970.
-    pub fn new(mut starts: Vec<(Nanos, String)>) -> Phases {
-        starts.sort_by_key(|(at, _)| *at);
-        Phases { starts }
+    /// Each ends where the next begins.
+    pub fn new(mut phases: Vec<Phase>) -> Phases {
+        phases.sort_by_key(|phase| phase.begin);
+        Phases(phases)
     }
 
     /// The number of the phase at that time, from 1; 0 before the first.
     pub fn at(&self, time: Nanos) -> u16 {
-        if self.starts.is_empty() {
+        if self.0.is_empty() {
             return 0;
         }
-        self.starts.partition_point(|(at, _)| *at <= time) as u16
+        self.0.partition_point(|phase| phase.begin <= time) as u16
     }
 
-    /// What a phase is called, empty for 0.
-    pub fn name(&self, phase: u16) -> &str {
-        let place = usize::from(phase).checked_sub(1);
-        place.and_then(|place| self.starts.get(place)).map_or("", |(_, name)| name)
+    /// The phase of that number; none for 0.
+    pub fn get(&self, number: u16) -> Option<&Phase> {
+        usize::from(number).checked_sub(1).and_then(|place| self.0.get(place))
     }
 }

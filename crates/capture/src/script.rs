@@ -87,7 +87,8 @@ pub fn survives(carrier: Carrier, port: u16, good: &[(Side, &[u8])]) {
         prop::collection::vec((any::<bool>(), prop::collection::vec(any::<u8>(), 0..80)), 0..6),
         1..90_usize,
     );
-    let mut runner = proptest::test_runner::TestRunner::default();
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    let mut runner = proptest::test_runner::TestRunner::new(config);
     runner
         .run(&said, |(said, size)| {
             let side = |client| if client { Side::Client } else { Side::Server };

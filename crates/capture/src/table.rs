@@ -48,6 +48,8 @@ pub struct Settings {
     pub phases: Arc<Phases>,
     /// Whether exchanges are given on.
     pub exchanges: bool,
+    /// Whether conversations between strangers, of whom neither is a component, are left out.
+    pub only_known: bool,
     /// Conversations that are open at once; above them the one that was silent for the longest time is given up.
     pub open: usize,
     /// Ends the reading.
@@ -66,6 +68,8 @@ struct Flow {
     ends: [Endpoint; 2],
     last: Nanos,
     over: bool,
+    /// Nobody's whom we know.
+    stranger: bool,
     connection: Option<Box<Connection>>,
     conversation: Option<Box<Conversation>>,
     /// Where the last exchange of it was counted: protocol, client and phase may change.
@@ -139,6 +143,11 @@ impl Table {
             None => self.open(key, packet.at),
         };
         let Some(mut flow) = self.flows[place as usize].take() else { return };
+        if flow.stranger {
+            flow.last = packet.at;
+            self.flows[place as usize] = Some(flow);
+            return;
+        }
         if let Some(tcp) = tcp {
             let anew = flow.connection.as_ref().is_some_and(|known| known.is_opened_anew(direction, tcp));
             if anew {
@@ -341,6 +350,8 @@ impl Table {
             ends: key.ends,
             last: at,
             over: false,
+            stranger: self.settings.only_known
+                && !key.ends.iter().any(|end| self.settings.components.knows(end)),
             connection: key.tcp.then(Box::default),
             conversation: None,
             place: None,

@@ -184,7 +184,8 @@ fn perform(
     }
     progress.step(&format!("bringing up {}", plan.platform.profile.name));
     let planned = Planned::of(&plan.platform)?;
-    let begin = |capture| Tap::begin(capture, id, &options.program, planned.ports(&plan.platform));
+    let listens = plan.platform.roles.listener.is_some();
+    let begin = |capture| Tap::begin(capture, id, &options.program, planned.ports(&plan.platform), listens);
     let mut tap = plan.record.capture.as_ref().map(begin).transpose()?;
     let mut platform = planned.bring_up(&plan.platform, &platform_options)?;
     if state.reset && plan.protocol() != Protocol::Coap {

@@ -7,7 +7,7 @@ use plimsoll_capture::component::Components;
 use plimsoll_capture::hops::Ways;
 use plimsoll_capture::marker::{Form, MessageId, Search};
 use plimsoll_capture::packet::Endpoint;
-use plimsoll_capture::phases::Phases;
+use plimsoll_capture::phases::{Phase, Phases};
 use plimsoll_capture::pipeline::dissect;
 use plimsoll_capture::source::Source;
 use plimsoll_capture::table::Settings;
@@ -51,12 +51,14 @@ impl Folder {
 }
 
 impl Tap {
-    /// Begins to capture what goes to and from those servers, and from one to another.
+    /// Begins to capture what goes to and from those servers, and from one to another; where subscribers listen, what comes to
+    /// them, too.
     pub fn begin(
         plan: &CapturePlan,
         run: RunId,
         program: &Path,
         servers: Vec<(String, SocketAddr)>,
+        listens: bool,
     ) -> Result<Tap, CapturingError> {
         let failed = |cause| CapturingError::Start { command: "a folder for captures".into(), cause };
         let folder = match &plan.keep {
@@ -72,8 +74,9 @@ impl Tap {
         for (number, namespace) in plan.namespaces.iter().enumerate() {
             let network = namespace.clone().map_or(Network::Own, Network::Named);
             let interface = if network == Network::Own { own_interface } else { "any" };
+            // At which ports subscribers will listen is not known yet: who is a stranger is found out afterwards.
             let filter = plan.filter.clone().unwrap_or_else(|| match network {
-                Network::Own => filter(&servers, plan),
+                Network::Own if !listens => filter(&servers, plan),
                 _ => String::new(),
             });
             let wanted = Wanted {
@@ -136,6 +139,7 @@ impl Tap {
             components: Arc::clone(&components),
             phases: Arc::clone(&phases),
             exchanges: false,
+            only_known: true,
             open: OPEN,
             stop: Arc::default(),
         };
@@ -216,7 +220,8 @@ fn forms(plan: &Plan, run: RunId) -> Vec<Form> {
 /// Set-up, and of each level its warm-up, hold and drain, on the wall clock.
 fn phases(record: &RunRecord, planned_warm_up: Nanos) -> Phases {
     let wall = Nanos(record.provenance.wall_epoch.unwrap_or(0));
-    let mut starts = vec![(Nanos(i64::MIN), "set-up".to_owned())];
+    let phase = |begin: Nanos, name: String, measured| Phase { begin, name, measured };
+    let mut phases = vec![phase(Nanos(i64::MIN), "set-up".to_owned(), false)];
     let mut before = None;
     for level in &record.levels {
         let start = &level.start;
@@ -224,13 +229,11 @@ fn phases(record: &RunRecord, planned_warm_up: Nanos) -> Phases {
             format!("level {} ({})", usize::from(start.index) + 1, plimsoll_analysis::level::label(start));
         // What is before the first hold since the last level ended is this one's warm-up.
         let warm_up = before.unwrap_or(start.hold_start - planned_warm_up);
-        starts.push((wall + warm_up, format!("{name}, warm-up")));
-        starts.push((wall + start.hold_start, name.clone()));
-        starts.push((wall + start.hold_start + start.hold, format!("{name}, drain")));
+        phases.push(phase(wall + warm_up, format!("{name}, warm-up"), false));
+        phases.push(phase(wall + start.hold_start, name.clone(), true));
+        phases.push(phase(wall + start.hold_start + start.hold, format!("{name}, drain"), false));
         before = level.end.as_ref().map(|end| end.at);
     }
-    if let Some(end) = before {
-        starts.push((wall + end, "ending".to_owned()));
-    }
-    Phases::new(starts)
+    phases.extend(before.map(|end| phase(wall + end, "ending".to_owned(), false)));
+    Phases::new(phases)
 }

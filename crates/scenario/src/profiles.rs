@@ -20,8 +20,9 @@ use roles::Roles;
 use token::Token;
 
 /// The profiles embedded in the program, in the order of lists: name and text.
-const EMBEDDED: [(&str, &str); 13] = [
+const EMBEDDED: [(&str, &str); 14] = [
     ("embedded", include_str!("../../../platforms/embedded.yaml")),
+    ("chain", include_str!("../../../platforms/chain.yaml")),
     ("mosquitto", include_str!("../../../platforms/mosquitto.yaml")),
     ("station", include_str!("../../../platforms/station.yaml")),
     ("onem2m", include_str!("../../../platforms/onem2m.yaml")),

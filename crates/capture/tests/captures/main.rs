@@ -68,6 +68,7 @@ fn on_threads(name: &str, threads: usize) -> Reading {
         components: Arc::default(),
         phases: Arc::new(Phases::default()),
         exchanges: true,
+        only_known: false,
         open: 1000,
         stop: Arc::default(),
     };

@@ -18,6 +18,7 @@ fn no_packet_is_taken_for_another_protocol_or_another_side() {
         "coap_tcp",
         "coap_udp",
         "http11",
+        "http2",
         "kafka",
         "mongodb",
         "mongodb_w0",

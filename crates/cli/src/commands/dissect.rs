@@ -91,6 +91,7 @@ impl Dissect {
             components: Arc::clone(&components),
             phases: Arc::clone(&phases),
             exchanges: !exports.is_empty(),
+            only_known: false,
             open: self.conversations as usize,
             stop: Arc::clone(&stop),
         };

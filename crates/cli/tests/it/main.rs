@@ -50,3 +50,4 @@ mod truth;
 mod websocket;
 mod websocket_door;
 mod whose_limit;
+mod wire;

@@ -1,7 +1,7 @@
 //! A capture's summary on 80 columns.
 
 use crate::terminal::{Colour, bytes, count, time, wrapped};
-use plimsoll_analysis::dissection::{DissectionSummary, PhaseSummary, ServiceSummary, WaySummary};
+use plimsoll_analysis::dissection::{DissectionSummary, PhaseSummary, ServiceSummary};
 
 /// Services that are listed.
 const SERVICES: usize = 20;
@@ -13,9 +13,7 @@ pub fn render(summary: &DissectionSummary, _colour: Colour) -> String {
     let mut out = head(summary);
     out += &protocols(summary);
     out += &services(&summary.services);
-    for phase in &summary.phases {
-        out += &ways(phase);
-    }
+    out += &ways(&summary.phases);
     out += &losses(summary);
     out += &doubts(summary);
     out
@@ -97,52 +95,60 @@ fn services(services: &[ServiceSummary]) -> String {
     out
 }
 
-fn ways(phase: &PhaseSummary) -> String {
-    let WaySummary { messages, total, hops, path, .. } = &phase.ways;
-    if *messages == 0 {
-        return String::new();
-    }
+/// The way of most messages of the busiest phase, and where those of each phase that is measured stayed.
+fn ways(phases: &[PhaseSummary]) -> String {
+    let told: Vec<&PhaseSummary> =
+        phases.iter().filter(|phase| phase.measured && phase.ways.messages > 0).collect();
+    let Some(busiest) = told.iter().max_by_key(|phase| phase.ways.messages) else { return String::new() };
     let mut out = String::from("\n");
-    let when = if phase.name.is_empty() { String::new() } else { format!("{}: ", phase.name) };
+    let when = if busiest.name.is_empty() { String::new() } else { format!("{}: ", busiest.name) };
     let text = format!(
         "{when}the way of {} marked messages; {} from the first passage to the last (median)",
-        count(*messages as f64),
-        time(total.p50)
+        count(busiest.ways.messages as f64),
+        time(busiest.ways.total.p50)
     );
     lines(&mut out, &text, "");
-    for step in path {
+    for step in &busiest.ways.path {
         let share = if step.share < 0.9999 {
             format!(", {:.1} % of them", step.share * 100.0)
         } else {
             String::new()
         };
-        let text = format!(
-            "{} > {} ({} {}) after {}{share}",
-            step.from,
-            step.to,
-            step.protocol,
-            step.verb,
-            time(step.since_first)
-        );
+        let verb = if step.verb.is_empty() {
+            step.protocol.clone()
+        } else {
+            format!("{} {}", step.protocol, step.verb)
+        };
+        let text = format!("{} > {} ({verb}) after {}{share}", step.from, step.to, time(step.since_first));
         lines(&mut out, &text, "  ");
     }
-    let stays: Vec<_> = hops.iter().filter(|hop| hop.residence.n > 0).collect();
-    if stays.is_empty() {
-        return out;
+    for phase in told {
+        out += &stays(phase);
     }
-    out += &format!("{:<50}{:>10}{:>10}{:>9}\n", "stayed in", "p50", "p99", "share");
-    for hop in stays {
+    out
+}
+
+fn stays(phase: &PhaseSummary) -> String {
+    let hops: Vec<_> = phase.ways.hops.iter().filter(|hop| hop.residence.n > 0).collect();
+    if hops.is_empty() {
+        return String::new();
+    }
+    let when =
+        if phase.name.is_empty() { "stayed in".to_owned() } else { format!("{}: stayed in", phase.name) };
+    let mut out = format!("{when:<50}{:>10}{:>10}{:>9}\n", "p50", "p99", "share");
+    for hop in hops {
         let numbers = format!(
             "{:>10}{:>10}{:>7.1} %",
             time(hop.residence.p50),
             time(hop.residence.p99),
             hop.share * 100.0
         );
-        if hop.component.chars().count() > 49 {
-            lines(&mut out, &hop.component, "");
+        let name = format!("  {}", hop.component);
+        if name.chars().count() > 49 {
+            lines(&mut out, &hop.component, "  ");
             out += &format!("{:<50}{numbers}\n", "");
         } else {
-            out += &format!("{:<50}{numbers}\n", hop.component);
+            out += &format!("{name:<50}{numbers}\n");
         }
     }
     out
@@ -221,7 +227,7 @@ fn doubts(summary: &DissectionSummary) -> String {
 mod tests {
     use super::*;
     use crate::terminal::WIDTH;
-    use plimsoll_analysis::dissection::{HopSummary, PathStep, TimesSummary};
+    use plimsoll_analysis::dissection::{HopSummary, PathStep, TimesSummary, WaySummary};
 
     #[test]
     fn it_reads_on_80_columns() {
@@ -243,7 +249,7 @@ mod tests {
             packets: 790_170,
             missing_bytes: 7000,
             services: vec![service],
-            phases: vec![PhaseSummary { ways, ..PhaseSummary::default() }],
+            phases: vec![PhaseSummary { ways, measured: true, ..PhaseSummary::default() }],
             ..DissectionSummary::default()
         };
         let text = render(&summary, Colour::Off);

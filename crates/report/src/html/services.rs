@@ -17,7 +17,7 @@ const DRAWN: usize = 6;
 /// Services in the matrix, by side.
 const MATRIX: usize = 12;
 /// Lost messages in the table.
-const NAMED: usize = 50;
+const NAMED: usize = 20;
 
 /// Those that asked for anything, the most first.
 fn asking(dissection: &DissectionSummary) -> Vec<&ServiceSummary> {
@@ -223,7 +223,8 @@ fn doubts(dissection: &DissectionSummary) -> Markup {
 
 /// Ways: the path with the times on it, the slowest component of each phase, and the losses.
 pub fn ways(dissection: &DissectionSummary) -> Markup {
-    let phases: Vec<_> = dissection.phases.iter().filter(|phase| phase.ways.messages > 0).collect();
+    let phases: Vec<_> =
+        dissection.phases.iter().filter(|phase| phase.measured && phase.ways.messages > 0).collect();
     let busiest = phases.iter().max_by_key(|phase| phase.ways.messages);
     html! {
         @if let Some(phase) = busiest {
@@ -254,7 +255,8 @@ pub fn ways(dissection: &DissectionSummary) -> Markup {
 }
 
 fn stays_chart(dissection: &DissectionSummary) -> Figure {
-    let phases: Vec<_> = dissection.phases.iter().filter(|phase| phase.ways.messages > 0).collect();
+    let phases: Vec<_> =
+        dissection.phases.iter().filter(|phase| phase.measured && phase.ways.messages > 0).collect();
     let mut components: Vec<&str> = Vec::new();
     for hop in phases.iter().flat_map(|phase| &phase.ways.hops).filter(|hop| hop.residence.n > 0) {
         if !components.contains(&hop.component.as_str()) {
@@ -313,7 +315,7 @@ fn slowest(dissection: &DissectionSummary) -> Markup {
         })
         .collect::<Vec<_>>()
     };
-    let rows: Vec<Markup> = dissection.phases.iter().flat_map(told).collect();
+    let rows: Vec<Markup> = dissection.phases.iter().filter(|phase| phase.measured).flat_map(told).collect();
     html! {
         (table(&columns, &rows))
         p.note { "The slowest component of each phase stands first; the share is its part of all stays." }

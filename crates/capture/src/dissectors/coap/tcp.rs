@@ -8,6 +8,9 @@ const CSM: u8 = 0xE1;
 /// Options that are read where a message is long, bytes.
 const LONG: usize = 1 << 12;
 
+/// Fewer bytes in the middle of a stream may be anything.
+const ENOUGH: usize = 12;
+
 /// What stands before the options.
 struct Header {
     code: u8,
@@ -83,7 +86,7 @@ pub(super) fn probe(bytes: &[u8]) -> Probe {
         };
     }
     let asks = message::is_request(first.code) && options.is_some_and(|read| read.known && read.names_target);
-    if asks && chained(bytes) { Probe::Yes(Some(Side::Client)) } else { Probe::No }
+    if asks && bytes.len() >= ENOUGH && chained(bytes) { Probe::Yes(Some(Side::Client)) } else { Probe::No }
 }
 
 /// Whether all is messages up to the end, which may cut the last one, but not the first.

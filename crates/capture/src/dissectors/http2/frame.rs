@@ -112,7 +112,7 @@ pub(super) fn fields(header: Header, mut content: &[u8]) -> Result<&[u8], &'stat
 }
 
 /// A conversation is known by its preface and first settings. In the middle of a stream, whole frames up to the packet's end
-/// are believed, the first of which has fields that begin as those of a request or a response.
+/// are believed, the first of which has fields that begin as those of a request or a response, or a message of gRPC.
 pub(super) fn probe(bytes: &[u8], speaker: Option<Side>, _: bool) -> Probe {
     if speaker != Some(Side::Server) {
         if bytes.starts_with(PREFACE) {
@@ -152,10 +152,19 @@ pub(super) fn probe(bytes: &[u8], speaker: Option<Side>, _: bool) -> Probe {
                 _ => return Probe::No,
             }
         }
+        kind::DATA if is_call(first, content) && chained(bytes, true) => return Probe::Yes(speaker),
         _ => return Probe::No,
     };
     let wrong = speaker.is_some_and(|speaker| speaker != says);
     if wrong || !chained(bytes, true) { Probe::No } else { Probe::Yes(Some(says)) }
+}
+
+/// A whole message of gRPC: whether it is compressed, and its length.
+fn is_call(header: Header, content: &[u8]) -> bool {
+    let &[0 | 1, a, b, c, d, ..] = content else { return false };
+    let plain = header.flags <= 1 && header.stream % 2 == 1;
+    plain
+        && usize::try_from(u32::from_be_bytes([a, b, c, d])).is_ok_and(|length| length + 5 == header.content)
 }
 
 /// Whether a frame begins there: all is known frames up to the end, which may cut the last one but not the first.

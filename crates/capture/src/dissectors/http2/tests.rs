@@ -149,6 +149,8 @@ fn a_stream_is_taken_up_in_its_middle() {
     ];
     let transcript = once(Carrier::Stream, 9999, &borrowed(&parts), usize::MAX);
     assert_eq!(transcript.lines, ["GET -> 200", "? -> ?"]);
+    let call = [(C, frame(DATA, 0, 7, b"\0\0\0\0\x05hello"))];
+    assert_eq!(once(Carrier::Stream, 9999, &borrowed(&call), usize::MAX).protocol, Protocol::Http2);
 }
 
 #[test]

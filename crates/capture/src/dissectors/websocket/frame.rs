@@ -94,9 +94,13 @@ pub(super) fn unmask(bytes: &[u8], mask: Option<[u8; 4]>, used: usize, plain: &m
     plain.extend_from_slice(bytes);
     let Some(mut mask) = mask else { return };
     mask.rotate_left(used % 4);
-    for group in plain[begin..].chunks_mut(4) {
-        group.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
+    let [a, b, c, d] = mask;
+    let wide = [a, b, c, d, a, b, c, d];
+    let (groups, rest) = plain[begin..].as_chunks_mut();
+    for group in groups {
+        *group = (u64::from_ne_bytes(*group) ^ u64::from_ne_bytes(wide)).to_ne_bytes();
     }
+    rest.iter_mut().zip(wide).for_each(|(byte, mask)| *byte ^= mask);
 }
 
 /// Judges bytes whose conversation's beginning was not captured: whole frames up to their end, the first of which has text or
