@@ -452,6 +452,7 @@ impl Conversation {
             match event {
                 Event::Request(request) => {
                     name = request.verb;
+                    let marker = marker.or(self.halves[direction].prepared.take());
                     self.ask(side, request, span, marker, ears);
                 }
                 Event::Early(request) => {
@@ -496,6 +497,7 @@ impl Conversation {
                     name = verb;
                     self.notice(side, protocol, verb, false, span, ears);
                 }
+                Event::Prepares => self.halves[direction].prepared = marker,
                 Event::Part(..) | Event::Other => {}
             }
         }

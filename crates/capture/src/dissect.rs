@@ -164,6 +164,7 @@ pub(crate) enum Event {
     Notice(Label),
     Aside(Label, usize),
     Part(u64, bool),
+    Prepares,
     Other,
 }
 
@@ -226,6 +227,11 @@ impl Output<'_> {
     /// else in a step. With the `last` part, what is told besides is told of the message.
     pub fn part(&mut self, id: u64, last: bool) {
         self.events.push(Event::Part(id, last));
+    }
+
+    /// This step's message prepares the next request of its side: what it carries, that one carries too.
+    pub fn prepares(&mut self) {
+        self.events.push(Event::Prepares);
     }
 
     /// The bytes of this step were a whole message (padding, a part of a handshake) that is not even worth a notice. The

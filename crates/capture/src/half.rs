@@ -27,6 +27,8 @@ pub(crate) struct Half {
     pub lost: bool,
     /// Of the message that is being read.
     pub markers: Vec<MessageId>,
+    /// The marker of a message that prepares the next request.
+    pub prepared: Option<MessageId>,
     /// The end of what was searched, in which a marker may begin.
     pub tail: Vec<u8>,
     /// Messages whose parts come between those of others.

@@ -2,7 +2,7 @@
 //! caller gets what they hear in the order of the capture.
 
 use crate::packet::{Counts, Decoder, Packet};
-use crate::source::{Block, Ending, Source, SourceError};
+use crate::source::{Block, Ending, Merged, Source, SourceError};
 use crate::table::{Batch, Settings, Table};
 use crate::tally::Tally;
 use plimsoll_model::Nanos;
@@ -37,7 +37,7 @@ struct Parcel {
     packets: Vec<Vec<Packet>>,
 }
 
-/// Follows all conversations of some files, read one after the other, on so many threads; `listen` is told what is heard, and
+/// Follows all conversations of some files, put together by time, on so many threads; `listen` is told what is heard, and
 /// how many bytes were read.
 pub fn dissect(
     sources: Vec<Source>,
@@ -111,38 +111,37 @@ fn read_all(
     let mut dissected = Dissected::default();
     let mut decoder = Decoder::default();
     let mut number = 0;
-    for mut source in sources {
-        loop {
-            let mut parcel = used.try_recv().unwrap_or_else(|_| Parcel {
-                number: 0,
-                block: Block::default(),
-                packets: vec![Vec::new(); doors.len()],
-            });
-            parcel.packets.iter_mut().for_each(Vec::clear);
-            if stop.load(Ordering::Relaxed) || !source.next(&mut parcel.block)? {
-                break;
-            }
-            let records = std::mem::take(&mut parcel.block.records);
-            for record in &records {
-                dissected.first = Some(dissected.first.map_or(record.at, |first| first.min(record.at)));
-                dissected.last = Some(dissected.last.map_or(record.at, |last| last.max(record.at)));
-                if let Some(packet) = decoder.packet(&mut parcel.block, record) {
-                    let share = (packet.conversation_hash() >> 32) as usize % doors.len();
-                    parcel.packets[share].push(packet);
-                }
-            }
-            parcel.block.records = records;
-            parcel.number = number;
-            number += 1;
-            // The caller may be gone only when a thread has panicked, which is told when they are joined.
-            let _ = progress.send(parcel.block.bytes.len() as u64);
-            let parcel = Arc::new(parcel);
-            for door in doors {
-                let _ = door.send(Arc::clone(&parcel));
+    let mut sources = Merged::new(sources);
+    loop {
+        let mut parcel = used.try_recv().unwrap_or_else(|_| Parcel {
+            number: 0,
+            block: Block::default(),
+            packets: vec![Vec::new(); doors.len()],
+        });
+        parcel.packets.iter_mut().for_each(Vec::clear);
+        if stop.load(Ordering::Relaxed) || !sources.next(&mut parcel.block)? {
+            break;
+        }
+        let records = std::mem::take(&mut parcel.block.records);
+        for record in &records {
+            dissected.first = Some(dissected.first.map_or(record.at, |first| first.min(record.at)));
+            dissected.last = Some(dissected.last.map_or(record.at, |last| last.max(record.at)));
+            if let Some(packet) = decoder.packet(&mut parcel.block, record) {
+                let share = (packet.conversation_hash() >> 32) as usize % doors.len();
+                parcel.packets[share].push(packet);
             }
         }
-        dissected.endings.push(source.ending());
+        parcel.block.records = records;
+        parcel.number = number;
+        number += 1;
+        // The caller may be gone only when a thread has panicked, which is told when they are joined.
+        let _ = progress.send(parcel.block.bytes.len() as u64);
+        let parcel = Arc::new(parcel);
+        for door in doors {
+            let _ = door.send(Arc::clone(&parcel));
+        }
     }
+    dissected.endings = sources.sources().map(Source::ending).collect();
     dissected.counts = decoder.counts;
     Ok(dissected)
 }

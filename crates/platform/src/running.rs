@@ -118,8 +118,8 @@ impl Planned {
         let dir = Folder::fresh().map_err(|error| wrong(format!("no folder for it: {error}")))?;
         let mut placeholders = Placeholders::new(dir.path());
         for component in &plan.profile.components {
-            let texts = component.command.iter().chain(component.files.values());
-            let named = texts.map(|text| placeholders.fill(text).map(drop)).collect::<Result<(), _>>();
+            let mut texts = component.command.iter().chain(component.files.values());
+            let named = texts.try_for_each(|text| placeholders.fill(text).map(drop));
             let ready = placeholders.port(&component.ready_port);
             named.and(ready.map(drop)).map_err(|error| wrong(format!("no free port: {error}")))?;
         }

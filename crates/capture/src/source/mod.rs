@@ -2,8 +2,10 @@
 //! written.
 
 mod format;
+mod merged;
 
 pub use format::Garbage;
+pub use merged::Merged;
 
 use format::{Format, Item, Need};
 use plimsoll_model::Nanos;

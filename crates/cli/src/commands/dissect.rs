@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 Reads pcap and pcapng, packed with gzip or zstd or not; finds HTTP, WebSocket, MQTT,
 CoAP, Redis, MongoDB, PostgreSQL, Kafka, NATS, AMQP and HTTP/2 by content and port.
-Several files are read one after the other, as one capture.
+Several files are put together by time, as one capture.
 
 Exit codes: 0 read; 1 a file cannot be read or is no capture; 104 wrong usage;
 105 interrupted (what was read is reported).")]

@@ -117,6 +117,9 @@ impl Postgres {
                 if kind == b'S' {
                     self.close(false);
                 }
+                if kind == b'B' {
+                    out.prepares();
+                }
                 return out.notice(client_name(kind).unwrap_or_default());
             }
         };
