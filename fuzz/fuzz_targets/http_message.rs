@@ -14,7 +14,7 @@ fn read(side: Side, bytes: &[u8], piece: usize) -> Vec<Option<(usize, Vec<u8>)>>
         reader.push(piece.unwrap_or_default());
         loop {
             match reader.take(piece.is_none(), false) {
-                Ok(Some(message)) => seen.push(Some((message.head_bytes as usize, message.body.to_vec()))),
+                Ok(Some(message)) => seen.push(Some((message.wire_bytes as usize, message.body.to_vec()))),
                 Ok(None) => break,
                 Err(_) => {
                     seen.push(None);

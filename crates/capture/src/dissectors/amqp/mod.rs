@@ -345,13 +345,15 @@ fn probe(bytes: &[u8], speaker: Option<Side>, _whole: bool) -> Probe {
         BODY => size > 0,
         _ => size == 0 && channel == 0,
     };
-    match (fits, ends) {
-        (_, Some(false)) | (false, _) if kind != HEADER || payload.len() >= 14 || ends.is_some() => Probe::No,
-        (true, Some(true)) => Probe::Yes(speaker.or_else(|| speaks(payload, kind))),
-        // A method that is cut short is known by its numbers.
-        (true, None) if kind == METHOD && size >= 4 => Probe::Yes(speaker.or_else(|| speaks(payload, kind))),
-        _ => Probe::More,
+    let decided = kind != HEADER || payload.len() >= 14 || ends.is_some();
+    if ends == Some(false) || decided && !fits {
+        return Probe::No;
     }
+    // A method that is cut short is known by its numbers.
+    if fits && (ends == Some(true) || kind == METHOD) {
+        return Probe::Yes(speaker.or_else(|| speaks(payload, kind)));
+    }
+    Probe::More
 }
 
 /// Who says such a method, where only one side does.
