@@ -2,6 +2,8 @@
 
 pub mod csv;
 pub mod otlp;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod terminal;
 
 use plimsoll_analysis::dissection::DissectionSummary;

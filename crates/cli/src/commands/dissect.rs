@@ -49,7 +49,8 @@ pub struct Dissect {
     /// Write the summary as JSON
     #[arg(long, value_name = "FILE")]
     summary_json: Option<PathBuf>,
-    /// Write every exchange (repeatable): FILE.csv, or FILE.json for OTLP traces
+    /// Write every exchange (repeatable): FILE.csv, FILE.parquet, or FILE.json for OTLP
+    /// traces
     #[arg(long, value_name = "FILE")]
     export: Vec<PathBuf>,
     /// The form of the exports, where the names of the files do not tell
@@ -76,6 +77,9 @@ enum Export {
     Csv,
     /// OpenTelemetry's JSON, one object a line.
     Otlp,
+    /// One row an exchange.
+    #[cfg(feature = "parquet")]
+    Parquet,
 }
 
 impl Dissect {
@@ -111,12 +115,10 @@ impl Dissect {
         })
         .map_err(unreadable)?;
         progress.finish();
-        for export in &mut exports {
-            export.out.flush().map_err(|error| Failure::unwritable(&export.path, &error))?;
-        }
         if let Some(failure) = broken {
             return Err(failure);
         }
+        exports.into_iter().try_for_each(Exporting::finish)?;
         ways.finish(dissected.last.unwrap_or_default());
         let paths: Vec<String> = self.files.iter().map(|path| path.display().to_string()).collect();
         let summary = summarize(&dissected, &paths, &ways, &components, &phases, &search, None);
@@ -180,10 +182,12 @@ impl Dissect {
                 (Some(form), _) => form,
                 (None, Some("csv")) => Export::Csv,
                 (None, Some("json" | "jsonl" | "otlp")) => Export::Otlp,
+                #[cfg(feature = "parquet")]
+                (None, Some("parquet")) => Export::Parquet,
                 (None, _) => {
                     let path = path.display();
                     return Err(Failure::Usage(format!(
-                        "--export {path}: end its name in .csv or .json, or give --export-form"
+                        "--export {path}: end its name in .csv, .parquet or .json, or give --export-form"
                     )));
                 }
             };
@@ -197,31 +201,54 @@ impl Dissect {
 /// A file of exchanges that is being written.
 struct Exporting {
     path: PathBuf,
-    form: Export,
-    out: BufWriter<File>,
-    spans: render::otlp::Spans,
+    writing: Writing,
+}
+
+enum Writing {
+    Csv(BufWriter<File>),
+    Otlp(BufWriter<File>, render::otlp::Spans),
+    #[cfg(feature = "parquet")]
+    Parquet(Box<render::parquet::Table<File>>),
 }
 
 impl Exporting {
     fn begin(path: &Path, form: Export, file: File) -> std::io::Result<Exporting> {
-        let mut out = BufWriter::with_capacity(1 << 16, file);
-        if form == Export::Csv {
-            writeln!(out, "{}", render::csv::HEADER)?;
-        }
-        Ok(Exporting { path: path.to_owned(), form, out, spans: render::otlp::Spans::default() })
+        let buffered = |file| BufWriter::with_capacity(1 << 16, file);
+        let writing = match form {
+            Export::Csv => {
+                let mut out = buffered(file);
+                writeln!(out, "{}", render::csv::HEADER)?;
+                Writing::Csv(out)
+            }
+            Export::Otlp => Writing::Otlp(buffered(file), render::otlp::Spans::default()),
+            #[cfg(feature = "parquet")]
+            Export::Parquet => Writing::Parquet(Box::new(render::parquet::Table::begin(file)?)),
+        };
+        Ok(Exporting { path: path.to_owned(), writing })
     }
 
     fn write(&mut self, batch: &Batch, components: &Components, search: &Search) -> std::io::Result<()> {
-        match self.form {
-            Export::Csv => batch
-                .exchanges
-                .iter()
-                .try_for_each(|one| render::csv::write(&mut self.out, one, components, search)),
-            Export::Otlp if batch.exchanges.is_empty() => Ok(()),
-            Export::Otlp => {
-                self.out.write_all(self.spans.line(&batch.exchanges, components, search).as_bytes())
+        let mut exchanges = batch.exchanges.iter();
+        match &mut self.writing {
+            Writing::Csv(out) => {
+                exchanges.try_for_each(|one| render::csv::write(out, one, components, search))
             }
+            Writing::Otlp(..) if batch.exchanges.is_empty() => Ok(()),
+            Writing::Otlp(out, spans) => {
+                out.write_all(spans.line(&batch.exchanges, components, search).as_bytes())
+            }
+            #[cfg(feature = "parquet")]
+            Writing::Parquet(table) => exchanges.try_for_each(|one| table.write(one, components, search)),
         }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        let finished = match self.writing {
+            Writing::Csv(mut out) | Writing::Otlp(mut out, _) => out.flush(),
+            #[cfg(feature = "parquet")]
+            Writing::Parquet(table) => table.finish(),
+        };
+        finished.map_err(|error| Failure::unwritable(&self.path, &error))
     }
 }
 

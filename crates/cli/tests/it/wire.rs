@@ -47,7 +47,10 @@ fn a_chain_names_the_worker_that_is_slow_and_loses() {
 fn exchanges_are_exported_for_spreadsheets_and_tracing() {
     let bench = Bench::new();
     let arguments = ["dissect", &capture("chain.pcap"), "--marker", "plm1:{device}:{seq};", "-q"];
-    bench.call(arguments.iter().copied().chain(["--export", "all.csv", "--export", "spans.json"])).exits(0);
+    let exports = ["--export", "all.csv", "--export", "spans.json", "--export", "all.parquet"];
+    bench.call(arguments.iter().copied().chain(exports)).exits(0);
+    let parquet = fs::read(bench.path("all.parquet")).unwrap();
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
     let mut table = csv::Reader::from_path(bench.path("all.csv")).unwrap();
     let rows: Vec<csv::StringRecord> = table.records().map(Result::unwrap).collect();
     let inserts = rows.iter().filter(|row| &row[4] == "postgres" && !row[17].is_empty()).count();
