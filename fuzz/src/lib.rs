@@ -21,7 +21,7 @@ pub fn converse(port: u16, opening: &[u8], piece: u8, parts: &[(bool, Vec<u8>)])
         at += Nanos::from_millis(1);
         let direction = usize::from(*server);
         if bytes.is_empty() {
-            conversation.gap(direction, u64::from(piece), &mut ears);
+            conversation.gap(direction, Nanos::ZERO, u64::from(piece), &mut ears);
         }
         for piece in bytes.chunks(usize::from(piece).max(1)) {
             conversation.data(direction, at, piece, &mut ears);

@@ -64,6 +64,8 @@ pub struct DissectionSummary {
     pub skipped_bytes: u64,
     /// Conversations that were given up to bound memory.
     pub evicted: u64,
+    /// Passages of messages that were too many to be followed.
+    pub untold_passages: u64,
     /// By protocol.
     pub protocols: BTreeMap<String, ProtocolSummary>,
     /// What was not understood, and how often.
@@ -80,6 +82,55 @@ pub struct DissectionSummary {
     pub phases: Vec<PhaseSummary>,
     /// What stands between the capture and the truth, for people.
     pub notes: Vec<String>,
+}
+
+impl DissectionSummary {
+    /// What stands between the capture and the truth, for people.
+    pub fn doubts(&self) -> Vec<String> {
+        let unknown: u64 = self.protocols.values().map(|protocol| protocol.unknown).sum();
+        let unexpected: u64 = self.protocols.values().map(|protocol| protocol.unexpected).sum();
+        let counts = [
+            (self.missing_bytes, "bytes were acknowledged and are not in the capture"),
+            (unknown, "requests have answers that may lie where the capture has holes"),
+            (unexpected, "responses answer no request that was seen"),
+            (self.cut_packets, "packets were cut off when they were captured"),
+            (self.copies, "packets stand in the capture more than once and count once"),
+            (self.reordered, "packets came in another order"),
+            (self.zero_windows, "times a receiver had no space left"),
+            (self.lost_fragments, "fragments belong to packets that were never whole"),
+            (self.other_packets, "packets are neither TCP nor UDP over IP, or broken"),
+            (self.clock_steps, "times the clock of the capture went back"),
+            (self.skipped_bytes, "bytes of known protocols were not understood"),
+            (self.evicted, "conversations were given up to bound memory"),
+            (self.messages.under_way, "marked messages may have been under way at the end"),
+            (self.messages.given_up, "marked messages were not followed to their end"),
+            (
+                self.messages.unseen,
+                "passages of marked messages are not in the capture, though they went on behind",
+            ),
+            (self.untold_passages, "passages were too many to be followed"),
+        ];
+        let mut doubts: Vec<String> = counts
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, text)| format!("{count} {text}"))
+            .collect();
+        doubts.extend(
+            self.malformed
+                .iter()
+                .map(|one| format!("{} times {} broke off: {}", one.count, one.protocol, one.reason)),
+        );
+        for file in &self.files {
+            if file.cut {
+                doubts.push(format!("{}: its last record is cut short", file.path));
+            }
+            doubts.extend(
+                file.garbage.iter().map(|garbage| format!("{}: reading ended at {garbage}", file.path)),
+            );
+        }
+        doubts.extend(self.notes.iter().cloned());
+        doubts
+    }
 }
 
 /// A file.
@@ -336,6 +387,7 @@ pub fn summarize(
         zero_windows: whole.zero_windows,
         skipped_bytes: dissected.tally.skipped,
         evicted: dissected.tally.evicted,
+        untold_passages: ways.untold,
         protocols: protocols(&services),
         malformed,
         services: services_of(services.iter().copied(), components),

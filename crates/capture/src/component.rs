@@ -14,6 +14,8 @@ pub enum Party {
     Server(Endpoint),
     /// A host that calls.
     Host([u8; 16]),
+    /// Those that are not told apart, since there are too many.
+    Others,
 }
 
 /// What is known of endpoints.
@@ -79,6 +81,7 @@ impl Components {
         match party {
             Party::Component(place) => self.names.get(*place as usize).cloned().unwrap_or_default(),
             Party::Server(endpoint) => SocketAddr::from(*endpoint).to_string(),
+            Party::Others => "others".to_owned(),
             Party::Host(address) => Endpoint { address: *address, port: 0 }.ip().to_string(),
         }
     }

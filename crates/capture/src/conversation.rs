@@ -15,6 +15,9 @@ const UNDECIDED: usize = 4096;
 /// Packets of a conversation whose beginning was not captured in which a message's beginning is looked for.
 const TRIES: u32 = 64;
 
+/// A silence after which a pipeline is taken as empty, so that responses find their requests in order again.
+const SILENCE: Nanos = Nanos::from_millis(200);
+
 /// What is shared by all conversations of a thread.
 pub struct Ears<'a> {
     /// Looks for markers.
@@ -32,6 +35,7 @@ pub struct Conversation {
     client: usize,
     sure: bool,
     tries: u32,
+    last: Nanos,
     state: State,
     halves: [Half; 2],
     pairing: Pairing,
@@ -57,6 +61,7 @@ impl Conversation {
             client: client.unwrap_or(guess),
             sure: client.is_some(),
             tries: 0,
+            last: Nanos::ZERO,
             state: State::Undecided,
             halves: Default::default(),
             pairing: Pairing::default(),
@@ -93,6 +98,10 @@ impl Conversation {
         if bytes.is_empty() {
             return;
         }
+        // After so long a silence nothing is owed any more.
+        if at - std::mem::replace(&mut self.last, at) > SILENCE {
+            self.pairing.set_right();
+        }
         match self.state {
             State::Known(..) => self.known(direction, at, bytes, ears),
             State::Opaque(_) => self.opaque(direction, at, bytes, ears),
@@ -101,7 +110,7 @@ impl Conversation {
     }
 
     /// Bytes of that direction are not in the capture.
-    pub fn gap(&mut self, direction: usize, missing: u64, ears: &mut Ears<'_>) {
+    pub fn gap(&mut self, direction: usize, at: Nanos, missing: u64, ears: &mut Ears<'_>) {
         let half = &mut self.halves[direction];
         half.tail.clear();
         if half.pass > missing && half.kept.is_empty() {
@@ -110,9 +119,10 @@ impl Conversation {
             return;
         }
         if matches!(self.state, State::Known(..)) {
-            self.lose(direction, ears);
+            self.lose(direction, at, ears);
         } else {
-            half.kept.clear();
+            let kept = std::mem::take(&mut half.kept);
+            self.seek(direction, at, &kept, ears);
         }
     }
 
@@ -140,6 +150,13 @@ impl Conversation {
             for waiting in self.pairing.drain(side) {
                 let outcome = if waiting.uncertain { Outcome::Unknown } else { Outcome::Unanswered };
                 self.close(side, &waiting, outcome, ears);
+            }
+        }
+        if let State::Undecided = self.state {
+            for direction in [0, 1] {
+                let half = &mut self.halves[direction];
+                let (since, kept) = (half.kept_since, std::mem::take(&mut half.kept));
+                self.seek(direction, since, &kept, ears);
             }
         }
         // Many more conversations are over than go on: what is left of one costs little.
@@ -181,7 +198,7 @@ impl Conversation {
                     self.sure = true;
                 }
                 self.state = State::Known(entry.protocol, (entry.make)(self.carrier));
-                self.take_up(direction, at, ears);
+                self.take_up(direction, ears);
             }
             dissectors::Found::Opaque(protocol) => self.give_up(protocol, at, ears),
             dissectors::Found::Perhaps if half.kept.len() < UNDECIDED => {}
@@ -199,7 +216,7 @@ impl Conversation {
     }
 
     /// Hands what was kept of both directions to the dissector that has been found, in the order in which they began.
-    fn take_up(&mut self, direction: usize, at: Nanos, ears: &mut Ears<'_>) {
+    fn take_up(&mut self, direction: usize, ears: &mut Ears<'_>) {
         let other = 1 - direction;
         let began = |direction: usize| self.halves[direction].kept_since;
         let other_first = !self.halves[other].kept.is_empty() && began(other) < began(direction);
@@ -210,7 +227,6 @@ impl Conversation {
             half.need = 0;
             if !bytes.is_empty() {
                 // Their times lie close together, before there is anything to tell them apart.
-                let _ = at;
                 self.known(direction, since, &bytes, ears);
             }
         }
@@ -246,8 +262,7 @@ impl Conversation {
         if half.lost {
             let State::Known(_, dissector) = &self.state else { return };
             if !dissector.resumes(side, bytes) {
-                ears.heard.skipped += bytes.len() as u64;
-                return self.seek(direction, at, bytes, ears);
+                return self.skip(direction, at, bytes, ears);
             }
             half.lost = false;
         }
@@ -325,7 +340,7 @@ impl Conversation {
                     self.tell(direction, at, ears);
                     idle = 0;
                 }
-                Step::Need(need) if need <= KEPT => {
+                Step::Need(need) if need.max(rest.len() + 1) <= KEPT => {
                     half.need = need.max(rest.len() + 1);
                     break;
                 }
@@ -333,7 +348,8 @@ impl Conversation {
                     self.passed(direction, at, ears);
                     idle += 1;
                     if idle > 2 {
-                        return self.breach(direction, at, "a dissector that does not move on", input, ears);
+                        self.breach(direction, at, "a dissector that does not move on", rest, ears);
+                        return input.len();
                     }
                 }
                 Step::Pass(content) => {
@@ -354,13 +370,19 @@ impl Conversation {
                     return input.len();
                 }
                 Step::Need(_) => {
-                    return self.breach(direction, at, "a message that is too long to be kept", input, ears);
+                    self.breach(direction, at, "a message that is too long to be kept", rest, ears);
+                    return input.len();
                 }
-                Step::Malformed(reason) => return self.breach(direction, at, reason, input, ears),
+                Step::Malformed(reason) => {
+                    self.breach(direction, at, reason, rest, ears);
+                    return input.len();
+                }
             }
         }
         if self.carrier == Carrier::Datagrams && at_byte < input.len() {
-            return self.breach(direction, at, "a datagram that ends too early", input, ears);
+            let rest = input.get(at_byte..).unwrap_or_default();
+            self.breach(direction, at, "a datagram that ends too early", rest, ears);
+            return input.len();
         }
         at_byte
     }
@@ -397,24 +419,30 @@ impl Conversation {
         direction: usize,
         at: Nanos,
         reason: &'static str,
-        input: &[u8],
+        rest: &[u8],
         ears: &mut Ears<'_>,
-    ) -> usize {
+    ) {
         let (from, protocol) = (self.side(direction), self.protocol());
         self.events.clear();
         ears.heard.breaches.push(Breach { conversation: self.id, protocol, from, at, reason });
-        self.lose(direction, ears);
-        input.len()
+        self.lose(direction, at, ears);
+        self.skip(direction, at, rest, ears);
+    }
+
+    /// Bytes that cannot be understood are counted, and searched all the same.
+    fn skip(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
+        ears.heard.skipped += bytes.len() as u64;
+        self.seek(direction, at, bytes, ears);
     }
 
     /// The thread is lost on one side. In the order in which they wait, requests find their responses no more.
-    fn lose(&mut self, direction: usize, ears: &mut Ears<'_>) {
+    fn lose(&mut self, direction: usize, at: Nanos, ears: &mut Ears<'_>) {
         let side = self.side(direction);
-        let half = &mut self.halves[direction];
-        ears.heard.skipped += half.kept.len() as u64;
-        half.forget();
+        let kept = std::mem::take(&mut self.halves[direction].kept);
+        self.skip(direction, at, &kept, ears);
+        self.halves[direction].forget();
         if self.carrier == Carrier::Stream {
-            half.lost = true;
+            self.halves[direction].lost = true;
             for side in [Side::Client, Side::Server] {
                 for waiting in self.pairing.drop_in_order(side) {
                     self.close(side, &waiting, Outcome::Unknown, ears);
@@ -496,7 +524,10 @@ impl Conversation {
                                 marker: waiting.marker.or(marker),
                             });
                         }
-                        None => self.notice(side, protocol, answer.status, true, span, ears),
+                        None => {
+                            let expected = self.pairing.is_astray(side.other(), answer.key);
+                            self.notice(side, protocol, answer.status, !expected, span, ears);
+                        }
                     }
                 }
                 Event::Interim(key) => self.pairing.alive(side.other(), key, at),
@@ -541,6 +572,9 @@ impl Conversation {
         if !request.answered {
             return self.close(side, &waiting, Outcome::OneWay, ears);
         }
+        if self.pairing.is_astray(side, request.key) {
+            return self.close(side, &waiting, Outcome::Unknown, ears);
+        }
         if let Some(pushed) = self.pairing.ask(side, request.key, waiting) {
             let outcome = if pushed.uncertain { Outcome::Unknown } else { Outcome::Unanswered };
             self.close(side, &pushed, outcome, ears);
@@ -572,5 +606,71 @@ impl Conversation {
             response: None,
             marker: waiting.marker,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::marker::{Form, Pattern};
+
+    fn counts(heard: &Heard) -> [usize; 3] {
+        let of =
+            |outcome: Outcome| heard.exchanges.iter().filter(|exchange| exchange.outcome == outcome).count();
+        [of(Outcome::Answered), of(Outcome::Unknown), of(Outcome::Unanswered)]
+    }
+
+    /// Four requests are always under way, and each takes 10 ms. A reply that is missing would give each later request that of
+    /// the one before: times would be too short by a quarter, with nothing to show for it.
+    #[test]
+    fn a_pipeline_with_a_hole_is_told_as_unknown_until_it_is_empty() {
+        let search = Search::default();
+        let mut heard = Heard::default();
+        let mut ears = Ears { search: &search, heard: &mut heard };
+        let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 6379], Some(0));
+        let request: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
+        let mut play = |from: i64, number: i64, hole: Option<i64>| {
+            for step in 0..number + 4 {
+                let at = Nanos::from_millis(from + step * 10 / 4);
+                if step >= 4 && Some(step) == hole {
+                    conversation.gap(1, at, 5, &mut ears);
+                } else if step >= 4 {
+                    conversation.data(1, at, b"$1\r\n1\r\n", &mut ears);
+                }
+                if step < number {
+                    conversation.data(0, at, request, &mut ears);
+                }
+            }
+        };
+        play(0, 100, Some(50));
+        play(2_000, 100, None);
+        conversation.end(&mut ears);
+        let [answered, unknown, unanswered] = counts(&heard);
+        assert!(
+            (140..150).contains(&answered) && answered + unknown == 200 && unanswered == 0,
+            "{answered} {unknown}"
+        );
+        for exchange in heard.exchanges.iter().filter(|exchange| exchange.outcome == Outcome::Answered) {
+            let time = exchange.response.unwrap().last - exchange.request.last;
+            assert!((9..=11).contains(&(time.0 / 1_000_000)), "{time:?}");
+        }
+        assert!(heard.notices.iter().all(|notice| !notice.unexpected));
+    }
+
+    /// What is given up is searched for markers all the same, and counted.
+    #[test]
+    fn bytes_that_nobody_understands_are_searched_and_counted() {
+        let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
+        let mut heard = Heard::default();
+        let mut ears = Ears { search: &search, heard: &mut heard };
+        let mut short = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 9999], Some(0));
+        short.data(0, Nanos(1), b"hello plm1:d0:1;\r\n", &mut ears);
+        short.end(&mut ears);
+        let mut broken = Conversation::new(ConversationId(1), Carrier::Stream, [50_000, 6379], Some(0));
+        broken.data(0, Nanos(2), b"*1\r\n$4\r\nPING\r\n", &mut ears);
+        broken.data(0, Nanos(3), b"*1\r\n:1\r\n plm1:d0:2;", &mut ears);
+        broken.end(&mut ears);
+        let found: Vec<u64> = heard.sightings.iter().map(|sighting| sighting.message.sequence).collect();
+        assert_eq!((found, heard.skipped), (vec![1, 2], 20));
     }
 }

@@ -63,11 +63,18 @@ impl Half {
             self.tail.extend_from_slice(search.open_end(bytes));
         } else {
             let joined = [&self.tail, bytes].concat();
-            let mut found = Vec::new();
+            let (mut found, mut known) = (Vec::new(), Vec::new());
             search.find(&joined, &mut found);
-            // A marker of another form may stand whole behind one that begins.
-            self.markers
-                .extend(found.iter().filter(|id| !self.markers.contains(id)).copied().collect::<Vec<_>>());
+            // A marker of another form may stand whole behind one that begins: it was found before.
+            search.find(&self.tail, &mut known);
+            found.retain(|id| match known.iter().position(|known| known == id) {
+                Some(place) => {
+                    known.swap_remove(place);
+                    false
+                }
+                None => true,
+            });
+            self.markers.append(&mut found);
             self.tail.clear();
             self.tail.extend_from_slice(search.open_end(&joined));
         }
@@ -88,6 +95,7 @@ impl Half {
             self.begun = part.begun.or(self.begun);
             self.bytes += part.bytes;
             part.markers.append(&mut self.markers);
+            part.markers.truncate(MARKERS);
             self.markers = part.markers;
         }
     }

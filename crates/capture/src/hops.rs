@@ -13,7 +13,7 @@ use crate::table::Located;
 use crate::tally::Times;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Protocol};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -27,6 +27,8 @@ const PATIENCE: Nanos = Nanos::from_secs(60);
 const ROUTES: usize = 1 << 14;
 /// Connections of clients without a name that are told apart; the others are known by their hosts.
 const SOCKETS: usize = 1 << 12;
+/// Passages that are told apart.
+const PASSAGES: usize = 1 << 16;
 /// Messages of each route that are named.
 const EXAMPLES: usize = 200;
 
@@ -68,13 +70,24 @@ pub struct Route {
     pub since: Vec<Times>,
 }
 
+/// How the way of a message ended, as far as it was followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// It was not seen any more, though there was time for it.
+    Seen,
+    /// It may have been under way when the capture ended.
+    UnderWay,
+    /// It was not followed any longer: it was not seen for a minute, or there were too many.
+    GivenUp,
+}
+
 /// What tells routes apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RouteKey {
     /// The phase in which a message was seen first.
     pub phase: u16,
-    /// Whether it may have been under way when the capture ended.
-    pub under_way: bool,
+    /// What is known of its end.
+    pub end: End,
     /// Places among the passages.
     pub passages: Box<[u32]>,
 }
@@ -86,14 +99,12 @@ pub struct Ways {
     phases: Arc<Phases>,
     passages: Vec<Passage>,
     numbers: FxHashMap<Passage, u32>,
-    sockets: FxHashMap<Endpoint, u32>,
+    sockets: FxHashSet<Endpoint>,
     open: FxHashMap<MessageId, Vec<(Nanos, u32)>>,
     queue: VecDeque<(Nanos, MessageId)>,
     routes: FxHashMap<RouteKey, Route>,
     /// How often a connection sent what another one of its host had received last.
     handed: FxHashMap<(Endpoint, Endpoint), u64>,
-    /// The longest way.
-    longest: Nanos,
     /// Messages that are to be named, whatever their number; else some of each route are.
     wanted: Option<BTreeSet<MessageId>>,
     /// Passages beyond those that are followed.
@@ -108,12 +119,11 @@ impl Ways {
             phases,
             passages: Vec::new(),
             numbers: FxHashMap::default(),
-            sockets: FxHashMap::default(),
+            sockets: FxHashSet::default(),
             open: FxHashMap::default(),
             queue: VecDeque::new(),
             routes: FxHashMap::default(),
             handed: FxHashMap::default(),
-            longest: Nanos::ZERO,
             wanted: None,
             untold: 0,
         }
@@ -131,10 +141,7 @@ impl Ways {
             return;
         }
         let client = match self.components.client(&sighting.client) {
-            Party::Host(address) if self.is_told_apart(&sighting.client) => {
-                let _ = address;
-                Holder::Socket(sighting.client)
-            }
+            Party::Host(_) if self.is_told_apart(&sighting.client) => Holder::Socket(sighting.client),
             party => Holder::Party(party),
         };
         let server = Holder::Party(self.components.server(&sighting.server));
@@ -144,6 +151,10 @@ impl Ways {
         };
         let passage = Passage { from, to, protocol: sighting.protocol, verb: heard.verb };
         let next = self.passages.len() as u32;
+        if next as usize >= PASSAGES && !self.numbers.contains_key(&passage) {
+            self.untold += 1;
+            return;
+        }
         let number = *self.numbers.entry(passage).or_insert(next);
         if number == next {
             self.passages.push(passage);
@@ -161,11 +172,7 @@ impl Ways {
     }
 
     fn is_told_apart(&mut self, socket: &Endpoint) -> bool {
-        let next = self.sockets.len();
-        next < SOCKETS && {
-            self.sockets.entry(*socket).or_insert(next as u32);
-            true
-        } || self.sockets.contains_key(socket)
+        self.sockets.contains(socket) || self.sockets.len() < SOCKETS && self.sockets.insert(*socket)
     }
 
     fn close_old(&mut self, now: Nanos) {
@@ -179,12 +186,12 @@ impl Ways {
             if !many && now - last < PATIENCE {
                 self.queue.push_back((last, message));
             } else if let Some(path) = self.open.remove(&message) {
-                self.close(message, &path, false);
+                self.close(message, &path, End::GivenUp);
             }
         }
     }
 
-    fn close(&mut self, message: MessageId, path: &[(Nanos, u32)], under_way: bool) {
+    fn close(&mut self, message: MessageId, path: &[(Nanos, u32)], end: End) {
         let (Some((first, _)), Some((last, _))) = (path.first(), path.last()) else { return };
         for (place, (_, number)) in path.iter().enumerate() {
             let Some(Holder::Socket(sender)) =
@@ -201,9 +208,8 @@ impl Ways {
                 *self.handed.entry((sender, receiver)).or_default() += 1;
             }
         }
-        self.longest = self.longest.max(*last - *first);
         let numbers: Vec<u32> = path.iter().map(|(_, number)| *number).collect();
-        let key = RouteKey { phase: self.phases.at(*first), under_way, passages: numbers.into() };
+        let key = RouteKey { phase: self.phases.at(*first), end, passages: numbers.into() };
         if self.routes.len() >= ROUTES && !self.routes.contains_key(&key) {
             self.untold += path.len() as u64;
             return;
@@ -234,14 +240,17 @@ impl Ways {
     pub fn finish(&mut self, end: Nanos) {
         let mut open: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
         open.sort_by_key(|(message, _)| *message);
-        let span = |path: &Vec<(Nanos, u32)>| match (path.first(), path.last()) {
+        let span = |path: &[(Nanos, u32)]| match (path.first(), path.last()) {
             (Some((first, _)), Some((last, _))) => *last - *first,
             _ => Nanos::ZERO,
         };
-        let longest = open.iter().map(|(_, path)| span(path)).max().unwrap_or_default().max(self.longest);
+        // Twice as long as all but the slowest hundredth took: a single late one hides no loss.
+        let mut spans: Vec<Nanos> = open.iter().map(|(_, path)| span(path)).collect();
+        let slow = spans.len().saturating_sub(1) * 99 / 100;
+        let long = if spans.is_empty() { Nanos::ZERO } else { *spans.select_nth_unstable(slow).1 };
         for (message, path) in open {
             let last = path.last().map_or(end, |(at, _)| *at);
-            self.close(message, &path, end - last <= longest);
+            self.close(message, &path, if end - last <= long * 2 { End::UnderWay } else { End::Seen });
         }
         self.queue.clear();
     }

@@ -231,6 +231,11 @@ impl Fragments {
         Some(whole)
     }
 
+    /// Fragments of packets that are not whole.
+    pub fn open(&self) -> u64 {
+        self.open.values().map(|parts| parts.parts.len() as u64).sum()
+    }
+
     fn give_up_before(&mut self, at: Nanos) {
         let (bytes, given_up) = (&mut self.bytes, &mut self.given_up);
         self.open.retain(|_, parts| {

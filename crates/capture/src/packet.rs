@@ -156,11 +156,14 @@ pub struct Counts {
     pub clock_steps: u64,
 }
 
+/// Interfaces whose clocks are told apart.
+const INTERFACES: usize = 64;
+
 /// Turns records into packets.
 #[derive(Default)]
 pub struct Decoder {
     fragments: Fragments,
-    last: Nanos,
+    last: Vec<Nanos>,
     /// What was seen.
     pub counts: Counts,
 }
@@ -173,15 +176,25 @@ impl Decoder {
         self.counts.bytes += u64::from(record.original);
         self.counts.captured += u64::from(record.captured);
         self.counts.cut += u64::from(record.captured < record.original);
-        if record.at < self.last - Nanos::from_millis(1) {
+        let interface = usize::from(record.interface).min(INTERFACES - 1);
+        if self.last.len() <= interface {
+            self.last.resize(interface + 1, Nanos(i64::MIN));
+        }
+        // Each interface has an order of its own.
+        let last = std::mem::replace(&mut self.last[interface], record.at);
+        if record.at < last - Nanos::from_millis(1) && last.0 != i64::MIN {
             self.counts.clock_steps += 1;
         }
-        self.last = record.at;
         let packet = self.decode(block, record);
         if packet.is_none() {
             self.counts.others += 1;
         }
         packet.flatten()
+    }
+
+    /// The capture is over: what is not whole will never be.
+    pub fn finish(&mut self) {
+        self.counts.lost_fragments += self.fragments.open();
     }
 
     /// `Some(None)` for a fragment.

@@ -52,6 +52,10 @@ pub struct Pairing {
 struct Queues {
     in_order: VecDeque<Waiting>,
     by_id: FxHashMap<u64, Waiting>,
+    /// The numbers in the order of asking, with the times that tell whether they are still those; some are answered.
+    asked: VecDeque<(u64, Nanos)>,
+    /// Several requests waited in order when the thread was lost: how many responses are still to come for them is not known.
+    astray: bool,
     /// A response has carried its request's marker. Before that, those without one come in order.
     echoed: bool,
 }
@@ -74,12 +78,24 @@ impl Pairing {
         match key {
             Key::Id(id) => {
                 let replaced = queues.by_id.insert(id, waiting);
-                if replaced.is_none() && queues.by_id.len() > MOST {
-                    let oldest =
-                        queues.by_id.iter().min_by_key(|(_, waiting)| waiting.span.first).map(|(&id, _)| id);
-                    return oldest.and_then(|id| queues.by_id.remove(&id));
+                queues.asked.push_back((id, waiting.span.first));
+                let is_waiting = |by_id: &FxHashMap<u64, Waiting>, (id, first): &(u64, Nanos)| {
+                    by_id.get(id).is_some_and(|waiting| waiting.span.first == *first)
+                };
+                if queues.asked.len() > 2 * MOST {
+                    let Queues { asked, by_id, .. } = queues;
+                    asked.retain(|asked| is_waiting(by_id, asked));
                 }
-                replaced
+                if replaced.is_some() {
+                    return replaced;
+                }
+                while queues.by_id.len() > MOST {
+                    let oldest = queues.asked.pop_front()?;
+                    if is_waiting(&queues.by_id, &oldest) {
+                        return queues.by_id.remove(&oldest.0);
+                    }
+                }
+                None
             }
             Key::Order | Key::Content => {
                 queues.in_order.push_back(waiting);
@@ -121,7 +137,18 @@ impl Pairing {
     pub(crate) fn drop_in_order(&mut self, side: Side) -> VecDeque<Waiting> {
         let queues = &mut self.sides[side.index()];
         queues.by_id.values_mut().for_each(|waiting| waiting.uncertain = true);
+        queues.astray |= queues.in_order.len() > 1;
         std::mem::take(&mut queues.in_order)
+    }
+
+    /// Whether a response that comes in order may belong to a request from before the thread was lost.
+    pub(crate) fn is_astray(&self, asked: Side, key: Key) -> bool {
+        !matches!(key, Key::Id(_)) && self.sides[asked.index()].astray
+    }
+
+    /// Nothing is owed from before the thread was lost.
+    pub(crate) fn set_right(&mut self) {
+        self.sides.iter_mut().for_each(|queues| queues.astray = false);
     }
 
     /// All that waits on a side, oldest first, taken out.

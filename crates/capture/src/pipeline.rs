@@ -142,6 +142,7 @@ fn read_all(
         }
     }
     dissected.endings = sources.sources().map(Source::ending).collect();
+    decoder.finish();
     dissected.counts = decoder.counts;
     Ok(dissected)
 }

@@ -12,6 +12,7 @@ use crate::tcp::{Connection, Meter, Receiver};
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::Protocol;
 use rustc_hash::FxHashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -75,10 +76,21 @@ struct Flow {
     /// Where the last exchange of it was counted: protocol, client and phase may change.
     place: Option<(Protocol, usize, u16, u32)>,
     counted: bool,
-    /// Bytes of both directions in the present second.
+    /// The present second and phase, which what is not booked yet belongs to, and the bytes of its datagrams.
     second: i64,
+    phase: u16,
+    since: Nanos,
     bytes: [u64; 2],
+    /// The last datagrams of each direction, to know copies of them.
+    prints: [[(u64, Nanos); COPIES]; 2],
+    print: [u8; 2],
 }
+
+/// Datagrams of one direction among which a copy is recognised, and how soon it comes where IP does not count.
+const COPIES: usize = 4;
+const AT_ONCE: Nanos = Nanos::from_micros(100);
+/// Bytes that all conversations of a thread may keep until a dissector can use them.
+const KEPT: usize = 24 << 20;
 
 /// Measurements of one packet.
 #[derive(Default)]
@@ -106,6 +118,8 @@ pub struct Table {
     next: u32,
     heard: Heard,
     readings: Readings,
+    /// Bytes that wait in all conversations.
+    kept: usize,
     /// What was counted.
     pub tally: Tally,
     /// What is to be given on.
@@ -123,6 +137,7 @@ impl Table {
             next: 0,
             heard: Heard::default(),
             readings: Readings::default(),
+            kept: 0,
             tally: Tally::default(),
             batch: Batch::default(),
         }
@@ -151,14 +166,25 @@ impl Table {
         if let Some(tcp) = tcp {
             let anew = flow.connection.as_ref().is_some_and(|known| known.is_opened_anew(direction, tcp));
             if anew {
+                self.kept = self.kept.saturating_sub(flow.kept());
                 self.close(&mut flow, packet.at);
                 flow = self.flow(key, packet.at);
             }
         }
         flow.last = packet.at;
+        self.turn(&mut flow, packet.at);
+        let before = flow.kept();
         match tcp {
             Some(tcp) => self.segment(&mut flow, direction, packet, tcp, bytes),
             None => self.datagram(&mut flow, direction, packet, bytes),
+        }
+        self.kept = (self.kept + flow.kept()).saturating_sub(before);
+        if self.kept > KEPT && flow.kept() > 0 {
+            // Whoever would keep more when there is no room gives all up.
+            self.kept = self.kept.saturating_sub(flow.kept());
+            self.tally.evicted += 1;
+            self.close(&mut flow, packet.at);
+            flow = self.flow(key, packet.at);
         }
         self.flows[place as usize] = Some(flow);
     }
@@ -181,7 +207,6 @@ impl Table {
         );
         let over = connection.is_over();
         let unusual = !self.readings.delays.is_empty() || self.readings.round_trip.is_some();
-        self.count_bytes(flow, direction, packet);
         if unusual {
             self.count_readings(flow);
         }
@@ -194,22 +219,32 @@ impl Table {
     }
 
     fn datagram(&mut self, flow: &mut Flow, direction: usize, packet: &Packet, bytes: &[u8]) {
+        let print = print(packet, bytes);
+        let same = |&(known, at): &(u64, Nanos)| {
+            known == print && (packet.ip_id != 0 || packet.at - at < AT_ONCE) && at != Nanos::ZERO
+        };
+        if flow.prints[direction].iter().any(same) {
+            self.tally.copies += 1;
+            return;
+        }
+        let place = usize::from(flow.print[direction]) % COPIES;
+        flow.prints[direction][place] = (print, packet.at);
+        flow.print[direction] = flow.print[direction].wrapping_add(1);
         let (id, ports) = (flow.id, flow.ends.map(|end| end.port));
         let mut ears = Ears { search: &self.settings.search, heard: &mut self.heard };
         let begin = || Box::new(Conversation::new(id, Carrier::Datagrams, ports, None));
         flow.conversation.get_or_insert_with(begin).data(direction, packet.at, bytes, &mut ears);
-        self.count_bytes(flow, direction, packet);
+        flow.bytes[direction] += u64::from(packet.length) + u64::from(packet.missing);
         self.book(flow);
     }
 
-    /// Bytes are summed up over a second before they are booked.
-    fn count_bytes(&mut self, flow: &mut Flow, direction: usize, packet: &Packet) {
-        let second = packet.at.0.div_euclid(1_000_000_000);
-        if second != flow.second {
+    /// Bytes and what befell segments are summed up over a second, or until the phase changes, before they are booked.
+    fn turn(&mut self, flow: &mut Flow, at: Nanos) {
+        let (second, phase) = (at.0.div_euclid(1_000_000_000), self.settings.phases.at(at));
+        if (second, phase) != (flow.second, flow.phase) {
             self.book_bytes(flow);
-            flow.second = second;
+            (flow.second, flow.phase, flow.since) = (second, phase, at);
         }
-        flow.bytes[direction] += u64::from(packet.length) + u64::from(packet.missing);
     }
 
     fn book_bytes(&mut self, flow: &mut Flow) {
@@ -218,16 +253,13 @@ impl Table {
         if flow.bytes == [0, 0] && !something {
             return;
         }
-        let at = Nanos::from_secs(flow.second);
-        let (place, client) = self.place(flow, at, None);
+        let (place, client) = self.place(flow, flow.since, None);
         let counted = self.tally.at(place);
-        let bytes = std::mem::take(&mut flow.bytes);
-        let sum = counted.seconds.entry(flow.second).or_default();
+        let mut bytes = std::mem::take(&mut flow.bytes);
         for direction in [0, 1] {
-            let side = direction ^ client;
-            sum[side] += bytes[direction];
-            counted.bytes[side] += bytes[direction];
+            bytes[direction] += seen.map_or(0, |seen| seen[direction].bytes);
         }
+        counted.bytes_of(flow.second, if client == 0 { bytes } else { [bytes[1], bytes[0]] });
         if let Some(seen) = seen {
             for direction in [0, 1] {
                 let side = direction ^ client;
@@ -357,7 +389,11 @@ impl Table {
             place: None,
             counted: false,
             second: at.0.div_euclid(1_000_000_000),
+            phase: self.settings.phases.at(at),
+            since: at,
             bytes: [0, 0],
+            prints: Default::default(),
+            print: [0, 0],
         }
     }
 
@@ -372,7 +408,8 @@ impl Table {
         for place in 0..self.flows.len() {
             let goes = self.flows[place].as_ref().is_some_and(|flow| flow.over || flow.last <= limit);
             if goes && let Some(mut flow) = self.flows[place].take() {
-                self.tally.evicted += u64::from(!flow.over);
+                self.tally.evicted += u64::from(!flow.over && !flow.stranger);
+                self.kept = self.kept.saturating_sub(flow.kept());
                 self.close(&mut flow, at);
                 self.places.remove(&Key { ends: flow.ends, tcp: flow.connection.is_some() });
                 self.free.push(place as u32);
@@ -418,6 +455,22 @@ impl Table {
         }
         self.places.clear();
     }
+}
+
+impl Flow {
+    /// Bytes that wait.
+    fn kept(&self) -> usize {
+        let conversation = self.conversation.as_ref().map_or(0, |conversation| conversation.kept());
+        conversation + self.connection.as_ref().map_or(0, |connection| connection.kept())
+    }
+}
+
+/// Tells copies of a datagram from datagrams alike.
+fn print(packet: &Packet, bytes: &[u8]) -> u64 {
+    let mut hasher = rustc_hash::FxHasher::default();
+    (packet.ip_id, packet.length).hash(&mut hasher);
+    bytes.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn located<T>(flow: &Flow, client: usize, protocol: Protocol, heard: T) -> Located<T> {

@@ -10,6 +10,10 @@ use std::collections::BTreeMap;
 
 /// Verbs that are told apart for each service; the others are counted together.
 const VERBS: usize = 512;
+/// Services that are told apart, by each thread; the others are counted together, by protocol and phase.
+const SERVICES: usize = 1 << 13;
+/// Seconds of a service whose bytes are told apart: two hours.
+const SECONDS: usize = 7200;
 
 /// Spans of time, each within 0.2 % of what it was, in little memory.
 #[derive(Clone, Debug, Default)]
@@ -132,6 +136,15 @@ pub struct Counted {
 }
 
 impl Counted {
+    /// Counts bytes from client and from server.
+    pub fn bytes_of(&mut self, second: i64, bytes: [u64; 2]) {
+        let known = self.seconds.len() < SECONDS || self.seconds.contains_key(&second);
+        if let Some(sum) = known.then(|| self.seconds.entry(second).or_default()) {
+            *sum = [sum[0] + bytes[0], sum[1] + bytes[1]];
+        }
+        self.bytes = [self.bytes[0] + bytes[0], self.bytes[1] + bytes[1]];
+    }
+
     /// Counts an exchange.
     pub fn exchange(&mut self, exchange: &Exchange) {
         self.requests += 1;
@@ -257,8 +270,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// The place of a service.
+    /// The place of a service; that of all others where there are too many.
     pub fn place(&mut self, service: Service) -> u32 {
+        if let Some(&place) = self.places.get(&service) {
+            return place;
+        }
+        let others = Service { client: Party::Others, server: Party::Others, ..service };
+        let service = if self.services.len() < SERVICES { service } else { others };
         *self.places.entry(service).or_insert_with(|| {
             self.services.push((service, Counted::default()));
             self.services.len() as u32 - 1

@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 
 /// Packets of one direction among which a copy is recognised.
 const COPIES: usize = 16;
+/// Nobody repeats a packet that soon.
+const AT_ONCE: Nanos = Nanos::from_millis(1);
 /// What comes ahead of its turn is kept up to here, for each direction: bytes and pieces.
 const EARLY_BYTES: usize = 256 << 10;
 const EARLY: usize = 256;
@@ -60,7 +62,7 @@ struct Direction {
     top_clock: u32,
     /// When a hole was first seen before `top`.
     hole_since: Nanos,
-    prints: [u32; COPIES],
+    prints: [(u32, Nanos); COPIES],
     print: u8,
     early: VecDeque<Early>,
     early_bytes: usize,
@@ -157,7 +159,7 @@ impl Connection {
         bytes: &[u8],
         to: &mut Receiver<'_, '_>,
     ) {
-        if self.directions[direction].is_copy(tcp) {
+        if self.directions[direction].is_copy(packet, tcp) {
             self.directions[direction].seen.copies += 1;
             return;
         }
@@ -235,7 +237,7 @@ impl Receiver<'_, '_> {
         let conversation = self.conversation.get_or_insert_with(|| Box::new((self.begin)()));
         conversation.data(direction, at, bytes, self.ears);
         if missing > 0 {
-            conversation.gap(direction, u64::from(missing), self.ears);
+            conversation.gap(direction, at, u64::from(missing), self.ears);
         }
     }
 
@@ -247,13 +249,16 @@ impl Receiver<'_, '_> {
 }
 
 impl Direction {
-    /// Whether that packet was seen before, in all its headers.
-    fn is_copy(&mut self, tcp: &Tcp) -> bool {
+    /// Whether that packet was seen before, in all its headers. Where neither IP nor TCP counts, equal headers may be those of a
+    /// repetition: then only what comes at once is a copy.
+    fn is_copy(&mut self, packet: &Packet, tcp: &Tcp) -> bool {
         let print = ((tcp.print >> 32) as u32 ^ tcp.print as u32).max(1);
-        if self.prints.contains(&print) {
+        let counted = packet.ip_id != 0 || tcp.clock != 0;
+        let same = |&(known, at): &(u32, Nanos)| known == print && (counted || packet.at - at < AT_ONCE);
+        if self.prints.iter().any(same) {
             return true;
         }
-        self.prints[usize::from(self.print) % COPIES] = print;
+        self.prints[usize::from(self.print) % COPIES] = (print, packet.at);
         self.print = self.print.wrapping_add(1);
         false
     }
@@ -263,8 +268,7 @@ impl Direction {
         if !self.known {
             return;
         }
-        if let Some((end, sent)) = self.timed.filter(|(end, _)| ahead(number, *end) >= 0) {
-            let _ = end;
+        if let Some((_, sent)) = self.timed.filter(|(end, _)| ahead(number, *end) >= 0) {
             self.timed = None;
             to.meter.round_trip(direction, at - sent);
         }
@@ -405,8 +409,7 @@ impl Direction {
     }
 
     fn give_early(&mut self, direction: usize, at: Nanos, to: &mut Receiver<'_, '_>) {
-        while let Some(early) = self.early.front().filter(|early| ahead(early.sequence, self.next) <= 0) {
-            let _ = early;
+        while self.early.front().is_some_and(|early| ahead(early.sequence, self.next) <= 0) {
             let Some(early) = self.early.pop_front() else { break };
             self.early_bytes -= early.bytes.len();
             if ahead(early.end(), self.next) > 0 {

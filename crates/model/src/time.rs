@@ -30,7 +30,7 @@ impl Nanos {
 
     /// Whole seconds.
     pub const fn from_secs(seconds: i64) -> Nanos {
-        Nanos(seconds * 1_000_000_000)
+        Nanos(seconds.saturating_mul(1_000_000_000))
     }
 
     /// Seconds, rounded to the nearest nanosecond and saturating at the ends of the clock.

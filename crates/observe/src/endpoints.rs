@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
 /// Remembers the ends of connections of some processes and their descendants, also when they are closed. A connection that
-/// lives between two looks is not seen.
+/// lives between two looks is not seen; nor are those in another network than that of the last process.
 #[derive(Debug, Default)]
 pub struct EndpointSampler {
-    known: BTreeMap<SocketAddr, String>,
+    /// `None` where an end has belonged to several.
+    known: BTreeMap<SocketAddr, Option<String>>,
 }
 
 impl EndpointSampler {
@@ -31,14 +32,18 @@ impl EndpointSampler {
         let Some(process) = someone else { return };
         for (inode, address) in sockets(&process) {
             if let Some(name) = inodes.get(&inode) {
-                self.known.insert(address, (*name).to_owned());
+                let known = self.known.entry(address).or_insert_with(|| Some((*name).to_owned()));
+                // A port that comes again with somebody else tells nothing about whose it was when.
+                if known.as_deref() != Some(*name) {
+                    *known = None;
+                }
             }
         }
     }
 
-    /// Who has had which end.
+    /// Who has had which end, where only one has.
     pub fn into_known(self) -> BTreeMap<SocketAddr, String> {
-        self.known
+        self.known.into_iter().filter_map(|(address, name)| Some((address, name?))).collect()
     }
 }
 

@@ -57,7 +57,7 @@ pub fn render(summary: &Summary, colour: Colour) -> String {
         );
     }
     if let Some(dissection) = &summary.dissection {
-        out += &format!("\nthe wire\n{}", crate::dissection::terminal::render(dissection, colour));
+        out += &format!("\nthe wire\n{}", crate::dissection::terminal::render(dissection));
     }
     for line in wrapped(&format!("objectives: {}", summary.objectives.join(", ")), "") {
         out += &format!("{line}\n");

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use tempfile::NamedTempFile;
 
 /// How long a tool may take to begin.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -104,7 +105,8 @@ pub struct Capturing {
     child: Child,
     tool: Tool,
     wanted: Wanted,
-    log: PathBuf,
+    /// What the tool says; removed with this.
+    log: NamedTempFile,
     stopped: bool,
 }
 
@@ -123,9 +125,10 @@ impl Capturing {
             }
         };
         command.extend(tool.command(&wanted));
-        let log = wanted.file.with_extension("log");
         let failed = |cause| CapturingError::Start { command: command.join(" "), cause };
-        let out = fs::File::create(&log).map_err(failed)?;
+        let log = NamedTempFile::with_prefix("plimsoll-capturing-").map_err(failed)?;
+        let failed = |cause| CapturingError::Start { command: command.join(" "), cause };
+        let out = log.reopen().map_err(failed)?;
         let mut call: Command = guarded(program, &[], &command);
         let failed = |cause| CapturingError::Start { command: command.join(" "), cause };
         let child = call.stdout(Stdio::null()).stderr(out).spawn().map_err(failed)?;
@@ -137,7 +140,7 @@ impl Capturing {
     fn await_begin(&mut self) -> Result<(), CapturingError> {
         let begin = Instant::now();
         loop {
-            let words = read(&self.log);
+            let words = read(self.log.path());
             if words.contains("listening on") || words.contains("File: ") {
                 return Ok(());
             }
@@ -145,7 +148,7 @@ impl Capturing {
             if ended || begin.elapsed() > PATIENCE {
                 self.stopped = true;
                 end(&mut self.child, Duration::ZERO);
-                let words = read(&self.log).trim().to_owned();
+                let words = read(self.log.path()).trim().to_owned();
                 let words = if words.is_empty() { "nothing".to_owned() } else { words };
                 return Err(CapturingError::Refused {
                     interface: self.wanted.interface.clone(),
@@ -161,11 +164,10 @@ impl Capturing {
     pub fn stop(mut self) -> Captured {
         thread::sleep(LAST_PACKETS);
         self.end();
-        let words = read(&self.log);
-        let _ = fs::remove_file(&self.log);
+        let words = read(self.log.path());
         let files = self.files();
         let (packets, dropped) = self.tool.counts(&words);
-        let wrapped = self.wanted.limit.is_some() && files.len() as u32 >= RING;
+        let wrapped = self.has_turned(&files);
         Captured { files, packets, dropped, wrapped }
     }
 
@@ -182,19 +184,28 @@ impl Capturing {
         end(&mut self.child, Duration::from_secs(1));
     }
 
-    /// Rings have several files with numbers or times in their names.
+    /// The file, or those of the ring, the oldest first.
     fn files(&self) -> Vec<PathBuf> {
         let file = &self.wanted.file;
+        if self.wanted.limit.is_none() {
+            return vec![file.clone()];
+        }
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let ours = |path: &PathBuf| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            name.starts_with(&stem) && !name.ends_with(".log")
-        };
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let ours = |path: &PathBuf| self.tool.number(file, path).is_some();
         let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(ours).collect();
         files.sort_by_key(|path| fs::metadata(path).and_then(|data| data.modified()).ok());
         files
+    }
+
+    /// Whether the first file of the ring was written over, or removed.
+    fn has_turned(&self, files: &[PathBuf]) -> bool {
+        let number = |path: &PathBuf| self.tool.number(&self.wanted.file, path);
+        let first = match self.tool {
+            Tool::Tcpdump => 0,
+            Tool::Dumpcap => 1,
+        };
+        files.len() > 1 && files.first().and_then(number) != Some(first)
     }
 }
 
@@ -258,6 +269,20 @@ impl Tool {
         command
     }
 
+    /// Which file of its ring a path is: tcpdump appends a number to the name, dumpcap a number from 1 and a time to its
+    /// stem.
+    fn number(self, file: &Path, path: &Path) -> Option<u64> {
+        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let (file, path) = (name(file)?, name(path)?);
+        match self {
+            Tool::Tcpdump => path.strip_prefix(&file)?.parse().ok(),
+            Tool::Dumpcap => {
+                let (stem, _) = file.rsplit_once('.').unwrap_or((&file, ""));
+                path.strip_prefix(stem)?.strip_prefix('_')?.split('_').next()?.parse().ok()
+            }
+        }
+    }
+
     /// Packets captured and dropped, from the last words.
     fn counts(self, words: &str) -> (Option<u64>, Option<u64>) {
         let before = |what: &str| {
@@ -297,6 +322,20 @@ fn read(log: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_files_of_a_ring_are_known_from_others() {
+        let number = |tool: Tool, path: &str| tool.number(Path::new("/x/c.pcap"), Path::new(path));
+        assert_eq!(
+            (number(Tool::Tcpdump, "/x/c.pcap2"), number(Tool::Tcpdump, "/x/c.pcap.gz")),
+            (Some(2), None)
+        );
+        assert_eq!(number(Tool::Dumpcap, "/x/c_00003_20261121.pcap"), Some(3));
+        assert_eq!(
+            [number(Tool::Dumpcap, "/x/c-notes.txt"), number(Tool::Dumpcap, "/x/c.old.pcap")],
+            [None, None]
+        );
+    }
 
     #[test]
     fn counts_are_read_off_the_tools_last_words() {

@@ -2,7 +2,7 @@
 //! own phases and losses.
 
 use crate::capturing::{Capturing, CapturingError, Network, Wanted};
-use plimsoll_analysis::dissection::{DissectionSummary, summarize};
+use plimsoll_analysis::dissection::{DissectionSummary, FileSummary, summarize};
 use plimsoll_capture::component::Components;
 use plimsoll_capture::hops::Ways;
 use plimsoll_capture::marker::{Form, MessageId, Search};
@@ -93,7 +93,7 @@ impl Tap {
 
     /// Looks which process has which connection.
     pub fn look(&mut self, mut processes: Vec<(String, i32)>) {
-        // Ours are told last: components are children of this process.
+        // Components are children of this process: they are told after it, and keep what is theirs.
         let ours = (OURSELVES.to_owned(), std::process::id() as i32);
         processes.insert(0, ours);
         self.ends.look(&processes);
@@ -162,7 +162,11 @@ impl Tap {
             }
         };
         if let Folder::Passing(_) = &self.folder {
-            summary.files.clear();
+            // The files will be gone; what was wrong with them is not.
+            let ended = |file: FileSummary| {
+                file.garbage.map(|garbage| format!("reading of a capture ended at {garbage}"))
+            };
+            notes.extend(summary.files.drain(..).filter_map(ended));
         }
         summary.notes.extend(notes);
         summary

@@ -5,7 +5,7 @@
 
 use super::TimesSummary;
 use plimsoll_capture::component::{Components, Party};
-use plimsoll_capture::hops::{Holder, Route, RouteKey, Ways};
+use plimsoll_capture::hops::{End, Holder, Route, RouteKey, Ways};
 use plimsoll_capture::marker::{MessageId, Search};
 use plimsoll_capture::packet::Endpoint;
 use plimsoll_capture::tally::Times;
@@ -26,6 +26,10 @@ pub struct MessageSummary {
     pub lost: u64,
     /// Those that may have been under way when the capture ended.
     pub under_way: u64,
+    /// Those that were not followed to their end: not seen for a minute, or too many at once.
+    pub given_up: u64,
+    /// Passages that the capture does not hold, though the message was seen to go on behind them.
+    pub unseen: u64,
     /// Passages that a message made more than once between the same two.
     pub repeated: u64,
 }
@@ -100,7 +104,12 @@ pub(super) struct Told {
     pub losses: ComponentLosses,
     pub lost: Vec<LostMessage>,
     pub phases: BTreeMap<u16, WaySummary>,
+    /// Lost ones of the ledger that were seen on the wire.
+    named: BTreeSet<MessageId>,
 }
+
+/// Stands for a component where the ledger has lost a message that no capture holds.
+const NOWHERE: &str = "not seen on the wire";
 
 /// A passage between components.
 type Edge = (String, String);
@@ -118,6 +127,7 @@ pub(super) fn tell(
         losses: BTreeMap::new(),
         lost: Vec::new(),
         phases: BTreeMap::new(),
+        named: BTreeSet::new(),
     };
     let phases: BTreeSet<u16> = routes.iter().map(|(key, _)| key.phase).collect();
     for phase in phases {
@@ -125,6 +135,11 @@ pub(super) fn tell(
             routes.iter().filter(|(key, _)| key.phase == phase).copied().collect();
         let summary = tell_phase(&own, ways, &names, search, ledger, &mut told);
         told.phases.insert(phase, summary);
+    }
+    let nowhere = ledger.map_or(0, |ledger| ledger.difference(&told.named).count() as u64);
+    if nowhere > 0 {
+        told.messages.lost += nowhere;
+        told.losses.insert(NOWHERE.into(), nowhere);
     }
     told
 }
@@ -166,27 +181,37 @@ fn tell_phase(
     for (key, route) in routes {
         let edges = edges_of(key);
         told.messages.marked += route.count;
-        let missing = expected.iter().find(|(_, edge)| !edges.contains(edge)).map(|(_, edge)| edge);
+        // Who has passed a message on had it, whether that was captured or not.
+        let passed_on = |component: &String| edges.iter().any(|(from, _)| from == component);
+        let absent = || expected.iter().map(|(_, edge)| edge).filter(|edge| !edges.contains(edge));
+        told.messages.unseen += route.count * absent().filter(|(_, to)| passed_on(to)).count() as u64;
+        let missing = absent().find(|(_, to)| !passed_on(to));
         let last_holder = edges.last().map(|(_, to)| to.clone()).unwrap_or_default();
         let last = key.passages.last().map(|&number| names.words(ways, number)).unwrap_or_default();
         let (count, loser, named): (u64, String, Vec<MessageId>) = match ledger {
             Some(ledger) => {
-                let named: Vec<MessageId> =
-                    route.examples.iter().filter(|id| ledger.contains(id)).copied().collect();
-                let loser = missing
-                    .filter(|edge| edges.iter().any(|(_, to)| *to == edge.0))
-                    .map(|edge| edge.0.clone());
+                let named: Vec<MessageId> = route
+                    .examples
+                    .iter()
+                    .filter(|id| ledger.contains(id) && told.named.insert(**id))
+                    .copied()
+                    .collect();
+                let had = |component: &String| edges.iter().any(|(_, to)| to == component);
+                let loser = missing.filter(|edge| had(&edge.0)).map(|edge| edge.0.clone());
                 (named.len() as u64, loser.unwrap_or(last_holder), named)
             }
             None => match missing {
-                Some(edge) if !key.under_way => (route.count, edge.0.clone(), route.examples.clone()),
+                Some(edge) if key.end == End::Seen => (route.count, edge.0.clone(), route.examples.clone()),
                 _ => (0, String::new(), Vec::new()),
             },
         };
+        match key.end {
+            End::UnderWay if missing.is_some() && ledger.is_none() => told.messages.under_way += route.count,
+            End::GivenUp => told.messages.given_up += route.count,
+            _ => {}
+        }
         if missing.is_none() {
             total.merge(&route.total);
-        } else if key.under_way && ledger.is_none() {
-            told.messages.under_way += route.count;
         }
         if count > 0 {
             lost_here += count;

@@ -247,3 +247,20 @@ impl Interface {
         Nanos(nanoseconds.saturating_add(self.offset.saturating_mul(1_000_000_000)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever an interface says of its clock, its packets have a time.
+    #[test]
+    fn clocks_out_of_this_world_overflow_nothing() {
+        for (resolution, offset) in [(u64::MAX, i64::MIN), (1, i64::MAX), (10, i64::MIN)] {
+            let interface = Interface { link: 1, snapshot: 0, resolution, offset };
+            for units in [0, 1, u64::MAX] {
+                let _ = interface.time(units) - Nanos::from_secs(1);
+            }
+        }
+        assert_eq!(Nanos::from_secs(i64::MIN / 2), Nanos(i64::MIN));
+    }
+}

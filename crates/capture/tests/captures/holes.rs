@@ -72,7 +72,7 @@ fn hear(connection: &Connection, from: usize, is_missing: impl Fn(usize) -> bool
     let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, connection.ports, client);
     for (number, (direction, at, content)) in connection.segments.iter().enumerate().skip(from) {
         if is_missing(number) {
-            conversation.gap(*direction, content.len() as u64, &mut ears);
+            conversation.gap(*direction, *at, content.len() as u64, &mut ears);
         } else {
             conversation.data(*direction, *at, content, &mut ears);
         }

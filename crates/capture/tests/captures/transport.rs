@@ -62,6 +62,8 @@ fn what_was_lost_before_the_capture_shows_in_its_repetition() {
 fn packets_of_two_interfaces_count_once() {
     let reading = read("any_bridge_dups.pcap");
     assert_eq!(reading.dissected.tally.copies * 2, reading.dissected.counts.packets);
+    let content: u64 = whole(&reading).bytes.iter().sum();
+    assert!(2 * content < reading.dissected.counts.bytes, "{content} bytes, each once");
 }
 
 /// A defect of the capture is none of the network.
@@ -144,4 +146,28 @@ fn files_are_put_together_by_time() {
     assert_eq!(reading.dissected.counts.packets, whole.dissected.counts.packets);
     assert_eq!(reading.exchanges.len(), whole.exchanges.len());
     assert_eq!(reading.dissected.tally.reordered, 0);
+}
+
+/// Datagrams that are captured twice count once, and are no repetitions.
+#[test]
+fn copies_of_datagrams_count_once() {
+    let packed = std::fs::read(crate::folder().join("coap_udp.pcap.zst")).unwrap();
+    let bytes = zstd::decode_all(packed.as_slice()).unwrap();
+    let (head, mut rest) = bytes.split_at(24);
+    let mut doubled = head.to_vec();
+    while let Some(length) = rest.get(8..12) {
+        let length = 16 + u32::from_le_bytes(length.try_into().unwrap()) as usize;
+        let (record, after) = rest.split_at(length);
+        doubled.extend_from_slice(record);
+        doubled.extend_from_slice(record);
+        rest = after;
+    }
+    let source = Source::read(Path::new("doubled.pcap"), Box::new(Cursor::new(doubled))).unwrap();
+    let (doubled, original) = (crate::dissected(vec![source], 2), read("coap_udp.pcap"));
+    assert_eq!(whole(&doubled).bytes, whole(&original).bytes);
+    assert_eq!(
+        doubled.dissected.tally.copies,
+        original.dissected.counts.packets + 2 * original.dissected.tally.copies
+    );
+    assert_eq!(doubled.exchanges.len(), original.exchanges.len());
 }

@@ -4,7 +4,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::interrupt::stop_flag;
 use crate::output::say;
-use crate::progress::{ReadingProgress, colour};
+use crate::progress::ReadingProgress;
 use clap::{Args, ValueEnum};
 use plimsoll_analysis::dissection::summarize;
 use plimsoll_capture::component::Components;
@@ -122,7 +122,7 @@ impl Dissect {
         ways.finish(dissected.last.unwrap_or_default());
         let paths: Vec<String> = self.files.iter().map(|path| path.display().to_string()).collect();
         let summary = summarize(&dissected, &paths, &ways, &components, &phases, &search, None);
-        say(&render::terminal::render(&summary, colour()));
+        say(&render::terminal::render(&summary));
         if let Some(path) = &self.summary_json {
             std::fs::write(path, render::json(&summary))
                 .map_err(|error| Failure::unwritable(path, &error))?;

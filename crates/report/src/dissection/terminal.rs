@@ -1,6 +1,6 @@
 //! A capture's summary on 80 columns.
 
-use crate::terminal::{Colour, bytes, count, time, wrapped};
+use crate::terminal::{bytes, count, time, wrapped};
 use plimsoll_analysis::dissection::{DissectionSummary, PhaseSummary, ServiceSummary};
 
 /// Services that are listed.
@@ -9,7 +9,7 @@ const SERVICES: usize = 20;
 const NAMED: usize = 5;
 
 /// Packets, protocols, services, the way of messages, and what was lost or not understood.
-pub fn render(summary: &DissectionSummary, _colour: Colour) -> String {
+pub fn render(summary: &DissectionSummary) -> String {
     let mut out = head(summary);
     out += &protocols(summary);
     out += &services(&summary.services);
@@ -184,40 +184,8 @@ fn losses(summary: &DissectionSummary) -> String {
 /// What stands between the capture and the truth.
 fn doubts(summary: &DissectionSummary) -> String {
     let mut out = String::new();
-    let mut doubt = |number: u64, text: &str| {
-        if number > 0 {
-            for line in wrapped(&format!("{} {text}", count(number as f64)), "  ") {
-                out += &format!("{line}\n");
-            }
-        }
-    };
-    doubt(summary.missing_bytes, "bytes were acknowledged and are not in the capture");
-    doubt(summary.cut_packets, "packets were cut off when they were captured");
-    doubt(summary.copies, "packets stand in the capture more than once and count once");
-    doubt(summary.reordered, "packets came in another order");
-    doubt(summary.zero_windows, "times a receiver had no space left");
-    doubt(summary.lost_fragments, "fragments belong to packets that were never whole");
-    doubt(summary.other_packets, "packets are neither TCP nor UDP over IP, or broken");
-    doubt(summary.clock_steps, "times the clock of the capture went back");
-    doubt(summary.skipped_bytes, "bytes of known protocols were not understood");
-    doubt(summary.evicted, "conversations were given up to bound memory");
-    doubt(summary.messages.under_way, "marked messages may have been under way at the end");
-    for malformed in &summary.malformed {
-        doubt(malformed.count, &format!("times {} broke off: {}", malformed.protocol, malformed.reason));
-    }
-    for note in &summary.notes {
-        out += &wrapped(note, "  ").join("\n");
-        out.push('\n');
-    }
-    for file in &summary.files {
-        if file.cut {
-            out += &wrapped(&format!("{}: its last record is cut short", file.path), "  ").join("\n");
-            out.push('\n');
-        }
-        if let Some(garbage) = &file.garbage {
-            out += &wrapped(&format!("{}: reading ended at {garbage}", file.path), "  ").join("\n");
-            out.push('\n');
-        }
+    for doubt in summary.doubts() {
+        lines(&mut out, &doubt, "  ");
     }
     if out.is_empty() { out } else { format!("\nbeside that\n{out}") }
 }
@@ -252,7 +220,7 @@ mod tests {
             phases: vec![PhaseSummary { ways, measured: true, ..PhaseSummary::default() }],
             ..DissectionSummary::default()
         };
-        let text = render(&summary, Colour::Off);
+        let text = render(&summary);
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         assert!(text.contains("beside that") && text.contains("70.0 %"), "{text}");
     }

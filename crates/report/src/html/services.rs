@@ -197,26 +197,10 @@ fn bytes_chart(services: &[&ServiceSummary]) -> Figure {
 
 /// What stands between the capture and the truth.
 fn doubts(dissection: &DissectionSummary) -> Markup {
-    let counts = [
-        (dissection.missing_bytes, "bytes were acknowledged and are not in the capture"),
-        (dissection.cut_packets, "packets were cut off when they were captured"),
-        (dissection.copies, "packets stand in the capture more than once and count once"),
-        (dissection.reordered, "packets came in another order"),
-        (dissection.zero_windows, "times a receiver had no space left"),
-        (dissection.other_packets, "packets are neither TCP nor UDP over IP, or broken"),
-        (dissection.skipped_bytes, "bytes of known protocols were not understood"),
-        (dissection.evicted, "conversations were given up to bound memory"),
-    ];
-    let told: Vec<_> = counts.iter().filter(|(count, _)| *count > 0).collect();
+    let told = dissection.doubts();
     html! {
-        @if !told.is_empty() || !dissection.malformed.is_empty() || !dissection.notes.is_empty() {
-            ul.note {
-                @for (count, text) in told { li { (terminal::count(*count as f64)) " " (text) } }
-                @for malformed in &dissection.malformed {
-                    li { (malformed.count) " times " (malformed.protocol) " broke off: " (malformed.reason) }
-                }
-                @for note in &dissection.notes { li { (note) } }
-            }
+        @if !told.is_empty() {
+            ul.note { @for doubt in told { li { (doubt) } } }
         }
     }
 }
