@@ -201,6 +201,10 @@ impl Fragments {
             }
         }
         let key = (network.from, network.to, network.protocol, fragment.id);
+        if self.open.get(&key).is_some_and(|parts| at - parts.since > PATIENCE) {
+            // The number has come round.
+            self.give_up_before(at - PATIENCE);
+        }
         let parts =
             self.open.entry(key).or_insert_with(|| Parts { since: at, parts: Vec::new(), total: None });
         if parts.parts.iter().any(|(offset, _)| *offset == fragment.offset) {

@@ -201,16 +201,17 @@ impl Decoder {
     fn decode(&mut self, block: &mut Block, record: &Record) -> Option<Option<Packet>> {
         let begin = record.offset as usize;
         let bytes = block.bytes.get(begin..begin + record.captured as usize)?;
-        let (at, _) = link::network(record.link, bytes)?;
+        let at = link::network(record.link, bytes)?;
+        let packet = bytes.get(at..)?;
         let cut_off = record.original - record.captured;
-        let network = ip::read(&bytes[at..], cut_off)?;
+        let network = ip::read(packet, cut_off)?;
         self.counts.bad_checksums += u64::from(!network.checksum_holds);
         let Some(fragment) = network.fragment else {
-            let content = &bytes[at..][network.begin..network.end];
+            let content = packet.get(network.begin..network.end)?;
             return self.transport(record, &network, content, (begin + at + network.begin) as u32).map(Some);
         };
         self.counts.fragments += 1;
-        let content = &bytes[at..][network.begin..network.end];
+        let content = packet.get(network.begin..network.end)?;
         let Some(whole) = self.fragments.put(&network, fragment, content, record.at) else {
             return Some(None);
         };

@@ -7,7 +7,7 @@ use plimsoll_model::wire::{Label, Span};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// The most requests of one side that wait; an older one is given up as unanswered.
+/// The most requests of one side that wait; of an older one it is not known whether it is answered.
 const MOST: usize = 1 << 14;
 
 /// A request that waits.
@@ -92,14 +92,16 @@ impl Pairing {
                 while queues.by_id.len() > MOST {
                     let oldest = queues.asked.pop_front()?;
                     if is_waiting(&queues.by_id, &oldest) {
-                        return queues.by_id.remove(&oldest.0);
+                        let pushed = queues.by_id.remove(&oldest.0);
+                        return pushed.map(|pushed| Waiting { uncertain: true, ..pushed });
                     }
                 }
                 None
             }
             Key::Order | Key::Content => {
                 queues.in_order.push_back(waiting);
-                if queues.in_order.len() > MOST { queues.in_order.pop_front() } else { None }
+                let pushed = if queues.in_order.len() > MOST { queues.in_order.pop_front() } else { None };
+                pushed.map(|pushed| Waiting { uncertain: true, ..pushed })
             }
         }
     }
@@ -144,6 +146,14 @@ impl Pairing {
     /// Whether a response that comes in order may belong to a request from before the thread was lost.
     pub(crate) fn is_astray(&self, asked: Side, key: Key) -> bool {
         !matches!(key, Key::Id(_)) && self.sides[asked.index()].astray
+    }
+
+    /// Answers to what waits may not be seen.
+    pub(crate) fn doubt(&mut self) {
+        for queues in &mut self.sides {
+            let all = queues.in_order.iter_mut().chain(queues.by_id.values_mut());
+            all.for_each(|waiting| waiting.uncertain = true);
+        }
     }
 
     /// Nothing is owed from before the thread was lost.

@@ -183,7 +183,7 @@ impl Table {
             // Whoever would keep more when there is no room gives all up.
             self.kept = self.kept.saturating_sub(flow.kept());
             self.tally.evicted += 1;
-            self.close(&mut flow, packet.at);
+            self.give_up(&mut flow, packet.at);
             flow = self.flow(key, packet.at);
         }
         self.flows[place as usize] = Some(flow);
@@ -410,11 +410,20 @@ impl Table {
             if goes && let Some(mut flow) = self.flows[place].take() {
                 self.tally.evicted += u64::from(!flow.over && !flow.stranger);
                 self.kept = self.kept.saturating_sub(flow.kept());
-                self.close(&mut flow, at);
+                self.give_up(&mut flow, at);
                 self.places.remove(&Key { ends: flow.ends, tcp: flow.connection.is_some() });
                 self.free.push(place as u32);
             }
         }
+    }
+
+    /// Leaves a conversation that may go on.
+    fn give_up(&mut self, flow: &mut Flow, at: Nanos) {
+        if let Some(conversation) = flow.conversation.as_mut().filter(|_| !flow.over) {
+            conversation.leave(&mut Ears { search: &self.settings.search, heard: &mut self.heard });
+            self.book(flow);
+        }
+        self.close(flow, at);
     }
 
     /// Books all that is left of a conversation.

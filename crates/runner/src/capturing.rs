@@ -91,6 +91,8 @@ pub struct Captured {
     pub dropped: Option<u64>,
     /// Whether the limit was reached, so that the oldest packets are gone.
     pub wrapped: bool,
+    /// Whether the tool ended by itself before it was asked to.
+    pub died: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,15 +162,23 @@ impl Capturing {
         }
     }
 
+    /// Whether the tool has ended by itself.
+    pub fn has_died(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// Waits for the last packets and ends.
     pub fn stop(mut self) -> Captured {
-        thread::sleep(LAST_PACKETS);
+        let died = self.has_died();
+        if !died {
+            thread::sleep(LAST_PACKETS);
+        }
         self.end();
         let words = read(self.log.path());
         let files = self.files();
         let (packets, dropped) = self.tool.counts(&words);
         let wrapped = self.has_turned(&files);
-        Captured { files, packets, dropped, wrapped }
+        Captured { files, packets, dropped, wrapped, died }
     }
 
     fn end(&mut self) {
@@ -262,7 +272,8 @@ impl Tool {
         }
         if !wanted.filter.is_empty() {
             match self {
-                Tool::Tcpdump => command.push(wanted.filter.clone()),
+                // What begins like an option is none.
+                Tool::Tcpdump => command.extend(["--".to_owned(), wanted.filter.clone()]),
                 Tool::Dumpcap => command.extend(["-f".to_owned(), wanted.filter.clone()]),
             }
         }

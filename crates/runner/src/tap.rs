@@ -114,6 +114,11 @@ impl Tap {
             if let Some(dropped) = part.dropped.filter(|&dropped| dropped > 0) {
                 notes.push(format!("the kernel dropped {dropped} packets, which are in no capture: what they said is not known"));
             }
+            if part.died {
+                notes.push(
+                    "the capturing tool ended before the run did: what came later is in no capture".into(),
+                );
+            }
             if part.wrapped {
                 notes.push(
                     "the captures reached their limit (record.capture.limit): their oldest packets are gone"

@@ -114,6 +114,9 @@ const NOWHERE: &str = "not seen on the wire";
 /// A passage between components.
 type Edge = (String, String);
 
+/// How many messages made a passage, and the sum of its places in their ways.
+type Shares = BTreeMap<Edge, (u64, f64)>;
+
 pub(super) fn tell(
     ways: &Ways,
     components: &Components,
@@ -156,9 +159,13 @@ fn tell_phase(
         key.passages.iter().map(|&number| names.edge(ways, number)).collect()
     };
     let messages: u64 = routes.iter().map(|(_, route)| route.count).sum();
-    let mut shares: BTreeMap<Edge, (u64, f64)> = BTreeMap::new();
+    // Messages of other beginnings are of another kind: what those pass says nothing of these.
+    let first_of = |edges: &[Edge]| edges.first().cloned().unwrap_or_default();
+    let mut kinds: BTreeMap<Edge, (u64, Shares)> = BTreeMap::new();
     for (key, route) in routes {
         let edges = edges_of(key);
+        let (count, shares) = kinds.entry(first_of(&edges)).or_default();
+        *count += route.count;
         for (place, edge) in edges.iter().enumerate() {
             if edges[..place].contains(edge) {
                 told.messages.repeated += route.count;
@@ -169,12 +176,22 @@ fn tell_phase(
             *places += place as f64 * route.count as f64;
         }
     }
-    let mut expected: Vec<(f64, Edge)> = shares
+    let expected: BTreeMap<&Edge, Vec<&Edge>> = kinds
         .iter()
-        .filter(|(_, (count, _))| 2 * count >= messages)
-        .map(|(edge, (count, places))| (places / *count as f64, edge.clone()))
+        .map(|(first, (messages, shares))| {
+            let most = shares.iter().filter(|(_, (count, _))| 2 * count >= *messages);
+            let mut most: Vec<(f64, &Edge)> =
+                most.map(|(edge, (count, places))| (places / *count as f64, edge)).collect();
+            most.sort_by(|one, other| one.0.total_cmp(&other.0));
+            (first, most.into_iter().map(|(_, edge)| edge).collect())
+        })
         .collect();
-    expected.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut shares = Shares::new();
+    for (edge, (count, places)) in kinds.values().flat_map(|(_, shares)| shares) {
+        let (sum, all) = shares.entry(edge.clone()).or_default();
+        *sum += count;
+        *all += places;
+    }
     let mut stays: BTreeMap<String, (Times, u64)> = BTreeMap::new();
     let mut total = Times::default();
     let mut lost_here = 0;
@@ -183,7 +200,8 @@ fn tell_phase(
         told.messages.marked += route.count;
         // Who has passed a message on had it, whether that was captured or not.
         let passed_on = |component: &String| edges.iter().any(|(from, _)| from == component);
-        let absent = || expected.iter().map(|(_, edge)| edge).filter(|edge| !edges.contains(edge));
+        let expected = expected.get(&first_of(&edges)).map(Vec::as_slice).unwrap_or_default();
+        let absent = || expected.iter().copied().filter(|edge| !edges.contains(edge));
         told.messages.unseen += route.count * absent().filter(|(_, to)| passed_on(to)).count() as u64;
         let missing = absent().find(|(_, to)| !passed_on(to));
         let last_holder = edges.last().map(|(_, to)| to.clone()).unwrap_or_default();
@@ -270,7 +288,7 @@ fn path(
     routes: &[(&RouteKey, &Route)],
     ways: &Ways,
     names: &Names,
-    shares: &BTreeMap<Edge, (u64, f64)>,
+    shares: &Shares,
     messages: u64,
 ) -> Vec<PathStep> {
     let Some((key, route)) = routes.iter().max_by_key(|(key, route)| (route.count, key.passages.len()))

@@ -105,6 +105,14 @@ impl Format {
         }
     }
 
+    /// Whether all interfaces that are known so far have that link type.
+    pub fn is_all(&self, link: u16) -> bool {
+        match &self.0 {
+            Kind::Pcap { .. } => true,
+            Kind::Pcapng { interfaces, .. } => interfaces.iter().all(|interface| interface.link == link),
+        }
+    }
+
     /// The first record in those bytes and its length.
     pub fn next(&mut self, bytes: &[u8]) -> Result<(usize, Item), Need> {
         match &mut self.0 {

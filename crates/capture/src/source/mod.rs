@@ -202,7 +202,8 @@ impl Source {
             match self.format.next(&block.bytes[at..]) {
                 Ok((length, item)) => {
                     if let Item::Packet(mut record) = item {
-                        if !crate::link::is_known(record.link) {
+                        // Of several interfaces one may be readable; where none is, that is said.
+                        if !crate::link::is_known(record.link) && self.format.is_all(record.link) {
                             return Err(SourceError::LinkType { path: self.path.clone(), link: record.link });
                         }
                         record.offset += at as u32;

@@ -69,11 +69,13 @@ impl Capture {
         }
         let begin = Instant::now();
         let over = || self.seconds.is_some_and(|seconds| begin.elapsed().as_secs_f64() >= seconds);
-        while !stop.load(Ordering::Relaxed) && !over() {
+        while !stop.load(Ordering::Relaxed) && !over() && !capturings.iter_mut().any(Capturing::has_died) {
             thread::sleep(LOOK);
         }
+        let mut died = false;
         for capturing in capturings {
             let captured = capturing.stop();
+            died |= captured.died;
             let count = |number: Option<u64>| {
                 number.map_or("an unknown number of".into(), |number| number.to_string())
             };
@@ -84,6 +86,11 @@ impl Capture {
                 count(captured.packets),
                 count(captured.dropped),
                 if captured.wrapped { "; the limit was reached, the oldest are gone" } else { "" }
+            ));
+        }
+        if died {
+            return Err(Failure::Undoable(
+                "the capturing tool ended by itself: the capture is not whole".into(),
             ));
         }
         Ok(exit_code::MET)

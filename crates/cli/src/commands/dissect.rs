@@ -18,6 +18,7 @@ use plimsoll_report::dissection as render;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +35,7 @@ CoAP, Redis, MongoDB, PostgreSQL, Kafka, NATS, AMQP and HTTP/2 by content and po
 Several files are put together by time, as one capture.
 
 Exit codes: 0 read; 1 a file cannot be read or is no capture; 104 wrong usage;
-105 interrupted (what was read is reported).")]
+105 interrupted (what was read is reported), except with --follow.")]
 pub struct Dissect {
     /// Captures, `-` for the standard input
     #[arg(value_name = "FILE", required = true)]
@@ -84,6 +85,7 @@ enum Export {
 
 impl Dissect {
     pub fn perform(self) -> Result<u8, Failure> {
+        self.check_outputs()?;
         let search = self.search()?;
         let components = Arc::new(self.components()?);
         let phases = Arc::new(Phases::default());
@@ -129,6 +131,21 @@ impl Dissect {
         }
         let interrupted = stop.load(Ordering::Relaxed) && !self.follow;
         Ok(if interrupted { exit_code::INTERRUPTED } else { exit_code::MET })
+    }
+
+    /// No output is an input, nor another output.
+    fn check_outputs(&self) -> Result<(), Failure> {
+        let mut known: Vec<&PathBuf> = self.files.iter().collect();
+        for output in self.export.iter().chain(&self.summary_json) {
+            if let Some(other) = known.iter().find(|known| is_same(known, output)) {
+                let (output, other) = (output.display(), other.display());
+                return Err(Failure::Usage(format!(
+                    "{output} would be written over {other}: give it another name"
+                )));
+            }
+            known.push(output);
+        }
+        Ok(())
     }
 
     fn search(&self) -> Result<Search, Failure> {
@@ -250,6 +267,19 @@ impl Exporting {
         };
         finished.map_err(|error| Failure::unwritable(&self.path, &error))
     }
+}
+
+/// Whether two paths lead to one file, or would.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| {
+        std::fs::metadata(path).ok().filter(|data| data.is_file()).map(|data| (data.dev(), data.ino()))
+    };
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some((folder.canonicalize().ok()?, path.file_name()?.to_owned()))
+    };
+    let same = |both: (Option<_>, Option<_>)| both.0.is_some() && both.0 == both.1;
+    same((identity(one), identity(other))) || place(one).is_some() && place(one) == place(other)
 }
 
 fn unreadable(error: SourceError) -> Failure {

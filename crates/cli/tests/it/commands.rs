@@ -53,7 +53,7 @@ fn platforms_lists_the_profiles_and_shows_one() {
 #[test]
 fn a_stored_run_is_listed_shown_reported_and_exported() {
     let bench = Bench::new();
-    let run = bench.run(SCENARIO).is_judged();
+    let run = bench.run(SCENARIO).judged();
     assert_eq!(
         bench.files(),
         [STORE, "scenario.yaml", "summary.json"],

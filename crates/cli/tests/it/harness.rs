@@ -232,7 +232,7 @@ pub struct Finished {
 impl Finished {
     /// Asserts that the run was carried through, whatever a busy machine made of its times: met, missed or invalid.
     #[track_caller]
-    pub fn is_judged(self) -> Finished {
+    pub fn judged(self) -> Finished {
         assert!([0, 3, 99].map(Some).contains(&self.code), "{:?}\n{}{}", self.code, self.stdout, self.stderr);
         self
     }

@@ -43,11 +43,11 @@ fn a_platform_is_reset_and_filled_before_the_run_and_the_store_says_so() {
     let service = HttpService::start([]);
     let platform = "clean_up: true, between_runs: reset, preload: 5, \
                     reset_command: [sh, -c, \"echo reset >> resets.txt\"]";
-    let finished = bench.run(&scenario(&service, platform)).is_judged();
+    let finished = bench.run(&scenario(&service, platform)).judged();
     assert_eq!(service.things(), ["extra-0", "extra-1", "extra-2", "extra-3", "extra-4"]);
     assert_eq!(fact(&finished, "state"), "reset before this run, by `sh -c echo reset >> resets.txt`");
     assert_eq!(fact(&finished, "preloaded"), "5 items");
-    bench.run(&scenario(&service, platform)).is_judged();
+    bench.run(&scenario(&service, platform)).judged();
     let resets = std::fs::read_to_string(bench.path("resets.txt")).unwrap();
     assert_eq!(resets.lines().count(), 2, "once before each run");
 }
@@ -57,7 +57,7 @@ fn what_is_kept_or_started_anew_is_told_too() {
     let bench = Bench::new();
     bench.write("things.yaml", PROFILE);
     let service = HttpService::start([]);
-    let finished = bench.run(&scenario(&service, "clean_up: true")).is_judged();
+    let finished = bench.run(&scenario(&service, "clean_up: true")).judged();
     assert_eq!(fact(&finished, "state"), "as it was found; earlier runs may have left something");
     assert_eq!(fact(&finished, "preloaded"), "");
     let own = "name: own\nplatform: embedded\npopulation: { devices: 2 }\nload: { levels: [100/s], hold: 1s, samples: 2 }\n";

@@ -113,7 +113,7 @@ fn packets_and_http_requests_are_those_of_tshark() {
         let median = times[times.len() / 2];
         let ours = &summary["protocols"]["http"]["by_verb"]["GET"]["p50"];
         let ours = ours.as_f64().unwrap();
-        assert!((ours / median).ln().abs() < 0.25, "{ours} against {median}");
+        assert!((ours / median).ln().abs() < 0.7, "{ours} against {median}");
     }
 }
 
@@ -152,6 +152,11 @@ fn what_is_no_capture_is_said() {
     bench.call(["dissect", "text.pcap"]).exits(1).says("this is no capture").says("text.pcap");
     bench.call(["dissect", "empty.pcap"]).exits(1).says("nothing");
     bench.call(["dissect", "absent.pcap"]).exits(1).says("absent.pcap");
+    bench
+        .call(["dissect", "text.pcap", "--summary-json", "./text.pcap"])
+        .exits(104)
+        .says("would be written over");
+    bench.call(["dissect", "text.pcap", "--export", "a.csv", "--summary-json", "a.csv"]).exits(104);
     bench.call(["dissect", "x.pcap", "--marker", "plain"]).exits(104).says("{device}");
     bench.call(["dissect", "x.pcap", "--name", "redis"]).exits(104).says("NAME=HOST:PORT");
 }

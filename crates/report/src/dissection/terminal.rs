@@ -72,21 +72,21 @@ fn services(services: &[ServiceSummary]) -> String {
         return String::new();
     }
     let mut out =
-        format!("\n{:<42}{:>8}{:>10}{:>10}{:>10}\n", "who calls whom", "count", "p50", "p99", "bytes");
+        format!("\n{:<40}{:>10}{:>10}{:>10}{:>10}\n", "who calls whom", "count", "p50", "p99", "bytes");
     for service in told.iter().take(SERVICES) {
         let who = format!("{} > {} {}", service.client, service.server, service.protocol);
         let numbers = format!(
-            "{:>8}{:>10}{:>10}{:>10}",
+            "{:>10}{:>10}{:>10}{:>10}",
             count(service.count as f64),
             time(service.p50),
             time(service.p99),
             bytes((service.bytes_sent + service.bytes_received) as f64)
         );
-        if who.chars().count() > 41 {
+        if who.chars().count() > 39 {
             lines(&mut out, &who, "");
-            out += &format!("{:<42}{numbers}\n", "");
+            out += &format!("{:<40}{numbers}\n", "");
         } else {
-            out += &format!("{who:<42}{numbers}\n");
+            out += &format!("{who:<40}{numbers}\n");
         }
     }
     if told.len() > SERVICES {
