@@ -198,12 +198,15 @@ fn tell_phase(
     for (key, route) in routes {
         let edges = edges_of(key);
         told.messages.marked += route.count;
-        // Who has passed a message on had it, whether that was captured or not.
-        let passed_on = |component: &String| edges.iter().any(|(from, _)| from == component);
         let expected = expected.get(&first_of(&edges)).map(Vec::as_slice).unwrap_or_default();
-        let absent = || expected.iter().copied().filter(|edge| !edges.contains(edge));
-        told.messages.unseen += route.count * absent().filter(|(_, to)| passed_on(to)).count() as u64;
-        let missing = absent().find(|(_, to)| !passed_on(to));
+        let absent = || expected.iter().enumerate().filter(|(_, edge)| !edges.contains(edge));
+        // Who has passed a message on later had it, whether that was captured or not.
+        let passed_on = |place: usize, to: &String| {
+            expected.iter().skip(place + 1).any(|later| later.0 == *to && edges.contains(later))
+        };
+        told.messages.unseen +=
+            route.count * absent().filter(|(place, edge)| passed_on(*place, &edge.1)).count() as u64;
+        let missing = absent().find(|(place, edge)| !passed_on(*place, &edge.1)).map(|(_, edge)| *edge);
         let last_holder = edges.last().map(|(_, to)| to.clone()).unwrap_or_default();
         let last = key.passages.last().map(|&number| names.words(ways, number)).unwrap_or_default();
         let (count, loser, named): (u64, String, Vec<MessageId>) = match ledger {
@@ -375,5 +378,47 @@ impl Names {
             Some(passage) => format!("{from} to {to}, {} {}", passage.protocol.name(), passage.verb),
             None => String::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_capture::dissect::Side;
+    use plimsoll_capture::heard::{ConversationId, Sighting};
+    use plimsoll_capture::phases::Phases;
+    use plimsoll_capture::table::Located;
+    use plimsoll_model::Nanos;
+    use plimsoll_model::wire::{Label, Protocol};
+    use std::net::SocketAddr;
+    use std::sync::Arc;
+
+    fn end(port: u16) -> Endpoint {
+        SocketAddr::from(([127, 0, 0, 1], port)).into()
+    }
+
+    /// Publisher and subscriber are strangers on one host: that the host has sent a message does not mean that it got it.
+    #[test]
+    fn what_a_broker_keeps_is_lost_there_though_both_ends_are_of_one_host() {
+        let components = Arc::new(Components::default());
+        let mut ways = Ways::new(Arc::clone(&components), Arc::new(Phases::default()));
+        for sequence in 0..10_u64 {
+            for (client, from, later) in [(50_001, Side::Client, 0), (50_002, Side::Server, 5)] {
+                if sequence == 4 && from == Side::Server {
+                    continue;
+                }
+                let at = Nanos::from_millis(sequence as i64 * 10 + later);
+                let message = MessageId { device: 0, sequence };
+                let (conversation, verb) = (ConversationId(0), Label::new("PUBLISH"));
+                let heard = Sighting { at, conversation, from, message, verb, echo: false };
+                let (client, server) = (end(client), end(1883));
+                ways.seen(&Located { client, server, protocol: Protocol::Mqtt, heard });
+            }
+        }
+        ways.finish(Nanos::from_secs(10));
+        let told = tell(&ways, &components, &Search::default(), None);
+        assert_eq!(told.losses, BTreeMap::from([("127.0.0.1:1883".to_owned(), 1)]));
+        assert_eq!((told.messages.marked, told.messages.lost, told.messages.unseen), (10, 1, 0));
+        assert_eq!(told.lost[0].sequence, 4);
     }
 }

@@ -186,6 +186,7 @@ fn a_run_that_captures_names_the_slow_station_and_counts_the_losses() {
     let lost = count(&dissection["messages"], "lost");
     assert!(lost >= count(&summary["levels"][0], "lost") && lost > 0, "{dissection:#}");
     assert_eq!(dissection["losses_by_component"], serde_json::json!({ "worker": lost }));
+    assert_eq!(count(&dissection["messages"], "unseen"), 0);
     let phases = dissection["phases"].as_array().unwrap();
     let level = phases.iter().find(|phase| phase["measured"] == true).unwrap();
     let hops = level["ways"]["hops"].as_array().unwrap();
