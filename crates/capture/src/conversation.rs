@@ -104,7 +104,8 @@ impl Conversation {
         }
         match self.state {
             State::Known(..) => self.known(direction, at, bytes, ears),
-            State::Opaque(_) => self.opaque(direction, at, bytes, ears),
+            // Bytes that nobody reads are searched all the same.
+            State::Opaque(_) => self.seek(direction, at, bytes, ears),
             State::Undecided => self.undecided(direction, at, bytes, ears),
         }
     }
@@ -128,18 +129,8 @@ impl Conversation {
 
     /// That direction has ended.
     pub fn finished(&mut self, direction: usize, at: Nanos, ears: &mut Ears<'_>) {
-        let side = self.side(direction);
-        if let State::Known(_, dissector) = &mut self.state {
-            self.opened.wanted = ears.search.is_wanted();
-            dissector.finished(
-                side,
-                &mut Output {
-                    side,
-                    pairing: &mut self.pairing,
-                    events: &mut self.events,
-                    opened: &mut self.opened,
-                },
-            );
+        self.opened.wanted = ears.search.is_wanted();
+        if self.with_dissector(direction, |dissector, side, out| dissector.finished(side, out)).is_some() {
             self.tell(direction, at, ears);
         }
     }
@@ -154,8 +145,7 @@ impl Conversation {
     pub fn end(&mut self, ears: &mut Ears<'_>) {
         for side in [Side::Client, Side::Server] {
             for waiting in self.pairing.drain(side) {
-                let outcome = if waiting.uncertain { Outcome::Unknown } else { Outcome::Unanswered };
-                self.close(side, &waiting, outcome, ears);
+                self.close(side, &waiting, waiting.without_answer(), ears);
             }
         }
         if let State::Undecided = self.state {
@@ -242,13 +232,8 @@ impl Conversation {
         self.state = State::Opaque(protocol);
         for direction in [0, 1] {
             let bytes = std::mem::take(&mut self.halves[direction].kept);
-            self.opaque(direction, at, &bytes, ears);
+            self.seek(direction, at, &bytes, ears);
         }
-    }
-
-    /// Bytes that nobody reads are searched all the same.
-    fn opaque(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
-        self.seek(direction, at, bytes, ears);
     }
 
     fn seek(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
@@ -303,7 +288,6 @@ impl Conversation {
 
     /// Reads as many messages as there are; how many bytes of the input are done with.
     fn read(&mut self, direction: usize, at: Nanos, input: &[u8], ears: &mut Ears<'_>) -> usize {
-        let side = self.side(direction);
         self.opened.wanted = ears.search.is_wanted();
         // Most packets hold no marker: one look at the whole saves one at each message.
         let clean = self.halves[direction].tail.is_empty() && !ears.search.may_hold(input);
@@ -324,17 +308,10 @@ impl Conversation {
             if rest.len() < half.need {
                 break;
             }
-            let State::Known(_, dissector) = &mut self.state else { break };
-            let step = dissector.parse(
-                side,
-                rest,
-                &mut Output {
-                    side,
-                    pairing: &mut self.pairing,
-                    events: &mut self.events,
-                    opened: &mut self.opened,
-                },
-            );
+            let parsed =
+                self.with_dissector(direction, |dissector, side, out| dissector.parse(side, rest, out));
+            let Some(step) = parsed else { break };
+            let half = &mut self.halves[direction];
             half.need = 0;
             match step {
                 Step::Taken(taken) => {
@@ -393,19 +370,20 @@ impl Conversation {
         at_byte
     }
 
-    fn passed(&mut self, direction: usize, at: Nanos, ears: &mut Ears<'_>) {
+    /// Lets the dissector, where there is one, read a direction and tell of it.
+    fn with_dissector<T>(
+        &mut self,
+        direction: usize,
+        read: impl FnOnce(&mut dyn Dissector, Side, &mut Output<'_>) -> T,
+    ) -> Option<T> {
         let side = self.side(direction);
-        if let State::Known(_, dissector) = &mut self.state {
-            dissector.passed(
-                side,
-                &mut Output {
-                    side,
-                    pairing: &mut self.pairing,
-                    events: &mut self.events,
-                    opened: &mut self.opened,
-                },
-            );
-        }
+        let State::Known(_, dissector) = &mut self.state else { return None };
+        let (pairing, events, opened) = (&mut self.pairing, &mut self.events, &mut self.opened);
+        Some(read(dissector.as_mut(), side, &mut Output { side, pairing, events, opened }))
+    }
+
+    fn passed(&mut self, direction: usize, at: Nanos, ears: &mut Ears<'_>) {
+        let _ = self.with_dissector(direction, |dissector, side, out| dissector.passed(side, out));
         self.tell(direction, at, ears);
     }
 
@@ -582,8 +560,7 @@ impl Conversation {
             return self.close(side, &waiting, Outcome::Unknown, ears);
         }
         if let Some(pushed) = self.pairing.ask(side, request.key, waiting) {
-            let outcome = if pushed.uncertain { Outcome::Unknown } else { Outcome::Unanswered };
-            self.close(side, &pushed, outcome, ears);
+            self.close(side, &pushed, pushed.without_answer(), ears);
         }
     }
 
@@ -616,67 +593,4 @@ impl Conversation {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::marker::{Form, Pattern};
-
-    fn counts(heard: &Heard) -> [usize; 3] {
-        let of =
-            |outcome: Outcome| heard.exchanges.iter().filter(|exchange| exchange.outcome == outcome).count();
-        [of(Outcome::Answered), of(Outcome::Unknown), of(Outcome::Unanswered)]
-    }
-
-    /// Four requests are always under way, and each takes 10 ms. A reply that is missing would give each later request that of
-    /// the one before: times would be too short by a quarter, with nothing to show for it.
-    #[test]
-    fn a_pipeline_with_a_hole_is_told_as_unknown_until_it_is_empty() {
-        let search = Search::default();
-        let mut heard = Heard::default();
-        let mut ears = Ears { search: &search, heard: &mut heard };
-        let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 6379], Some(0));
-        let request: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
-        let mut play = |from: i64, number: i64, hole: Option<i64>| {
-            for step in 0..number + 4 {
-                let at = Nanos::from_millis(from + step * 10 / 4);
-                if step >= 4 && Some(step) == hole {
-                    conversation.gap(1, at, 5, &mut ears);
-                } else if step >= 4 {
-                    conversation.data(1, at, b"$1\r\n1\r\n", &mut ears);
-                }
-                if step < number {
-                    conversation.data(0, at, request, &mut ears);
-                }
-            }
-        };
-        play(0, 100, Some(50));
-        play(2_000, 100, None);
-        conversation.end(&mut ears);
-        let [answered, unknown, unanswered] = counts(&heard);
-        assert!(
-            (140..150).contains(&answered) && answered + unknown == 200 && unanswered == 0,
-            "{answered} {unknown}"
-        );
-        for exchange in heard.exchanges.iter().filter(|exchange| exchange.outcome == Outcome::Answered) {
-            let time = exchange.response.unwrap().last - exchange.request.last;
-            assert!((9..=11).contains(&(time.0 / 1_000_000)), "{time:?}");
-        }
-        assert!(heard.notices.iter().all(|notice| !notice.unexpected));
-    }
-
-    /// What is given up is searched for markers all the same, and counted.
-    #[test]
-    fn bytes_that_nobody_understands_are_searched_and_counted() {
-        let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
-        let mut heard = Heard::default();
-        let mut ears = Ears { search: &search, heard: &mut heard };
-        let mut short = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 9999], Some(0));
-        short.data(0, Nanos(1), b"hello plm1:d0:1;\r\n", &mut ears);
-        short.end(&mut ears);
-        let mut broken = Conversation::new(ConversationId(1), Carrier::Stream, [50_000, 6379], Some(0));
-        broken.data(0, Nanos(2), b"*1\r\n$4\r\nPING\r\n", &mut ears);
-        broken.data(0, Nanos(3), b"*1\r\n:1\r\n plm1:d0:2;", &mut ears);
-        broken.end(&mut ears);
-        let found: Vec<u64> = heard.sightings.iter().map(|sighting| sighting.message.sequence).collect();
-        assert_eq!((found, heard.skipped), (vec![1, 2], 19));
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 use crate::dissect::{Key, Request, Side};
 use crate::marker::MessageId;
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::{Label, Span};
+use plimsoll_model::wire::{Label, Outcome, Span};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
@@ -39,6 +39,11 @@ impl Waiting {
             uncertain: false,
             by_marker: request.key == Key::Content,
         }
+    }
+
+    /// What became of it where no answer was seen.
+    pub(crate) fn without_answer(&self) -> Outcome {
+        if self.uncertain { Outcome::Unknown } else { Outcome::Unanswered }
     }
 }
 

@@ -1,7 +1,8 @@
 //! From routes to residence times, the way of most messages, and losses by component.
 //!
 //! Without a ledger, what most messages pass is what all should: a message that misses a passage which at least half of those
-//! of its phase have is lost at the component from which that passage leads. With a ledger its losses count, and no others.
+//! of its phase that began with the same one have is lost at the component from which that passage leads. With a ledger its
+//! losses count, and no others.
 
 use super::TimesSummary;
 use plimsoll_capture::component::{Components, Party};
@@ -155,16 +156,15 @@ fn tell_phase(
     ledger: Option<&BTreeSet<MessageId>>,
     told: &mut Told,
 ) -> WaySummary {
-    let edges_of = |key: &RouteKey| -> Vec<Edge> {
-        key.passages.iter().map(|&number| names.edge(ways, number)).collect()
-    };
+    let edges: Vec<Vec<Edge>> = routes
+        .iter()
+        .map(|(key, _)| key.passages.iter().map(|&number| names.edge(ways, number)).collect())
+        .collect();
     let messages: u64 = routes.iter().map(|(_, route)| route.count).sum();
     // Messages of other beginnings are of another kind: what those pass says nothing of these.
-    let first_of = |edges: &[Edge]| edges.first().cloned().unwrap_or_default();
-    let mut kinds: BTreeMap<Edge, (u64, Shares)> = BTreeMap::new();
-    for (key, route) in routes {
-        let edges = edges_of(key);
-        let (count, shares) = kinds.entry(first_of(&edges)).or_default();
+    let mut kinds: BTreeMap<Option<&Edge>, (u64, Shares)> = BTreeMap::new();
+    for ((_, route), edges) in routes.iter().zip(&edges) {
+        let (count, shares) = kinds.entry(edges.first()).or_default();
         *count += route.count;
         for (place, edge) in edges.iter().enumerate() {
             if edges[..place].contains(edge) {
@@ -176,14 +176,14 @@ fn tell_phase(
             *places += place as f64 * route.count as f64;
         }
     }
-    let expected: BTreeMap<&Edge, Vec<&Edge>> = kinds
+    let expected: BTreeMap<Option<&Edge>, Vec<&Edge>> = kinds
         .iter()
         .map(|(first, (messages, shares))| {
             let most = shares.iter().filter(|(_, (count, _))| 2 * count >= *messages);
             let mut most: Vec<(f64, &Edge)> =
                 most.map(|(edge, (count, places))| (places / *count as f64, edge)).collect();
             most.sort_by(|one, other| one.0.total_cmp(&other.0));
-            (first, most.into_iter().map(|(_, edge)| edge).collect())
+            (*first, most.into_iter().map(|(_, edge)| edge).collect())
         })
         .collect();
     let mut shares = Shares::new();
@@ -195,10 +195,9 @@ fn tell_phase(
     let mut stays: BTreeMap<String, (Times, u64)> = BTreeMap::new();
     let mut total = Times::default();
     let mut lost_here = 0;
-    for (key, route) in routes {
-        let edges = edges_of(key);
+    for ((key, route), edges) in routes.iter().zip(&edges) {
         told.messages.marked += route.count;
-        let expected = expected.get(&first_of(&edges)).map(Vec::as_slice).unwrap_or_default();
+        let expected = expected.get(&edges.first()).map(Vec::as_slice).unwrap_or_default();
         let absent = || expected.iter().enumerate().filter(|(_, edge)| !edges.contains(edge));
         // Who has passed a message on later had it, whether that was captured or not.
         let passed_on = |place: usize, to: &String| {
@@ -248,7 +247,7 @@ fn tell_phase(
                 });
             }
         }
-        add_stays(&edges, route, &mut stays);
+        add_stays(edges, route, &mut stays);
     }
     let whole: f64 = stays.values().map(|(times, _)| times.sum()).sum();
     let mut hops: Vec<HopSummary> = stays

@@ -1,0 +1,63 @@
+//! Holes, breaches and what becomes of their bytes.
+
+use super::*;
+use crate::marker::{Form, Pattern};
+
+fn counts(heard: &Heard) -> [usize; 3] {
+    let of = |outcome: Outcome| heard.exchanges.iter().filter(|exchange| exchange.outcome == outcome).count();
+    [of(Outcome::Answered), of(Outcome::Unknown), of(Outcome::Unanswered)]
+}
+
+/// Four requests are always under way, and each takes 10 ms. A reply that is missing would give each later request that of
+/// the one before: times would be too short by a quarter, with nothing to show for it.
+#[test]
+fn a_pipeline_with_a_hole_is_told_as_unknown_until_it_is_empty() {
+    let search = Search::default();
+    let mut heard = Heard::default();
+    let mut ears = Ears { search: &search, heard: &mut heard };
+    let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 6379], Some(0));
+    let request: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
+    let mut play = |from: i64, number: i64, hole: Option<i64>| {
+        for step in 0..number + 4 {
+            let at = Nanos::from_millis(from + step * 10 / 4);
+            if step >= 4 && Some(step) == hole {
+                conversation.gap(1, at, 5, &mut ears);
+            } else if step >= 4 {
+                conversation.data(1, at, b"$1\r\n1\r\n", &mut ears);
+            }
+            if step < number {
+                conversation.data(0, at, request, &mut ears);
+            }
+        }
+    };
+    play(0, 100, Some(50));
+    play(2_000, 100, None);
+    conversation.end(&mut ears);
+    let [answered, unknown, unanswered] = counts(&heard);
+    assert!(
+        (140..150).contains(&answered) && answered + unknown == 200 && unanswered == 0,
+        "{answered} {unknown}"
+    );
+    for exchange in heard.exchanges.iter().filter(|exchange| exchange.outcome == Outcome::Answered) {
+        let time = exchange.response.unwrap().last - exchange.request.last;
+        assert!((9..=11).contains(&(time.0 / 1_000_000)), "{time:?}");
+    }
+    assert!(heard.notices.iter().all(|notice| !notice.unexpected));
+}
+
+/// What is given up is searched for markers all the same, and counted.
+#[test]
+fn bytes_that_nobody_understands_are_searched_and_counted() {
+    let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
+    let mut heard = Heard::default();
+    let mut ears = Ears { search: &search, heard: &mut heard };
+    let mut short = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 9999], Some(0));
+    short.data(0, Nanos(1), b"hello plm1:d0:1;\r\n", &mut ears);
+    short.end(&mut ears);
+    let mut broken = Conversation::new(ConversationId(1), Carrier::Stream, [50_000, 6379], Some(0));
+    broken.data(0, Nanos(2), b"*1\r\n$4\r\nPING\r\n", &mut ears);
+    broken.data(0, Nanos(3), b"*1\r\n:1\r\n plm1:d0:2;", &mut ears);
+    broken.end(&mut ears);
+    let found: Vec<u64> = heard.sightings.iter().map(|sighting| sighting.message.sequence).collect();
+    assert_eq!((found, heard.skipped), (vec![1, 2], 19));
+}
