@@ -25,6 +25,14 @@ impl Side {
         }
     }
 
+    /// As in exports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Side::Client => "client",
+            Side::Server => "server",
+        }
+    }
+
     /// 0 for the client, 1 for the server.
     pub const fn index(self) -> usize {
         match self {

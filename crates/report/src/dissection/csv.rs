@@ -22,18 +22,15 @@ pub fn write(
     let heard = &exchange.heard;
     let [client, server] = [components.client(&exchange.client), components.server(&exchange.server)]
         .map(|party| components.name(&party));
-    let requester = match heard.requester {
-        plimsoll_capture::dissect::Side::Client => "client",
-        plimsoll_capture::dissect::Side::Server => "server",
-    };
     write!(
         out,
-        "{},{},{},{},{},{requester},{},{},{},{},{},{},{},",
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},",
         quoted(&client),
         exchange.client,
         quoted(&server),
         exchange.server,
         exchange.protocol.name(),
+        heard.requester.name(),
         quoted(heard.verb.as_str()),
         heard.outcome.name(),
         quoted(heard.status.as_str()),

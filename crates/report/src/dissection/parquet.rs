@@ -7,7 +7,6 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use plimsoll_capture::component::Components;
-use plimsoll_capture::dissect::Side;
 use plimsoll_capture::heard::Exchange;
 use plimsoll_capture::marker::Search;
 use plimsoll_capture::table::Located;
@@ -105,7 +104,6 @@ impl<W: Write + Send> Table<W> {
         let heard = &exchange.heard;
         let [client, server] = [components.client(&exchange.client), components.server(&exchange.server)]
             .map(|party| components.name(&party));
-        let requester = if heard.requester == Side::Client { "client" } else { "server" };
         let (client_address, server_address) = (exchange.client.to_string(), exchange.server.to_string());
         let texts = [
             &client,
@@ -113,7 +111,7 @@ impl<W: Write + Send> Table<W> {
             &server,
             &server_address,
             exchange.protocol.name(),
-            requester,
+            heard.requester.name(),
             heard.verb.as_str(),
             heard.outcome.name(),
             heard.status.as_str(),
@@ -201,6 +199,7 @@ mod tests {
     use super::*;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
+    use plimsoll_capture::dissect::Side;
     use plimsoll_capture::heard::ConversationId;
     use plimsoll_capture::packet::Endpoint;
     use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
