@@ -3,6 +3,7 @@
 
 pub mod component;
 pub mod conversation;
+mod copies;
 pub mod dissect;
 pub mod dissectors;
 mod half;

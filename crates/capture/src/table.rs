@@ -2,6 +2,7 @@
 
 use crate::component::{Components, Party};
 use crate::conversation::{Conversation, Ears};
+use crate::copies::Copies;
 use crate::dissect::{Carrier, Side};
 use crate::heard::{ConversationId, Exchange, Heard, Sighting};
 use crate::marker::Search;
@@ -82,8 +83,7 @@ struct Flow {
     since: Nanos,
     bytes: [u64; 2],
     /// The last datagrams of each direction, to know copies of them.
-    prints: [[(u64, Nanos); COPIES]; 2],
-    print: [u8; 2],
+    copies: [Copies<COPIES>; 2],
 }
 
 /// Datagrams of one direction among which a copy is recognised, and how soon it comes where IP does not count.
@@ -220,16 +220,10 @@ impl Table {
 
     fn datagram(&mut self, flow: &mut Flow, direction: usize, packet: &Packet, bytes: &[u8]) {
         let print = print(packet, bytes);
-        let same = |&(known, at): &(u64, Nanos)| {
-            known == print && (packet.ip_id != 0 || packet.at - at < AT_ONCE) && at != Nanos::ZERO
-        };
-        if flow.prints[direction].iter().any(same) {
+        if flow.copies[direction].has(print, packet.at, packet.ip_id != 0, AT_ONCE) {
             self.tally.copies += 1;
             return;
         }
-        let place = usize::from(flow.print[direction]) % COPIES;
-        flow.prints[direction][place] = (print, packet.at);
-        flow.print[direction] = flow.print[direction].wrapping_add(1);
         let (id, ports) = (flow.id, flow.ends.map(|end| end.port));
         let mut ears = Ears { search: &self.settings.search, heard: &mut self.heard };
         let begin = || Box::new(Conversation::new(id, Carrier::Datagrams, ports, None));
@@ -392,8 +386,7 @@ impl Table {
             phase: self.settings.phases.at(at),
             since: at,
             bytes: [0, 0],
-            prints: Default::default(),
-            print: [0, 0],
+            copies: Default::default(),
         }
     }
 

@@ -4,6 +4,7 @@
 //! acknowledged did arrive, so that a hole which is acknowledged is the capture's, and is jumped.
 
 use crate::conversation::{Conversation, Ears};
+use crate::copies::Copies;
 use crate::packet::{Packet, Tcp};
 use plimsoll_model::Nanos;
 use std::collections::VecDeque;
@@ -62,8 +63,7 @@ struct Direction {
     top_clock: u32,
     /// When a hole was first seen before `top`.
     hole_since: Nanos,
-    prints: [(u32, Nanos); COPIES],
-    print: u8,
+    copies: Copies<COPIES>,
     early: VecDeque<Early>,
     early_bytes: usize,
     /// Number behind the last byte.
@@ -249,18 +249,10 @@ impl Receiver<'_, '_> {
 }
 
 impl Direction {
-    /// Whether that packet was seen before, in all its headers. Where neither IP nor TCP counts, equal headers may be those of a
-    /// repetition: then only what comes at once is a copy.
+    /// Whether that packet was seen before, in all its headers.
     fn is_copy(&mut self, packet: &Packet, tcp: &Tcp) -> bool {
-        let print = ((tcp.print >> 32) as u32 ^ tcp.print as u32).max(1);
         let counted = packet.ip_id != 0 || tcp.clock != 0;
-        let same = |&(known, at): &(u32, Nanos)| known == print && (counted || packet.at - at < AT_ONCE);
-        if self.prints.iter().any(same) {
-            return true;
-        }
-        self.prints[usize::from(self.print) % COPIES] = (print, packet.at);
-        self.print = self.print.wrapping_add(1);
-        false
+        self.copies.has(tcp.print, packet.at, counted, AT_ONCE)
     }
 
     /// The other side has everything before that number.
