@@ -100,10 +100,14 @@ fn a_store_that_cannot_be_made_fails_the_run_before_anything_starts() {
 fn a_store_that_is_full_in_mid_run_ends_the_run_and_keeps_what_it_had() {
     let bench = Bench::new();
     let run =
-        bench.run_command(&SCENARIO.replace("samples: 5", "samples: 50").replace("hold: 1s", "hold: 2s"));
+        bench.run_command(&SCENARIO.replace("samples: 5", "samples: 200").replace("hold: 1s", "hold: 20s"));
     // A process that ignores the signal gets an error from write(2) instead (setrlimit(2), RLIMIT_FSIZE).
-    let mut limited = bench.behind_shell("trap '' XFSZ; ulimit -f 400 && exec \"$@\"", &run);
-    let run = bench.start(&mut limited).finish().exits(1);
+    let run = bench.start(&mut bench.behind_shell("trap '' XFSZ; exec \"$@\"", &run));
+    bench.await_level(0);
+    // What is written to the store goes to its log first: from here on it may grow by a few samples.
+    let log = std::fs::metadata(bench.path(&format!("{STORE}-wal"))).unwrap().len();
+    run.limit_file_size(log + 100_000);
+    let run = run.finish().exits(1);
     run.says("cannot write to the run store").says("free some space");
     bench.call(["show", "--store", STORE]).exits(0).says("100/s");
 }

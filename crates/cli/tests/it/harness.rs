@@ -1,6 +1,6 @@
 //! Starts the program in a fresh folder, one test at a time, and gives what it said, wrote and returned.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::Value;
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -174,6 +174,12 @@ impl Started {
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(pid(self.child.id()), signal).unwrap();
+    }
+
+    /// Lets no file that it writes grow above that many bytes.
+    pub fn limit_file_size(&self, bytes: u64) {
+        let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        prlimit(Some(pid(self.child.id())), Resource::Fsize, limit).unwrap();
     }
 
     /// Waits for its end; one that hangs fails the test with what it said.
