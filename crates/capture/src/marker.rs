@@ -193,7 +193,7 @@ impl Search {
             match form {
                 Form::Ascii(run) => found.extend(
                     begins()
-                        .filter_map(|begin| Marker::find_ascii(bytes.get(begin..begin + ASCII_LENGTH)?))
+                        .filter_map(|begin| Marker::read_ascii(bytes.get(begin..)?))
                         .filter(|marker| run.is_none_or(|run| marker.run == run))
                         .map(MessageId::from),
                 ),

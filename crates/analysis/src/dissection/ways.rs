@@ -9,7 +9,7 @@ use plimsoll_capture::component::{Components, Party};
 use plimsoll_capture::hops::{End, Holder, Route, RouteKey, Ways};
 use plimsoll_capture::marker::{MessageId, Search};
 use plimsoll_capture::packet::Endpoint;
-use plimsoll_capture::tally::Times;
+use plimsoll_capture::times::Times;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
