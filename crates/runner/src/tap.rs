@@ -217,13 +217,15 @@ fn components(
     components
 }
 
-/// Our markers in the form that this run's messages have.
+/// Our markers in the form that this run's messages have, and the ids that the platform's own messages share.
 fn forms(plan: &Plan, run: RunId) -> Vec<Form> {
-    match plan.message.marker {
-        MarkerForm::Ascii => vec![Form::Ascii(Some(run.tag()))],
-        MarkerForm::Binary => vec![Form::Binary(run.tag())],
-        MarkerForm::Integer => vec![Form::Integer(run.tag())],
-    }
+    let ours = match plan.message.marker {
+        MarkerForm::Ascii => Form::Ascii(Some(run.tag())),
+        MarkerForm::Binary => Form::Binary(run.tag()),
+        MarkerForm::Integer => Form::Integer(run.tag()),
+    };
+    let shared = plan.platform.profile.shared_ids.iter().cloned().map(Form::Shared);
+    std::iter::once(ours).chain(shared).collect()
 }
 
 /// Set-up, and of each level its warm-up, hold and drain, on the wall clock.
