@@ -9,6 +9,7 @@ mod compare;
 mod dissect;
 mod doctor;
 mod export;
+mod gateway;
 mod guard;
 mod load_options;
 mod ngsi;
@@ -39,6 +40,7 @@ pub enum Command {
     Dissect(dissect::Dissect),
     Export(export::Export),
     Target(target::Target),
+    Gateway(gateway::Gateway),
     Audit(audit::Audit),
     City(city::City),
     Guard(guard::Guard),
@@ -60,6 +62,7 @@ impl Command {
             Command::Dissect(command) => command.perform(),
             Command::Export(command) => command.perform(),
             Command::Target(command) => command.perform(),
+            Command::Gateway(command) => command.perform(),
             Command::Audit(command) => command.perform(),
             Command::City(command) => command.perform(),
             Command::Guard(command) => command.perform(),

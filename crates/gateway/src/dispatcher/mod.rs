@@ -1,0 +1,101 @@
+//! The dispatcher: gets events from devices and hands them to the event handler, in the way of each model.
+
+mod cooperative;
+mod polling;
+mod preemptive;
+mod serial;
+
+use crate::calls::Call;
+use crate::configuration::Model;
+use crate::handler::{Event, Shared};
+use crate::reactor::ReactorError;
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a device may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a device that failed is left alone.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The longest name of an event, bytes.
+const LONGEST_ID: usize = 128;
+
+/// Fetches events until the end is asked for.
+pub fn run(shared: &Arc<Shared>, devices: &[SocketAddr]) -> Result<(), ReactorError> {
+    match shared.configuration.dispatcher {
+        Model::Serial => serial::run(shared, devices),
+        Model::Preemptive => preemptive::run(shared, devices),
+        Model::Cooperative => cooperative::run(shared, devices),
+    }
+}
+
+/// The two calls, as they go over the wire.
+struct Calls {
+    status: Vec<u8>,
+    next_event: Vec<u8>,
+}
+
+impl Calls {
+    fn new() -> Calls {
+        Calls { status: Call::line("status", vec![]), next_event: Call::line("next_event", vec![]) }
+    }
+}
+
+/// Whether a device has an event.
+fn has_event(status: &Value) -> bool {
+    match status {
+        Value::Bool(has) => *has,
+        other => other.as_f64().is_some_and(|number| number > 0.0),
+    }
+}
+
+/// The event that a device gave. Its name stands in lines of the log.
+fn event(device: usize, given: &Value) -> Result<Event, String> {
+    let id = match given {
+        Value::String(id) => id.clone(),
+        Value::Number(id) => id.to_string(),
+        other => return Err(format!("an event is a text or a number, and not {other}")),
+    };
+    let fits = |c: char| c.is_ascii_graphic() && c != ':';
+    if id.is_empty() || id.len() > LONGEST_ID || !id.chars().all(fits) {
+        return Err(format!(
+            "an event's name has 1 to {LONGEST_ID} visible characters, none of them a colon: {id:?}"
+        ));
+    }
+    Ok(Event { device, id: id.into() })
+}
+
+/// Who serves which devices, where there are fewer sockets than devices: those of one take turns.
+fn shares(devices: usize, sockets: usize) -> Vec<Vec<usize>> {
+    let shares = if sockets == 0 { devices } else { sockets.min(devices) };
+    (0..shares).map(|first| (first..devices).step_by(shares).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn answers_of_devices_are_read_as_they_are_meant() {
+        assert!(
+            has_event(&json!(1))
+                && has_event(&json!(true))
+                && !has_event(&json!(0))
+                && !has_event(&json!(null))
+        );
+        assert_eq!(&*event(3, &json!("a-1")).unwrap().id, "a-1");
+        assert_eq!(&*event(3, &json!(77)).unwrap().id, "77");
+        for wrong in [json!(""), json!("a:b"), json!("a\nb"), json!(["a"]), json!("x".repeat(200))] {
+            assert!(event(3, &wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn devices_take_turns_where_sockets_are_few() {
+        assert_eq!(shares(3, 0), [[0], [1], [2]]);
+        assert_eq!(shares(5, 2), [vec![0, 2, 4], vec![1, 3]]);
+        assert_eq!(shares(2, 9), [[0], [1]]);
+    }
+}

@@ -1,0 +1,232 @@
+//! An event loop of our own on epoll(7), with threads that write files.
+
+use super::{Happened, Reactor, Waker};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What is woken by, among the slots.
+const WOKEN: u64 = u64::MAX;
+
+/// The loop.
+pub struct Epoll {
+    poll: OwnedFd,
+    wake: Arc<OwnedFd>,
+    connections: HashMap<usize, Connection>,
+    timers: BTreeMap<(Instant, usize), ()>,
+    jobs: Sender<Job>,
+    results: Receiver<(u64, io::Result<()>)>,
+    waiting: Vec<Happened>,
+    buffer: Vec<u8>,
+}
+
+struct Connection {
+    stream: TcpStream,
+    connected: bool,
+    /// What the socket would not take yet.
+    unsent: Vec<u8>,
+}
+
+struct Job {
+    number: u64,
+    path: PathBuf,
+    content: Vec<u8>,
+}
+
+impl Epoll {
+    /// With so many threads for files.
+    pub fn new(threads: usize) -> io::Result<Epoll> {
+        let poll = epoll::create(CreateFlags::CLOEXEC)?;
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        epoll::add(&poll, &*wake, EventData::new_u64(WOKEN), EventFlags::IN)?;
+        let (jobs, waiting) = channel::<Job>();
+        let (done, results) = channel();
+        let waiting = Arc::new(Mutex::new(waiting));
+        for _ in 0..threads.max(1) {
+            let (waiting, done, wake) = (Arc::clone(&waiting), done.clone(), Arc::clone(&wake));
+            thread::Builder::new().name("files".into()).spawn(move || write_files(&waiting, &done, &wake))?;
+        }
+        Ok(Epoll {
+            poll,
+            wake,
+            connections: HashMap::new(),
+            timers: BTreeMap::new(),
+            jobs,
+            results,
+            waiting: Vec::new(),
+            buffer: vec![0; 1 << 16],
+        })
+    }
+
+    fn begin(&mut self, slot: usize, address: SocketAddr) -> io::Result<()> {
+        use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, ipproto, socket_with, sockopt};
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        match connect(&socket, &address) {
+            Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let data = EventData::new_u64(slot as u64);
+        epoll::add(&self.poll, &socket, data, EventFlags::IN | EventFlags::OUT | EventFlags::ET)?;
+        let stream = TcpStream::from(socket);
+        self.connections.insert(slot, Connection { stream, connected: false, unsent: Vec::new() });
+        Ok(())
+    }
+
+    /// Does what a socket is ready for.
+    fn ready(&mut self, slot: usize, flags: EventFlags, happened: &mut Vec<Happened>) {
+        let Some(connection) = self.connections.get_mut(&slot) else { return };
+        let mut over = None;
+        if !connection.connected {
+            match connection.stream.take_error() {
+                Ok(None) if flags.contains(EventFlags::OUT) && !flags.contains(EventFlags::HUP) => {
+                    connection.connected = true;
+                    happened.push(Happened::Connected(slot));
+                }
+                Ok(None) if !flags.contains(EventFlags::HUP) => return,
+                Ok(None) => over = Some("the connection was closed".to_owned()),
+                Ok(Some(error)) | Err(error) => over = Some(error.to_string()),
+            }
+        }
+        if over.is_none() && flags.contains(EventFlags::OUT) && !connection.unsent.is_empty() {
+            let unsent = std::mem::take(&mut connection.unsent);
+            over = connection.send(&unsent).err().map(|error| error.to_string());
+        }
+        while over.is_none() {
+            match connection.stream.read(&mut self.buffer) {
+                Ok(0) => over = Some("the connection was closed".to_owned()),
+                Ok(read) => happened.push(Happened::Data(slot, self.buffer[..read].to_vec())),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => over = Some(error.to_string()),
+            }
+        }
+        if let Some(reason) = over {
+            self.connections.remove(&slot);
+            happened.push(Happened::Closed(slot, reason));
+        }
+    }
+
+    /// How long there is nothing to do but wait.
+    fn patience(&self) -> Option<Duration> {
+        self.timers.keys().next().map(|(at, _)| at.saturating_duration_since(Instant::now()))
+    }
+}
+
+impl Connection {
+    fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.stream.write(bytes) {
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.unsent.extend_from_slice(bytes);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Reactor for Epoll {
+    fn connect(&mut self, slot: usize, address: SocketAddr) {
+        if let Err(error) = self.begin(slot, address) {
+            self.waiting.push(Happened::Closed(slot, error.to_string()));
+        }
+    }
+
+    fn send(&mut self, slot: usize, bytes: &[u8]) {
+        let Some(connection) = self.connections.get_mut(&slot) else { return };
+        if !connection.connected || !connection.unsent.is_empty() {
+            return connection.unsent.extend_from_slice(bytes);
+        }
+        if let Err(error) = connection.send(bytes) {
+            self.connections.remove(&slot);
+            self.waiting.push(Happened::Closed(slot, error.to_string()));
+        }
+    }
+
+    fn close(&mut self, slot: usize) {
+        self.connections.remove(&slot);
+        // Nothing more is told of it.
+        self.waiting.retain(|one| !matches!(one, Happened::Closed(known, _) if *known == slot));
+    }
+
+    fn write(&mut self, number: u64, path: PathBuf, content: Vec<u8>) {
+        // The threads live as long as this end of their queue.
+        let _ = self.jobs.send(Job { number, path, content });
+    }
+
+    fn after(&mut self, slot: usize, time: Duration) {
+        self.timers.retain(|(_, known), ()| *known != slot);
+        self.timers.insert((Instant::now() + time, slot), ());
+    }
+
+    fn turn(&mut self, wait: bool, happened: &mut Vec<Happened>) {
+        let before = happened.len();
+        happened.append(&mut self.waiting);
+        let patience = if wait && happened.len() == before { self.patience() } else { Some(Duration::ZERO) };
+        let timeout = patience.map(|patience| rustix::time::Timespec {
+            tv_sec: patience.as_secs().min(3600) as i64,
+            tv_nsec: i64::from(patience.subsec_nanos()),
+        });
+        let mut events = Vec::with_capacity(256);
+        // A signal ends the wait early, which does no harm.
+        let _ = epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref());
+        for event in &events {
+            match event.data.u64() {
+                WOKEN => {
+                    let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+                }
+                slot => self.ready(slot as usize, event.flags, happened),
+            }
+        }
+        while let Ok((number, result)) = self.results.try_recv() {
+            happened.push(Happened::Written(number, result));
+        }
+        let now = Instant::now();
+        while let Some(first) = self.timers.first_entry().filter(|first| first.key().0 <= now) {
+            happened.push(Happened::Elapsed(first.key().1));
+            first.remove();
+        }
+    }
+
+    fn waker(&self) -> Waker {
+        let wake = Arc::clone(&self.wake);
+        Arc::new(move || signal(&wake))
+    }
+
+    fn name(&self) -> String {
+        "epoll".to_owned()
+    }
+}
+
+fn signal(wake: &OwnedFd) {
+    // Where it is full, the loop is awake.
+    let _ = rustix::io::write(wake.as_fd(), &1_u64.to_ne_bytes());
+}
+
+fn write_files(jobs: &Mutex<Receiver<Job>>, done: &Sender<(u64, io::Result<()>)>, wake: &OwnedFd) {
+    loop {
+        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(job) = job else { return };
+        let result = File::create(&job.path).and_then(|mut file| file.write_all(&job.content));
+        if done.send((job.number, result)).is_err() {
+            return;
+        }
+        signal(wake);
+    }
+}

@@ -1,0 +1,185 @@
+//! The event loop under the cooperative models: connections, files and calls from other threads, none of which it waits for.
+//! What has come about is told in the order in which it did; the state machines of the dispatcher are on the other side.
+
+pub mod epoll;
+pub mod uv;
+
+use crate::configuration;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What has come about.
+#[derive(Debug)]
+pub enum Happened {
+    /// That connection is made.
+    Connected(usize),
+    /// Bytes came on it.
+    Data(usize, Vec<u8>),
+    /// It is no more: why.
+    Closed(usize, String),
+    /// The file of that number is written, or not.
+    Written(u64, io::Result<()>),
+    /// The time of that timer has come.
+    Elapsed(usize),
+}
+
+/// Wakes a loop from another thread.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// An event loop. Connections are known by the slots that the caller gives them.
+pub trait Reactor {
+    /// Begins to connect a slot that is free.
+    fn connect(&mut self, slot: usize, address: SocketAddr);
+
+    /// Sends on a connection.
+    fn send(&mut self, slot: usize, bytes: &[u8]);
+
+    /// Closes a connection; nothing more is told of it.
+    fn close(&mut self, slot: usize);
+
+    /// Begins to write a file; that number comes back with its end.
+    fn write(&mut self, number: u64, path: PathBuf, content: Vec<u8>);
+
+    /// Tells after that time; a timer that runs already begins anew.
+    fn after(&mut self, slot: usize, time: Duration);
+
+    /// Lets happen what can happen, and adds it; waits for something where that is wanted.
+    fn turn(&mut self, wait: bool, happened: &mut Vec<Happened>);
+
+    /// What ends a wait in [`Reactor::turn`].
+    fn waker(&self) -> Waker;
+
+    /// What it is, with its version.
+    fn name(&self) -> String;
+}
+
+/// Why there is no loop.
+#[derive(Debug, thiserror::Error)]
+pub enum ReactorError {
+    /// The library is not there.
+    #[error("libuv cannot be loaded: {0}; install it: apt-get install libuv1, or choose --loop epoll")]
+    NoLibrary(String),
+    /// The kernel refused.
+    #[error("the event loop cannot be made: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Makes a loop, with so many threads for files.
+pub fn make(kind: configuration::Reactor, threads: usize) -> Result<Box<dyn Reactor>, ReactorError> {
+    match kind {
+        configuration::Reactor::Libuv => Ok(Box::new(uv::Uv::new(threads)?)),
+        configuration::Reactor::Epoll => Ok(Box::new(epoll::Epoll::new(threads)?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::time::Instant;
+
+    fn until(reactor: &mut dyn Reactor, all: &mut Vec<Happened>, done: impl Fn(&[Happened]) -> bool) {
+        let begin = Instant::now();
+        while !done(all) {
+            assert!(begin.elapsed() < Duration::from_secs(20), "{all:?}");
+            reactor.turn(true, all);
+        }
+    }
+
+    /// The same is demanded of each.
+    fn does_all(kind: configuration::Reactor) {
+        let mut reactor = make(kind, 2).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut one, _) = listener.accept().unwrap();
+            let mut bytes = [0; 5];
+            one.read_exact(&mut bytes).unwrap();
+            one.write_all(&bytes).unwrap();
+            // Until the client closes.
+            let _ = one.read(&mut bytes);
+            let (other, _) = listener.accept().unwrap();
+            drop(other);
+        });
+        let mut all = Vec::new();
+        reactor.connect(3, address);
+        until(&mut *reactor, &mut all, |all| matches!(all, [Happened::Connected(3)]));
+        all.clear();
+        reactor.send(3, b"hello");
+        until(&mut *reactor, &mut all, |all| {
+            let came: Vec<u8> = all
+                .iter()
+                .flat_map(|one| match one {
+                    Happened::Data(3, bytes) => bytes.clone(),
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            came == b"hello"
+        });
+        all.clear();
+        reactor.close(3);
+        // The slot is free at once.
+        reactor.connect(3, address);
+        until(&mut *reactor, &mut all, |all| {
+            matches!(all, [Happened::Connected(3), Happened::Closed(3, _)] | [Happened::Closed(3, _)])
+        });
+        server.join().unwrap();
+        all.clear();
+        // Nobody listens any more.
+        reactor.connect(4, address);
+        until(
+            &mut *reactor,
+            &mut all,
+            |all| matches!(all, [Happened::Closed(4, reason)] if !reason.is_empty()),
+        );
+        all.clear();
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("content");
+        reactor.write(7, path.clone(), vec![b'e'; 300_000]);
+        reactor.write(8, folder.path().join("no/such/folder"), vec![1]);
+        until(&mut *reactor, &mut all, |all| all.len() == 2);
+        for one in &all {
+            match one {
+                Happened::Written(7, result) => assert!(result.is_ok(), "{result:?}"),
+                Happened::Written(8, result) => {
+                    assert_eq!(result.as_ref().unwrap_err().kind(), io::ErrorKind::NotFound)
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), vec![b'e'; 300_000]);
+        all.clear();
+
+        let begin = Instant::now();
+        reactor.after(5, Duration::from_millis(20));
+        until(&mut *reactor, &mut all, |all| matches!(all, [Happened::Elapsed(5)]));
+        assert!(begin.elapsed() >= Duration::from_millis(19));
+        all.clear();
+
+        let waker = reactor.waker();
+        let other = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            waker();
+        });
+        reactor.turn(true, &mut all);
+        assert!(all.is_empty());
+        other.join().unwrap();
+        reactor.turn(false, &mut all);
+        assert!(all.is_empty());
+    }
+
+    #[test]
+    fn libuv_does_all() {
+        does_all(configuration::Reactor::Libuv);
+    }
+
+    #[test]
+    fn epoll_does_all() {
+        does_all(configuration::Reactor::Epoll);
+    }
+}

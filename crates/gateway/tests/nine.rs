@@ -1,0 +1,295 @@
+//! All nine combinations against devices and a log server of a test: every event is fetched, dispatched and done once, and in
+//! the order of its device.
+
+use plimsoll_gateway::configuration::{Configuration, Model, Order, Reactor, Spread};
+use plimsoll_gateway::gateway::{Done, Gateway};
+use serde_json::{Value, json};
+use std::collections::{HashMap, VecDeque};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a call is answered with.
+type Function = Arc<dyn Fn(&str, &[Value]) -> Value + Send + Sync>;
+
+/// Serves calls, each connection on a thread; objects are put together by a reader of its own.
+fn serve(function: Function) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let function = Arc::clone(&function);
+            thread::spawn(move || answer(stream, &function));
+        }
+    });
+    address
+}
+
+fn answer(mut stream: TcpStream, function: &Function) {
+    let mut text = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = stream.read(&mut buffer) {
+        text.extend_from_slice(&buffer[..read]);
+        while let Some(end) = text.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = text.drain(..=end).collect();
+            let call: Value = serde_json::from_slice(&line).unwrap();
+            let answer = function(call["name"].as_str().unwrap(), call["args"].as_array().unwrap());
+            if stream.write_all(answer.to_string().as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A device with so many events in its queue.
+fn device(number: usize, events: usize) -> SocketAddr {
+    let queue: Mutex<VecDeque<String>> =
+        Mutex::new((0..events).map(|event| format!("{number}-{event}")).collect());
+    serve(Arc::new(move |name, _| match name {
+        "status" => json!({"result": i32::from(!queue.lock().unwrap().is_empty())}),
+        "next_event" => match queue.lock().unwrap().pop_front() {
+            Some(event) => json!({"result": event}),
+            None => json!({"error": {"name": "IndexError", "args": ["pop from an empty deque"]}}),
+        },
+        _ => json!({"error": {"name": "AttributeError", "args": []}}),
+    }))
+}
+
+struct Told {
+    done: Done,
+    /// Keyword, time and event of each line.
+    lines: Vec<(String, f64, String)>,
+}
+
+/// Runs a gateway until so many events are over.
+fn run(configuration: Configuration, devices: &[SocketAddr], events: usize) -> Told {
+    let folder = tempfile::tempdir().unwrap();
+    run_in(folder.path(), configuration, devices, events)
+}
+
+fn run_in(folder: &Path, configuration: Configuration, devices: &[SocketAddr], events: usize) -> Told {
+    let ports: Vec<u16> = devices.iter().map(SocketAddr::port).collect();
+    let verified: Arc<Mutex<Option<SocketAddr>>> = Arc::default();
+    let told = Arc::clone(&verified);
+    let manager = serve(Arc::new(move |name, args| match name {
+        "verify_gateway" => {
+            *told.lock().unwrap() = Some(args[1].as_str().unwrap().parse().unwrap());
+            json!({"result": true})
+        }
+        "hostnames" => json!({"result": ports}),
+        _ => json!({"error": {"name": "AttributeError", "args": []}}),
+    }));
+    let log = UdpSocket::bind("127.0.0.1:0").unwrap();
+    log.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let gateway = Gateway {
+        configuration,
+        manager: manager.to_string(),
+        log: log.local_addr().unwrap().to_string(),
+        listen: "127.0.0.1:0".into(),
+        folder: folder.to_owned(),
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let running = thread::spawn(move || gateway.run(&stopped));
+    let begin = Instant::now();
+    let own = loop {
+        if let Some(own) = *verified.lock().unwrap() {
+            break own;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(20), "the gateway does not come");
+        thread::sleep(Duration::from_millis(5));
+    };
+    let mut interface = TcpStream::connect(own).unwrap();
+    for call in ["get_timestamp", "start_test", "stop_everything"] {
+        writeln!(interface, "{{\"name\":\"{call}\",\"args\":[]}}").unwrap();
+        let mut answer = [0; 512];
+        let read = interface.read(&mut answer).unwrap();
+        let answer: Value = serde_json::from_slice(&answer[..read]).unwrap();
+        match call {
+            "get_timestamp" => assert!(answer["result"].as_f64().unwrap() > 0.0),
+            "start_test" => assert_eq!(answer["result"], true),
+            _ => assert_eq!(answer["error"]["name"], "AttributeError"),
+        }
+    }
+    let mut lines = Vec::new();
+    let (mut over, mut ended) = (0, false);
+    while !ended {
+        let mut buffer = [0; 4096];
+        let read = log.recv(&mut buffer).unwrap();
+        for line in std::str::from_utf8(&buffer[..read]).unwrap().lines() {
+            let mut fields = line.splitn(5, ':').skip(1);
+            let [Some(time), Some(_), Some(keyword), Some(event)] = std::array::from_fn(|_| fields.next())
+            else {
+                assert!(line.starts_with("ERROR"), "{line}");
+                continue;
+            };
+            ended |= keyword == "LOG_END";
+            if let Some(keyword) = keyword.strip_prefix("EVENT_LIFECYCLE_") {
+                over += usize::from(matches!(keyword, "DONE" | "FAILED"));
+                lines.push((keyword.to_owned(), time.parse().unwrap(), event.to_owned()));
+            }
+        }
+        if over == events {
+            stop.store(true, Ordering::Relaxed);
+        }
+    }
+    Told { done: running.join().unwrap().unwrap(), lines }
+}
+
+fn configuration(dispatcher: Model, event_handler: Model) -> Configuration {
+    Configuration {
+        dispatcher,
+        event_handler,
+        cpu_intensity: 0.02,
+        io_intensity: 2e-5,
+        pool_size: 3,
+        cores: 0,
+        cpu_spread: Spread::Uniform,
+        io_spread: Spread::Exponential,
+        io_order: Order::After,
+        event_loop: Reactor::Libuv,
+        sockets: 0,
+    }
+}
+
+/// Every event of so many devices, each with so many, went the whole way once, and those of a device in their order.
+fn check(told: &Told, devices: usize, events: usize, what: &str) {
+    assert_eq!((told.done.done, told.done.failed), ((devices * events) as u64, 0), "{what}");
+    let mut lives: HashMap<&str, Vec<(&str, f64)>> = HashMap::new();
+    let mut orders: HashMap<&str, Vec<&str>> = HashMap::new();
+    for (keyword, time, event) in &told.lines {
+        lives.entry(event).or_default().push((keyword, *time));
+        if keyword == "DONE" {
+            orders.entry(event.split('-').next().unwrap()).or_default().push(event);
+        }
+    }
+    assert_eq!(lives.len(), devices * events, "{what}");
+    for (event, life) in &lives {
+        let names: Vec<&str> = life.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["RETRIEVED", "DISPATCHED", "DONE"], "{what}: {event}");
+        assert!(life.is_sorted_by_key(|(_, time)| *time), "{what}: {life:?}");
+    }
+    for (device, order) in orders {
+        let expected: Vec<String> = (0..events).map(|event| format!("{device}-{event}")).collect();
+        assert_eq!(order, expected, "{what}");
+    }
+}
+
+#[test]
+fn all_nine_handle_every_event_once_and_in_order() {
+    for dispatcher in Model::ALL {
+        for handler in Model::ALL {
+            let devices: Vec<SocketAddr> = (0..8).map(|number| device(number, 20)).collect();
+            let told = run(configuration(dispatcher, handler), &devices, 160);
+            check(&told, 8, 20, &format!("{dispatcher}/{handler}"));
+        }
+    }
+}
+
+#[test]
+fn our_own_loop_does_the_same() {
+    for (dispatcher, handler) in [
+        (Model::Serial, Model::Cooperative),
+        (Model::Preemptive, Model::Cooperative),
+        (Model::Cooperative, Model::Serial),
+        (Model::Cooperative, Model::Preemptive),
+        (Model::Cooperative, Model::Cooperative),
+    ] {
+        let devices: Vec<SocketAddr> = (0..8).map(|number| device(number, 20)).collect();
+        let own = Configuration {
+            event_loop: Reactor::Epoll,
+            io_order: Order::Beside,
+            ..configuration(dispatcher, handler)
+        };
+        let told = run(own, &devices, 160);
+        check(&told, 8, 20, &format!("{dispatcher}/{handler}"));
+    }
+}
+
+#[test]
+fn more_devices_than_sockets_take_turns() {
+    for dispatcher in Model::ALL {
+        let devices: Vec<SocketAddr> = (0..12).map(|number| device(number, 5)).collect();
+        let few = Configuration { sockets: 4, ..configuration(dispatcher, Model::Preemptive) };
+        let told = run(few, &devices, 60);
+        check(&told, 12, 5, &format!("{dispatcher} with few sockets"));
+    }
+}
+
+/// A device that closes, one that says what is no JSON, one that is silent, one that sends half an answer: the others are
+/// served all the same, and the log says which one failed.
+#[test]
+fn devices_that_fail_hold_up_nobody_but_a_serial_dispatcher() {
+    let broken = |said: &'static [u8]| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let _ = stream.read(&mut [0; 512]);
+                let _ = stream.write_all(said);
+                if !said.is_empty() {
+                    continue;
+                }
+                // Silent, and there.
+                thread::spawn(move || stream.read(&mut [0; 512]));
+            }
+        });
+        address
+    };
+    for dispatcher in [Model::Preemptive, Model::Cooperative] {
+        let mut devices: Vec<SocketAddr> = (0..4).map(|number| device(number, 20)).collect();
+        devices.extend([
+            broken(b""),
+            broken(b"{\"result\""),
+            broken(b"HTTP/1.1 200 OK\r\n"),
+            broken(b"{\"result\":1}{\"result\":[]}"),
+        ]);
+        let told = run(configuration(dispatcher, Model::Preemptive), &devices, 80);
+        check(&told, 4, 20, &format!("{dispatcher} with broken devices"));
+    }
+}
+
+/// A file that cannot be written: its events are told as failed, and the gateway goes on.
+#[test]
+fn work_that_fails_is_told() {
+    for (dispatcher, handler) in [
+        (Model::Serial, Model::Serial),
+        (Model::Serial, Model::Cooperative),
+        (Model::Preemptive, Model::Preemptive),
+        (Model::Cooperative, Model::Cooperative),
+    ] {
+        let devices: Vec<SocketAddr> = (0..2).map(|number| device(number, 5)).collect();
+        let always = Configuration { io_spread: Spread::Constant, ..configuration(dispatcher, handler) };
+        let folder = tempfile::tempdir().unwrap();
+        // Where the file of the second device would be.
+        std::fs::create_dir(folder.path().join("device-1")).unwrap();
+        let told = run_in(folder.path(), always, &devices, 10);
+        assert_eq!(told.done, Done { done: 5, failed: 5 }, "{dispatcher}/{handler}");
+        let failed = told.lines.iter().filter(|(keyword, _, _)| keyword == "FAILED");
+        assert_eq!(failed.filter(|(_, _, event)| event.starts_with("1-")).count(), 5);
+    }
+}
+
+#[test]
+fn a_manager_with_another_configuration_refuses() {
+    let manager = serve(Arc::new(|name, _| match name {
+        "verify_gateway" => {
+            json!({"error": {"name": "ConfigurationError", "args": ["POOL_SIZE: the gateway has 3, the manager 10"]}})
+        }
+        _ => json!({"result": []}),
+    }));
+    let folder = tempfile::tempdir().unwrap();
+    let gateway = Gateway {
+        configuration: configuration(Model::Serial, Model::Serial),
+        manager: manager.to_string(),
+        log: "127.0.0.1:9".into(),
+        listen: "127.0.0.1:0".into(),
+        folder: folder.path().to_owned(),
+    };
+    let error = gateway.run(&Arc::new(AtomicBool::new(false))).unwrap_err().to_string();
+    assert!(error.contains("POOL_SIZE: the gateway has 3, the manager 10"), "{error}");
+}
