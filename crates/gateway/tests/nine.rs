@@ -1,6 +1,8 @@
 //! All nine combinations against devices and a log server of a test: every event is fetched, dispatched and done once, and in
 //! the order of its device.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use plimsoll_gateway::configuration::{Configuration, Model, Order, Reactor, Spread};
 use plimsoll_gateway::gateway::{Done, Gateway};
 use serde_json::{Value, json};
