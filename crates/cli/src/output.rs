@@ -1,11 +1,31 @@
 //! Standard output and standard error, where a reader who has gone away is no error: `plimsoll show | head` is fine.
 
-use std::io::Write;
+use crate::failure::Failure;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::sync::OnceLock;
 
-/// Writes to standard output.
+/// Why standard output has not taken all that was said.
+static UNSAID: OnceLock<std::io::Error> = OnceLock::new();
+
+/// Writes to standard output. What it does not take is told by [`unsaid`] at the end, since files that are still to be
+/// written do not depend on it.
 pub fn say(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush());
+    said(out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush()));
+}
+
+/// Remembers how a write to standard output ended.
+pub fn said(result: std::io::Result<()>) {
+    if let Err(error) = result {
+        let _ = UNSAID.set(error);
+    }
+}
+
+/// The first failure to write to standard output, if that was not its reader's going away.
+pub fn unsaid() -> Option<Failure> {
+    let error = UNSAID.get().filter(|error| error.kind() != ErrorKind::BrokenPipe)?;
+    Some(Failure::unwritable(Path::new("standard output"), error))
 }
 
 /// Writes a line to standard error.
