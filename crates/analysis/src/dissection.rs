@@ -127,6 +127,7 @@ impl DissectionSummary {
             doubts.extend(
                 file.garbage.iter().map(|garbage| format!("{}: reading ended at {garbage}", file.path)),
             );
+            doubts.extend(file.error.iter().map(|error| format!("{}: {error}", file.path)));
         }
         doubts.extend(self.notes.iter().cloned());
         doubts
@@ -143,6 +144,8 @@ pub struct FileSummary {
     pub cut: bool,
     /// What stands where a record should be, and where.
     pub garbage: Option<String>,
+    /// Why it could not be read to its end, and where.
+    pub error: Option<String>,
 }
 
 /// What was counted of a protocol.
@@ -404,6 +407,7 @@ fn files(dissected: &Dissected, paths: &[String]) -> Vec<FileSummary> {
         path: path.clone(),
         cut: ending.cut,
         garbage: ending.garbage.as_ref().map(|(at, garbage)| format!("{garbage} at byte {at}")),
+        error: ending.error.as_ref().map(|(at, error)| format!("cannot be read after byte {at}: {error}")),
     };
     paths.iter().zip(&dissected.endings).map(file).collect()
 }

@@ -2,7 +2,7 @@
 //! own phases and losses.
 
 use crate::capturing::{Capturing, CapturingError, Network, Wanted};
-use plimsoll_analysis::dissection::{DissectionSummary, FileSummary, summarize};
+use plimsoll_analysis::dissection::{DissectionSummary, summarize};
 use plimsoll_capture::component::Components;
 use plimsoll_capture::hops::Ways;
 use plimsoll_capture::marker::{Form, MessageId, Search};
@@ -168,10 +168,10 @@ impl Tap {
         };
         if let Folder::Passing(_) = &self.folder {
             // The files will be gone; what was wrong with them is not.
-            let ended = |file: FileSummary| {
-                file.garbage.map(|garbage| format!("reading of a capture ended at {garbage}"))
-            };
-            notes.extend(summary.files.drain(..).filter_map(ended));
+            for file in summary.files.drain(..) {
+                notes.extend(file.garbage.map(|garbage| format!("reading of a capture ended at {garbage}")));
+                notes.extend(file.error.map(|error| format!("a capture {error}")));
+            }
         }
         summary.notes.extend(notes);
         summary

@@ -34,8 +34,9 @@ Reads pcap and pcapng, packed with gzip or zstd or not; finds HTTP, WebSocket, M
 CoAP, Redis, MongoDB, PostgreSQL, Kafka, NATS, AMQP and HTTP/2 by content and port.
 Several files are put together by time, as one capture.
 
-Exit codes: 0 read; 1 a file cannot be read or is no capture; 104 wrong usage;
-105 interrupted (what was read is reported), except with --follow.")]
+Exit codes: 0 read; 1 a file is no capture or cannot be read to its end (what was
+read is reported); 104 wrong usage; 105 interrupted (what was read is reported),
+except with --follow.")]
 pub struct Dissect {
     /// Captures, `-` for the standard input
     #[arg(value_name = "FILE", required = true)]
@@ -129,8 +130,12 @@ impl Dissect {
             std::fs::write(path, render::json(&summary))
                 .map_err(|error| Failure::unwritable(path, &error))?;
         }
-        let interrupted = stop.load(Ordering::Relaxed) && !self.follow;
-        Ok(if interrupted { exit_code::INTERRUPTED } else { exit_code::MET })
+        if stop.load(Ordering::Relaxed) && !self.follow {
+            return Ok(exit_code::INTERRUPTED);
+        }
+        // The summary has told what, and where.
+        let damaged = summary.files.iter().any(|file| file.error.is_some() || file.garbage.is_some());
+        Ok(if damaged { exit_code::UNDOABLE } else { exit_code::MET })
     }
 
     /// No output is an input, nor another output.
