@@ -1,8 +1,9 @@
 //! Standard output and standard error, where a reader who has gone away is no error: `plimsoll show | head` is fine.
 
 use crate::failure::Failure;
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// Why standard output has not taken all that was said.
@@ -26,6 +27,15 @@ pub fn said(result: std::io::Result<()>) {
 pub fn unsaid() -> Option<Failure> {
     let error = UNSAID.get().filter(|error| error.kind() != ErrorKind::BrokenPipe)?;
     Some(Failure::unwritable(Path::new("standard output"), error))
+}
+
+/// Reads the name of a file that is to be written. `-` would make a file of that name where standard output may be meant.
+pub fn file() -> impl TypedValueParser<Value = PathBuf> {
+    let named = |path: PathBuf| match path.as_os_str() == "-" {
+        true => Err("standard output is taken by what the command says: name a file"),
+        false => Ok(path),
+    };
+    PathBufValueParser::new().try_map(named)
 }
 
 /// Writes a line to standard error.

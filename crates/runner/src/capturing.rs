@@ -1,5 +1,9 @@
 //! Captures packets with `dumpcap` or `tcpdump`, whichever is installed: no library is linked for it.
 
+mod claim;
+
+use claim::Claim;
+use plimsoll_model::Nanos;
 use plimsoll_platform::end;
 use plimsoll_platform::guard::guarded;
 use rustix::process::{Pid, Signal, kill_process};
@@ -8,7 +12,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 use tempfile::NamedTempFile;
 
 /// How long a tool may take to begin.
@@ -48,6 +52,8 @@ pub struct Wanted {
     pub file: PathBuf,
     /// The most that is kept, bytes; beyond it the oldest packets are written over.
     pub limit: Option<u64>,
+    /// Whether packets that are already there may be written over.
+    pub replace: bool,
 }
 
 /// Why nothing could be captured.
@@ -66,6 +72,26 @@ pub enum CapturingError {
         /// Why.
         cause: std::io::Error,
     },
+    /// The file cannot be written.
+    #[error("packets cannot be captured into {}: {cause}", file.display())]
+    Unwritable {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The file holds packets.
+    #[error("{} exists: give the capture another name, or --force to write over it", file.display())]
+    Exists {
+        /// Which.
+        file: PathBuf,
+    },
+    /// Another capture writes the file.
+    #[error("{}: another capture is being written there; give this one another name", file.display())]
+    Busy {
+        /// Which.
+        file: PathBuf,
+    },
     /// It refused.
     #[error(
         "packets cannot be captured on {interface}: {tool} says: {words}\ncapturing needs the rights of root or of the capability cap_net_raw"
@@ -83,7 +109,7 @@ pub enum CapturingError {
 /// What was captured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// The files, the oldest first.
+    /// The files that hold something, the oldest first.
     pub files: Vec<PathBuf>,
     /// Packets, as the tool counted them.
     pub packets: Option<u64>,
@@ -91,8 +117,17 @@ pub struct Captured {
     pub dropped: Option<u64>,
     /// Whether the limit was reached, so that the oldest packets are gone.
     pub wrapped: bool,
-    /// Whether the tool ended by itself before it was asked to.
-    pub died: bool,
+    /// Where the tool ended by itself before it was asked to: until when it wrote, and what it said.
+    pub died: Option<Death>,
+}
+
+/// A capture's end before its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Death {
+    /// What was captured until then is in the files, since 1970; zero where nothing is.
+    pub at: Nanos,
+    /// The tool's last words, empty where it said nothing of its end.
+    pub words: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +145,7 @@ pub struct Capturing {
     /// What the tool says; removed with this.
     log: NamedTempFile,
     stopped: bool,
+    _claim: Claim,
 }
 
 impl Capturing {
@@ -119,6 +155,7 @@ impl Capturing {
         // tcpdump first: it reads the loopback interface of a namespace as well, and is the smaller one.
         let tool = [Tool::Tcpdump, Tool::Dumpcap].into_iter().find(|tool| is_there(tool.name()));
         let tool = tool.ok_or(CapturingError::NoTool)?;
+        let claim = Claim::take(&wanted.file, &tool.ring(&wanted.file), wanted.replace)?;
         let mut command: Vec<String> = match &wanted.network {
             Network::Own => Vec::new(),
             Network::Named(name) => ["ip", "netns", "exec", name].map(str::to_owned).to_vec(),
@@ -134,7 +171,7 @@ impl Capturing {
         let mut call: Command = guarded(program, &[], &command);
         let failed = |cause| CapturingError::Start { command: command.join(" "), cause };
         let child = call.stdout(Stdio::null()).stderr(out).spawn().map_err(failed)?;
-        let mut capturing = Capturing { child, tool, wanted, log, stopped: false };
+        let mut capturing = Capturing { child, tool, wanted, log, stopped: false, _claim: claim };
         capturing.await_begin()?;
         Ok(capturing)
     }
@@ -178,6 +215,7 @@ impl Capturing {
         let files = self.files();
         let (packets, dropped) = self.tool.counts(&words);
         let wrapped = self.has_turned(&files);
+        let died = died.then(|| Death { at: last_written(&files), words: last_words(&words) });
         Captured { files, packets, dropped, wrapped, died }
     }
 
@@ -197,13 +235,11 @@ impl Capturing {
     /// The file, or those of the ring, the oldest first.
     fn files(&self) -> Vec<PathBuf> {
         let file = &self.wanted.file;
-        if self.wanted.limit.is_none() {
-            return vec![file.clone()];
-        }
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let ours = |path: &PathBuf| self.tool.number(file, path).is_some();
-        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(ours).collect();
+        let mut files = match self.wanted.limit {
+            Some(_) => self.tool.ring(file),
+            None => vec![file.clone()],
+        };
+        files.retain(|path| fs::metadata(path).is_ok_and(|data| !data.is_file() || data.len() > 0));
         files.sort_by_key(|path| fs::metadata(path).and_then(|data| data.modified()).ok());
         files
     }
@@ -280,6 +316,13 @@ impl Tool {
         command
     }
 
+    /// The files of that file's ring that are there.
+    fn ring(self, file: &Path) -> Vec<PathBuf> {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| self.number(file, path).is_some()).collect()
+    }
+
     /// Which file of its ring a path is: tcpdump appends a number to the name, dumpcap a number from 1 and a time to its
     /// stem.
     fn number(self, file: &Path, path: &Path) -> Option<u64> {
@@ -322,6 +365,19 @@ fn is_there(command: &str) -> bool {
     plimsoll_platform::is_installed(command)
 }
 
+/// When the last of those files was written, since 1970.
+fn last_written(files: &[PathBuf]) -> Nanos {
+    let written = |path: &PathBuf| fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok();
+    let last = files.iter().filter_map(written).max().unwrap_or_default();
+    Nanos(i64::try_from(last.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// What a tool said after it had begun: its last line, where that is no count.
+fn last_words(words: &str) -> String {
+    let is_reason = |line: &&str| !line.contains("listening on") && !line.contains("packets ");
+    words.lines().rfind(is_reason).unwrap_or_default().trim().to_owned()
+}
+
 fn read(log: &Path) -> String {
     let mut words = Vec::new();
     if let Ok(mut file) = fs::File::open(log) {
@@ -355,5 +411,8 @@ mod tests {
         let dumpcap = "Packets captured: 10\nPackets received/dropped on interface 'lo': 10/2 (pcap:0/dumpcap:2) (83.3%)\n";
         assert_eq!(Tool::Dumpcap.counts(dumpcap), (Some(10), Some(2)));
         assert_eq!(Tool::Tcpdump.counts(""), (None, None));
+        assert_eq!(last_words(tcpdump), "");
+        let full = "listening on lo\ntcpdump: Unable to write output: No space left on device\n";
+        assert_eq!(last_words(full), "tcpdump: Unable to write output: No space left on device");
     }
 }

@@ -209,6 +209,8 @@ fn tell_phase(
         let last_holder = edges.last().map(|(_, to)| to.clone()).unwrap_or_default();
         let last = key.passages.last().map(|&number| names.words(ways, number)).unwrap_or_default();
         let (count, loser, named): (u64, String, Vec<MessageId>) = match ledger {
+            // What became of it after the capture's end is nobody's fault that the capture could show.
+            Some(_) if key.end == End::UnderWay => (0, String::new(), Vec::new()),
             Some(ledger) => {
                 let named: Vec<MessageId> = route
                     .examples
@@ -226,7 +228,7 @@ fn tell_phase(
             },
         };
         match key.end {
-            End::UnderWay if missing.is_some() && ledger.is_none() => told.messages.under_way += route.count,
+            End::UnderWay if missing.is_some() => told.messages.under_way += route.count,
             End::GivenUp => told.messages.given_up += route.count,
             _ => {}
         }
@@ -414,7 +416,7 @@ mod tests {
                 ways.seen(&Located { client, server, protocol: Protocol::Mqtt, heard });
             }
         }
-        ways.finish(Nanos::from_secs(10));
+        ways.finish(Some(Nanos::from_secs(10)));
         let told = tell(&ways, &components, &Search::default(), None);
         assert_eq!(told.losses, BTreeMap::from([("127.0.0.1:1883".to_owned(), 1)]));
         assert_eq!((told.messages.marked, told.messages.lost, told.messages.unseen), (10, 1, 0));

@@ -3,7 +3,7 @@
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::interrupt::stop_flag;
-use crate::output::say;
+use crate::output::{file, say};
 use crate::progress::ReadingProgress;
 use clap::{Args, ValueEnum};
 use plimsoll_analysis::dissection::summarize;
@@ -15,9 +15,11 @@ use plimsoll_capture::pipeline::dissect;
 use plimsoll_capture::source::{Source, SourceError};
 use plimsoll_capture::table::{Batch, Settings};
 use plimsoll_report::dissection as render;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,11 +51,11 @@ pub struct Dissect {
     #[arg(long, value_name = "NAME=WHERE")]
     name: Vec<String>,
     /// Write the summary as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file())]
     summary_json: Option<PathBuf>,
     /// Write every exchange (repeatable): FILE.csv, FILE.parquet, or FILE.json for OTLP
     /// traces
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file())]
     export: Vec<PathBuf>,
     /// The form of the exports, where the names of the files do not tell
     #[arg(long, value_name = "FORM")]
@@ -122,7 +124,7 @@ impl Dissect {
             return Err(failure);
         }
         exports.into_iter().try_for_each(Exporting::finish)?;
-        ways.finish(dissected.last.unwrap_or_default());
+        ways.finish(dissected.last);
         let paths: Vec<String> = self.files.iter().map(|path| path.display().to_string()).collect();
         let summary = summarize(&dissected, &paths, &ways, &components, &phases, &search, None);
         say(&render::terminal::render(&summary));
@@ -163,16 +165,21 @@ impl Dissect {
 
     fn components(&self) -> Result<Components, Failure> {
         let mut components = Components::default();
+        let mut places = BTreeSet::new();
         for given in &self.name {
             let wrong = || {
                 Failure::Usage(format!(
                     "--name {given}: give NAME=HOST:PORT, NAME=:PORT or NAME=HOST, as in --name redis=10.0.0.7:6379; hosts are addresses"
                 ))
             };
-            let (name, place) =
-                given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
+            let (name, place) = given.split_once('=').filter(|(name, _)| is_name(name)).ok_or_else(wrong)?;
+            if !places.insert(place) {
+                return Err(Failure::Usage(format!(
+                    "--name {given}: {place} has a name already; give it one"
+                )));
+            }
             if let Some(port) = place.strip_prefix(':') {
-                components.port(port.parse().map_err(|_| wrong())?, name);
+                components.port(port.parse::<NonZeroU16>().map_err(|_| wrong())?.get(), name);
             } else if let Ok(address) = place.parse::<SocketAddr>() {
                 components.endpoint(address.into(), name);
             } else {
@@ -272,6 +279,11 @@ impl Exporting {
         };
         finished.map_err(|error| Failure::unwritable(&self.path, &error))
     }
+}
+
+/// Whether it can stand in a line.
+fn is_name(text: &str) -> bool {
+    !text.trim().is_empty() && !text.contains(char::is_control)
 }
 
 /// Whether two paths lead to one file, or would.

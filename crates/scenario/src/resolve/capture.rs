@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 /// The host's own network, among the namespaces.
 const HOST: &str = "host";
+/// The least that a ring of four files can be held to, bytes.
+const SMALLEST: u64 = 4 << 20;
 
 pub(super) fn resolve(written: Option<&Capture>, context: &mut Context) -> Option<CapturePlan> {
     let capture = written?;
@@ -22,6 +24,10 @@ pub(super) fn resolve(written: Option<&Capture>, context: &mut Context) -> Optio
             ),
         }
     }
+    let limit = u64::from(capture.limit.0.0);
+    if limit < SMALLEST {
+        context.error("record.capture.limit", "four files make up the limit: give at least 4MiB");
+    }
     let namespaces = match &capture.namespaces[..] {
         [] => vec![None],
         some => some.iter().map(|name| (name != HOST).then(|| name.clone())).collect(),
@@ -31,7 +37,7 @@ pub(super) fn resolve(written: Option<&Capture>, context: &mut Context) -> Optio
         namespaces,
         filter: capture.filter.clone(),
         names,
-        limit: u64::from(capture.limit.0.0),
+        limit,
         keep: capture.keep.as_ref().map(PathBuf::from),
     })
 }
