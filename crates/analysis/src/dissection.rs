@@ -2,7 +2,7 @@
 
 mod ways;
 
-pub use ways::{ComponentLosses, HopSummary, LostMessage, MessageSummary, PathStep, WaySummary};
+pub use ways::{ComponentLosses, HopSummary, LostMessage, MessageSummary, PathStep, WaySummary, last_seen};
 
 use plimsoll_capture::component::{Components, Party};
 use plimsoll_capture::hops::Ways;

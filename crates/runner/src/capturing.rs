@@ -3,17 +3,17 @@
 mod claim;
 
 use claim::Claim;
+use plimsoll_capture::source::{Block, Source};
 use plimsoll_model::Nanos;
 use plimsoll_platform::end;
 use plimsoll_platform::guard::guarded;
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs;
-use std::io::Read;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant, UNIX_EPOCH};
-use tempfile::NamedTempFile;
+use std::time::{Duration, Instant};
 
 /// How long a tool may take to begin.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,6 +27,8 @@ const BUFFER: u32 = 64 * 1024;
 /// Files of a ring: the oldest is written over.
 const RING: u32 = 4;
 const MIB: u64 = 1 << 20;
+/// The most that is read of what a tool says, bytes.
+const LOG: usize = 1 << 20;
 
 /// Where packets are captured.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -111,23 +113,23 @@ pub enum CapturingError {
 pub struct Captured {
     /// The files that hold something, the oldest first.
     pub files: Vec<PathBuf>,
-    /// Packets, as the tool counted them.
-    pub packets: Option<u64>,
+    /// Packets in them; of a pipe or device, those that the tool counted.
+    pub packets: u64,
     /// Packets that the kernel dropped since the tool was too slow.
     pub dropped: Option<u64>,
     /// Whether the limit was reached, so that the oldest packets are gone.
     pub wrapped: bool,
-    /// Where the tool ended by itself before it was asked to: until when it wrote, and what it said.
+    /// Where the files hold nothing of the last part of the time: the tool ended by itself, or could not write.
     pub died: Option<Death>,
 }
 
 /// A capture's end before its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Death {
-    /// What was captured until then is in the files, since 1970; zero where nothing is.
+    /// When the last packet was captured that is in the files, since 1970; zero where none is.
     pub at: Nanos,
-    /// The tool's last words, empty where it said nothing of its end.
-    pub words: String,
+    /// Why, for people.
+    pub why: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,8 +144,8 @@ pub struct Capturing {
     child: Child,
     tool: Tool,
     wanted: Wanted,
-    /// What the tool says; removed with this.
-    log: NamedTempFile,
+    /// What the tool says; it has no name, so that nothing of it is left however this ends.
+    log: File,
     stopped: bool,
     _claim: Claim,
 }
@@ -165,9 +167,9 @@ impl Capturing {
         };
         command.extend(tool.command(&wanted));
         let failed = |cause| CapturingError::Start { command: command.join(" "), cause };
-        let log = NamedTempFile::with_prefix("plimsoll-capturing-").map_err(failed)?;
+        let log = tempfile::tempfile().map_err(failed)?;
         let failed = |cause| CapturingError::Start { command: command.join(" "), cause };
-        let out = log.reopen().map_err(failed)?;
+        let out = log.try_clone().map_err(failed)?;
         let mut call: Command = guarded(program, &[], &command);
         let failed = |cause| CapturingError::Start { command: command.join(" "), cause };
         let child = call.stdout(Stdio::null()).stderr(out).spawn().map_err(failed)?;
@@ -179,7 +181,7 @@ impl Capturing {
     fn await_begin(&mut self) -> Result<(), CapturingError> {
         let begin = Instant::now();
         loop {
-            let words = read(self.log.path());
+            let words = read(&self.log);
             if words.contains("listening on") || words.contains("File: ") {
                 return Ok(());
             }
@@ -187,7 +189,7 @@ impl Capturing {
             if ended || begin.elapsed() > PATIENCE {
                 self.stopped = true;
                 end(&mut self.child, Duration::ZERO);
-                let words = read(self.log.path()).trim().to_owned();
+                let words = read(&self.log).trim().to_owned();
                 let words = if words.is_empty() { "nothing".to_owned() } else { words };
                 return Err(CapturingError::Refused {
                     interface: self.wanted.interface.clone(),
@@ -211,12 +213,32 @@ impl Capturing {
             thread::sleep(LAST_PACKETS);
         }
         self.end();
-        let words = read(self.log.path());
+        let words = read(&self.log);
         let files = self.files();
-        let (packets, dropped) = self.tool.counts(&words);
+        let (captured, dropped) = self.tool.counts(&words);
         let wrapped = self.has_turned(&files);
-        let died = died.then(|| Death { at: last_written(&files), words: last_words(&words) });
+        let (packets, at) = if files.iter().all(|path| path.is_file()) {
+            held(&files)
+        } else {
+            // A pipe or a device: what went into it cannot be read again.
+            (captured.unwrap_or(0), Nanos::ZERO)
+        };
+        // tcpdump goes on where a disk is full, and says nothing.
+        let unwritten = captured.filter(|_| !wrapped).map_or(0, |captured| captured.saturating_sub(packets));
+        let why = match (died, unwritten) {
+            (true, _) => Some(self.last_words(&words)),
+            (false, 0) => None,
+            (false, _) => Some(format!("{unwritten} packets could not be written: is the disk full?")),
+        };
+        let died = why.map(|why| Death { at, why });
         Captured { files, packets, dropped, wrapped, died }
+    }
+
+    /// Why the tool has ended.
+    fn last_words(&mut self, words: &str) -> String {
+        let status = self.child.try_wait().ok().flatten();
+        let status = status.map_or_else(String::new, |status| format!(": {status}"));
+        reason(words).map_or_else(|| format!("{} ended{status}", self.tool.name()), str::to_owned)
     }
 
     fn end(&mut self) {
@@ -365,24 +387,32 @@ fn is_there(command: &str) -> bool {
     plimsoll_platform::is_installed(command)
 }
 
-/// When the last of those files was written, since 1970.
-fn last_written(files: &[PathBuf]) -> Nanos {
-    let written = |path: &PathBuf| fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok();
-    let last = files.iter().filter_map(written).max().unwrap_or_default();
-    Nanos(i64::try_from(last.as_nanos()).unwrap_or(i64::MAX))
-}
-
-/// What a tool said after it had begun: its last line, where that is no count.
-fn last_words(words: &str) -> String {
-    let is_reason = |line: &&str| !line.contains("listening on") && !line.contains("packets ");
-    words.lines().rfind(is_reason).unwrap_or_default().trim().to_owned()
-}
-
-fn read(log: &Path) -> String {
-    let mut words = Vec::new();
-    if let Ok(mut file) = fs::File::open(log) {
-        let _ = file.read_to_end(&mut words);
+/// How many packets those files hold, and when the last of them was captured.
+fn held(files: &[PathBuf]) -> (u64, Nanos) {
+    let (mut packets, mut last) = (0, Nanos::ZERO);
+    // What cannot be read is told by whoever reads it for its contents.
+    for mut source in files.iter().filter_map(|path| Source::open(path).ok()) {
+        let mut block = Block::default();
+        while source.next(&mut block).is_ok_and(|more| more) {
+            packets += block.records.len() as u64;
+            last = block.records.iter().map(|record| record.at).fold(last, Nanos::max);
+        }
     }
+    (packets, last)
+}
+
+/// The last line of what a tool said that is neither its beginning nor a count.
+fn reason(words: &str) -> Option<&str> {
+    let is_reason = |line: &&str| !line.contains("listening on") && !line.contains("ackets ");
+    words.lines().map(str::trim).rfind(|line| !line.is_empty() && is_reason(line))
+}
+
+/// All of a log, whose writer's place in it stays where it is.
+fn read(log: &File) -> String {
+    let length = log.metadata().map_or(0, |data| data.len());
+    let mut words = vec![0; usize::try_from(length).unwrap_or(0).min(LOG)];
+    let read = log.read_at(&mut words, 0).unwrap_or(0);
+    words.truncate(read);
     String::from_utf8_lossy(&words).into_owned()
 }
 
@@ -411,8 +441,8 @@ mod tests {
         let dumpcap = "Packets captured: 10\nPackets received/dropped on interface 'lo': 10/2 (pcap:0/dumpcap:2) (83.3%)\n";
         assert_eq!(Tool::Dumpcap.counts(dumpcap), (Some(10), Some(2)));
         assert_eq!(Tool::Tcpdump.counts(""), (None, None));
-        assert_eq!(last_words(tcpdump), "");
+        assert_eq!(reason(tcpdump), None);
         let full = "listening on lo\ntcpdump: Unable to write output: No space left on device\n";
-        assert_eq!(last_words(full), "tcpdump: Unable to write output: No space left on device");
+        assert_eq!(reason(full), Some("tcpdump: Unable to write output: No space left on device"));
     }
 }

@@ -179,7 +179,6 @@ impl Tap {
 
 /// When, in the run, a capture ended too early, and why.
 fn told(death: &Death, record: &RunRecord) -> String {
-    let why = if death.words.is_empty() { String::new() } else { format!(" ({})", death.words) };
     let begin = Nanos(record.provenance.wall_epoch.unwrap_or(0));
     let when = if death.at < begin {
         "before the load began".to_owned()
@@ -187,7 +186,8 @@ fn told(death: &Death, record: &RunRecord) -> String {
         format!("{:.1} s into the run", (death.at - begin).as_secs_f64())
     };
     format!(
-        "the capturing tool ended {when}{why}: what came later is in no capture, and who lost a message after that is not known"
+        "the capture ended {when} ({}): what came later is in no capture, and who lost a message after that is not known",
+        death.why
     )
 }
 

@@ -109,8 +109,13 @@ pub(super) struct Told {
     named: BTreeSet<MessageId>,
 }
 
-/// Stands for a component where the ledger has lost a message that no capture holds.
+/// Stands for a component where the ledger has lost a message that no capture holds, or none up to its end.
 const NOWHERE: &str = "not seen on the wire";
+
+/// What became of messages that a component of [`super::DissectionSummary::losses_by_component`] lost.
+pub fn last_seen(component: &str) -> String {
+    if component == NOWHERE { component.to_owned() } else { format!("last seen at {component}") }
+}
 
 /// A passage between components.
 type Edge = (String, String);

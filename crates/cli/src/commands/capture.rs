@@ -79,9 +79,6 @@ impl Capture {
         let mut died = None;
         for capturing in capturings {
             let captured = capturing.stop();
-            let count = |number: Option<u64>| {
-                number.map_or("an unknown number of".into(), |number| number.to_string())
-            };
             let mut files: Vec<String> =
                 captured.files.iter().map(|path| path.display().to_string()).collect();
             if files.is_empty() {
@@ -90,17 +87,14 @@ impl Capture {
             say(&format!(
                 "{}: {} packets, {} dropped by the kernel{}\n",
                 files.join(" "),
-                count(captured.packets),
-                count(captured.dropped),
+                captured.packets,
+                captured.dropped.map_or("an unknown number".into(), |dropped| dropped.to_string()),
                 if captured.wrapped { "; the limit was reached, the oldest are gone" } else { "" }
             ));
             died = died.or(captured.died);
         }
-        if let Some(Death { words, .. }) = died {
-            let why = if words.is_empty() { words } else { format!(" ({words})") };
-            return Err(Failure::Undoable(format!(
-                "the capturing tool ended by itself{why}: the capture is not whole"
-            )));
+        if let Some(Death { why, .. }) = died {
+            return Err(Failure::Undoable(format!("the capture is not whole: {why}")));
         }
         Ok(exit_code::MET)
     }

@@ -175,7 +175,7 @@ impl Dissect {
             let (name, place) = given.split_once('=').filter(|(name, _)| is_name(name)).ok_or_else(wrong)?;
             if !places.insert(place) {
                 return Err(Failure::Usage(format!(
-                    "--name {given}: {place} has a name already; give it one"
+                    "--name {given}: {place} has a name already; give each place one"
                 )));
             }
             if let Some(port) = place.strip_prefix(':') {
