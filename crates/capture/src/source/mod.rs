@@ -1,12 +1,14 @@
 //! Where packets come from: pcap and pcapng, from a file or a pipe, packed with gzip or zstd, whole, cut short or still being
 //! written.
 
+mod followed;
 mod format;
 mod merged;
 
 pub use format::Garbage;
 pub use merged::Merged;
 
+use followed::Followed;
 use format::{Format, Item, Need};
 use plimsoll_model::Nanos;
 use std::fs::File;
@@ -16,6 +18,10 @@ use std::time::Duration;
 
 /// Bytes read at once.
 const BLOCK: usize = 1 << 20;
+/// Of all captures that are read side by side.
+const TOGETHER: usize = 16 * BLOCK;
+/// The fewest of one of many captures.
+const LEAST: usize = 1 << 16;
 /// The longest record that is believed, bytes: a packet of the largest snapshot length and its framing.
 pub(crate) const LONGEST: usize = BLOCK / 2;
 /// How often a file that is being written is looked at.
@@ -107,6 +113,10 @@ pub struct Source {
     position: u64,
     /// A block whose end has not been read yet; then there is no `rest`.
     skipped: Option<Skipped>,
+    /// Bytes read at once.
+    piece: usize,
+    /// The file, where it is one.
+    file: Option<Followed>,
     follow: Option<Box<dyn Fn() -> bool + Send>>,
     /// Why nothing more can be read.
     error: Option<String>,
@@ -116,14 +126,14 @@ pub struct Source {
 impl Source {
     /// Opens a file, `-` being the standard input.
     pub fn open(path: &Path) -> Result<Source, SourceError> {
-        let input: Box<dyn Read + Send> = if path == Path::new("-") {
-            Box::new(io::stdin())
-        } else {
-            let file =
-                File::open(path).map_err(|error| SourceError::File { path: path.to_owned(), error })?;
-            Box::new(file)
-        };
-        Source::read(path, input)
+        if path == Path::new("-") {
+            return Source::read(path, Box::new(io::stdin()));
+        }
+        let failed = |error| SourceError::File { path: path.to_owned(), error };
+        let file = File::open(path).map_err(failed)?;
+        let followed = Followed::new(path, &file).map_err(failed)?;
+        let source = Source::read(path, Box::new(file))?;
+        Ok(Source { file: Some(followed), ..source })
     }
 
     /// Reads from anything; the path is for messages.
@@ -155,6 +165,8 @@ impl Source {
             rest: start,
             position: head as u64,
             skipped: None,
+            piece: BLOCK,
+            file: None,
             follow: None,
             error: None,
             ending: None,
@@ -165,6 +177,11 @@ impl Source {
     pub fn follow(mut self, go_on: impl Fn() -> bool + Send + 'static) -> Source {
         self.follow = Some(Box::new(go_on));
         self
+    }
+
+    /// Reads fewer bytes at once, as one of so many captures that are read side by side.
+    fn among(&mut self, many: usize) {
+        self.piece = (TOGETHER / many.max(1)).clamp(LEAST, BLOCK);
     }
 
     /// The next stretch, in a block that was used before; `false` at the end.
@@ -198,15 +215,18 @@ impl Source {
     fn read_more(&mut self, bytes: &mut Vec<u8>) {
         while self.error.is_none() {
             let before = bytes.len();
-            if let Err(error) = fill(&mut self.input, bytes, BLOCK.max(before + LONGEST)) {
+            // Asked before the last look, so that what was written until then is read.
+            let over = self.follow.as_ref().and(self.file.as_mut()).and_then(Followed::ended);
+            if let Err(error) = fill(&mut self.input, bytes, self.piece.max(before + self.piece / 2)) {
                 // The rest of a packed file may still be written.
                 let may_come = self.follow.is_some() && error.kind() == io::ErrorKind::UnexpectedEof;
                 self.error = (!may_come).then(|| error.to_string());
             }
-            match &self.follow {
-                Some(go_on) if bytes.len() == before && go_on() => std::thread::sleep(LOOK_AGAIN),
-                _ => return,
+            if bytes.len() > before || !self.follow.as_ref().is_some_and(|go_on| go_on()) {
+                return;
             }
+            self.error = self.error.take().or(over.map(str::to_owned));
+            std::thread::sleep(LOOK_AGAIN);
         }
     }
 

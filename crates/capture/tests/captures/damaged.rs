@@ -127,3 +127,48 @@ fn packed_files_that_are_cut_or_corrupt_tell_what_they_hold() {
     let corrupt = read_some(corrupt);
     assert!(corrupt.error.is_some() || corrupt.garbage.is_some());
 }
+
+#[test]
+fn following_ends_where_the_file_is_cut_replaced_or_removed() {
+    let bytes = plain("coap_udp.pcap");
+    let whole = read(Cursor::new(bytes.clone()));
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("followed.pcap");
+    let events: [(&str, &dyn Fn()); 3] = [
+        ("cut", &|| std::fs::write(&path, &bytes[..20]).unwrap()),
+        ("replaced", &|| std::fs::rename(folder.path().join("next.pcap"), &path).unwrap()),
+        ("removed", &|| std::fs::remove_file(&path).unwrap()),
+    ];
+    for (word, event) in events {
+        for name in ["followed.pcap", "next.pcap"] {
+            std::fs::write(folder.path().join(name), &bytes).unwrap();
+        }
+        // Reading goes on for as long as nothing tells it that it is over.
+        let source = Source::open(&path).unwrap().follow(|| true);
+        event();
+        let read = dissected(vec![source], 1).dissected;
+        let (_, error) = ending(&read).error.clone().unwrap();
+        assert!(error.contains(word), "{word}: {error}");
+        let expected =
+            if word == "cut" { 0..whole.counts.packets + 1 } else { whole.counts.packets..u64::MAX };
+        assert!(expected.contains(&read.counts.packets), "{word}: {}", read.counts.packets);
+    }
+}
+
+#[test]
+fn many_small_files_are_one_capture() {
+    let bytes = plain("coap_udp.pcap");
+    let (head, mut rest) = bytes.split_at(24);
+    let mut sources = Vec::new();
+    while let Some(length) = rest.get(8..12) {
+        let length = 16 + u32::from_le_bytes(length.try_into().unwrap()) as usize;
+        let (record, after) = rest.split_at(length);
+        let input = Cursor::new([head, record].concat());
+        sources.push(Source::read(Path::new("one.pcap"), Box::new(input)).unwrap());
+        rest = after;
+    }
+    assert!(sources.len() > 200);
+    let many = dissected(sources, 1).dissected;
+    let whole = read(Cursor::new(bytes));
+    assert_eq!((many.counts, many.first, many.last), (whole.counts, whole.first, whole.last));
+}
