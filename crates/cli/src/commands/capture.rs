@@ -3,7 +3,7 @@
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::interrupt::stop_flag;
-use crate::output::{file, say};
+use crate::output::{complain, file, say};
 use clap::Args;
 use plimsoll_runner::capturing::{Capturing, CapturingError, Death, Network, Wanted};
 use std::path::PathBuf;
@@ -71,6 +71,7 @@ impl Capture {
             let capturing = Capturing::start(&program, wanted);
             capturings.push(capturing.map_err(refused)?);
         }
+        complain(if self.seconds.is_some() { "capturing" } else { "capturing until Ctrl-C" });
         let begin = Instant::now();
         let over = || self.seconds.is_some_and(|span| begin.elapsed() >= span);
         while !stop.load(Ordering::Relaxed) && !over() && !capturings.iter_mut().any(Capturing::has_died) {

@@ -14,6 +14,9 @@ pub(super) fn resolve(written: Option<&Capture>, context: &mut Context) -> Optio
     let capture = written?;
     let mut names = Vec::new();
     for (name, place) in &capture.names {
+        if name.trim().is_empty() || name.contains(char::is_control) {
+            context.error("record.capture.names", "a name is visible characters in one line");
+        }
         match place_of(place) {
             Some(place) => names.push((name.clone(), place)),
             None => context.error(
@@ -45,7 +48,7 @@ pub(super) fn resolve(written: Option<&Capture>, context: &mut Context) -> Optio
 /// `:6379`, `10.0.0.7:5432`, `[::1]:5432`, `10.0.0.7`.
 fn place_of(text: &str) -> Option<WirePlace> {
     if let Some(port) = text.strip_prefix(':') {
-        return port.parse().ok().map(WirePlace::Port);
+        return port.parse().ok().filter(|port| *port > 0).map(WirePlace::Port);
     }
     let endpoint = || text.parse().ok().map(WirePlace::Endpoint);
     endpoint().or_else(|| text.parse().ok().map(WirePlace::Host))
