@@ -52,3 +52,4 @@ mod websocket_door;
 mod whose_limit;
 mod wire;
 mod wire_bad_days;
+mod wire_oracle;
