@@ -9,7 +9,8 @@ use plimsoll_capture::hops::Ways;
 use plimsoll_capture::marker::{MessageId, Search};
 use plimsoll_capture::phases::Phases;
 use plimsoll_capture::pipeline::Dissected;
-use plimsoll_capture::tally::{Counted, Service, Times};
+use plimsoll_capture::tally::{Counted, Service};
+use plimsoll_capture::times::Times;
 use plimsoll_model::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -454,7 +455,7 @@ fn services_of<'a>(
     let mut all: Vec<ServiceSummary> = sums
         .iter()
         .map(|((client, server, protocol), counted)| {
-            let response_time = TimesSummary::of(&counted.response_times);
+            let response_time = TimesSummary::of(&counted.response_times());
             ServiceSummary {
                 client: components.name(client),
                 server: components.name(server),

@@ -5,8 +5,8 @@ use crate::dissect::{Carrier, Dissector, Event, KEPT, Key, Opened, Output, Reque
 use crate::dissectors;
 use crate::half::Half;
 use crate::heard::{Breach, ConversationId, Exchange, Heard, Notice, Sighting};
-use crate::marker::{MessageId, Search};
-use crate::pairing::{Pairing, Waiting};
+use crate::marker::Search;
+use crate::pairing::{Content, Pairing, Waiting};
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
 
@@ -240,7 +240,7 @@ impl Conversation {
         let from = self.side(direction);
         let half = &mut self.halves[direction];
         half.search(bytes, ears.search);
-        for message in half.markers.drain(..) {
+        for message in half.markers.drain(..).filter(|id| !id.is_shared()) {
             let (conversation, verb) = (self.id, Label::default());
             ears.heard.sightings.push(Sighting { at, conversation, from, message, verb, echo: false });
         }
@@ -469,15 +469,16 @@ impl Conversation {
         half.bytes = 0;
         half.tail.clear();
         let markers = std::mem::take(&mut half.markers);
-        let marker = markers.first().copied();
+        let content = Content::of(&markers);
         let mut events = std::mem::take(&mut self.events);
         let (mut name, mut asked_with) = (Label::default(), None);
         for event in events.drain(..) {
             match event {
                 Event::Request(request) => {
                     name = request.verb;
-                    let marker = marker.or(self.halves[direction].prepared.take());
-                    self.ask(side, request, span, marker, ears);
+                    let prepared = self.halves[direction].prepared.take();
+                    let content = Content { marker: content.marker.or(prepared), ..content };
+                    self.ask(side, request, span, content, ears);
                 }
                 Event::Early(request) => {
                     let asking = &mut self.halves[1 - direction];
@@ -487,12 +488,12 @@ impl Conversation {
                     let span =
                         Span { first: asking.begun.take().unwrap_or(at), last: at, bytes: asking.bytes };
                     asking.bytes = 0;
-                    let marker = asking.markers.first().copied();
-                    self.ask(side.other(), request, span, marker, ears);
+                    let content = Content::of(&asking.markers);
+                    self.ask(side.other(), request, span, content, ears);
                 }
                 Event::Response(answer) => {
                     name = answer.status;
-                    match self.pairing.answer(side.other(), answer.key, marker) {
+                    match self.pairing.answer(side.other(), answer.key, content) {
                         Some(waiting) => {
                             (name, asked_with) = (waiting.verb, waiting.marker);
                             ears.heard.exchanges.push(Exchange {
@@ -505,7 +506,7 @@ impl Conversation {
                                 request: waiting.span,
                                 interim: waiting.interim,
                                 response: Some(span),
-                                marker: waiting.marker.or(marker),
+                                marker: waiting.marker.or(content.marker),
                             });
                         }
                         None => {
@@ -516,7 +517,7 @@ impl Conversation {
                 }
                 Event::Interim(key) => self.pairing.alive(side.other(), key, at),
                 Event::Withdrawn(key) => {
-                    if let Some(waiting) = self.pairing.answer(side.other(), key, None) {
+                    if let Some(waiting) = self.pairing.answer(side.other(), key, Content::default()) {
                         self.close(side.other(), &waiting, Outcome::OneWay, ears);
                     }
                 }
@@ -524,13 +525,14 @@ impl Conversation {
                     name = verb;
                     self.notice(side, protocol, verb, false, span, ears);
                 }
-                Event::Prepares => self.halves[direction].prepared = marker,
+                Event::Prepares => self.halves[direction].prepared = content.marker,
                 Event::Part(..) | Event::Other => {}
             }
         }
         self.events = events;
         let conversation = self.id;
-        ears.heard.sightings.extend(markers.iter().map(|&message| Sighting {
+        let messages = markers.iter().filter(|id| !id.is_shared());
+        ears.heard.sightings.extend(messages.map(|&message| Sighting {
             at,
             conversation,
             from: side,
@@ -544,15 +546,8 @@ impl Conversation {
     }
 
     /// A request has been made: it waits, where it will be answered.
-    fn ask(
-        &mut self,
-        side: Side,
-        request: Request,
-        span: Span,
-        marker: Option<MessageId>,
-        ears: &mut Ears<'_>,
-    ) {
-        let waiting = Waiting::new(&request, span, marker);
+    fn ask(&mut self, side: Side, request: Request, span: Span, content: Content, ears: &mut Ears<'_>) {
+        let waiting = Waiting::new(&request, span, content);
         if !request.answered {
             return self.close(side, &waiting, Outcome::OneWay, ears);
         }

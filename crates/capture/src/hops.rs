@@ -10,7 +10,7 @@ use crate::marker::MessageId;
 use crate::packet::Endpoint;
 use crate::phases::Phases;
 use crate::table::Located;
-use crate::tally::Times;
+use crate::times::Times;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Protocol};
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -1,8 +1,11 @@
-//! Markers of messages in any bytes: ours, and those of a pattern that somebody else uses.
+//! Markers of messages in any bytes: ours, and those of a pattern that somebody else uses. Ids that only tell which response
+//! answers which request are found in the same way.
 
 use memchr::memmem::Finder;
 use plimsoll_codec::marker::{ASCII_LENGTH, BINARY_LENGTH, INTEGER_LENGTH, Marker};
-use rustc_hash::FxHashMap;
+use plimsoll_model::wire::{SharedId, in_id};
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::Hasher;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Longest name of a device in a pattern, bytes.
@@ -21,6 +24,16 @@ pub struct MessageId {
     pub sequence: u64,
 }
 
+/// In the place of a device: this is an id that request and response share, and nobody's message. No device has so high a number.
+const SHARED: u32 = u32::MAX;
+
+impl MessageId {
+    /// Whether it only tells which response answers which request.
+    pub fn is_shared(self) -> bool {
+        self.device == SHARED
+    }
+}
+
 /// What markers look like.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -32,6 +45,25 @@ pub enum Form {
     Integer(u16),
     /// Somebody else's.
     Pattern(Pattern),
+    /// An id that a request and its response share.
+    Shared(SharedId),
+}
+
+/// The id with which those bytes begin.
+fn read_shared<'a>(shared: &SharedId, bytes: &'a [u8]) -> Reading<'a> {
+    let Some(rest) = bytes.strip_prefix(shared.before.as_bytes()) else { return Reading::None };
+    let length = rest.iter().take(NAME + 1).take_while(|&&byte| in_id(byte)).count();
+    let (id, behind, after) = (&rest[..length], &rest[length..], shared.after.as_bytes());
+    let there = behind.len().min(after.len());
+    if length > NAME || behind[..there] != after[..there] {
+        Reading::None
+    } else if behind.is_empty() || there < after.len() {
+        Reading::CutShort
+    } else if id.is_empty() {
+        Reading::None
+    } else {
+        Reading::Marker(id, 0)
+    }
 }
 
 /// A text with a device and a number in it, such as `plm1:{device}:{seq};`.
@@ -60,7 +92,7 @@ impl Pattern {
                 "the marker pattern `{text}` needs a text before `{first}` and one between it and `{second}`, so that it can be found and read"
             ));
         }
-        let begins_like_a_name = middle.bytes().next().is_some_and(in_name);
+        let begins_like_a_name = middle.bytes().next().is_some_and(in_id);
         if device_first && begins_like_a_name
             || !device_first && middle.bytes().next().is_some_and(|b| b.is_ascii_digit())
         {
@@ -92,7 +124,7 @@ impl Pattern {
             let rest = &bytes[at..];
             let is_name = (place == 0) == self.device_first;
             let (fits, most): (fn(u8) -> bool, usize) =
-                if is_name { (in_name, NAME) } else { (|byte| byte.is_ascii_digit(), DIGITS) };
+                if is_name { (in_id, NAME) } else { (|byte| byte.is_ascii_digit(), DIGITS) };
             let length = rest.iter().take(most + 1).take_while(|&&byte| fits(byte)).count();
             if length > most {
                 return Reading::None;
@@ -157,6 +189,7 @@ impl Search {
                 Form::Binary(run) => Some(Finder::new(&run.to_be_bytes()).into_owned()),
                 Form::Integer(_) => None,
                 Form::Pattern(pattern) => Some(Finder::new(&pattern.literals[0]).into_owned()),
+                Form::Shared(shared) => Some(Finder::new(&shared.before).into_owned()),
             };
             (form, finder)
         };
@@ -193,7 +226,7 @@ impl Search {
             match form {
                 Form::Ascii(run) => found.extend(
                     begins()
-                        .filter_map(|begin| Marker::find_ascii(bytes.get(begin..begin + ASCII_LENGTH)?))
+                        .filter_map(|begin| Marker::read_ascii(bytes.get(begin..)?))
                         .filter(|marker| run.is_none_or(|run| marker.run == run))
                         .map(MessageId::from),
                 ),
@@ -213,6 +246,16 @@ impl Search {
                         }
                     }
                 }
+                Form::Shared(shared) => {
+                    for begin in begins() {
+                        if let Reading::Marker(id, _) = read_shared(shared, &bytes[begin..]) {
+                            // There may be as many as messages: none is remembered by its name.
+                            let mut hasher = FxHasher::default();
+                            hasher.write(id);
+                            found.push(MessageId { device: SHARED, sequence: hasher.finish() });
+                        }
+                    }
+                }
             }
         }
     }
@@ -228,6 +271,7 @@ impl Search {
                 Form::Pattern(pattern) => {
                     pattern.literals.iter().map(Vec::len).sum::<usize>() + NAME + DIGITS
                 }
+                Form::Shared(shared) => shared.before.len() + NAME + shared.after.len() + 1,
             };
             let from = bytes.len().saturating_sub(longest - 1);
             let end = &bytes[from..];
@@ -237,6 +281,7 @@ impl Search {
             };
             let whole = finder.find_iter(end).find(|&begin| match form {
                 Form::Pattern(pattern) => matches!(pattern.read(&end[begin..]), Reading::CutShort),
+                Form::Shared(shared) => matches!(read_shared(shared, &end[begin..]), Reading::CutShort),
                 _ => end.len() - begin < longest,
             });
             let needle = finder.needle();
@@ -261,10 +306,6 @@ impl From<Marker> for MessageId {
 
 fn begins_at_the_end(bytes: &[u8], needle: &[u8]) -> bool {
     (1..needle.len()).any(|length| bytes.ends_with(&needle[..length]))
-}
-
-fn in_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
 
 fn decimal(digits: &[u8]) -> Option<u64> {
@@ -300,6 +341,17 @@ mod tests {
         for text in ["plm1", "{device}:{seq}", "a{device}{seq}", "a{device}b{seq}", "a{seq}1{device}"] {
             assert!(Pattern::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn an_id_that_request_and_response_share_is_nobodys_message() {
+        let search = Search::new(vec![Form::Shared(SharedId::parse("\"id\":\"{id}\"").unwrap())]);
+        let text = b"{\"id\":\"a-1\"} {\"id\":\"\"} {\"id\":\"a b\"} {\"id\":\"a-1\"} {\"id\":\"2\"";
+        let mut found = Vec::new();
+        search.find(text, &mut found);
+        assert_eq!((found.len(), found[0] == found[1], found[0] == found[2]), (3, true, false));
+        assert!(found.iter().all(|id| id.is_shared()));
+        assert_eq!(search.open_end(b"..\"id\":\"a-"), b"\"id\":\"a-");
     }
 
     #[test]

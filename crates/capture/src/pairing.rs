@@ -23,27 +23,52 @@ pub struct Waiting {
     pub(crate) interim: Option<Nanos>,
     /// The capture may have lost its answer.
     pub(crate) uncertain: bool,
-    /// Told it by order, with a marker that a response may carry too.
-    by_marker: bool,
+    /// What its response may carry too.
+    content: Option<MessageId>,
+    /// Whether a response is recognised by that.
+    by_content: bool,
 }
 
 impl Waiting {
     /// A request as it was made.
-    pub(crate) fn new(request: &Request, span: Span, marker: Option<MessageId>) -> Waiting {
+    pub(crate) fn new(request: &Request, span: Span, content: Content) -> Waiting {
         Waiting {
             verb: request.verb,
             tag: request.tag,
             span,
-            marker,
+            marker: content.marker,
             interim: None,
             uncertain: false,
-            by_marker: request.key == Key::Content,
+            content: content.key(),
+            by_content: request.key == Key::Content,
         }
     }
 
     /// What became of it where no answer was seen.
     pub(crate) fn without_answer(&self) -> Outcome {
         if self.uncertain { Outcome::Unknown } else { Outcome::Unanswered }
+    }
+}
+
+/// What was recognised in a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Content {
+    /// The first marker.
+    pub marker: Option<MessageId>,
+    /// The first id that request and response share.
+    pub shared: Option<MessageId>,
+}
+
+impl Content {
+    /// What was found in a message.
+    pub fn of(found: &[MessageId]) -> Content {
+        let first = |shared: bool| found.iter().find(|id| id.is_shared() == shared).copied();
+        Content { marker: first(false), shared: first(true) }
+    }
+
+    /// What request and response are matched by.
+    fn key(&self) -> Option<MessageId> {
+        self.shared.or(self.marker)
     }
 }
 
@@ -61,7 +86,7 @@ struct Queues {
     asked: VecDeque<(u64, Nanos)>,
     /// Several requests waited in order when the thread was lost: how many responses are still to come for them is not known.
     astray: bool,
-    /// A response has carried its request's marker. Before that, those without one come in order.
+    /// A response has carried what its request did. Before that, those without one come in order.
     echoed: bool,
 }
 
@@ -111,18 +136,19 @@ impl Pairing {
         }
     }
 
-    /// The request of that side which a response with that key and marker answers.
-    pub(crate) fn answer(&mut self, asked: Side, key: Key, marker: Option<MessageId>) -> Option<Waiting> {
+    /// The request of that side which a response with that key and content answers.
+    pub(crate) fn answer(&mut self, asked: Side, key: Key, content: Content) -> Option<Waiting> {
         let queues = &mut self.sides[asked.index()];
         match key {
             Key::Id(id) => queues.by_id.remove(&id),
             Key::Order => queues.in_order.pop_front(),
             Key::Content => {
-                let at = queues.in_order.iter().position(|waiting| match marker {
-                    Some(_) => waiting.by_marker && waiting.marker == marker,
-                    None => waiting.marker.is_none() || !queues.echoed,
+                let content = content.key();
+                let at = queues.in_order.iter().position(|waiting| match content {
+                    Some(_) => waiting.by_content && waiting.content == content,
+                    None => waiting.content.is_none() || !queues.echoed,
                 })?;
-                queues.echoed |= marker.is_some();
+                queues.echoed |= content.is_some();
                 queues.in_order.remove(at)
             }
         }

@@ -69,7 +69,7 @@ pub fn dissect(
         };
         for worker in workers {
             match worker.join() {
-                Ok(tally) => dissected.tally.merge(&tally),
+                Ok(tally) => dissected.tally.merge(tally),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }

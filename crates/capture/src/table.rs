@@ -113,7 +113,7 @@ impl Meter for Readings {
 pub struct Table {
     settings: Settings,
     places: FxHashMap<Key, u32>,
-    flows: Vec<Option<Flow>>,
+    flows: Vec<Option<Box<Flow>>>,
     free: Vec<u32>,
     next: u32,
     heard: Heard,
@@ -368,10 +368,10 @@ impl Table {
         place
     }
 
-    fn flow(&mut self, key: Key, at: Nanos) -> Flow {
+    fn flow(&mut self, key: Key, at: Nanos) -> Box<Flow> {
         let id = ConversationId(self.next);
         self.next = self.next.wrapping_add(1);
-        Flow {
+        Box::new(Flow {
             id,
             ends: key.ends,
             last: at,
@@ -387,12 +387,12 @@ impl Table {
             since: at,
             bytes: [0, 0],
             copies: Default::default(),
-        }
+        })
     }
 
     /// Removes what is over, and where that is too little, a quarter of the rest: what was silent for the longest time.
     fn make_room(&mut self, at: Nanos) {
-        let over = |flow: &Option<Flow>| flow.as_ref().is_some_and(|flow| flow.over);
+        let over = |flow: &Option<Box<Flow>>| flow.as_ref().is_some_and(|flow| flow.over);
         let few = self.flows.iter().filter(|flow| over(flow)).count() < self.settings.open / 4;
         let mut lasts: Vec<Nanos> = self.flows.iter().flatten().map(|flow| flow.last).collect();
         let quarter = lasts.len() / 4;

@@ -3,7 +3,7 @@
 
 use crate::component::Party;
 use crate::heard::{Exchange, Notice};
-use plimsoll_model::Nanos;
+use crate::times::Times;
 use plimsoll_model::wire::{Label, Outcome, Protocol};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -14,53 +14,6 @@ const VERBS: usize = 512;
 const SERVICES: usize = 1 << 13;
 /// Seconds of a service whose bytes are told apart: two hours.
 const SECONDS: usize = 7200;
-
-/// Spans of time, each within 0.2 % of what it was, in little memory.
-#[derive(Clone, Debug, Default)]
-pub struct Times {
-    counts: FxHashMap<u32, u32>,
-}
-
-impl Times {
-    /// Bits of a span that are kept below its highest one.
-    const DETAIL: u32 = 8;
-
-    /// Counts a span; a negative one, of a clock that was set, as none.
-    pub fn record(&mut self, span: Nanos) {
-        let value = span.0.max(0) as u64;
-        let octave = (64 - value.leading_zeros()).saturating_sub(Times::DETAIL + 1);
-        *self.counts.entry(octave << 16 | (value >> octave) as u32).or_default() += 1;
-    }
-
-    /// Adds another's.
-    pub fn merge(&mut self, other: &Times) {
-        for (&bucket, &count) in &other.counts {
-            *self.counts.entry(bucket).or_default() += count;
-        }
-    }
-
-    /// How many.
-    pub fn count(&self) -> u64 {
-        self.counts.values().map(|&count| u64::from(count)).sum()
-    }
-
-    /// All spans in rising order, each as the middle of its bucket, and how often it was counted.
-    pub fn sorted(&self) -> Vec<(Nanos, u64)> {
-        let mut buckets: Vec<(u32, u32)> =
-            self.counts.iter().map(|(&bucket, &count)| (bucket, count)).collect();
-        buckets.sort_unstable();
-        let middle = |bucket: u32| {
-            let (octave, mantissa) = (bucket >> 16, u64::from(bucket & 0xffff));
-            Nanos(i64::try_from((mantissa << octave) + ((1_u64 << octave) >> 1)).unwrap_or(i64::MAX))
-        };
-        buckets.into_iter().map(|(bucket, count)| (middle(bucket), u64::from(count))).collect()
-    }
-
-    /// Their sum, seconds.
-    pub fn sum(&self) -> f64 {
-        self.sorted().iter().map(|(span, count)| span.as_secs_f64() * *count as f64).sum()
-    }
-}
 
 /// Who called whom, in what, when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -123,8 +76,6 @@ pub struct Counted {
     pub zero_windows: u64,
     /// Bytes that are not in the capture.
     pub missing: u64,
-    /// From the last byte of a request to the last of its response.
-    pub response_times: Times,
     /// From the last byte of a request to the first of its response.
     pub first_byte_times: Times,
     /// Round trips of the transport.
@@ -164,9 +115,7 @@ impl Counted {
             verb.failed += 1;
         }
         if let Some(response) = exchange.response {
-            let time = response.last - exchange.request.last;
-            self.response_times.record(time);
-            verb.times.record(time);
+            verb.times.record(response.last - exchange.request.last);
             self.first_byte_times.record(exchange.interim.unwrap_or(response.first) - exchange.request.last);
             if self.statuses.len() < VERBS || self.statuses.contains_key(&exchange.status) {
                 *self.statuses.entry(exchange.status).or_default() += 1;
@@ -182,6 +131,13 @@ impl Counted {
             self.notices += 1;
             verb(&mut self.verbs, notice.verb).count += 1;
         }
+    }
+
+    /// From the last byte of a request to the last of its response, of all verbs.
+    pub fn response_times(&self) -> Times {
+        let mut all = Times::default();
+        self.verbs.values().for_each(|verb| all.merge(&verb.times));
+        all
     }
 
     /// Adds another's.
@@ -203,7 +159,6 @@ impl Counted {
             retransmission_delays,
             zero_windows,
             missing,
-            response_times,
             first_byte_times,
             round_trips,
             verbs,
@@ -230,7 +185,6 @@ impl Counted {
             *sum = [sum[0] + more[0], sum[1] + more[1]];
         }
         self.retransmission_delays.merge(retransmission_delays);
-        self.response_times.merge(response_times);
         self.first_byte_times.merge(first_byte_times);
         self.round_trips.merge(round_trips);
         for (label, more) in verbs {
@@ -290,13 +244,18 @@ impl Tally {
     }
 
     /// Adds another's.
-    pub fn merge(&mut self, other: &Tally) {
-        for (service, counted) in &other.services {
-            let place = self.place(*service);
-            self.at(place).merge(counted);
+    pub fn merge(&mut self, other: Tally) {
+        for (service, counted) in other.services {
+            let known = self.services.len();
+            let place = self.place(service);
+            if self.services.len() > known {
+                *self.at(place) = counted;
+            } else {
+                self.at(place).merge(&counted);
+            }
         }
-        for (reason, count) in &other.malformed {
-            *self.malformed.entry(*reason).or_default() += count;
+        for (reason, count) in other.malformed {
+            *self.malformed.entry(reason).or_default() += count;
         }
         self.skipped += other.skipped;
         self.copies += other.copies;
@@ -309,24 +268,5 @@ impl Tally {
         let mut services: Vec<_> = self.services.iter().collect();
         services.sort_by_key(|(service, counted)| (std::cmp::Reverse(counted.requests), *service));
         services
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_kept_to_two_thousandths() {
-        let mut times = Times::default();
-        let spans = [0_i64, 1, 999, 1023, 1024, 123_456_789, 59_000_000_000];
-        spans.iter().for_each(|&span| times.record(Nanos(span)));
-        times.record(Nanos(-5));
-        let sorted = times.sorted();
-        assert_eq!((times.count(), sorted.len()), (8, 7));
-        for ((found, _), span) in sorted.iter().zip(spans) {
-            assert!((found.0 - span).abs() as f64 <= 1.0 + 0.002 * span as f64, "{found:?} for {span}");
-        }
-        assert!((times.sum() - 59.123_458).abs() < 0.12);
     }
 }

@@ -83,8 +83,12 @@ impl Marker {
 
     /// Every marker in ASCII form in a payload, in order.
     pub fn all_ascii(payload: &[u8]) -> impl Iterator<Item = Marker> + '_ {
-        memmem::find_iter(payload, ASCII_PREFIX)
-            .filter_map(|begin| read_hexadecimal(payload.get(begin + ASCII_PREFIX.len()..)?))
+        memmem::find_iter(payload, ASCII_PREFIX).filter_map(|begin| Marker::read_ascii(payload.get(begin..)?))
+    }
+
+    /// The marker in ASCII form with which those bytes begin.
+    pub fn read_ascii(bytes: &[u8]) -> Option<Marker> {
+        read_hexadecimal(bytes.strip_prefix(ASCII_PREFIX)?)
     }
 
     /// The integer form: from the top, run in 8 bits, device in 17, sequence in 24, check in 4. `None` when one of

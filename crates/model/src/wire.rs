@@ -208,6 +208,34 @@ impl Outcome {
     }
 }
 
+/// Where the id stands that a request and its response share: between two texts, as in `"requestId":"{id}"`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedId {
+    /// What stands before it; never empty.
+    pub before: String,
+    /// What stands behind it; empty, or begun by a character that no id has.
+    pub after: String,
+}
+
+impl SharedId {
+    /// Reads `TEXT{id}` or `TEXT{id}TEXT`. What is wrong with it, in words for its writer.
+    pub fn parse(text: &str) -> Result<SharedId, String> {
+        match text.split_once("{id}") {
+            Some((before, after)) if !before.is_empty() && !after.bytes().next().is_some_and(in_id) => {
+                Ok(SharedId { before: before.to_owned(), after: after.to_owned() })
+            }
+            _ => Err(format!(
+                "the text `{text}` needs `{{id}}`, something before it, and behind it nothing that could be a part of it, as in `\"requestId\":\"{{id}}\"`"
+            )),
+        }
+    }
+}
+
+/// Whether a byte may stand in an id or the name of a device: letters, digits, `-`, `_`, `.`.
+pub fn in_id(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,6 +250,15 @@ mod tests {
             (Label::number(0_u32).as_str(), Label::number(u64::MAX).as_str()),
             ("0", "18446744073709551615")
         );
+    }
+
+    #[test]
+    fn where_a_shared_id_ends_must_be_clear() {
+        let parsed = SharedId::parse("\"id\":\"{id}\"").unwrap();
+        assert_eq!((parsed.before.as_str(), parsed.after.as_str()), ("\"id\":\"", "\""));
+        for text in ["id", "{id}", "id={id}x"] {
+            assert!(SharedId::parse(text).unwrap_err().contains(text), "{text}");
+        }
     }
 
     #[test]

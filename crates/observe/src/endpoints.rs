@@ -1,12 +1,13 @@
 //! Which process has which end of which connection: from the sockets among its open files and the kernel's tables of them.
 
+use crate::containers::network;
 use crate::process::family;
 use procfs::process::{FDTarget, Process};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
 /// Remembers the ends of connections of some processes and their descendants, also when they are closed. A connection that
-/// lives between two looks is not seen; nor are those in another network than that of the last process.
+/// lives between two looks is not seen.
 #[derive(Debug, Default)]
 pub struct EndpointSampler {
     /// `None` where an end has belonged to several.
@@ -17,7 +18,8 @@ impl EndpointSampler {
     /// Looks at those processes, each with the name of its component.
     pub fn look(&mut self, processes: &[(String, i32)]) {
         let mut inodes: HashMap<u64, &str> = HashMap::new();
-        let mut someone = None;
+        // One process of each network: those of a network have the same tables, and containers have a network of their own.
+        let mut networks: HashMap<Option<u64>, Process> = HashMap::new();
         for (name, root) in processes {
             for (process, _) in family(*root) {
                 let Ok(files) = process.fd() else { continue };
@@ -25,12 +27,10 @@ impl EndpointSampler {
                     FDTarget::Socket(inode) => Some((inode, name.as_str())),
                     _ => None,
                 }));
-                someone = Some(process);
+                networks.insert(network(&process), process);
             }
         }
-        // All of one host's network, which containers have of their own.
-        let Some(process) = someone else { return };
-        for (inode, address) in sockets(&process) {
+        for (inode, address) in networks.values().flat_map(sockets) {
             if let Some(name) = inodes.get(&inode) {
                 let known = self.known.entry(address).or_insert_with(|| Some((*name).to_owned()));
                 // A port that comes again with somebody else tells nothing about whose it was when.

@@ -1,5 +1,6 @@
 //! Observers: what the platform's processes use, what the host gives our load threads, what the host is and allows.
 
+pub mod containers;
 pub mod endpoints;
 pub mod host;
 pub mod limits;

@@ -5,6 +5,7 @@ mod claim;
 use claim::Claim;
 use plimsoll_capture::source::{Block, Source};
 use plimsoll_model::Nanos;
+use plimsoll_observe::containers::containers;
 use plimsoll_platform::end;
 use plimsoll_platform::guard::guarded;
 use rustix::process::{Pid, Signal, kill_process};
@@ -41,6 +42,18 @@ pub enum Network {
     OfProcess(u32),
 }
 
+impl Network {
+    /// That of a container or pod that runs on this host.
+    pub fn of_container(name: &str) -> Result<Network, CapturingError> {
+        let all = containers();
+        let found = all.iter().find(|container| container.name == name).map(|container| container.process);
+        found.and_then(|process| u32::try_from(process).ok()).map(Network::OfProcess).ok_or_else(|| {
+            let names: Vec<&str> = all.iter().map(|container| container.name.as_str()).collect();
+            CapturingError::NoContainer { name: name.to_owned(), there_are: names.join(", ") }
+        })
+    }
+}
+
 /// What is captured.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -66,6 +79,16 @@ pub enum CapturingError {
         "packets cannot be captured: neither dumpcap nor tcpdump is installed; install one: apt-get install tcpdump"
     )]
     NoTool,
+    /// No container of that name.
+    #[error(
+        "packets cannot be captured: no container is called `{name}`; there are: {there_are}\nothers are found by the number of a process in them (`docker inspect -f '{{{{.State.Pid}}}}' NAME`)"
+    )]
+    NoContainer {
+        /// The name.
+        name: String,
+        /// Those that were found.
+        there_are: String,
+    },
     /// It cannot be started.
     #[error("packets cannot be captured: {command} cannot be started: {cause}")]
     Start {

@@ -13,11 +13,12 @@ use plimsoll_capture::source::Source;
 use plimsoll_capture::table::Settings;
 use plimsoll_model::record::RunRecord;
 use plimsoll_model::{Nanos, RunId};
+use plimsoll_observe::containers::containers;
 use plimsoll_observe::endpoints::EndpointSampler;
 use plimsoll_platform::folder;
-use plimsoll_scenario::plan::{CapturePlan, MarkerForm, Plan, WirePlace};
+use plimsoll_scenario::plan::{CapturePlan, MarkerForm, Plan, WireNetwork, WirePlace};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,8 +33,26 @@ pub struct Tap {
     capturings: Vec<Capturing>,
     servers: Vec<(String, SocketAddr)>,
     ends: EndpointSampler,
+    hosts: Hosts,
     /// Removed with the captures where they are not kept.
     folder: Folder,
+}
+
+/// Addresses of containers, `None` where several have one.
+#[derive(Debug, Default)]
+struct Hosts(BTreeMap<IpAddr, Option<String>>);
+
+impl Hosts {
+    fn look(&mut self) {
+        for container in containers() {
+            for address in container.addresses {
+                let known = self.0.entry(address).or_insert_with(|| Some(container.name.clone()));
+                if known.as_ref() != Some(&container.name) {
+                    *known = None;
+                }
+            }
+        }
+    }
 }
 
 enum Folder {
@@ -71,8 +90,15 @@ impl Tap {
         let local = servers.iter().all(|(_, address)| address.ip().is_loopback());
         let own_interface = if local { "lo" } else { "any" };
         let mut capturings = Vec::new();
-        for (number, namespace) in plan.namespaces.iter().enumerate() {
-            let network = namespace.clone().map_or(Network::Own, Network::Named);
+        let mut hosts = Hosts::default();
+        hosts.look();
+        for (number, network) in plan.networks.iter().enumerate() {
+            let network = match network {
+                WireNetwork::Host => Network::Own,
+                WireNetwork::Named(name) => Network::Named(name.clone()),
+                WireNetwork::Process(process) => Network::OfProcess(*process),
+                WireNetwork::Container(name) => Network::of_container(name)?,
+            };
             let interface = if network == Network::Own { own_interface } else { "any" };
             // At which ports subscribers will listen is not known yet: who is a stranger is found out afterwards.
             let filter = plan.filter.clone().unwrap_or_else(|| match network {
@@ -89,7 +115,7 @@ impl Tap {
             };
             capturings.push(Capturing::start(program, wanted)?);
         }
-        Ok(Tap { plan: plan.clone(), capturings, servers, ends: EndpointSampler::default(), folder })
+        Ok(Tap { plan: plan.clone(), capturings, servers, ends: EndpointSampler::default(), hosts, folder })
     }
 
     /// Looks which process has which connection.
@@ -103,12 +129,13 @@ impl Tap {
     /// Ends the captures and reads them. What cannot be read is told in the summary's notes, since what was measured counts
     /// without it.
     pub fn finish(
-        self,
+        mut self,
         record: &RunRecord,
         plan: &Plan,
         run: RunId,
         lost: Option<BTreeSet<MessageId>>,
     ) -> DissectionSummary {
+        self.hosts.look();
         let captured: Vec<_> = self.capturings.into_iter().map(Capturing::stop).collect();
         let mut notes = Vec::new();
         for part in &captured {
@@ -134,7 +161,7 @@ impl Tap {
                 Err(error) => notes.push(error.to_string()),
             }
         }
-        let components = Arc::new(components(&self.servers, &self.plan, self.ends.into_known()));
+        let components = Arc::new(components(&self.servers, &self.plan, self.hosts, self.ends.into_known()));
         let phases = Arc::new(phases(record, plan.load.warm_up));
         let settings = Settings {
             search: Search::new(forms(plan, run)),
@@ -207,11 +234,20 @@ fn filter(servers: &[(String, SocketAddr)], plan: &CapturePlan) -> String {
 fn components(
     servers: &[(String, SocketAddr)],
     plan: &CapturePlan,
+    hosts: Hosts,
     ends: BTreeMap<SocketAddr, String>,
 ) -> Components {
     let mut components = Components::default();
     for (name, address) in servers {
-        components.port(address.port(), name);
+        // A platform that runs already has no better name in its profile than the profile's own.
+        if !hosts.0.contains_key(&address.ip()) {
+            components.port(address.port(), name);
+        }
+    }
+    for (address, name) in hosts.0 {
+        if let Some(name) = name {
+            components.host(Endpoint::from(SocketAddr::new(address, 0)).address, &name);
+        }
     }
     for (name, place) in &plan.names {
         match place {
@@ -230,13 +266,15 @@ fn components(
     components
 }
 
-/// Our markers in the form that this run's messages have.
+/// Our markers in the form that this run's messages have, and the ids that the platform's own messages share.
 fn forms(plan: &Plan, run: RunId) -> Vec<Form> {
-    match plan.message.marker {
-        MarkerForm::Ascii => vec![Form::Ascii(Some(run.tag()))],
-        MarkerForm::Binary => vec![Form::Binary(run.tag())],
-        MarkerForm::Integer => vec![Form::Integer(run.tag())],
-    }
+    let ours = match plan.message.marker {
+        MarkerForm::Ascii => Form::Ascii(Some(run.tag())),
+        MarkerForm::Binary => Form::Binary(run.tag()),
+        MarkerForm::Integer => Form::Integer(run.tag()),
+    };
+    let shared = plan.platform.profile.shared_ids.iter().cloned().map(Form::Shared);
+    std::iter::once(ours).chain(shared).collect()
 }
 
 /// Set-up, and of each level its warm-up, hold and drain, on the wall clock.

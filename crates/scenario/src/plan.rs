@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-pub use capture::{CapturePlan, WirePlace};
+pub use capture::{CapturePlan, WireNetwork, WirePlace};
 pub use coap::{CoapPlan, DtlsPlan, KeyPlan, PskPlan};
 pub use roles::{
     AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole,

@@ -4,6 +4,7 @@
 use crate::plan::Protocol;
 pub use crate::profiles::roles::Roles;
 use crate::profiles::token::Token;
+use plimsoll_model::wire::SharedId;
 use std::collections::BTreeMap;
 
 /// A platform profile, resolved.
@@ -21,6 +22,8 @@ pub struct Profile {
     pub limits: BTreeMap<String, String>,
     /// What communication it offers, which requirements it meets, how it is documented: by name, for comparisons.
     pub qualities: BTreeMap<String, String>,
+    /// Where ids stand by which captured requests and responses find each other, in protocols that have none.
+    pub shared_ids: Vec<SharedId>,
     /// Values by name that a scenario may set; `{NAME}` stands for them in the texts of roles.
     pub variables: BTreeMap<String, String>,
     /// The access token that requests need.

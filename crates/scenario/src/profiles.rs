@@ -8,6 +8,7 @@ use crate::resolve::{Compiler, RoleError};
 use crate::schema::platform_schema;
 use crate::span::{Origin, Source};
 use crate::tree::Node;
+use plimsoll_model::wire::SharedId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
@@ -58,6 +59,10 @@ pub(crate) struct WrittenProfile {
     /// What communication it offers, which requirements it meets, how it is documented: by name, for comparisons.
     #[serde(default)]
     qualities: BTreeMap<String, String>,
+    /// Where ids stand by which captured requests and responses find each other, in protocols that have no ids and keep no
+    /// order (WebSocket): each a text with `{id}` in it, such as `"requestId":"{id}"`.
+    #[serde(default)]
+    shared_ids: Vec<String>,
     /// Values by name that a scenario may set with `platform.with`; `{NAME}` stands for them in the texts of roles.
     #[serde(default)]
     variables: BTreeMap<String, String>,
@@ -164,6 +169,7 @@ pub fn read_profile(source: Source) -> Result<Profile, Diagnostics> {
         }
     };
     let written = inherit(written, &root, &mut found);
+    let shared_ids = shared_ids(&written, &root, &mut found);
     check_profile(&written, &root, &mut found);
     check_roles(&written, &root, &mut found);
     if !found.is_empty() {
@@ -176,6 +182,7 @@ pub fn read_profile(source: Source) -> Result<Profile, Diagnostics> {
         variables: written.variables,
         token: written.token,
         qualities: written.qualities,
+        shared_ids,
         name: written.name,
         title: written.title,
         description: written.description.trim_end().to_owned(),
@@ -183,6 +190,17 @@ pub fn read_profile(source: Source) -> Result<Profile, Diagnostics> {
         limits: written.limits,
         source: source.text,
     })
+}
+
+fn shared_ids(written: &WrittenProfile, root: &Node, found: &mut Diagnostics) -> Vec<SharedId> {
+    let mut shared_ids = Vec::new();
+    for (index, text) in written.shared_ids.iter().enumerate() {
+        match SharedId::parse(text) {
+            Ok(shared) => shared_ids.push(shared),
+            Err(wrong) => found.push(Diagnostic::new(root.locate(&format!("shared_ids[{index}]")), wrong)),
+        }
+    }
+    shared_ids
 }
 
 impl WrittenProfile {

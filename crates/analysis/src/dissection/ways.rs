@@ -9,7 +9,7 @@ use plimsoll_capture::component::{Components, Party};
 use plimsoll_capture::hops::{End, Holder, Route, RouteKey, Ways};
 use plimsoll_capture::marker::{MessageId, Search};
 use plimsoll_capture::packet::Endpoint;
-use plimsoll_capture::tally::Times;
+use plimsoll_capture::times::Times;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,6 +117,33 @@ pub fn last_seen(component: &str) -> String {
     if component == NOWHERE { component.to_owned() } else { format!("last seen at {component}") }
 }
 
+/// What a loss is told of where it was seen to reach that component, and nothing is ever seen to leave it.
+fn or_behind(component: &str) -> String {
+    format!("{component} or behind it")
+}
+
+/// Components that no message was seen to leave, though messages that reached them were delivered: what they pass on cannot be
+/// followed (it is encrypted, or the marker changes its form), so that they are not accused of what is lost behind them.
+fn blind(
+    routes: &[(&RouteKey, &Route)],
+    ways: &Ways,
+    names: &Names,
+    ledger: &BTreeSet<MessageId>,
+) -> BTreeSet<String> {
+    let (mut reached, mut left) = (BTreeSet::new(), BTreeSet::new());
+    for (key, route) in routes {
+        let lost = route.examples.iter().filter(|id| ledger.contains(id)).count() as u64;
+        for &number in &key.passages {
+            let (from, to) = names.edge(ways, number);
+            left.insert(from);
+            if route.count > lost {
+                reached.insert(to);
+            }
+        }
+    }
+    reached.difference(&left).cloned().collect()
+}
+
 /// A passage between components.
 type Edge = (String, String);
 
@@ -138,11 +165,12 @@ pub(super) fn tell(
         phases: BTreeMap::new(),
         named: BTreeSet::new(),
     };
+    let blind = ledger.map(|ledger| blind(&routes, ways, &names, ledger)).unwrap_or_default();
     let phases: BTreeSet<u16> = routes.iter().map(|(key, _)| key.phase).collect();
     for phase in phases {
         let own: Vec<(&RouteKey, &Route)> =
             routes.iter().filter(|(key, _)| key.phase == phase).copied().collect();
-        let summary = tell_phase(&own, ways, &names, search, ledger, &mut told);
+        let summary = tell_phase(&own, (ways, &names, &blind), search, ledger, &mut told);
         told.phases.insert(phase, summary);
     }
     let nowhere = ledger.map_or(0, |ledger| ledger.difference(&told.named).count() as u64);
@@ -155,8 +183,7 @@ pub(super) fn tell(
 
 fn tell_phase(
     routes: &[(&RouteKey, &Route)],
-    ways: &Ways,
-    names: &Names,
+    (ways, names, blind): (&Ways, &Names, &BTreeSet<String>),
     search: &Search,
     ledger: Option<&BTreeSet<MessageId>>,
     told: &mut Told,
@@ -225,7 +252,9 @@ fn tell_phase(
                     .collect();
                 let had = |component: &String| edges.iter().any(|(_, to)| to == component);
                 let loser = missing.filter(|edge| had(&edge.0)).map(|edge| edge.0.clone());
-                (named.len() as u64, loser.unwrap_or(last_holder), named)
+                let loser = loser.unwrap_or(last_holder);
+                let loser = if blind.contains(&loser) { or_behind(&loser) } else { loser };
+                (named.len() as u64, loser, named)
             }
             None => match missing {
                 Some(edge) if key.end == End::Seen => (route.count, edge.0.clone(), route.examples.clone()),
@@ -401,6 +430,37 @@ mod tests {
 
     fn end(port: u16) -> Endpoint {
         SocketAddr::from(([127, 0, 0, 1], port)).into()
+    }
+
+    /// The second component encrypts what it passes on: its messages are delivered, and none is seen to leave it.
+    #[test]
+    fn who_cannot_be_followed_is_not_accused() {
+        let mut components = Components::default();
+        components.port(1883, "broker");
+        components.port(8080, "agent");
+        components.endpoint(end(40_001), "broker");
+        let components = Arc::new(components);
+        let losses = |ledger: BTreeSet<MessageId>| {
+            let mut ways = Ways::new(Arc::clone(&components), Arc::new(Phases::default()));
+            ways.name(ledger.clone());
+            for sequence in 0..10_u64 {
+                for (client, server, later) in [(50_001, 1883, 0), (40_001, 8080, 5)] {
+                    let at = Nanos::from_millis(sequence as i64 * 10 + later);
+                    let message = MessageId { device: 0, sequence };
+                    let (conversation, verb, from) = (ConversationId(0), Label::new("POST"), Side::Client);
+                    let heard = Sighting { at, conversation, from, message, verb, echo: false };
+                    let (client, server) = (end(client), end(server));
+                    ways.seen(&Located { client, server, protocol: Protocol::Http, heard });
+                }
+            }
+            ways.finish(Some(Nanos::from_secs(10)));
+            tell(&ways, &components, &Search::default(), Some(&ledger)).losses
+        };
+        let messages =
+            |range: std::ops::Range<u64>| range.map(|sequence| MessageId { device: 0, sequence }).collect();
+        assert_eq!(losses(messages(4..5)), BTreeMap::from([("agent or behind it".to_owned(), 1)]));
+        // None came through: nothing says that it passes anything on.
+        assert_eq!(losses(messages(0..10)), BTreeMap::from([("agent".to_owned(), 10)]));
     }
 
     /// Publisher and subscriber are strangers on one host: that the host has sent a message does not mean that it got it.

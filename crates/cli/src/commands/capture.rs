@@ -35,6 +35,10 @@ pub struct Capture {
     /// The network of a process, as of a container's first one (repeatable)
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Vec<u32>,
+    /// The network of a container or pod, by its host name or the first 12 digits of its
+    /// id (repeatable)
+    #[arg(long, value_name = "NAME")]
+    container: Vec<String>,
     /// Which packets, in the words of tcpdump
     #[arg(long, value_name = "FILTER", default_value = "")]
     filter: String,
@@ -59,7 +63,7 @@ impl Capture {
         let program = std::env::current_exe()
             .map_err(|error| Failure::Undoable(format!("cannot find this program's own file: {error}")))?;
         let mut capturings = Vec::new();
-        for (network, out) in self.networks() {
+        for (network, out) in self.networks()? {
             let wanted = Wanted {
                 network,
                 interface: self.interface.clone(),
@@ -101,15 +105,20 @@ impl Capture {
     }
 
     /// The networks and their files.
-    fn networks(&self) -> Vec<(Network, PathBuf)> {
+    fn networks(&self) -> Result<Vec<(Network, PathBuf)>, Failure> {
         let named = self.namespace.iter().map(|name| (Network::Named(name.clone()), name.clone()));
         let pids = self.pid.iter().map(|pid| (Network::OfProcess(*pid), pid.to_string()));
-        let all: Vec<(Network, String)> = named.chain(pids).collect();
-        match &all[..] {
+        let mut all: Vec<(Network, String)> = named.chain(pids).collect();
+        for name in &self.container {
+            let network =
+                Network::of_container(name).map_err(|error| Failure::Undoable(error.to_string()))?;
+            all.push((network, name.clone()));
+        }
+        Ok(match &all[..] {
             [] => vec![(Network::Own, self.out.clone())],
             [(one, _)] => vec![(one.clone(), self.out.clone())],
             _ => all.into_iter().map(|(network, name)| (network, self.beside(&name))).collect(),
-        }
+        })
     }
 
     /// `capture.pcap` of `broker` is `capture.broker.pcap`.

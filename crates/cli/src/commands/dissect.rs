@@ -14,6 +14,7 @@ use plimsoll_capture::phases::Phases;
 use plimsoll_capture::pipeline::dissect;
 use plimsoll_capture::source::{Source, SourceError};
 use plimsoll_capture::table::{Batch, Settings};
+use plimsoll_model::wire::SharedId;
 use plimsoll_report::dissection as render;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -47,6 +48,11 @@ pub struct Dissect {
     /// of Plimsoll in ASCII are found by themselves
     #[arg(long, value_name = "PATTERN")]
     marker: Vec<String>,
+    /// Where the id stands that a request and its response share, in WebSocket messages,
+    /// as in '"requestId":"{id}"' (repeatable); without one they share a marker or
+    /// come in order
+    #[arg(long, value_name = "TEXT")]
+    shared_id: Vec<String>,
     /// Calls an endpoint by a name: NAME=HOST:PORT, NAME=:PORT or NAME=HOST (repeatable)
     #[arg(long, value_name = "NAME=WHERE")]
     name: Vec<String>,
@@ -159,6 +165,9 @@ impl Dissect {
         let mut forms = vec![Form::Ascii(None)];
         for text in &self.marker {
             forms.push(Form::Pattern(Pattern::parse(text).map_err(Failure::Usage)?));
+        }
+        for text in &self.shared_id {
+            forms.push(Form::Shared(SharedId::parse(text).map_err(Failure::Usage)?));
         }
         Ok(Search::new(forms))
     }

@@ -26,6 +26,7 @@ mod libcoap;
 mod long_run;
 mod models;
 mod mosquitto;
+mod namespaces;
 mod ngsi;
 mod onem2m;
 mod own_certificates;

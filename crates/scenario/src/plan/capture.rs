@@ -8,8 +8,8 @@ use std::path::PathBuf;
 pub struct CapturePlan {
     /// The interface; `None` for the loopback of a platform on this host, else all.
     pub interface: Option<String>,
-    /// Network namespaces, `None` being this host's own. Never empty.
-    pub namespaces: Vec<Option<String>>,
+    /// Networks that are captured. Never empty.
+    pub networks: Vec<WireNetwork>,
     /// Which packets, in tcpdump's words; `None` for those of the platform's ports.
     pub filter: Option<String>,
     /// Names of servers, and where they are.
@@ -18,6 +18,19 @@ pub struct CapturePlan {
     pub limit: u64,
     /// A folder that keeps the captures.
     pub keep: Option<PathBuf>,
+}
+
+/// A network that is captured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WireNetwork {
+    /// This host's own.
+    Host,
+    /// A network namespace by its name (`ip netns`).
+    Named(String),
+    /// That of a process.
+    Process(u32),
+    /// That of a container or pod.
+    Container(String),
 }
 
 /// Where a server is on the wire.

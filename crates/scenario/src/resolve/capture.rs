@@ -1,7 +1,7 @@
 //! What is captured off the wire.
 
 use super::Context;
-use crate::plan::{CapturePlan, WirePlace};
+use crate::plan::{CapturePlan, WireNetwork, WirePlace};
 use crate::written::Capture;
 use std::path::PathBuf;
 
@@ -31,18 +31,42 @@ pub(super) fn resolve(written: Option<&Capture>, context: &mut Context) -> Optio
     if limit < SMALLEST {
         context.error("record.capture.limit", "four files make up the limit: give at least 4MiB");
     }
-    let namespaces = match &capture.namespaces[..] {
-        [] => vec![None],
-        some => some.iter().map(|name| (name != HOST).then(|| name.clone())).collect(),
-    };
+    let mut networks = Vec::new();
+    for (index, name) in capture.namespaces.iter().enumerate() {
+        match network_of(name) {
+            Some(network) => networks.push(network),
+            None => context.error(
+                &format!("record.capture.namespaces[{index}]"),
+                format!(
+                    "`{name}` is no network: write \"{HOST}\", a name of `ip netns`, \"pid:NUMBER\" or \"container:NAME\""
+                ),
+            ),
+        }
+    }
+    if networks.is_empty() {
+        networks.push(WireNetwork::Host);
+    }
     Some(CapturePlan {
         interface: capture.interface.clone(),
-        namespaces,
+        networks,
         filter: capture.filter.clone(),
         names,
         limit,
         keep: capture.keep.as_ref().map(PathBuf::from),
     })
+}
+
+/// `host`, `pid:4711`, `container:orion`, or the name of a namespace.
+fn network_of(text: &str) -> Option<WireNetwork> {
+    if let Some(process) = text.strip_prefix("pid:") {
+        return process.parse().ok().filter(|&process| process > 0).map(WireNetwork::Process);
+    }
+    match text.strip_prefix("container:") {
+        Some(name) => (!name.is_empty()).then(|| WireNetwork::Container(name.to_owned())),
+        None if text == HOST => Some(WireNetwork::Host),
+        // It becomes a word of a command.
+        None => (!text.is_empty() && !text.starts_with('-')).then(|| WireNetwork::Named(text.to_owned())),
+    }
 }
 
 /// `:6379`, `10.0.0.7:5432`, `[::1]:5432`, `10.0.0.7`.

@@ -29,8 +29,8 @@ pub(crate) struct Record {
 pub(crate) struct Capture {
     /// The interface, `any` for all. Default: `lo` for a platform on this host, else `any`.
     pub interface: Option<String>,
-    /// Network namespaces by name (`ip netns`), each captured by itself beside or instead of this host's own, which is
-    /// `host`.
+    /// Networks that are captured, each by itself: `host` (this host's own, the default), the name of a network namespace
+    /// (`ip netns`), `container:NAME` (the host name of a container or pod, or its id's first 12 digits), `pid:NUMBER`.
     pub namespaces: Vec<String>,
     /// Which packets, in the words of tcpdump. Default: the ports of the platform and those of `names`; all of them where
     /// namespaces are given.

@@ -1,7 +1,11 @@
+use crate::conversation::{Conversation, Ears};
 use crate::dissect::{Carrier, Side};
+use crate::heard::{ConversationId, Heard};
+use crate::marker::{Form, Search};
 use crate::script::{Transcript, once, play, survives};
 use flate2::{Compress, Compression, FlushCompress};
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::Nanos;
+use plimsoll_model::wire::{Outcome, Protocol, SharedId};
 
 const C: Side = Side::Client;
 const S: Side = Side::Server;
@@ -47,6 +51,51 @@ fn heard(frames: &[(Side, u8, &[u8])]) -> Transcript {
 fn lines(transcript: &Transcript) -> Vec<&str> {
     assert_eq!(transcript.lines[0], "GET -> 101");
     transcript.lines[1..].iter().map(String::as_str).collect()
+}
+
+/// Some applications answer in any order, and not all: what both messages carry tells which belong together.
+#[test]
+fn responses_find_their_requests_by_an_id_that_both_carry() {
+    let search = Search::new(vec![Form::Shared(SharedId::parse("\"id\":\"{id}\"").unwrap())]);
+    let said: [(Side, i64, &[u8]); 6] = [
+        (C, 1, b"{\"id\":\"a\",\"do\":1}"),
+        (C, 2, b"{\"id\":\"b\",\"do\":2}"),
+        (C, 3, b"{\"id\":\"c\",\"do\":3}"),
+        (S, 10, b"{\"ok\":3,\"id\":\"c\"}"),
+        (S, 21, b"{\"ok\":1,\"id\":\"a\"}"),
+        (S, 30, b"{\"event\":7}"),
+    ];
+    // Whole, and in pieces of three bytes.
+    for size in [usize::MAX, 3] {
+        let mut heard = Heard::default();
+        let mut ears = Ears { search: &search, heard: &mut heard };
+        let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 8080], Some(0));
+        conversation.data(0, Nanos(0), ASK, &mut ears);
+        conversation.data(1, Nanos(0), SWITCH, &mut ears);
+        for (side, at, content) in said {
+            let bytes = frame(side, 0x81, content);
+            for piece in bytes.chunks(size.min(bytes.len())) {
+                conversation.data(side.index(), Nanos::from_millis(at), piece, &mut ears);
+            }
+        }
+        conversation.end(&mut ears);
+        let found: Vec<(Outcome, i64)> = heard.exchanges[1..]
+            .iter()
+            .map(|one| {
+                (
+                    one.outcome,
+                    one.response.map_or(0, |response| (response.last - one.request.last).0 / 1_000_000),
+                )
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [(Outcome::Answered, 7), (Outcome::Answered, 20), (Outcome::Unanswered, 0)],
+            "{size}"
+        );
+        assert_eq!(heard.notices.iter().filter(|notice| notice.unexpected).count(), 1, "the event");
+        assert!(heard.sightings.is_empty(), "ids are nobody's messages");
+    }
 }
 
 #[test]
