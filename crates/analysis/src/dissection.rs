@@ -2,7 +2,7 @@
 
 mod ways;
 
-pub use ways::{ComponentLosses, HopSummary, LostMessage, MessageSummary, PathStep, WaySummary};
+pub use ways::{ComponentLosses, HopSummary, LostMessage, MessageSummary, PathStep, WaySummary, last_seen};
 
 use plimsoll_capture::component::{Components, Party};
 use plimsoll_capture::hops::Ways;
@@ -128,6 +128,7 @@ impl DissectionSummary {
             doubts.extend(
                 file.garbage.iter().map(|garbage| format!("{}: reading ended at {garbage}", file.path)),
             );
+            doubts.extend(file.error.iter().map(|error| format!("{}: {error}", file.path)));
         }
         doubts.extend(self.notes.iter().cloned());
         doubts
@@ -144,6 +145,8 @@ pub struct FileSummary {
     pub cut: bool,
     /// What stands where a record should be, and where.
     pub garbage: Option<String>,
+    /// Why it could not be read to its end, and where.
+    pub error: Option<String>,
 }
 
 /// What was counted of a protocol.
@@ -405,6 +408,7 @@ fn files(dissected: &Dissected, paths: &[String]) -> Vec<FileSummary> {
         path: path.clone(),
         cut: ending.cut,
         garbage: ending.garbage.as_ref().map(|(at, garbage)| format!("{garbage} at byte {at}")),
+        error: ending.error.as_ref().map(|(at, error)| format!("cannot be read after byte {at}: {error}")),
     };
     paths.iter().zip(&dissected.endings).map(file).collect()
 }

@@ -236,8 +236,9 @@ impl Ways {
         }
     }
 
-    /// The capture ended at that time. What was seen so shortly before that it may yet have gone on is under way.
-    pub fn finish(&mut self, end: Nanos) {
+    /// The capture ended at that time: what was seen so shortly before that it may yet have gone on is under way. `None` of a
+    /// capture that outlasted all messages.
+    pub fn finish(&mut self, end: Option<Nanos>) {
         let mut open: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
         open.sort_by_key(|(message, _)| *message);
         let span = |path: &[(Nanos, u32)]| match (path.first(), path.last()) {
@@ -249,8 +250,8 @@ impl Ways {
         let slow = spans.len().saturating_sub(1) * 99 / 100;
         let long = if spans.is_empty() { Nanos::ZERO } else { *spans.select_nth_unstable(slow).1 };
         for (message, path) in open {
-            let last = path.last().map_or(end, |(at, _)| *at);
-            self.close(message, &path, if end - last <= long * 2 { End::UnderWay } else { End::Seen });
+            let under_way = end.zip(path.last()).is_some_and(|(end, (last, _))| end - *last <= long * 2);
+            self.close(message, &path, if under_way { End::UnderWay } else { End::Seen });
         }
         self.queue.clear();
     }

@@ -9,6 +9,7 @@ mod progress;
 
 use clap::Parser;
 use commands::Command;
+use failure::Failure;
 use std::process::ExitCode;
 
 /// Finds the load line of an IoT platform: how much device load it bears, what gives way first, and the evidence.
@@ -28,16 +29,25 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version come this way too; a closed standard output is no reason to complain.
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { exit_code::USAGE } else { exit_code::MET });
+            let printed = error.print();
+            if error.use_stderr() {
+                return ExitCode::from(exit_code::USAGE);
+            }
+            // Help and version.
+            output::said(printed);
+            return ExitCode::from(told(Ok(exit_code::MET)));
         }
     };
-    match arguments.command.perform() {
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            output::complain(&failure.to_string());
-            ExitCode::from(failure.code())
-        }
+    ExitCode::from(told(arguments.command.perform()))
+}
+
+/// Tells what went wrong, standard output included; the exit code.
+fn told(performed: Result<u8, Failure>) -> u8 {
+    let tell = |failure: &Failure| output::complain(&failure.to_string());
+    let unsaid = output::unsaid().inspect(tell);
+    match performed.inspect_err(tell) {
+        Err(failure) => failure.code(),
+        Ok(exit_code::INTERRUPTED) => exit_code::INTERRUPTED,
+        Ok(code) => unsaid.map_or(code, |failure| failure.code()),
     }
 }

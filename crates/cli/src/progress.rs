@@ -1,6 +1,6 @@
 //! Live progress on standard error; quiet when that is no terminal.
 
-use crate::output::complain;
+use crate::output::{complain, harmless};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_report::terminal::{self, Colour};
@@ -82,7 +82,7 @@ impl Progress for TerminalProgress {
     fn step(&mut self, what: &str) {
         self.bar.set_position(0);
         self.bar.set_prefix("");
-        self.bar.set_message(what.to_owned());
+        self.bar.set_message(harmless(what, false));
     }
 
     fn connected(&mut self, ready: u64, wanted: u64) {

@@ -2,7 +2,7 @@
 //! to be up stands in its profile.
 
 mod ending;
-mod folder;
+pub mod folder;
 pub mod guard;
 mod placeholders;
 mod reset;

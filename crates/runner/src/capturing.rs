@@ -1,16 +1,20 @@
 //! Captures packets with `dumpcap` or `tcpdump`, whichever is installed: no library is linked for it.
 
+mod claim;
+
+use claim::Claim;
+use plimsoll_capture::source::{Block, Source};
+use plimsoll_model::Nanos;
 use plimsoll_observe::containers::containers;
 use plimsoll_platform::end;
 use plimsoll_platform::guard::guarded;
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs;
-use std::io::Read;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use tempfile::NamedTempFile;
 
 /// How long a tool may take to begin.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,6 +28,8 @@ const BUFFER: u32 = 64 * 1024;
 /// Files of a ring: the oldest is written over.
 const RING: u32 = 4;
 const MIB: u64 = 1 << 20;
+/// The most that is read of what a tool says, bytes.
+const LOG: usize = 1 << 20;
 
 /// Where packets are captured.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +67,8 @@ pub struct Wanted {
     pub file: PathBuf,
     /// The most that is kept, bytes; beyond it the oldest packets are written over.
     pub limit: Option<u64>,
+    /// Whether packets that are already there may be written over.
+    pub replace: bool,
 }
 
 /// Why nothing could be captured.
@@ -89,6 +97,26 @@ pub enum CapturingError {
         /// Why.
         cause: std::io::Error,
     },
+    /// The file cannot be written.
+    #[error("packets cannot be captured into {}: {cause}", file.display())]
+    Unwritable {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The file holds packets.
+    #[error("{} exists: give the capture another name, or --force to write over it", file.display())]
+    Exists {
+        /// Which.
+        file: PathBuf,
+    },
+    /// Another capture writes the file.
+    #[error("{}: another capture is being written there; give this one another name", file.display())]
+    Busy {
+        /// Which.
+        file: PathBuf,
+    },
     /// It refused.
     #[error(
         "packets cannot be captured on {interface}: {tool} says: {words}\ncapturing needs the rights of root or of the capability cap_net_raw"
@@ -106,16 +134,25 @@ pub enum CapturingError {
 /// What was captured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// The files, the oldest first.
+    /// The files that hold something, the oldest first.
     pub files: Vec<PathBuf>,
-    /// Packets, as the tool counted them.
-    pub packets: Option<u64>,
+    /// Packets in them; of a pipe or device, those that the tool counted.
+    pub packets: u64,
     /// Packets that the kernel dropped since the tool was too slow.
     pub dropped: Option<u64>,
     /// Whether the limit was reached, so that the oldest packets are gone.
     pub wrapped: bool,
-    /// Whether the tool ended by itself before it was asked to.
-    pub died: bool,
+    /// Where the files hold nothing of the last part of the time: the tool ended by itself, or could not write.
+    pub died: Option<Death>,
+}
+
+/// A capture's end before its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Death {
+    /// When the last packet was captured that is in the files, since 1970; zero where none is.
+    pub at: Nanos,
+    /// Why, for people.
+    pub why: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,9 +167,10 @@ pub struct Capturing {
     child: Child,
     tool: Tool,
     wanted: Wanted,
-    /// What the tool says; removed with this.
-    log: NamedTempFile,
+    /// What the tool says; it has no name, so that nothing of it is left however this ends.
+    log: File,
     stopped: bool,
+    _claim: Claim,
 }
 
 impl Capturing {
@@ -142,6 +180,7 @@ impl Capturing {
         // tcpdump first: it reads the loopback interface of a namespace as well, and is the smaller one.
         let tool = [Tool::Tcpdump, Tool::Dumpcap].into_iter().find(|tool| is_there(tool.name()));
         let tool = tool.ok_or(CapturingError::NoTool)?;
+        let claim = Claim::take(&wanted.file, &tool.ring(&wanted.file), wanted.replace)?;
         let mut command: Vec<String> = match &wanted.network {
             Network::Own => Vec::new(),
             Network::Named(name) => ["ip", "netns", "exec", name].map(str::to_owned).to_vec(),
@@ -151,13 +190,13 @@ impl Capturing {
         };
         command.extend(tool.command(&wanted));
         let failed = |cause| CapturingError::Start { command: command.join(" "), cause };
-        let log = NamedTempFile::with_prefix("plimsoll-capturing-").map_err(failed)?;
+        let log = tempfile::tempfile().map_err(failed)?;
         let failed = |cause| CapturingError::Start { command: command.join(" "), cause };
-        let out = log.reopen().map_err(failed)?;
+        let out = log.try_clone().map_err(failed)?;
         let mut call: Command = guarded(program, &[], &command);
         let failed = |cause| CapturingError::Start { command: command.join(" "), cause };
         let child = call.stdout(Stdio::null()).stderr(out).spawn().map_err(failed)?;
-        let mut capturing = Capturing { child, tool, wanted, log, stopped: false };
+        let mut capturing = Capturing { child, tool, wanted, log, stopped: false, _claim: claim };
         capturing.await_begin()?;
         Ok(capturing)
     }
@@ -165,7 +204,7 @@ impl Capturing {
     fn await_begin(&mut self) -> Result<(), CapturingError> {
         let begin = Instant::now();
         loop {
-            let words = read(self.log.path());
+            let words = read(&self.log);
             if words.contains("listening on") || words.contains("File: ") {
                 return Ok(());
             }
@@ -173,7 +212,7 @@ impl Capturing {
             if ended || begin.elapsed() > PATIENCE {
                 self.stopped = true;
                 end(&mut self.child, Duration::ZERO);
-                let words = read(self.log.path()).trim().to_owned();
+                let words = read(&self.log).trim().to_owned();
                 let words = if words.is_empty() { "nothing".to_owned() } else { words };
                 return Err(CapturingError::Refused {
                     interface: self.wanted.interface.clone(),
@@ -197,11 +236,32 @@ impl Capturing {
             thread::sleep(LAST_PACKETS);
         }
         self.end();
-        let words = read(self.log.path());
+        let words = read(&self.log);
         let files = self.files();
-        let (packets, dropped) = self.tool.counts(&words);
+        let (captured, dropped) = self.tool.counts(&words);
         let wrapped = self.has_turned(&files);
+        let (packets, at) = if files.iter().all(|path| path.is_file()) {
+            held(&files)
+        } else {
+            // A pipe or a device: what went into it cannot be read again.
+            (captured.unwrap_or(0), Nanos::ZERO)
+        };
+        // tcpdump goes on where a disk is full, and says nothing.
+        let unwritten = captured.filter(|_| !wrapped).map_or(0, |captured| captured.saturating_sub(packets));
+        let why = match (died, unwritten) {
+            (true, _) => Some(self.last_words(&words)),
+            (false, 0) => None,
+            (false, _) => Some(format!("{unwritten} packets could not be written: is the disk full?")),
+        };
+        let died = why.map(|why| Death { at, why });
         Captured { files, packets, dropped, wrapped, died }
+    }
+
+    /// Why the tool has ended.
+    fn last_words(&mut self, words: &str) -> String {
+        let status = self.child.try_wait().ok().flatten();
+        let status = status.map_or_else(String::new, |status| format!(": {status}"));
+        reason(words).map_or_else(|| format!("{} ended{status}", self.tool.name()), str::to_owned)
     }
 
     fn end(&mut self) {
@@ -220,13 +280,11 @@ impl Capturing {
     /// The file, or those of the ring, the oldest first.
     fn files(&self) -> Vec<PathBuf> {
         let file = &self.wanted.file;
-        if self.wanted.limit.is_none() {
-            return vec![file.clone()];
-        }
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        let ours = |path: &PathBuf| self.tool.number(file, path).is_some();
-        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(ours).collect();
+        let mut files = match self.wanted.limit {
+            Some(_) => self.tool.ring(file),
+            None => vec![file.clone()],
+        };
+        files.retain(|path| fs::metadata(path).is_ok_and(|data| !data.is_file() || data.len() > 0));
         files.sort_by_key(|path| fs::metadata(path).and_then(|data| data.modified()).ok());
         files
     }
@@ -303,6 +361,13 @@ impl Tool {
         command
     }
 
+    /// The files of that file's ring that are there.
+    fn ring(self, file: &Path) -> Vec<PathBuf> {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| self.number(file, path).is_some()).collect()
+    }
+
     /// Which file of its ring a path is: tcpdump appends a number to the name, dumpcap a number from 1 and a time to its
     /// stem.
     fn number(self, file: &Path, path: &Path) -> Option<u64> {
@@ -345,11 +410,32 @@ fn is_there(command: &str) -> bool {
     plimsoll_platform::is_installed(command)
 }
 
-fn read(log: &Path) -> String {
-    let mut words = Vec::new();
-    if let Ok(mut file) = fs::File::open(log) {
-        let _ = file.read_to_end(&mut words);
+/// How many packets those files hold, and when the last of them was captured.
+fn held(files: &[PathBuf]) -> (u64, Nanos) {
+    let (mut packets, mut last) = (0, Nanos::ZERO);
+    // What cannot be read is told by whoever reads it for its contents.
+    for mut source in files.iter().filter_map(|path| Source::open(path).ok()) {
+        let mut block = Block::default();
+        while source.next(&mut block).is_ok_and(|more| more) {
+            packets += block.records.len() as u64;
+            last = block.records.iter().map(|record| record.at).fold(last, Nanos::max);
+        }
     }
+    (packets, last)
+}
+
+/// The last line of what a tool said that is neither its beginning nor a count.
+fn reason(words: &str) -> Option<&str> {
+    let is_reason = |line: &&str| !line.contains("listening on") && !line.contains("ackets ");
+    words.lines().map(str::trim).rfind(|line| !line.is_empty() && is_reason(line))
+}
+
+/// All of a log, whose writer's place in it stays where it is.
+fn read(log: &File) -> String {
+    let length = log.metadata().map_or(0, |data| data.len());
+    let mut words = vec![0; usize::try_from(length).unwrap_or(0).min(LOG)];
+    let read = log.read_at(&mut words, 0).unwrap_or(0);
+    words.truncate(read);
     String::from_utf8_lossy(&words).into_owned()
 }
 
@@ -378,5 +464,8 @@ mod tests {
         let dumpcap = "Packets captured: 10\nPackets received/dropped on interface 'lo': 10/2 (pcap:0/dumpcap:2) (83.3%)\n";
         assert_eq!(Tool::Dumpcap.counts(dumpcap), (Some(10), Some(2)));
         assert_eq!(Tool::Tcpdump.counts(""), (None, None));
+        assert_eq!(reason(tcpdump), None);
+        let full = "listening on lo\ntcpdump: Unable to write output: No space left on device\n";
+        assert_eq!(reason(full), Some("tcpdump: Unable to write output: No space left on device"));
     }
 }

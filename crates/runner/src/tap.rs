@@ -1,8 +1,8 @@
 //! The wire of a run: captured from before the platform's first connection until after the last, then read against the run's
 //! own phases and losses.
 
-use crate::capturing::{Capturing, CapturingError, Network, Wanted};
-use plimsoll_analysis::dissection::{DissectionSummary, FileSummary, summarize};
+use crate::capturing::{Capturing, CapturingError, Death, Network, Wanted};
+use plimsoll_analysis::dissection::{DissectionSummary, summarize};
 use plimsoll_capture::component::Components;
 use plimsoll_capture::hops::Ways;
 use plimsoll_capture::marker::{Form, MessageId, Search};
@@ -15,12 +15,12 @@ use plimsoll_model::record::RunRecord;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_observe::containers::containers;
 use plimsoll_observe::endpoints::EndpointSampler;
+use plimsoll_platform::folder;
 use plimsoll_scenario::plan::{CapturePlan, MarkerForm, Plan, WireNetwork, WirePlace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tempfile::TempDir;
 
 /// What our own process is called on the wire: devices, subscribers, controller and querier in one.
 const OURSELVES: &str = "plimsoll";
@@ -57,7 +57,7 @@ impl Hosts {
 
 enum Folder {
     Kept(PathBuf),
-    Passing(TempDir),
+    Passing(folder::Folder),
 }
 
 impl Folder {
@@ -85,7 +85,7 @@ impl Tap {
                 std::fs::create_dir_all(path).map_err(failed)?;
                 Folder::Kept(path.clone())
             }
-            None => Folder::Passing(TempDir::with_prefix("plimsoll-wire-").map_err(failed)?),
+            None => Folder::Passing(folder::Folder::fresh().map_err(failed)?),
         };
         let local = servers.iter().all(|(_, address)| address.ip().is_loopback());
         let own_interface = if local { "lo" } else { "any" };
@@ -111,6 +111,7 @@ impl Tap {
                 filter,
                 file: folder.path().join(format!("{run}-{number}.pcap")),
                 limit: Some(plan.limit),
+                replace: false,
             };
             capturings.push(Capturing::start(program, wanted)?);
         }
@@ -141,11 +142,7 @@ impl Tap {
             if let Some(dropped) = part.dropped.filter(|&dropped| dropped > 0) {
                 notes.push(format!("the kernel dropped {dropped} packets, which are in no capture: what they said is not known"));
             }
-            if part.died {
-                notes.push(
-                    "the capturing tool ended before the run did: what came later is in no capture".into(),
-                );
-            }
+            notes.extend(part.died.as_ref().map(|death| told(death, record)));
             if part.wrapped {
                 notes.push(
                     "the captures reached their limit (record.capture.limit): their oldest packets are gone"
@@ -185,7 +182,9 @@ impl Tap {
         });
         let mut summary = match read {
             Ok(dissected) => {
-                ways.finish(dissected.last.unwrap_or_default());
+                ways.finish(
+                    captured.iter().filter_map(|part| part.died.as_ref()).map(|death| death.at).min(),
+                );
                 summarize(&dissected, &paths, &ways, &components, &phases, &settings.search, lost.as_ref())
             }
             Err(error) => {
@@ -195,14 +194,28 @@ impl Tap {
         };
         if let Folder::Passing(_) = &self.folder {
             // The files will be gone; what was wrong with them is not.
-            let ended = |file: FileSummary| {
-                file.garbage.map(|garbage| format!("reading of a capture ended at {garbage}"))
-            };
-            notes.extend(summary.files.drain(..).filter_map(ended));
+            for file in summary.files.drain(..) {
+                notes.extend(file.garbage.map(|garbage| format!("reading of a capture ended at {garbage}")));
+                notes.extend(file.error.map(|error| format!("a capture {error}")));
+            }
         }
         summary.notes.extend(notes);
         summary
     }
+}
+
+/// When, in the run, a capture ended too early, and why.
+fn told(death: &Death, record: &RunRecord) -> String {
+    let begin = Nanos(record.provenance.wall_epoch.unwrap_or(0));
+    let when = if death.at < begin {
+        "before the load began".to_owned()
+    } else {
+        format!("{:.1} s into the run", (death.at - begin).as_secs_f64())
+    };
+    format!(
+        "the capture ended {when} ({}): what came later is in no capture, and who lost a message after that is not known",
+        death.why
+    )
 }
 
 /// What goes to or from the servers that are known.

@@ -109,8 +109,13 @@ pub(super) struct Told {
     named: BTreeSet<MessageId>,
 }
 
-/// Stands for a component where the ledger has lost a message that no capture holds.
+/// Stands for a component where the ledger has lost a message that no capture holds, or none up to its end.
 const NOWHERE: &str = "not seen on the wire";
+
+/// What became of messages that a component of [`super::DissectionSummary::losses_by_component`] lost.
+pub fn last_seen(component: &str) -> String {
+    if component == NOWHERE { component.to_owned() } else { format!("last seen at {component}") }
+}
 
 /// What a loss is told of where it was seen to reach that component, and nothing is ever seen to leave it.
 fn or_behind(component: &str) -> String {
@@ -236,6 +241,8 @@ fn tell_phase(
         let last_holder = edges.last().map(|(_, to)| to.clone()).unwrap_or_default();
         let last = key.passages.last().map(|&number| names.words(ways, number)).unwrap_or_default();
         let (count, loser, named): (u64, String, Vec<MessageId>) = match ledger {
+            // What became of it after the capture's end is nobody's fault that the capture could show.
+            Some(_) if key.end == End::UnderWay => (0, String::new(), Vec::new()),
             Some(ledger) => {
                 let named: Vec<MessageId> = route
                     .examples
@@ -255,7 +262,7 @@ fn tell_phase(
             },
         };
         match key.end {
-            End::UnderWay if missing.is_some() && ledger.is_none() => told.messages.under_way += route.count,
+            End::UnderWay if missing.is_some() => told.messages.under_way += route.count,
             End::GivenUp => told.messages.given_up += route.count,
             _ => {}
         }
@@ -446,7 +453,7 @@ mod tests {
                     ways.seen(&Located { client, server, protocol: Protocol::Http, heard });
                 }
             }
-            ways.finish(Nanos::from_secs(10));
+            ways.finish(Some(Nanos::from_secs(10)));
             tell(&ways, &components, &Search::default(), Some(&ledger)).losses
         };
         let messages =
@@ -474,7 +481,7 @@ mod tests {
                 ways.seen(&Located { client, server, protocol: Protocol::Mqtt, heard });
             }
         }
-        ways.finish(Nanos::from_secs(10));
+        ways.finish(Some(Nanos::from_secs(10)));
         let told = tell(&ways, &components, &Search::default(), None);
         assert_eq!(told.losses, BTreeMap::from([("127.0.0.1:1883".to_owned(), 1)]));
         assert_eq!((told.messages.marked, told.messages.lost, told.messages.unseen), (10, 1, 0));

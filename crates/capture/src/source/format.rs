@@ -8,6 +8,8 @@ use plimsoll_model::Nanos;
 pub enum Garbage {
     /// A length that no record has.
     Length(u32),
+    /// A block that is longer than all that follows.
+    Block(u32),
     /// A packet of an interface that was not described.
     Interface(u32),
 }
@@ -16,6 +18,9 @@ impl std::fmt::Display for Garbage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Garbage::Length(length) => write!(f, "a record of {length} bytes"),
+            Garbage::Block(length) => {
+                write!(f, "a block of {length} bytes, which are not all in the file,")
+            }
             Garbage::Interface(number) => {
                 write!(f, "a packet of interface {number}, which was not described,")
             }
@@ -113,7 +118,8 @@ impl Format {
         }
     }
 
-    /// The first record in those bytes and its length.
+    /// The first record in those bytes and its length, which reaches beyond those bytes where it is a long one that is no
+    /// packet.
     pub fn next(&mut self, bytes: &[u8]) -> Result<(usize, Item), Need> {
         match &mut self.0 {
             Kind::Pcap { order, nanoseconds, link } => pcap_record(*order, *nanoseconds, *link, bytes),
@@ -174,11 +180,13 @@ fn block(
     }
     let total = order.u32(bytes, 4);
     let length = total as usize;
-    if !(12..=LONGEST).contains(&length) || !length.is_multiple_of(4) {
+    let is_packet = matches!(kind, OLD_PACKET | SIMPLE_PACKET | ENHANCED_PACKET);
+    if length < 12 || !length.is_multiple_of(4) || is_packet && length > LONGEST {
         return Err(Need::Nothing(Garbage::Length(total)));
     }
-    let Some(bytes) = bytes.get(..length) else { return Err(Need::More) };
-    let body_end = length - 4;
+    // Secrets and private blocks may be of any length. Of a section's or an interface's the beginning says enough.
+    let Some(bytes) = bytes.get(..length.min(LONGEST)) else { return Err(Need::More) };
+    let body_end = bytes.len() - 4;
     let packet = |interface: u32, time: Option<u64>, captured: u32, original: u32, offset: usize| {
         let described =
             interfaces.get(interface as usize).ok_or(Need::Nothing(Garbage::Interface(interface)))?;

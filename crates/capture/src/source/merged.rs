@@ -22,7 +22,10 @@ impl Merged {
     /// All of them.
     pub fn new(sources: Vec<Source>) -> Merged {
         let part = |source| Part { source, block: Block::default(), next: 0, ended: false };
-        Merged { parts: sources.into_iter().map(part).collect() }
+        let mut parts: Vec<Part> = sources.into_iter().map(part).collect();
+        let many = parts.len();
+        parts.iter_mut().for_each(|part| part.source.among(many));
+        Merged { parts }
     }
 
     /// The next stretch, in a block that was used before; `false` at the end. Each capture's own order is kept, also where

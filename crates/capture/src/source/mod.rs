@@ -1,12 +1,14 @@
 //! Where packets come from: pcap and pcapng, from a file or a pipe, packed with gzip or zstd, whole, cut short or still being
 //! written.
 
+mod followed;
 mod format;
 mod merged;
 
 pub use format::Garbage;
 pub use merged::Merged;
 
+use followed::Followed;
 use format::{Format, Item, Need};
 use plimsoll_model::Nanos;
 use std::fs::File;
@@ -16,6 +18,10 @@ use std::time::Duration;
 
 /// Bytes read at once.
 const BLOCK: usize = 1 << 20;
+/// Of all captures that are read side by side.
+const TOGETHER: usize = 16 * BLOCK;
+/// The fewest of one of many captures.
+const LEAST: usize = 1 << 16;
 /// The longest record that is believed, bytes: a packet of the largest snapshot length and its framing.
 pub(crate) const LONGEST: usize = BLOCK / 2;
 /// How often a file that is being written is looked at.
@@ -83,6 +89,17 @@ pub struct Ending {
     pub cut: bool,
     /// What stands where a record should begin, and after how many bytes.
     pub garbage: Option<(u64, Garbage)>,
+    /// Why reading ended before the file did, and after how many bytes, unpacked.
+    pub error: Option<(u64, String)>,
+}
+
+/// A block of a capture that is being skipped.
+struct Skipped {
+    /// Where it begins.
+    begin: u64,
+    length: u32,
+    /// Bytes of it that have not been read yet.
+    left: usize,
 }
 
 /// A capture that is being read.
@@ -94,21 +111,29 @@ pub struct Source {
     rest: Vec<u8>,
     /// Bytes of the capture before `rest`.
     position: u64,
+    /// A block whose end has not been read yet; then there is no `rest`.
+    skipped: Option<Skipped>,
+    /// Bytes read at once.
+    piece: usize,
+    /// The file, where it is one.
+    file: Option<Followed>,
     follow: Option<Box<dyn Fn() -> bool + Send>>,
+    /// Why nothing more can be read.
+    error: Option<String>,
     ending: Option<Ending>,
 }
 
 impl Source {
     /// Opens a file, `-` being the standard input.
     pub fn open(path: &Path) -> Result<Source, SourceError> {
-        let input: Box<dyn Read + Send> = if path == Path::new("-") {
-            Box::new(io::stdin())
-        } else {
-            let file =
-                File::open(path).map_err(|error| SourceError::File { path: path.to_owned(), error })?;
-            Box::new(file)
-        };
-        Source::read(path, input)
+        if path == Path::new("-") {
+            return Source::read(path, Box::new(io::stdin()));
+        }
+        let failed = |error| SourceError::File { path: path.to_owned(), error };
+        let file = File::open(path).map_err(failed)?;
+        let followed = Followed::new(path, &file).map_err(failed)?;
+        let source = Source::read(path, Box::new(file))?;
+        Ok(Source { file: Some(followed), ..source })
     }
 
     /// Reads from anything; the path is for messages.
@@ -139,7 +164,11 @@ impl Source {
             format,
             rest: start,
             position: head as u64,
+            skipped: None,
+            piece: BLOCK,
+            file: None,
             follow: None,
+            error: None,
             ending: None,
         })
     }
@@ -148,6 +177,11 @@ impl Source {
     pub fn follow(mut self, go_on: impl Fn() -> bool + Send + 'static) -> Source {
         self.follow = Some(Box::new(go_on));
         self
+    }
+
+    /// Reads fewer bytes at once, as one of so many captures that are read side by side.
+    fn among(&mut self, many: usize) {
+        self.piece = (TOGETHER / many.max(1)).clamp(LEAST, BLOCK);
     }
 
     /// The next stretch, in a block that was used before; `false` at the end.
@@ -160,7 +194,7 @@ impl Source {
                 return Ok(false);
             }
             let before = block.bytes.len();
-            self.read_more(&mut block.bytes)?;
+            self.read_more(&mut block.bytes);
             let ended = block.bytes.len() == before;
             self.parse(block, ended)?;
         }
@@ -177,27 +211,28 @@ impl Source {
         &self.path
     }
 
-    fn read_more(&mut self, bytes: &mut Vec<u8>) -> Result<(), SourceError> {
-        loop {
+    /// Reads up to a block. An error ends the capture as its end would; what was read before it counts.
+    fn read_more(&mut self, bytes: &mut Vec<u8>) {
+        while self.error.is_none() {
             let before = bytes.len();
-            let read = fill(&mut self.input, bytes, BLOCK.max(before + LONGEST));
-            match read {
-                Ok(()) => {}
-                // A packed file that is cut short: what came out of it counts.
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
-                Err(error) if bytes.len() > before || self.position > 0 && is_packing(&error) => {}
-                Err(error) => return Err(SourceError::File { path: self.path.clone(), error }),
+            // Asked before the last look, so that what was written until then is read.
+            let over = self.follow.as_ref().and(self.file.as_mut()).and_then(Followed::ended);
+            if let Err(error) = fill(&mut self.input, bytes, self.piece.max(before + self.piece / 2)) {
+                // The rest of a packed file may still be written.
+                let may_come = self.follow.is_some() && error.kind() == io::ErrorKind::UnexpectedEof;
+                self.error = (!may_come).then(|| error.to_string());
             }
-            match &self.follow {
-                Some(go_on) if bytes.len() == before && go_on() => std::thread::sleep(LOOK_AGAIN),
-                _ => return Ok(()),
+            if bytes.len() > before || !self.follow.as_ref().is_some_and(|go_on| go_on()) {
+                return;
             }
+            self.error = self.error.take().or(over.map(str::to_owned));
+            std::thread::sleep(LOOK_AGAIN);
         }
     }
 
     /// Finds the records that are whole, and puts what is behind them aside.
     fn parse(&mut self, block: &mut Block, ended: bool) -> Result<(), SourceError> {
-        let mut at = 0;
+        let mut at = self.skip(block.bytes.len());
         loop {
             match self.format.next(&block.bytes[at..]) {
                 Ok((length, item)) => {
@@ -209,17 +244,21 @@ impl Source {
                         record.offset += at as u32;
                         block.records.push(record);
                     }
-                    at += length;
+                    let there = length.min(block.bytes.len() - at);
+                    if there < length {
+                        let begin = self.position + at as u64;
+                        self.skipped = Some(Skipped { begin, length: length as u32, left: length - there });
+                    }
+                    at += there;
                 }
                 Err(Need::More) => {
                     if ended {
-                        self.ending = Some(Ending { cut: at < block.bytes.len(), garbage: None });
+                        self.end(at, at < block.bytes.len(), None);
                     }
                     break;
                 }
                 Err(Need::Nothing(garbage)) => {
-                    self.ending =
-                        Some(Ending { cut: false, garbage: Some((self.position + at as u64, garbage)) });
+                    self.end(at, false, Some((self.position + at as u64, garbage)));
                     break;
                 }
             }
@@ -233,6 +272,25 @@ impl Source {
             block.bytes.truncate(at);
         }
         Ok(())
+    }
+
+    /// How many of so many bytes belong to what is being skipped.
+    fn skip(&mut self, bytes: usize) -> usize {
+        let Some(skipped) = &mut self.skipped else { return 0 };
+        let here = skipped.left.min(bytes);
+        skipped.left -= here;
+        if skipped.left == 0 {
+            self.skipped = None;
+        }
+        here
+    }
+
+    /// Nothing more is read: so many bytes of the last stretch were understood.
+    fn end(&mut self, at: usize, cut: bool, garbage: Option<(u64, Garbage)>) {
+        let unskipped = self.skipped.as_ref().map(|skipped| (skipped.begin, Garbage::Block(skipped.length)));
+        let error = self.error.take().map(|error| (self.position + at as u64, error));
+        let cut = cut && error.is_none();
+        self.ending = Some(Ending { cut, garbage: garbage.or(unskipped), error });
     }
 }
 
@@ -254,9 +312,4 @@ fn fill(input: &mut dyn Read, bytes: &mut Vec<u8>, length: usize) -> io::Result<
     }
     bytes.truncate(have);
     result
-}
-
-/// Whether an unpacker is at a loss.
-fn is_packing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::Other)
 }

@@ -6,6 +6,7 @@
 mod amqp;
 mod clients;
 mod coap;
+mod damaged;
 mod holes;
 mod http;
 mod http2;

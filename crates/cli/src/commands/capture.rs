@@ -3,9 +3,9 @@
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::interrupt::stop_flag;
-use crate::output::say;
+use crate::output::{complain, file, say};
 use clap::Args;
-use plimsoll_runner::capturing::{Capturing, Network, Wanted};
+use plimsoll_runner::capturing::{Capturing, CapturingError, Death, Network, Wanted};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -33,7 +33,7 @@ pub struct Capture {
     #[arg(long, value_name = "NAME")]
     namespace: Vec<String>,
     /// The network of a process, as of a container's first one (repeatable)
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Vec<u32>,
     /// The network of a container or pod, by its host name or the first 12 digits of its
     /// id (repeatable)
@@ -43,14 +43,17 @@ pub struct Capture {
     #[arg(long, value_name = "FILTER", default_value = "")]
     filter: String,
     /// The file; of several networks each has the network's name in it
-    #[arg(long, value_name = "FILE", default_value = "capture.pcap")]
+    #[arg(long, value_name = "FILE", default_value = "capture.pcap", value_parser = file())]
     out: PathBuf,
     /// The most that is kept of each network, MiB: the oldest packets are written over
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(4..))]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(4..=1 << 30))]
     limit: Option<u64>,
+    /// Write over a capture that is already there
+    #[arg(long)]
+    force: bool,
     /// How long
-    #[arg(long, value_name = "SECONDS")]
-    seconds: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    seconds: Option<Duration>,
 }
 
 impl Capture {
@@ -67,35 +70,36 @@ impl Capture {
                 filter: self.filter.clone(),
                 file: out,
                 limit: self.limit.map(|limit| limit * MIB),
+                replace: self.force,
             };
             let capturing = Capturing::start(&program, wanted);
-            capturings.push(capturing.map_err(|error| Failure::Undoable(error.to_string()))?);
+            capturings.push(capturing.map_err(refused)?);
         }
+        complain(if self.seconds.is_some() { "capturing" } else { "capturing until Ctrl-C" });
         let begin = Instant::now();
-        let over = || self.seconds.is_some_and(|seconds| begin.elapsed().as_secs_f64() >= seconds);
+        let over = || self.seconds.is_some_and(|span| begin.elapsed() >= span);
         while !stop.load(Ordering::Relaxed) && !over() && !capturings.iter_mut().any(Capturing::has_died) {
             thread::sleep(LOOK);
         }
-        let mut died = false;
+        let mut died = None;
         for capturing in capturings {
             let captured = capturing.stop();
-            died |= captured.died;
-            let count = |number: Option<u64>| {
-                number.map_or("an unknown number of".into(), |number| number.to_string())
-            };
-            let files: Vec<String> = captured.files.iter().map(|path| path.display().to_string()).collect();
+            let mut files: Vec<String> =
+                captured.files.iter().map(|path| path.display().to_string()).collect();
+            if files.is_empty() {
+                files.push("no file".to_owned());
+            }
             say(&format!(
                 "{}: {} packets, {} dropped by the kernel{}\n",
                 files.join(" "),
-                count(captured.packets),
-                count(captured.dropped),
+                captured.packets,
+                captured.dropped.map_or("an unknown number".into(), |dropped| dropped.to_string()),
                 if captured.wrapped { "; the limit was reached, the oldest are gone" } else { "" }
             ));
+            died = died.or(captured.died);
         }
-        if died {
-            return Err(Failure::Undoable(
-                "the capturing tool ended by itself: the capture is not whole".into(),
-            ));
+        if let Some(Death { why, .. }) = died {
+            return Err(Failure::Undoable(format!("the capture is not whole: {why}")));
         }
         Ok(exit_code::MET)
     }
@@ -121,5 +125,20 @@ impl Capture {
     fn beside(&self, name: &str) -> PathBuf {
         let extension = self.out.extension().map_or("pcap".into(), |extension| extension.to_string_lossy());
         self.out.with_extension(format!("{name}.{extension}"))
+    }
+}
+
+fn refused(error: CapturingError) -> Failure {
+    match error {
+        CapturingError::Exists { .. } | CapturingError::Busy { .. } => Failure::Usage(error.to_string()),
+        _ => Failure::Undoable(error.to_string()),
+    }
+}
+
+/// A span of time that ends.
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 31_536_000.0 => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("give a number of seconds above 0 and up to 31536000, a year".into()),
     }
 }

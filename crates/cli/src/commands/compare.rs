@@ -4,7 +4,7 @@ use super::run::perform_scenario;
 use super::stored::StoreOption;
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{file, say};
 use clap::Args;
 use plimsoll_analysis::compare::{Compared, compare};
 use plimsoll_analysis::summary::Summary;
@@ -37,13 +37,13 @@ pub struct Compare {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Write the comparison as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file())]
     json: Option<PathBuf>,
     /// Write it as one HTML file
-    #[arg(long, value_name = "FILE.html")]
+    #[arg(long, value_name = "FILE.html", value_parser = file())]
     html: Option<PathBuf>,
     /// Write it as Markdown
-    #[arg(long, value_name = "FILE.md")]
+    #[arg(long, value_name = "FILE.md", value_parser = file())]
     markdown: Option<PathBuf>,
     /// Show no progress
     #[arg(short, long)]

@@ -3,7 +3,7 @@
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::interrupt::stop_flag;
-use crate::output::say;
+use crate::output::{file, say};
 use crate::progress::ReadingProgress;
 use clap::{Args, ValueEnum};
 use plimsoll_analysis::dissection::summarize;
@@ -16,9 +16,11 @@ use plimsoll_capture::source::{Source, SourceError};
 use plimsoll_capture::table::{Batch, Settings};
 use plimsoll_model::wire::SharedId;
 use plimsoll_report::dissection as render;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,8 +37,9 @@ Reads pcap and pcapng, packed with gzip or zstd or not; finds HTTP, WebSocket, M
 CoAP, Redis, MongoDB, PostgreSQL, Kafka, NATS, AMQP and HTTP/2 by content and port.
 Several files are put together by time, as one capture.
 
-Exit codes: 0 read; 1 a file cannot be read or is no capture; 104 wrong usage;
-105 interrupted (what was read is reported), except with --follow.")]
+Exit codes: 0 read; 1 a file is no capture or cannot be read to its end (what was
+read is reported); 104 wrong usage; 105 interrupted (what was read is reported),
+except with --follow.")]
 pub struct Dissect {
     /// Captures, `-` for the standard input
     #[arg(value_name = "FILE", required = true)]
@@ -54,11 +57,11 @@ pub struct Dissect {
     #[arg(long, value_name = "NAME=WHERE")]
     name: Vec<String>,
     /// Write the summary as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file())]
     summary_json: Option<PathBuf>,
     /// Write every exchange (repeatable): FILE.csv, FILE.parquet, or FILE.json for OTLP
     /// traces
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file())]
     export: Vec<PathBuf>,
     /// The form of the exports, where the names of the files do not tell
     #[arg(long, value_name = "FORM")]
@@ -127,7 +130,7 @@ impl Dissect {
             return Err(failure);
         }
         exports.into_iter().try_for_each(Exporting::finish)?;
-        ways.finish(dissected.last.unwrap_or_default());
+        ways.finish(dissected.last);
         let paths: Vec<String> = self.files.iter().map(|path| path.display().to_string()).collect();
         let summary = summarize(&dissected, &paths, &ways, &components, &phases, &search, None);
         say(&render::terminal::render(&summary));
@@ -135,8 +138,12 @@ impl Dissect {
             std::fs::write(path, render::json(&summary))
                 .map_err(|error| Failure::unwritable(path, &error))?;
         }
-        let interrupted = stop.load(Ordering::Relaxed) && !self.follow;
-        Ok(if interrupted { exit_code::INTERRUPTED } else { exit_code::MET })
+        if stop.load(Ordering::Relaxed) && !self.follow {
+            return Ok(exit_code::INTERRUPTED);
+        }
+        // The summary has told what, and where.
+        let damaged = summary.files.iter().any(|file| file.error.is_some() || file.garbage.is_some());
+        Ok(if damaged { exit_code::UNDOABLE } else { exit_code::MET })
     }
 
     /// No output is an input, nor another output.
@@ -167,16 +174,21 @@ impl Dissect {
 
     fn components(&self) -> Result<Components, Failure> {
         let mut components = Components::default();
+        let mut places = BTreeSet::new();
         for given in &self.name {
             let wrong = || {
                 Failure::Usage(format!(
                     "--name {given}: give NAME=HOST:PORT, NAME=:PORT or NAME=HOST, as in --name redis=10.0.0.7:6379; hosts are addresses"
                 ))
             };
-            let (name, place) =
-                given.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
+            let (name, place) = given.split_once('=').filter(|(name, _)| is_name(name)).ok_or_else(wrong)?;
+            if !places.insert(place) {
+                return Err(Failure::Usage(format!(
+                    "--name {given}: {place} has a name already; give each place one"
+                )));
+            }
             if let Some(port) = place.strip_prefix(':') {
-                components.port(port.parse().map_err(|_| wrong())?, name);
+                components.port(port.parse::<NonZeroU16>().map_err(|_| wrong())?.get(), name);
             } else if let Ok(address) = place.parse::<SocketAddr>() {
                 components.endpoint(address.into(), name);
             } else {
@@ -276,6 +288,11 @@ impl Exporting {
         };
         finished.map_err(|error| Failure::unwritable(&self.path, &error))
     }
+}
+
+/// Whether it can stand in a line.
+fn is_name(text: &str) -> bool {
+    !text.trim().is_empty() && !text.contains(char::is_control)
 }
 
 /// Whether two paths lead to one file, or would.

@@ -3,7 +3,7 @@
 use super::stored::StoredRun;
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{file, say};
 use clap::Args;
 use plimsoll_report::html;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub struct Report {
     #[command(flatten)]
     run: StoredRun,
     /// Where to
-    #[arg(short, long, value_name = "FILE.html", default_value = "plimsoll.report.html")]
+    #[arg(short, long, value_name = "FILE.html", default_value = "plimsoll.report.html", value_parser = file())]
     output: PathBuf,
 }
 

@@ -3,7 +3,7 @@
 use super::load_options::LoadOptions;
 use super::stored::StoreOption;
 use crate::failure::Failure;
-use crate::output::{complain, say};
+use crate::output::{complain, file, say};
 use crate::progress::{TerminalProgress, colour};
 use crate::{exit_code, interrupt};
 use clap::Args;
@@ -38,11 +38,11 @@ pub struct Run {
     #[command(flatten)]
     store: StoreOption,
     /// Where to write the machine-readable result
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file())]
     summary_json: Option<PathBuf>,
     /// Where to write the report (default: beside the scenario, for an address
     /// plimsoll.RUN.report.html)
-    #[arg(long, value_name = "FILE.html", conflicts_with = "no_report")]
+    #[arg(long, value_name = "FILE.html", conflicts_with = "no_report", value_parser = file())]
     report: Option<PathBuf>,
     /// Capture packets meanwhile, and say which component took the time and lost
     /// messages; record.capture in the scenario says more

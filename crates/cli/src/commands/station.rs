@@ -1,7 +1,7 @@
 //! `plimsoll target station`: a server whose true service times are known.
 
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{file, say};
 use crate::{exit_code, interrupt};
 use clap::{Args, ValueEnum};
 use plimsoll_model::Nanos;
@@ -63,7 +63,7 @@ pub struct Station {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Where to write the record, as CSV
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file())]
     pub truth: Option<PathBuf>,
     /// The station that everything served is passed on to, and that answers
     /// for it, as 127.0.0.1:1884; both speak MQTT

@@ -52,3 +52,5 @@ mod websocket;
 mod websocket_door;
 mod whose_limit;
 mod wire;
+mod wire_bad_days;
+mod wire_oracle;

@@ -4,7 +4,6 @@ use crate::harness::{Bench, count};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 fn captures() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures"))
@@ -71,49 +70,6 @@ fn exchanges_are_exported_for_spreadsheets_and_tracing() {
         let [start, end] = ["startTimeUnixNano", "endTimeUnixNano"]
             .map(|key| span[key].as_str().unwrap().parse::<u64>().unwrap());
         assert!(start <= end, "{span}");
-    }
-}
-
-/// What another dissector says of the same files.
-#[test]
-fn packets_and_http_requests_are_those_of_tshark() {
-    let bench = Bench::new();
-    for (name, filter, protocol) in [
-        ("http11.pcap", "http.request", "http"),
-        ("redis_basic.pcap", "", "redis"),
-        ("mongodb.pcap", "", "mongodb"),
-    ] {
-        let packed = fs::read(captures().join(format!("{name}.zst"))).unwrap();
-        fs::write(bench.path(name), zstd::decode_all(packed.as_slice()).unwrap()).unwrap();
-        bench.call(["dissect", name, "-q", "--summary-json", "out.json"]).exits(0);
-        let summary = json(&bench.path("out.json"));
-        let file = bench.path(name);
-        let ask = |arguments: &[&str]| {
-            let output = Command::new("tshark").arg("-r").arg(&file).args(arguments).output().unwrap();
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            String::from_utf8(output.stdout).unwrap()
-        };
-        let frames = ask(&["-T", "fields", "-e", "frame.len"]);
-        let bytes: u64 = frames.lines().map(|line| line.parse::<u64>().unwrap()).sum();
-        assert_eq!(
-            (count(&summary, "packets"), count(&summary, "bytes")),
-            (frames.lines().count() as u64, bytes),
-            "{name}"
-        );
-        if filter.is_empty() {
-            continue;
-        }
-        let requests = ask(&["-Y", filter, "-T", "fields", "-e", "http.request.method"]);
-        let requests: u64 = requests.lines().map(|line| line.split(',').count() as u64).sum();
-        assert_eq!(summary["protocols"][protocol]["requests"], requests, "{name}");
-        // From request to response by tshark's own matching, where a packet holds one response.
-        let times = ask(&["-Y", "http.time", "-T", "fields", "-e", "http.time"]);
-        let mut times: Vec<f64> = times.lines().filter_map(|line| line.parse().ok()).collect();
-        times.sort_by(f64::total_cmp);
-        let median = times[times.len() / 2];
-        let ours = &summary["protocols"]["http"]["by_verb"]["GET"]["p50"];
-        let ours = ours.as_f64().unwrap();
-        assert!((ours / median).ln().abs() < 0.7, "{ours} against {median}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! A capture's summary on 80 columns.
 
 use crate::terminal::{bytes, count, time, wrapped};
-use plimsoll_analysis::dissection::{DissectionSummary, PhaseSummary, ServiceSummary};
+use plimsoll_analysis::dissection::{DissectionSummary, PhaseSummary, ServiceSummary, last_seen};
 
 /// Services that are listed.
 const SERVICES: usize = 20;
@@ -166,7 +166,7 @@ fn losses(summary: &DissectionSummary) -> String {
         "",
     );
     for (component, lost) in &summary.losses_by_component {
-        lines(&mut out, &format!("{} were last seen at {component}", count(*lost as f64)), "  ");
+        lines(&mut out, &format!("{} were {}", count(*lost as f64), last_seen(component)), "  ");
     }
     for lost in summary.lost.iter().take(NAMED) {
         lines(

@@ -4,7 +4,7 @@ use crate::html::figure::{self, BLUE, CURVES, Figure, PURPLE};
 use crate::html::table::{Column, Tone, count_cell, number_cell, percent, table, time_cell};
 use crate::terminal;
 use maud::{Markup, html};
-use plimsoll_analysis::dissection::{DissectionSummary, ServiceSummary, TimesSummary};
+use plimsoll_analysis::dissection::{DissectionSummary, ServiceSummary, TimesSummary, last_seen};
 use plotly::box_plot::BoxPoints;
 use plotly::common::{Line, Marker, MarkerSymbol, Mode, Orientation};
 use plotly::{BoxPlot, Scatter};
@@ -316,7 +316,7 @@ fn losses(dissection: &DissectionSummary) -> Markup {
             }
             ul {
                 @for (component, lost) in &dissection.losses_by_component {
-                    li { (terminal::count(*lost as f64)) " were last seen at " strong { (component) } }
+                    li { (terminal::count(*lost as f64)) " were " strong { (last_seen(component)) } }
                 }
             }
             (table(

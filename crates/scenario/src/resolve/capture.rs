@@ -7,11 +7,16 @@ use std::path::PathBuf;
 
 /// The host's own network, among the namespaces.
 const HOST: &str = "host";
+/// The least that a ring of four files can be held to, bytes.
+const SMALLEST: u64 = 4 << 20;
 
 pub(super) fn resolve(written: Option<&Capture>, context: &mut Context) -> Option<CapturePlan> {
     let capture = written?;
     let mut names = Vec::new();
     for (name, place) in &capture.names {
+        if name.trim().is_empty() || name.contains(char::is_control) {
+            context.error("record.capture.names", "a name is visible characters in one line");
+        }
         match place_of(place) {
             Some(place) => names.push((name.clone(), place)),
             None => context.error(
@@ -21,6 +26,10 @@ pub(super) fn resolve(written: Option<&Capture>, context: &mut Context) -> Optio
                 ),
             ),
         }
+    }
+    let limit = u64::from(capture.limit.0.0);
+    if limit < SMALLEST {
+        context.error("record.capture.limit", "four files make up the limit: give at least 4MiB");
     }
     let mut networks = Vec::new();
     for (index, name) in capture.namespaces.iter().enumerate() {
@@ -42,7 +51,7 @@ pub(super) fn resolve(written: Option<&Capture>, context: &mut Context) -> Optio
         networks,
         filter: capture.filter.clone(),
         names,
-        limit: u64::from(capture.limit.0.0),
+        limit,
         keep: capture.keep.as_ref().map(PathBuf::from),
     })
 }
@@ -63,7 +72,7 @@ fn network_of(text: &str) -> Option<WireNetwork> {
 /// `:6379`, `10.0.0.7:5432`, `[::1]:5432`, `10.0.0.7`.
 fn place_of(text: &str) -> Option<WirePlace> {
     if let Some(port) = text.strip_prefix(':') {
-        return port.parse().ok().map(WirePlace::Port);
+        return port.parse().ok().filter(|port| *port > 0).map(WirePlace::Port);
     }
     let endpoint = || text.parse().ok().map(WirePlace::Endpoint);
     endpoint().or_else(|| text.parse().ok().map(WirePlace::Host))

@@ -2,39 +2,24 @@
 
 use super::super::mqtt;
 use crate::dissect::{Probe, Side};
+use plimsoll_codec::websocket::Opcode;
 
-/// What a frame is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Continuation,
-    Text,
-    Binary,
-    Close,
-    Ping,
-    Pong,
-}
-
-impl Kind {
-    pub fn is_control(self) -> bool {
-        matches!(self, Kind::Close | Kind::Ping | Kind::Pong)
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Continuation => "CONTINUATION",
-            Kind::Text => "TEXT",
-            Kind::Binary => "BINARY",
-            Kind::Close => "CLOSE",
-            Kind::Ping => "PING",
-            Kind::Pong => "PONG",
-        }
+/// As verbs are called.
+pub(super) fn name(opcode: Opcode) -> &'static str {
+    match opcode {
+        Opcode::Continuation => "CONTINUATION",
+        Opcode::Text => "TEXT",
+        Opcode::Binary => "BINARY",
+        Opcode::Close => "CLOSE",
+        Opcode::Ping => "PING",
+        Opcode::Pong => "PONG",
     }
 }
 
 /// The beginning of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    pub kind: Kind,
+    pub opcode: Opcode,
     /// The last frame of its message.
     pub last: bool,
     /// The message is compressed (RFC 7692, section 6).
@@ -49,17 +34,11 @@ pub(super) struct Header {
 /// Reads a header; `None` where bytes are missing.
 pub(super) fn header(bytes: &[u8]) -> Result<Option<Header>, &'static str> {
     let &[first, second, ..] = bytes else { return Ok(None) };
-    let kind = match first & 15 {
-        0 => Kind::Continuation,
-        1 => Kind::Text,
-        2 => Kind::Binary,
-        8 => Kind::Close,
-        9 => Kind::Ping,
-        10 => Kind::Pong,
-        _ => return Err("a frame of a kind that does not exist"),
+    let Some(opcode) = Opcode::from_number(first & 15) else {
+        return Err("a frame of a kind that does not exist");
     };
     let (last, compressed) = (first & 0x80 != 0, first & 0x40 != 0);
-    if first & 0x30 != 0 || compressed && (kind.is_control() || kind == Kind::Continuation) {
+    if first & 0x30 != 0 || compressed && (opcode.is_control() || opcode == Opcode::Continuation) {
         return Err("a frame with reserved bits");
     }
     let (content, length) = match (second & 127, &bytes[2..]) {
@@ -76,7 +55,7 @@ pub(super) fn header(bytes: &[u8]) -> Result<Option<Header>, &'static str> {
     if content < shortest || content >> 63 != 0 {
         return Err("a frame whose length is not written as it must be");
     }
-    if kind.is_control() && (!last || content > 125) {
+    if opcode.is_control() && (!last || content > 125) {
         return Err("a control frame that is cut or too long");
     }
     let masked = second & 128 != 0;
@@ -85,7 +64,7 @@ pub(super) fn header(bytes: &[u8]) -> Result<Option<Header>, &'static str> {
         Some(&[a, b, c, d]) => Some([a, b, c, d]),
         _ => return Ok(None),
     };
-    Ok(Some(Header { kind, last, compressed, mask, length: length + if masked { 4 } else { 0 }, content }))
+    Ok(Some(Header { opcode, last, compressed, mask, length: length + if masked { 4 } else { 0 }, content }))
 }
 
 /// Appends content without its mask, of which so many bytes were used before.
@@ -120,9 +99,9 @@ pub(super) fn probe(bytes: &[u8], speaker: Option<Side>, _: bool) -> Probe {
     };
     let mut plain = Vec::new();
     unmask(content, first.mask, 0, &mut plain);
-    let known = match first.kind {
-        Kind::Text => plain.len() >= 4 && is_text(&plain),
-        Kind::Binary => matches!(mqtt::probe(&plain, Some(says), false), Probe::Yes(_)),
+    let known = match first.opcode {
+        Opcode::Text => plain.len() >= 4 && is_text(&plain),
+        Opcode::Binary => matches!(mqtt::probe(&plain, Some(says), false), Probe::Yes(_)),
         _ => false,
     };
     if known { Probe::Yes(Some(says)) } else { Probe::No }
@@ -130,7 +109,7 @@ pub(super) fn probe(bytes: &[u8], speaker: Option<Side>, _: bool) -> Probe {
 
 /// Whether a frame begins there.
 pub(super) fn resumes(bytes: &[u8], side: Side) -> bool {
-    matches!(header(bytes), Ok(Some(first)) if first.kind != Kind::Continuation) && chained(bytes, side)
+    matches!(header(bytes), Ok(Some(first)) if first.opcode != Opcode::Continuation) && chained(bytes, side)
 }
 
 fn sender(header: Header) -> Side {

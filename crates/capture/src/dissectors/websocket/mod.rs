@@ -10,7 +10,8 @@ use super::inflate::{Inflate, Wrap};
 use super::mqtt::{self, Mqtt};
 use crate::dissect::{Dissector, Entry, KEPT, Key, Output, Probe, Request, Response, Side, Step};
 use carried::Carried;
-use frame::{Header, Kind};
+use frame::Header;
+use plimsoll_codec::websocket::Opcode;
 use plimsoll_model::wire::Protocol;
 
 /// Binary messages in which the beginning of MQTT is looked for.
@@ -50,7 +51,7 @@ struct Half {
 
 #[derive(Clone, Copy)]
 struct Message {
-    kind: Kind,
+    opcode: Opcode,
     compressed: bool,
     /// It came in one frame.
     single: bool,
@@ -97,23 +98,23 @@ impl WebSocket {
             return Step::Malformed("a frame whose mask is missing or should not be there");
         }
         let half = &mut self.halves[side.index()];
-        if header.kind.is_control() {
+        if header.opcode.is_control() {
             let whole = header.length + header.content as usize;
             if bytes.len() < whole {
                 return Step::Need(whole);
             }
             match half.message {
-                Some(_) => out.aside(header.kind.name(), whole),
-                None => out.notice(header.kind.name()),
+                Some(_) => out.aside(frame::name(header.opcode), whole),
+                None => out.notice(frame::name(header.opcode)),
             }
             return Step::Taken(whole);
         }
-        match (half.message, header.kind) {
-            (None, Kind::Continuation) => return Step::Malformed("a message without a beginning"),
-            (Some(_), Kind::Continuation) => {}
+        match (half.message, header.opcode) {
+            (None, Opcode::Continuation) => return Step::Malformed("a message without a beginning"),
+            (Some(_), Opcode::Continuation) => {}
             (Some(_), _) => return Step::Malformed("a message before the end of another"),
-            (None, kind) => {
-                half.message = Some(Message { kind, compressed: header.compressed, single: header.last });
+            (None, opcode) => {
+                half.message = Some(Message { opcode, compressed: header.compressed, single: header.last });
             }
         }
         if header.content == 0 {
@@ -131,7 +132,7 @@ impl WebSocket {
         if self.mqtt.is_none()
             && self.tries < TRIES
             && used == 0
-            && message.kind == Kind::Binary
+            && message.opcode == Opcode::Binary
             && !message.compressed
         {
             let mut plain = Vec::new();
@@ -182,7 +183,7 @@ impl WebSocket {
             half.content.clear();
             half.content.shrink_to(1 << 14);
         }
-        let (name, key) = (message.kind.name().into(), Key::Content);
+        let (name, key) = (frame::name(message.opcode).into(), Key::Content);
         match side {
             Side::Client => out.request(Request { verb: name, key, answered: true, tag: 0 }),
             Side::Server => out.response(Response { key, status: name, failed: false }),
