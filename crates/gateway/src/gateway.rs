@@ -88,7 +88,7 @@ impl Gateway {
         let log = Log::to(server).map_err(host(format!("cannot log to {}", self.log)))?;
         let interface = Interface::serve(listener, Arc::clone(stop))
             .map_err(host("no thread for the interface".to_owned()))?;
-        let mut manager = Manager::connect(&self.manager)?;
+        let mut manager = Manager::connect(&self.manager, stop)?;
         let own = if own.ip().is_unspecified() { manager.own_address(own.port())? } else { own };
         manager.verify(&configuration, own)?;
         let devices = manager.devices()?;
