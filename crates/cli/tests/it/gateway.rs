@@ -1,6 +1,6 @@
 //! The abstract gateway as a platform, and gateways of others.
 
-use crate::harness::{Bench, Finished, count};
+use crate::harness::{Bench, Finished, STORE, count};
 use serde_json::Value;
 use std::fs;
 use std::net::TcpListener;
@@ -66,6 +66,26 @@ fn a_gateway_with_another_configuration_is_refused_with_both_values() {
     bench.write("wrong.yaml", &profile.replace(own, wrong));
     let refused = scenario("").replace("profile: gateway", "profile: ./wrong.yaml");
     bench.run(&refused).exits(1).says("POOL_SIZE: the gateway has 3, the scenario 10");
+}
+
+/// The columns of the work, and each event with its whole life in order.
+#[test]
+fn lives_of_events_are_exported() {
+    let bench = Bench::new();
+    let finished = bench.run(&(scenario("") + "record: { messages: true }\n"));
+    check(&finished, "logged");
+    let exported = bench.call(["export", "last", "--format", "events", "--store", STORE]).exits(0);
+    let mut lines = exported.stdout.lines();
+    let names = "sid,eid,created_time,fetched_time,retrieved_time,dispatched_time,done_time";
+    assert_eq!(lines.next(), Some(names));
+    let mut events = 0;
+    for line in lines {
+        let times: Vec<f64> = line.split(',').skip(2).map(|time| time.parse().unwrap()).collect();
+        // Ours and the gateway's clock are known to each other within some microseconds.
+        assert!(times.len() == 5 && times.windows(2).all(|pair| pair[0] <= pair[1] + 0.05), "{line}");
+        events += 1;
+    }
+    assert!(events >= count(finished.level(0), "acknowledged"));
 }
 
 /// One that a person would have written in an afternoon.
