@@ -22,3 +22,4 @@ pub mod source;
 pub mod table;
 pub mod tally;
 pub mod tcp;
+pub mod tls;

@@ -7,11 +7,13 @@ mod merged;
 pub use format::Garbage;
 pub use merged::Merged;
 
+use crate::tls::keys::Keys;
 use format::{Format, Item, Need};
 use plimsoll_model::Nanos;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes read at once.
@@ -95,6 +97,7 @@ pub struct Source {
     /// Bytes of the capture before `rest`.
     position: u64,
     follow: Option<Box<dyn Fn() -> bool + Send>>,
+    keys: Option<Arc<Keys>>,
     ending: Option<Ending>,
 }
 
@@ -140,6 +143,7 @@ impl Source {
             rest: start,
             position: head as u64,
             follow: None,
+            keys: None,
             ending: None,
         })
     }
@@ -147,6 +151,12 @@ impl Source {
     /// Waits for more at the end of the file, as long as that says so.
     pub fn follow(mut self, go_on: impl Fn() -> bool + Send + 'static) -> Source {
         self.follow = Some(Box::new(go_on));
+        self
+    }
+
+    /// Keys of TLS that the capture carries are added to those.
+    pub fn teach(mut self, keys: Arc<Keys>) -> Source {
+        self.keys = Some(keys);
         self
     }
 
@@ -201,13 +211,24 @@ impl Source {
         loop {
             match self.format.next(&block.bytes[at..]) {
                 Ok((length, item)) => {
-                    if let Item::Packet(mut record) = item {
-                        // Of several interfaces one may be readable; where none is, that is said.
-                        if !crate::link::is_known(record.link) && self.format.is_all(record.link) {
-                            return Err(SourceError::LinkType { path: self.path.clone(), link: record.link });
+                    match item {
+                        Item::Packet(mut record) => {
+                            // Of several interfaces one may be readable; where none is, that is said.
+                            if !crate::link::is_known(record.link) && self.format.is_all(record.link) {
+                                let path = self.path.clone();
+                                return Err(SourceError::LinkType { path, link: record.link });
+                            }
+                            record.offset += at as u32;
+                            block.records.push(record);
                         }
-                        record.offset += at as u32;
-                        block.records.push(record);
+                        Item::Keys(place) => {
+                            if let Some(keys) = &self.keys {
+                                let log = block.bytes.get(at + place.start..at + place.end);
+                                let origin = format!("{}, the key log in it", self.path.display());
+                                keys.read(log.unwrap_or_default(), origin);
+                            }
+                        }
+                        Item::Other => {}
                     }
                     at += length;
                 }
