@@ -23,8 +23,11 @@ use suite::{Cipher, HEADER, Suite, Version};
 
 /// Kinds of content.
 const CHANGE_CIPHER_SPEC: u8 = 20;
+const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const APPLICATION_DATA: u8 = 23;
+/// Bytes of an alert that is not encrypted.
+const CLEAR_ALERT: usize = 2;
 /// The longest content of a record, of TLS 1.2 (RFC 5246 section 6.2.3), bytes.
 const LONGEST: usize = (1 << 14) + 2048;
 /// The shortest that an authenticated record can be.
@@ -318,6 +321,8 @@ impl Opener {
         let content = record.get(HEADER..).unwrap_or_default();
         match kind {
             HANDSHAKE => self.messages(direction, content),
+            // A server that has waited in vain may say so, in clear.
+            ALERT if content.len() == CLEAR_ALERT => Ok(()),
             _ if self.hello.is_none() => Err(Unopened::Beginning),
             CHANGE_CIPHER_SPEC if self.session.is_some() && !self.is_13() => {
                 self.directions[direction].stage = Stage::Application;

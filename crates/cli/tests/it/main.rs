@@ -51,3 +51,4 @@ mod websocket;
 mod websocket_door;
 mod whose_limit;
 mod wire;
+mod wire_tls;
