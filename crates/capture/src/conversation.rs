@@ -197,6 +197,9 @@ impl Conversation {
 
     /// Gives the dissector the next bytes of a direction, behind those that it could not use yet.
     fn known(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
+        if self.turns_to_tls(direction, bytes) {
+            return self.secure(direction, at, bytes, ears);
+        }
         let side = self.side(direction);
         let half = &mut self.halves[direction];
         if half.lost {
@@ -303,11 +306,6 @@ impl Conversation {
                 }
                 Step::Need(_) => {
                     self.breach(direction, at, "a message that is too long to be kept", rest, ears);
-                    return input.len();
-                }
-                Step::Malformed(_) if self.turns_to_tls(rest) => {
-                    self.become_other(Protocol::Tls);
-                    self.data(direction, at, rest, ears);
                     return input.len();
                 }
                 Step::Malformed(reason) => {

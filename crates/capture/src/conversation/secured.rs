@@ -29,12 +29,28 @@ impl Conversation {
         }
     }
 
-    /// Whether what a dissector does not understand begins a handshake, as where a protocol lets its sides agree on TLS.
-    pub(super) fn turns_to_tls(&self, bytes: &[u8]) -> bool {
-        self.carrier == Carrier::Stream
+    /// Whether a handshake begins where a message should, as where the sides of a protocol agree on TLS: a ClientHello that is
+    /// as long as its record.
+    pub(super) fn turns_to_tls(&self, direction: usize, bytes: &[u8]) -> bool {
+        let &[22, 3, _, high, low, 1, 0, long_high, long_low, ..] = bytes else { return false };
+        let (record, message) = (u16::from_be_bytes([high, low]), u16::from_be_bytes([long_high, long_low]));
+        let half = &self.halves[direction];
+        record == message.saturating_add(4)
+            && half.pass == 0
+            && half.kept.is_empty()
+            && half.begun.is_none()
+            && self.carrier == Carrier::Stream
             && matches!(self.security, Security::None)
-            && matches!(bytes, [22, 3, _, _, _, 1, ..])
-            && dissectors::begins_tls(bytes)
+    }
+
+    /// From those bytes of a direction on it is TLS. What a side has not said to its end, nobody reads.
+    pub(super) fn secure(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
+        for direction in [0, 1] {
+            let kept = std::mem::take(&mut self.halves[direction].kept);
+            self.skip(direction, at, &kept, ears);
+        }
+        self.become_other(Protocol::Tls);
+        self.data(direction, at, bytes, ears);
     }
 
     /// The next of a direction under TLS.
@@ -94,3 +110,6 @@ impl Conversation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

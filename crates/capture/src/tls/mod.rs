@@ -4,6 +4,8 @@
 mod clear;
 mod handshake;
 pub mod keys;
+#[cfg(test)]
+pub(crate) mod sessions;
 mod suite;
 #[cfg(test)]
 mod tests;

@@ -1,144 +1,13 @@
-//! Sessions that rustls makes on both sides in memory, opened with what its clients log.
+//! What is opened, what is not, and what becomes of holes.
 
 use super::keys::Keys;
+use super::sessions::{Pair, Said, Session, suites};
 use super::{Clear, Opener, Piece, Unopened, What};
 use plimsoll_model::Nanos;
 use proptest::prelude::*;
-use rustls::crypto::ring;
-use rustls::pki_types::{PrivateKeyDer, ServerName};
-use rustls::{
-    ClientConfig, ClientConnection, Connection, HandshakeKind, KeyLog, RootCertStore, ServerConfig,
-    ServerConnection, SupportedCipherSuite, SupportedProtocolVersion, version,
-};
-use std::io::{Read, Write};
-use std::sync::{Arc, Mutex};
-
-/// A side's bytes on the wire.
-type Said = (usize, Vec<u8>);
-
-/// Keeps a key log as text.
-#[derive(Debug, Default)]
-struct Log(Mutex<String>);
-
-impl KeyLog for Log {
-    fn log(&self, label: &str, random: &[u8], secret: &[u8]) {
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        *self.0.lock().unwrap() += &format!("{label} {} {}\n", hex(random), hex(secret));
-    }
-}
-
-/// Both ends of sessions, of which the client logs its keys.
-struct Pair {
-    client: Arc<ClientConfig>,
-    server: Arc<ServerConfig>,
-    log: Arc<Log>,
-}
-
-impl Pair {
-    fn new(suite: SupportedCipherSuite, version: &'static SupportedProtocolVersion) -> Pair {
-        let provider = ring::default_provider();
-        let provider = Arc::new(rustls::crypto::CryptoProvider { cipher_suites: vec![suite], ..provider });
-        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        let certificate = made.cert.der().clone();
-        let mut roots = RootCertStore::empty();
-        roots.add(certificate.clone()).unwrap();
-        let log = Arc::new(Log::default());
-        let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[version])
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        client.key_log = log.clone();
-        client.enable_early_data = true;
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-        let mut server = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[version])
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate], key)
-            .unwrap();
-        server.max_early_data_size = 1000;
-        Pair { client: Arc::new(client), server: Arc::new(server), log }
-    }
-
-    fn keys(&self) -> Keys {
-        let keys = Keys::default();
-        keys.read(self.log.0.lock().unwrap().as_bytes(), "the log".into());
-        assert!(keys.notes().is_empty(), "{:?}", keys.notes());
-        keys
-    }
-
-    fn open(&self) -> Session {
-        let name = ServerName::try_from("localhost").unwrap();
-        let client = ClientConnection::new(Arc::clone(&self.client), name).unwrap();
-        let server = ServerConnection::new(Arc::clone(&self.server)).unwrap();
-        let mut ends: [Connection; 2] = [client.into(), server.into()];
-        ends.iter_mut().for_each(|end| end.set_buffer_limit(None));
-        Session { ends, wire: Vec::new(), said: Vec::new() }
-    }
-}
-
-/// A session on its way.
-struct Session {
-    ends: [Connection; 2],
-    wire: Vec<Said>,
-    /// What was said in clear, by whom.
-    said: Vec<Said>,
-}
-
-impl Session {
-    /// Lets both sides hand over what they have until there is no more.
-    fn turn(&mut self) {
-        loop {
-            let mut moved = false;
-            for from in [0, 1] {
-                let mut bytes = Vec::new();
-                while self.ends[from].wants_write() {
-                    self.ends[from].write_tls(&mut bytes).unwrap();
-                }
-                if bytes.is_empty() {
-                    continue;
-                }
-                moved = true;
-                let to = &mut self.ends[1 - from];
-                let mut rest = bytes.as_slice();
-                while !rest.is_empty() {
-                    to.read_tls(&mut rest).unwrap();
-                    to.process_new_packets().unwrap();
-                    let mut heard = Vec::new();
-                    let _ = to.reader().read_to_end(&mut heard);
-                }
-                self.wire.push((from, bytes));
-            }
-            if !moved {
-                return;
-            }
-        }
-    }
-
-    fn say(&mut self, from: usize, text: &[u8]) {
-        self.ends[from].writer().write_all(text).unwrap();
-        self.said.push((from, text.to_vec()));
-        self.turn();
-    }
-
-    /// A dialogue with a handshake, of parts short and long.
-    fn talk(&mut self) {
-        self.turn();
-        for round in 0..6_usize {
-            let long = if round == 3 { 40_000 } else { 10 };
-            self.say(0, format!("question {round} {}", "?".repeat(long)).as_bytes());
-            self.say(1, format!("answer {round} {}", "!".repeat(2 * long)).as_bytes());
-        }
-    }
-
-    fn update_keys(&mut self, from: usize) {
-        match &mut self.ends[from] {
-            Connection::Client(client) => client.refresh_traffic_keys().unwrap(),
-            Connection::Server(server) => server.refresh_traffic_keys().unwrap(),
-        }
-    }
-}
+use rustls::{Connection, HandshakeKind, ServerConfig, version};
+use std::io::Write;
+use std::sync::Arc;
 
 /// What an opener makes of it.
 struct Opened {
@@ -148,8 +17,13 @@ struct Opened {
     outcome: Result<(), Unopened>,
 }
 
-/// Opens what was said, in pieces of at most that size; an empty part is a hole of that many bytes.
+/// Opens what was said, in pieces of at most that size.
 fn open(wire: &[Said], keys: &Keys, size: usize) -> Opened {
+    open_with(wire, keys, size, 0)
+}
+
+/// The same where an empty part is a hole of that many bytes.
+fn open_with(wire: &[Said], keys: &Keys, size: usize, hole: usize) -> Opened {
     let mut opener = Opener::default();
     let mut opened = Opened { text: Default::default(), gaps: 0, outcome: Ok(()) };
     let mut clear = Clear::default();
@@ -159,8 +33,8 @@ fn open(wire: &[Said], keys: &Keys, size: usize) -> Opened {
                 opened.outcome = opener.take(*from, Nanos(1), Piece::Data(piece), keys, &mut clear);
             }
         }
-        if bytes.is_empty() && opened.outcome.is_ok() {
-            opened.outcome = opener.take(*from, Nanos(1), Piece::Gap(size as u64), keys, &mut clear);
+        if bytes.is_empty() && hole > 0 && opened.outcome.is_ok() {
+            opened.outcome = opener.take(*from, Nanos(1), Piece::Gap(hole as u64), keys, &mut clear);
         }
         assert!(opener.kept() < 1 << 19, "{}", opener.kept());
     }
@@ -188,18 +62,6 @@ fn assert_open(session: &Session, keys: &Keys) {
         }
         assert_eq!(opened.gaps, 0);
     }
-}
-
-fn suites() -> Vec<(SupportedCipherSuite, &'static SupportedProtocolVersion)> {
-    ring::ALL_CIPHER_SUITES
-        .iter()
-        .map(|suite| match suite {
-            SupportedCipherSuite::Tls12(_) => (*suite, &version::TLS12),
-            SupportedCipherSuite::Tls13(_) => (*suite, &version::TLS13),
-        })
-        // The certificates of the tests are signed with ECDSA.
-        .filter(|(suite, _)| !format!("{suite:?}").contains("_RSA_"))
-        .collect()
 }
 
 #[test]
@@ -299,7 +161,9 @@ fn behind_a_hole_reading_goes_on_at_the_next_record() {
         let mut session = pair.open();
         session.talk();
         let first_answer = session.said.iter().position(|(from, _)| *from == 1).unwrap();
-        session.update_keys_if(version);
+        if version == &version::TLS13 {
+            session.update_keys(1);
+        }
         for round in 0..20 {
             session.say(0, format!("later question {round};").as_bytes());
             session.say(1, format!("later answer {round};").as_bytes());
@@ -317,7 +181,7 @@ fn behind_a_hole_reading_goes_on_at_the_next_record() {
                 long..=long,
                 [(1, bytes[..from].to_vec()), (1, Vec::new()), (1, bytes[from + length..].to_vec())],
             );
-            let opened = open_holed(&wire, &keys, length);
+            let opened = open_with(&wire, &keys, usize::MAX, length);
             assert_eq!((opened.outcome, opened.gaps), (Ok(()), 1), "{length} from {from}");
             let all = text(&session.said, 1);
             assert!(opened.text[1].len() < all.len() && all.ends_with(b"later answer 19;"));
@@ -332,7 +196,7 @@ fn behind_a_hole_reading_goes_on_at_the_next_record() {
                 lost += wire[part].1.len();
                 wire[part].1.clear();
             }
-            let opened = open_holed(&wire, &keys, lost);
+            let opened = open_with(&wire, &keys, usize::MAX, lost);
             assert_eq!(opened.outcome, Ok(()), "{parts} parts");
             assert!(opened.text[1].ends_with(b"later answer 17;later answer 18;later answer 19;"));
         }
@@ -342,39 +206,10 @@ fn behind_a_hole_reading_goes_on_at_the_next_record() {
         let keep = 5 + usize::from(u16::from_be_bytes([wire[part].1[3], wire[part].1[4]]));
         let lost = wire[part].1.split_off(keep).len();
         wire.insert(part + 1, (1, Vec::new()));
-        let opened = open_holed(&wire, &keys, lost);
+        let opened = open_with(&wire, &keys, usize::MAX, lost);
         assert_eq!(opened.outcome, Ok(()), "{suite:?}");
         assert!(text(&session.said, 1) == opened.text[1]);
     }
-}
-
-impl Session {
-    fn update_keys_if(&mut self, version: &'static SupportedProtocolVersion) {
-        if version == &version::TLS13 {
-            self.update_keys(1);
-        }
-    }
-}
-
-fn open_holed(wire: &[Said], keys: &Keys, missing: usize) -> Opened {
-    // Parts stay whole, so that an empty one is a hole of that size.
-    let mut opener = Opener::default();
-    let mut opened = Opened { text: Default::default(), gaps: 0, outcome: Ok(()) };
-    let mut clear = Clear::default();
-    for (from, bytes) in wire {
-        let piece = if bytes.is_empty() { Piece::Gap(missing as u64) } else { Piece::Data(bytes) };
-        if opened.outcome.is_ok() {
-            opened.outcome = opener.take(*from, Nanos(1), piece, keys, &mut clear);
-        }
-    }
-    for part in clear.parts {
-        match part.what {
-            What::Data(place) => opened.text[part.direction].extend_from_slice(&clear.bytes[place]),
-            What::Gap => opened.gaps += 1,
-            What::End => {}
-        }
-    }
-    opened
 }
 
 /// A log that is written while the capture goes on.
