@@ -8,6 +8,7 @@ use plimsoll_capture::conversation::{Conversation, Ears};
 use plimsoll_capture::dissect::Carrier;
 use plimsoll_capture::heard::{ConversationId, Heard};
 use plimsoll_capture::marker::{Form, Pattern, Search};
+use plimsoll_capture::tls::keys::Keys;
 use plimsoll_model::Nanos;
 
 /// What client and server begin with.
@@ -44,7 +45,7 @@ fn play(bytes: &[u8], cut: usize, search: &Search) -> (String, [usize; 3]) {
     let Some((&choice, mut rest)) = bytes.split_first() else { return Default::default() };
     let (carrier, port, client, server) = BEGINNINGS[usize::from(choice) % BEGINNINGS.len()];
     let mut heard = Heard::default();
-    let mut ears = Ears { search, heard: &mut heard };
+    let mut ears = Ears { search, keys: &Keys::default(), heard: &mut heard };
     let mut conversation = Conversation::new(ConversationId(0), carrier, [50_000, port], Some(0));
     let mut say = |direction: usize, bytes: &[u8]| {
         let cut = if carrier == Carrier::Datagrams { bytes.len() } else { cut };

@@ -4,6 +4,7 @@ use plimsoll_capture::conversation::{Conversation, Ears};
 use plimsoll_capture::dissect::Carrier;
 use plimsoll_capture::heard::{ConversationId, Heard};
 use plimsoll_capture::marker::{Form, Pattern, Search};
+use plimsoll_capture::tls::keys::Keys;
 use plimsoll_model::Nanos;
 
 /// Plays what two sides say over TCP on the port of a server, whose protocol is known by the opening of the client: parts of
@@ -13,7 +14,7 @@ pub fn converse(port: u16, opening: &[u8], piece: u8, parts: &[(bool, Vec<u8>)])
     let pattern = Pattern::parse("plm1:{device}:{seq};").unwrap();
     let search = Search::new(vec![Form::Pattern(pattern)]);
     let mut heard = Heard::default();
-    let mut ears = Ears { search: &search, heard: &mut heard };
+    let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
     let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, port], Some(0));
     conversation.data(0, Nanos::ZERO, opening, &mut ears);
     let mut at = Nanos::ZERO;

@@ -1,7 +1,9 @@
 //! What a capture says: who called whom and how long that took, which way messages went, and where they were lost.
 
+mod tls;
 mod ways;
 
+pub use tls::TlsSummary;
 pub use ways::{ComponentLosses, HopSummary, LostMessage, MessageSummary, PathStep, WaySummary, last_seen};
 
 use plimsoll_capture::component::{Components, Party};
@@ -65,6 +67,8 @@ pub struct DissectionSummary {
     pub skipped_bytes: u64,
     /// Conversations that were given up to bound memory.
     pub evicted: u64,
+    /// Conversations under TLS.
+    pub tls: TlsSummary,
     /// Passages of messages that were too many to be followed.
     pub untold_passages: u64,
     /// By protocol.
@@ -116,6 +120,7 @@ impl DissectionSummary {
             .filter(|(count, _)| *count > 0)
             .map(|(count, text)| format!("{count} {text}"))
             .collect();
+        doubts.extend(self.tls.doubts());
         doubts.extend(
             self.malformed
                 .iter()
@@ -391,6 +396,7 @@ pub fn summarize(
         zero_windows: whole.zero_windows,
         skipped_bytes: dissected.tally.skipped,
         evicted: dissected.tally.evicted,
+        tls: TlsSummary::of(&dissected.tally),
         untold_passages: ways.untold,
         protocols: protocols(&services),
         malformed,

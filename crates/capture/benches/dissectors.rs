@@ -56,6 +56,7 @@ fn round(blocks: &[(Block, Vec<Packet>)], search: &Search) -> Duration {
         search: search.clone(),
         components: Arc::default(),
         phases: Arc::default(),
+        keys: Arc::default(),
         exchanges: false,
         only_known: false,
         open: 1000,

@@ -7,13 +7,13 @@ use crate::half::Half;
 use crate::heard::{Breach, ConversationId, Exchange, Heard, Notice, Sighting};
 use crate::marker::Search;
 use crate::pairing::{Content, Pairing, Waiting};
+use crate::tls::keys::Keys;
+use crate::tls::{Opener, Piece};
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
 
 /// Bytes kept of each side until it is known what is spoken.
 const UNDECIDED: usize = 4096;
-/// Packets of a conversation whose beginning was not captured in which a message's beginning is looked for.
-const TRIES: u32 = 64;
 
 /// A silence after which a pipeline is taken as empty, so that responses find their requests in order again.
 const SILENCE: Nanos = Nanos::from_millis(200);
@@ -22,6 +22,8 @@ const SILENCE: Nanos = Nanos::from_millis(200);
 pub struct Ears<'a> {
     /// Looks for markers.
     pub search: &'a Search,
+    /// Open TLS.
+    pub keys: &'a Keys,
     /// What is heard goes here.
     pub heard: &'a mut Heard,
 }
@@ -36,6 +38,7 @@ pub struct Conversation {
     sure: bool,
     tries: u32,
     last: Nanos,
+    security: Security,
     state: State,
     halves: [Half; 2],
     pairing: Pairing,
@@ -47,6 +50,14 @@ enum State {
     Undecided,
     Known(Protocol, Box<dyn Dissector>),
     Opaque(Protocol),
+}
+
+/// What lies between the bytes of the transport and those that are read.
+enum Security {
+    None,
+    Tls(Box<Opener>),
+    /// TLS that is being opened just now, or was given up or has ended: nothing lies above it that could be opened.
+    Within,
 }
 
 impl Conversation {
@@ -62,6 +73,7 @@ impl Conversation {
             sure: client.is_some(),
             tries: 0,
             last: Nanos::ZERO,
+            security: Security::None,
             state: State::Undecided,
             halves: Default::default(),
             pairing: Pairing::default(),
@@ -73,7 +85,8 @@ impl Conversation {
     /// What is spoken; [`Protocol::Unknown`] while that is not known.
     pub fn protocol(&self) -> Protocol {
         match &self.state {
-            State::Undecided => Protocol::Unknown,
+            State::Undecided if matches!(self.security, Security::None) => Protocol::Unknown,
+            State::Undecided => Protocol::Tls,
             State::Known(protocol, dissector) => dissector.carries().unwrap_or(*protocol),
             State::Opaque(protocol) => *protocol,
         }
@@ -86,7 +99,8 @@ impl Conversation {
 
     /// Memory held for bytes that wait, bytes.
     pub fn kept(&self) -> usize {
-        self.halves.iter().map(|half| half.kept.capacity()).sum()
+        let sealed = if let Security::Tls(opener) = &self.security { opener.kept() } else { 0 };
+        sealed + self.halves.iter().map(|half| half.kept.capacity()).sum::<usize>()
     }
 
     fn side(&self, direction: usize) -> Side {
@@ -102,6 +116,9 @@ impl Conversation {
         if at - std::mem::replace(&mut self.last, at) > SILENCE {
             self.pairing.set_right();
         }
+        if let Security::Tls(_) = self.security {
+            return self.sealed(direction, at, Piece::Data(bytes), ears);
+        }
         match self.state {
             State::Known(..) => self.known(direction, at, bytes, ears),
             // Bytes that nobody reads are searched all the same.
@@ -112,6 +129,9 @@ impl Conversation {
 
     /// Bytes of that direction are not in the capture.
     pub fn gap(&mut self, direction: usize, at: Nanos, missing: u64, ears: &mut Ears<'_>) {
+        if let Security::Tls(_) = self.security {
+            return self.sealed(direction, at, Piece::Gap(missing), ears);
+        }
         let half = &mut self.halves[direction];
         half.tail.clear();
         if half.pass > missing && half.kept.is_empty() {
@@ -129,6 +149,9 @@ impl Conversation {
 
     /// That direction has ended.
     pub fn finished(&mut self, direction: usize, at: Nanos, ears: &mut Ears<'_>) {
+        if let Security::Tls(_) = self.security {
+            return self.sealed(direction, at, Piece::End, ears);
+        }
         self.opened.wanted = ears.search.is_wanted();
         if self.with_dissector(direction, |dissector, side, out| dissector.finished(side, out)).is_some() {
             self.tell(direction, at, ears);
@@ -143,6 +166,7 @@ impl Conversation {
 
     /// The conversation is over, or the capture is: what still waits was not answered. Nothing that follows is read.
     pub fn end(&mut self, ears: &mut Ears<'_>) {
+        self.unseal_last(ears);
         for side in [Side::Client, Side::Server] {
             for waiting in self.pairing.drain(side) {
                 self.close(side, &waiting, waiting.without_answer(), ears);
@@ -161,81 +185,6 @@ impl Conversation {
         self.events = Vec::new();
     }
 
-    /// Finds out what is spoken.
-    fn undecided(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
-        let whole = self.carrier == Carrier::Datagrams;
-        let half = &mut self.halves[direction];
-        if half.kept.is_empty() {
-            half.kept_since = at;
-        }
-        let before = half.kept.len();
-        half.kept.extend_from_slice(bytes);
-        let speaker = self.sure.then(|| self.side(direction));
-        let mut verdict = dissectors::find(&self.halves[direction].kept, self.carrier, self.ports, speaker);
-        if before > 0 && !self.sure && matches!(verdict, dissectors::Found::Perhaps | dissectors::Found::None)
-        {
-            let alone = dissectors::find(bytes, self.carrier, self.ports, speaker);
-            if matches!(alone, dissectors::Found::One(..)) {
-                // What was kept was the rest of another message.
-                let half = &mut self.halves[direction];
-                half.kept_since = at;
-                let rest: Vec<u8> = half.kept.drain(..before).collect();
-                self.seek(direction, at, &rest, ears);
-                verdict = alone;
-            }
-        }
-        let half = &mut self.halves[direction];
-        match verdict {
-            dissectors::Found::One(entry, says) => {
-                // Where the beginning was not captured, the other side may be in the middle of a message.
-                self.halves[1 - direction].lost = !self.sure;
-                if let Some(says) = says.filter(|_| !self.sure) {
-                    self.client = direction ^ says.index();
-                    self.sure = true;
-                }
-                self.state = State::Known(entry.protocol, (entry.make)(self.carrier));
-                self.take_up(direction, ears);
-            }
-            dissectors::Found::Opaque(protocol) => self.give_up(protocol, at, ears),
-            dissectors::Found::Perhaps if half.kept.len() < UNDECIDED => {}
-            _ => {
-                self.tries += 1;
-                if !whole && self.tries >= if self.sure { 4 } else { TRIES } {
-                    self.give_up(Protocol::Unknown, at, ears);
-                } else {
-                    // Maybe a message begins with the next packet.
-                    let unread = std::mem::take(&mut half.kept);
-                    self.seek(direction, at, &unread, ears);
-                }
-            }
-        }
-    }
-
-    /// Hands what was kept of both directions to the dissector that has been found, in the order in which they began.
-    fn take_up(&mut self, direction: usize, ears: &mut Ears<'_>) {
-        let other = 1 - direction;
-        let began = |direction: usize| self.halves[direction].kept_since;
-        let other_first = !self.halves[other].kept.is_empty() && began(other) < began(direction);
-        for direction in if other_first { [other, direction] } else { [direction, other] } {
-            let half = &mut self.halves[direction];
-            let since = half.kept_since;
-            let bytes = std::mem::take(&mut half.kept);
-            half.need = 0;
-            if !bytes.is_empty() {
-                // Their times lie close together, before there is anything to tell them apart.
-                self.known(direction, since, &bytes, ears);
-            }
-        }
-    }
-
-    fn give_up(&mut self, protocol: Protocol, at: Nanos, ears: &mut Ears<'_>) {
-        self.state = State::Opaque(protocol);
-        for direction in [0, 1] {
-            let bytes = std::mem::take(&mut self.halves[direction].kept);
-            self.seek(direction, at, &bytes, ears);
-        }
-    }
-
     fn seek(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
         let from = self.side(direction);
         let half = &mut self.halves[direction];
@@ -248,6 +197,9 @@ impl Conversation {
 
     /// Gives the dissector the next bytes of a direction, behind those that it could not use yet.
     fn known(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
+        if self.turns_to_tls(direction, bytes) {
+            return self.secure(direction, at, bytes, ears);
+        }
         let side = self.side(direction);
         let half = &mut self.halves[direction];
         if half.lost {
@@ -392,6 +344,10 @@ impl Conversation {
             (half.need, half.pass, half.lost) = (0, 0, false);
         }
         self.state = match dissectors::entry(protocol) {
+            None if protocol == Protocol::Tls && matches!(self.security, Security::None) => {
+                self.security = Security::Tls(Box::default());
+                State::Undecided
+            }
             Some(entry) => State::Known(protocol, (entry.make)(Carrier::Stream)),
             None => State::Opaque(protocol),
         };
@@ -587,5 +543,7 @@ impl Conversation {
     }
 }
 
+mod finding;
+mod secured;
 #[cfg(test)]
 mod tests;

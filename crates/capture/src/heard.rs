@@ -2,6 +2,7 @@
 
 use crate::dissect::Side;
 use crate::marker::MessageId;
+use crate::tls::Unopened;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
 
@@ -94,6 +95,8 @@ pub struct Heard {
     pub sightings: Vec<Sighting>,
     /// In their order.
     pub breaches: Vec<Breach>,
+    /// What became of each conversation under TLS that is over or was given up.
+    pub secured: Vec<Result<(), Unopened>>,
     /// Bytes of known protocols that were skipped: after a hole in the capture or a breach.
     pub skipped: u64,
 }

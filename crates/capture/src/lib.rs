@@ -23,3 +23,4 @@ pub mod table;
 pub mod tally;
 pub mod tcp;
 pub mod times;
+pub mod tls;

@@ -61,6 +61,8 @@ pub fn dissect(
         drop((back, to_caller));
         let (progress, read) = channel();
         let stop = Arc::clone(&settings.stop);
+        let keys = Arc::clone(&settings.keys);
+        let sources = sources.into_iter().map(|source| source.teach(Arc::clone(&keys))).collect();
         let reader = scope.spawn(move || read_all(sources, &doors, &used, &progress, &stop));
         deliver(&from_threads, threads, &read, listen);
         let mut dissected = match reader.join() {

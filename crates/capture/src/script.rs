@@ -4,6 +4,7 @@ use crate::conversation::{Conversation, Ears};
 use crate::dissect::{Carrier, Side};
 use crate::heard::{ConversationId, Heard};
 use crate::marker::{Form, Pattern, Search};
+use crate::tls::keys::Keys;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::Protocol;
 
@@ -41,7 +42,7 @@ pub fn survive(port: u16, parts: &[(Side, &[u8])]) {
 pub fn once(carrier: Carrier, port: u16, parts: &[(Side, &[u8])], size: usize) -> Transcript {
     let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
     let mut heard = Heard::default();
-    let mut ears = Ears { search: &search, heard: &mut heard };
+    let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
     let mut conversation = Conversation::new(ConversationId(0), carrier, [50_000, port], Some(0));
     let mut at = Nanos::ZERO;
     for (side, bytes) in parts {

@@ -10,6 +10,7 @@ use crate::packet::{Endpoint, Packet, Tcp, Transport};
 use crate::phases::Phases;
 use crate::tally::{Service, Tally};
 use crate::tcp::{Connection, Meter, Receiver};
+use crate::tls::keys::Keys;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::Protocol;
 use rustc_hash::FxHashMap;
@@ -48,6 +49,8 @@ pub struct Settings {
     pub components: Arc<Components>,
     /// The phases of the run.
     pub phases: Arc<Phases>,
+    /// Open TLS; captures that carry keys add theirs.
+    pub keys: Arc<Keys>,
     /// Whether exchanges are given on.
     pub exchanges: bool,
     /// Whether conversations between strangers, of whom neither is a component, are left out.
@@ -192,7 +195,8 @@ impl Table {
     fn segment(&mut self, flow: &mut Flow, direction: usize, packet: &Packet, tcp: &Tcp, bytes: &[u8]) {
         let Some(mut connection) = flow.connection.take() else { return };
         let (id, ports, client) = (flow.id, flow.ends.map(|end| end.port), connection.client());
-        let mut ears = Ears { search: &self.settings.search, heard: &mut self.heard };
+        let mut ears =
+            Ears { search: &self.settings.search, keys: &self.settings.keys, heard: &mut self.heard };
         connection.packet(
             direction,
             packet,
@@ -225,7 +229,8 @@ impl Table {
             return;
         }
         let (id, ports) = (flow.id, flow.ends.map(|end| end.port));
-        let mut ears = Ears { search: &self.settings.search, heard: &mut self.heard };
+        let mut ears =
+            Ears { search: &self.settings.search, keys: &self.settings.keys, heard: &mut self.heard };
         let begin = || Box::new(Conversation::new(id, Carrier::Datagrams, ports, None));
         flow.conversation.get_or_insert_with(begin).data(direction, packet.at, bytes, &mut ears);
         flow.bytes[direction] += u64::from(packet.length) + u64::from(packet.missing);
@@ -312,6 +317,7 @@ impl Table {
             && heard.notices.is_empty()
             && heard.sightings.is_empty()
             && heard.breaches.is_empty()
+            && heard.secured.is_empty()
             && heard.skipped == 0
         {
             return;
@@ -345,6 +351,7 @@ impl Table {
                 .sightings
                 .extend(heard.sightings.iter().map(|sighting| located(flow, client, protocol, *sighting)));
         }
+        heard.secured.drain(..).for_each(|outcome| self.tally.secured(outcome));
         self.tally.skipped += heard.skipped;
         heard.exchanges.clear();
         heard.notices.clear();
@@ -413,7 +420,11 @@ impl Table {
     /// Leaves a conversation that may go on.
     fn give_up(&mut self, flow: &mut Flow, at: Nanos) {
         if let Some(conversation) = flow.conversation.as_mut().filter(|_| !flow.over) {
-            conversation.leave(&mut Ears { search: &self.settings.search, heard: &mut self.heard });
+            conversation.leave(&mut Ears {
+                search: &self.settings.search,
+                keys: &self.settings.keys,
+                heard: &mut self.heard,
+            });
             self.book(flow);
         }
         self.close(flow, at);
@@ -423,7 +434,8 @@ impl Table {
     fn close(&mut self, flow: &mut Flow, at: Nanos) {
         if let Some(mut connection) = flow.connection.take() {
             let (id, ports, client) = (flow.id, flow.ends.map(|end| end.port), connection.client());
-            let mut ears = Ears { search: &self.settings.search, heard: &mut self.heard };
+            let mut ears =
+                Ears { search: &self.settings.search, keys: &self.settings.keys, heard: &mut self.heard };
             connection.flush(
                 at,
                 &mut Receiver {
@@ -443,7 +455,11 @@ impl Table {
     /// What still waits in a conversation was not answered.
     fn end(&mut self, flow: &mut Flow) {
         if let Some(conversation) = &mut flow.conversation {
-            conversation.end(&mut Ears { search: &self.settings.search, heard: &mut self.heard });
+            conversation.end(&mut Ears {
+                search: &self.settings.search,
+                keys: &self.settings.keys,
+                heard: &mut self.heard,
+            });
         }
         self.book(flow);
     }

@@ -4,6 +4,7 @@
 use crate::component::Party;
 use crate::heard::{Exchange, Notice};
 use crate::times::Times;
+use crate::tls::Unopened;
 use plimsoll_model::wire::{Label, Outcome, Protocol};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -221,6 +222,10 @@ pub struct Tally {
     pub reordered: u64,
     /// Conversations that were given up to make room.
     pub evicted: u64,
+    /// Conversations under TLS that were opened, to their end.
+    pub opened: u64,
+    /// Those that were not, by the reason.
+    pub unopened: BTreeMap<Unopened, u64>,
 }
 
 impl Tally {
@@ -243,6 +248,14 @@ impl Tally {
         &mut self.services[place].1
     }
 
+    /// Counts what became of a conversation under TLS.
+    pub fn secured(&mut self, outcome: Result<(), Unopened>) {
+        match outcome {
+            Ok(()) => self.opened += 1,
+            Err(reason) => *self.unopened.entry(reason).or_default() += 1,
+        }
+    }
+
     /// Adds another's.
     pub fn merge(&mut self, other: Tally) {
         for (service, counted) in other.services {
@@ -261,6 +274,10 @@ impl Tally {
         self.copies += other.copies;
         self.reordered += other.reordered;
         self.evicted += other.evicted;
+        self.opened += other.opened;
+        for (reason, count) in &other.unopened {
+            *self.unopened.entry(*reason).or_default() += count;
+        }
     }
 
     /// All services, those with the most requests first.

@@ -168,7 +168,7 @@ pub trait Watch {
 impl Engine {
     /// Starts one load thread for each entry of `processors`, bound to that processor where one is given. `precedence`
     /// lets them go before whatever else runs there; it is not for processors that the platform may use. Devices connect to
-    /// the first address, queriers to the second.
+    /// the first address, queriers to the second. What is `given` to all may be filled later.
     ///
     /// # Errors
     /// [`EngineError::Start`].
@@ -179,11 +179,11 @@ impl Engine {
         processors: &[Option<usize>],
         precedence: bool,
         clock: Clock,
+        given: Arc<Given>,
     ) -> Result<Engine, EngineError> {
         let topology = Arc::new(Topology::of(plan, run));
         let of = processors.len().max(1) as u32;
         let (replies_in, replies) = channel();
-        let given = Arc::new(Given::default());
         let listening = match &plan.platform.roles.listener {
             Some(role) => Some(Listening::bind(role.protocol, address, processors.len())?),
             None => None,
@@ -258,9 +258,11 @@ impl Engine {
                         queriers,
                     )
                 }
-                Protocol::WebSocket => {
-                    start.with(WebSocketDriver::new(plan, run, address, share, clock)?, listener, queriers)
-                }
+                Protocol::WebSocket => start.with(
+                    WebSocketDriver::new(plan, run, address, share, clock, &given)?,
+                    listener,
+                    queriers,
+                ),
             }?);
         }
         Ok(Engine {

@@ -1,6 +1,7 @@
 //! What the runner gives to load threads while they work: captured values once, an access token again and again.
 
 use plimsoll_scenario::Captures;
+use rustls::KeyLog;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,6 +19,8 @@ pub struct Given {
     pub captures: OnceLock<Captures>,
     /// The access token.
     pub token: Token,
+    /// Where TLS sessions of clients leave their keys, for whoever may read them off the wire.
+    pub keys: Option<Arc<dyn KeyLog>>,
 }
 
 /// An access token that is renewed while others use it. Each renewal is a *generation*; 0 is before the first.

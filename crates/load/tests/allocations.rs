@@ -161,7 +161,7 @@ fn neither_does_one_that_speaks_websocket() {
     let address = echo();
     let platform = format!("address: \"ws://{address}\", protocol: websocket");
     let (plan, run, clock) = (plan(&platform, 0), RunId::from_bits(7), Clock::start());
-    let driver = WebSocketDriver::new(&plan, run, address, Share::WHOLE, clock).unwrap();
+    let driver = WebSocketDriver::new(&plan, run, address, Share::WHOLE, clock, &Default::default()).unwrap();
     let [acknowledged, _] = assert_steady(&plan, run, clock, driver);
     assert!(acknowledged > 1000, "the load was there: {acknowledged}");
 }

@@ -14,6 +14,7 @@ pub mod schedule;
 mod secrets;
 mod storm;
 mod tap;
+mod tls_keys;
 mod token;
 mod watch;
 
@@ -27,6 +28,7 @@ use plimsoll_analysis::summary::Summary;
 use plimsoll_capture::marker::MessageId;
 use plimsoll_load::clock::{Clock, wall_nanos};
 use plimsoll_load::engine::{Engine, EngineError, Watch};
+use plimsoll_load::given::Given;
 use plimsoll_model::RunId;
 use plimsoll_model::message::Fate;
 use plimsoll_model::record::{Measurement, RunEnd, RunRecord};
@@ -198,7 +200,8 @@ fn perform(
     let http = platform.http_addresses(&plan.platform);
     let query_port = plan.platform.roles.query.as_ref().and_then(|query| query.port.as_deref());
     let addresses = (platform.address(), http.of(query_port));
-    let mut engine = Engine::start(plan, id, addresses, &placement.load, placement.precedence, clock)?;
+    let given = Arc::new(Given { keys: tap.as_ref().map(Tap::key_log), ..Given::default() });
+    let mut engine = Engine::start(plan, id, addresses, &placement.load, placement.precedence, clock, given)?;
     // Before this process steps back, so that the probe does not wait for a processor behind the load.
     let network = plan.record.network.then(|| NetworkProbe::new(platform.address()).ok()).flatten();
     placement::step_back();

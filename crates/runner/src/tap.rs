@@ -2,6 +2,7 @@
 //! own phases and losses.
 
 use crate::capturing::{Capturing, CapturingError, Death, Network, Wanted};
+use crate::tls_keys::TlsKeys;
 use plimsoll_analysis::dissection::{DissectionSummary, summarize};
 use plimsoll_capture::component::Components;
 use plimsoll_capture::hops::Ways;
@@ -34,6 +35,7 @@ pub struct Tap {
     servers: Vec<(String, SocketAddr)>,
     ends: EndpointSampler,
     hosts: Hosts,
+    keys: Arc<TlsKeys>,
     /// Removed with the captures where they are not kept.
     folder: Folder,
 }
@@ -115,7 +117,14 @@ impl Tap {
             };
             capturings.push(Capturing::start(program, wanted)?);
         }
-        Ok(Tap { plan: plan.clone(), capturings, servers, ends: EndpointSampler::default(), hosts, folder })
+        let log = plan.keep.as_ref().map(|folder| folder.join(format!("{run}-keys.log")));
+        let (keys, ends) = (Arc::new(TlsKeys::new(log)), EndpointSampler::default());
+        Ok(Tap { plan: plan.clone(), capturings, servers, ends, hosts, keys, folder })
+    }
+
+    /// Where our clients leave the keys of their TLS sessions.
+    pub fn key_log(&self) -> Arc<dyn rustls::KeyLog> {
+        Arc::clone(&self.keys) as Arc<dyn rustls::KeyLog>
     }
 
     /// Looks which process has which connection.
@@ -167,6 +176,7 @@ impl Tap {
             search: Search::new(forms(plan, run)),
             components: Arc::clone(&components),
             phases: Arc::clone(&phases),
+            keys: self.keys.keys(),
             exchanges: false,
             only_known: true,
             open: OPEN,
@@ -199,6 +209,8 @@ impl Tap {
                 notes.extend(file.error.map(|error| format!("a capture {error}")));
             }
         }
+        notes.extend(self.keys.keys().notes());
+        notes.extend(self.keys.note());
         summary.notes.extend(notes);
         summary
     }

@@ -14,7 +14,7 @@ fn counts(heard: &Heard) -> [usize; 3] {
 fn a_pipeline_with_a_hole_is_told_as_unknown_until_it_is_empty() {
     let search = Search::default();
     let mut heard = Heard::default();
-    let mut ears = Ears { search: &search, heard: &mut heard };
+    let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
     let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 6379], Some(0));
     let request: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
     let mut play = |from: i64, number: i64, hole: Option<i64>| {
@@ -50,7 +50,7 @@ fn a_pipeline_with_a_hole_is_told_as_unknown_until_it_is_empty() {
 fn bytes_that_nobody_understands_are_searched_and_counted() {
     let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
     let mut heard = Heard::default();
-    let mut ears = Ears { search: &search, heard: &mut heard };
+    let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
     let mut short = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 9999], Some(0));
     short.data(0, Nanos(1), b"hello plm1:d0:1;\r\n", &mut ears);
     short.end(&mut ears);

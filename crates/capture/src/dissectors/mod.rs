@@ -50,6 +50,11 @@ pub enum Found {
     None,
 }
 
+/// Whether a record of TLS begins with those bytes.
+pub(crate) fn begins_tls(bytes: &[u8]) -> bool {
+    tls::probe(bytes, Carrier::Stream)
+}
+
 /// Asks the dissectors, those of one of the ports first.
 pub fn find(bytes: &[u8], carrier: Carrier, ports: [u16; 2], speaker: Option<Side>) -> Found {
     if tls::probe(bytes, carrier) {

@@ -2,6 +2,7 @@
 
 use super::{LONGEST, Record};
 use plimsoll_model::Nanos;
+use std::ops::Range;
 
 /// What stands where a record should begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ impl std::fmt::Display for Garbage {
 /// What was found.
 pub enum Item {
     Packet(Record),
+    /// A key log of TLS, and where it lies in those bytes.
+    Keys(Range<usize>),
     /// Something about the capture.
     Other,
 }
@@ -155,6 +158,10 @@ const INTERFACE: u32 = 1;
 const OLD_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
+/// The Decryption Secrets Block, the kind of secrets that is a key log of TLS, and the longest that is believed, bytes.
+const SECRETS: u32 = 10;
+const TLS_KEY_LOG: u32 = 0x544c_534b;
+const LONGEST_SECRETS: usize = 16 << 20;
 
 fn section_order(bytes: &[u8]) -> Option<Order> {
     match bytes.get(8..12)? {
@@ -184,8 +191,10 @@ fn block(
     if length < 12 || !length.is_multiple_of(4) || is_packet && length > LONGEST {
         return Err(Need::Nothing(Garbage::Length(total)));
     }
-    // Secrets and private blocks may be of any length. Of a section's or an interface's the beginning says enough.
-    let Some(bytes) = bytes.get(..length.min(LONGEST)) else { return Err(Need::More) };
+    // Private blocks may be of any length. Of a section's or an interface's the beginning says enough.
+    let are_keys = kind == SECRETS && length <= LONGEST_SECRETS;
+    let wanted = if are_keys { length } else { LONGEST };
+    let Some(bytes) = bytes.get(..length.min(wanted)) else { return Err(Need::More) };
     let body_end = bytes.len() - 4;
     let packet = |interface: u32, time: Option<u64>, captured: u32, original: u32, offset: usize| {
         let described =
@@ -207,6 +216,10 @@ fn block(
         SECTION => {
             *before = before.wrapping_add(interfaces.len() as u16);
             interfaces.clear();
+        }
+        SECRETS if are_keys && length >= 20 && order.u32(bytes, 8) == TLS_KEY_LOG => {
+            let end = (order.u32(bytes, 12) as usize).saturating_add(16).min(body_end);
+            return Ok((length, Item::Keys(16..end)));
         }
         INTERFACE if length >= 20 => interfaces.push(Interface::read(*order, bytes, body_end)),
         ENHANCED_PACKET | OLD_PACKET if length >= 32 => {

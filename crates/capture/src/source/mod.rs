@@ -8,12 +8,14 @@ mod merged;
 pub use format::Garbage;
 pub use merged::Merged;
 
+use crate::tls::keys::Keys;
 use followed::Followed;
 use format::{Format, Item, Need};
 use plimsoll_model::Nanos;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes read at once.
@@ -120,6 +122,7 @@ pub struct Source {
     follow: Option<Box<dyn Fn() -> bool + Send>>,
     /// Why nothing more can be read.
     error: Option<String>,
+    keys: Option<Arc<Keys>>,
     ending: Option<Ending>,
 }
 
@@ -169,6 +172,7 @@ impl Source {
             file: None,
             follow: None,
             error: None,
+            keys: None,
             ending: None,
         })
     }
@@ -182,6 +186,12 @@ impl Source {
     /// Reads fewer bytes at once, as one of so many captures that are read side by side.
     fn among(&mut self, many: usize) {
         self.piece = (TOGETHER / many.max(1)).clamp(LEAST, BLOCK);
+    }
+
+    /// Keys of TLS that the capture carries are added to those.
+    pub fn teach(mut self, keys: Arc<Keys>) -> Source {
+        self.keys = Some(keys);
+        self
     }
 
     /// The next stretch, in a block that was used before; `false` at the end.
@@ -236,13 +246,24 @@ impl Source {
         loop {
             match self.format.next(&block.bytes[at..]) {
                 Ok((length, item)) => {
-                    if let Item::Packet(mut record) = item {
-                        // Of several interfaces one may be readable; where none is, that is said.
-                        if !crate::link::is_known(record.link) && self.format.is_all(record.link) {
-                            return Err(SourceError::LinkType { path: self.path.clone(), link: record.link });
+                    match item {
+                        Item::Packet(mut record) => {
+                            // Of several interfaces one may be readable; where none is, that is said.
+                            if !crate::link::is_known(record.link) && self.format.is_all(record.link) {
+                                let path = self.path.clone();
+                                return Err(SourceError::LinkType { path, link: record.link });
+                            }
+                            record.offset += at as u32;
+                            block.records.push(record);
                         }
-                        record.offset += at as u32;
-                        block.records.push(record);
+                        Item::Keys(place) => {
+                            if let Some(keys) = &self.keys {
+                                let log = block.bytes.get(at + place.start..at + place.end);
+                                let origin = format!("{}, the key log in it", self.path.display());
+                                keys.read(log.unwrap_or_default(), origin);
+                            }
+                        }
+                        Item::Other => {}
                     }
                     let there = length.min(block.bytes.len() - at);
                     if there < length {

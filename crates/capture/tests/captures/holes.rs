@@ -7,6 +7,7 @@ use plimsoll_capture::heard::{ConversationId, Heard};
 use plimsoll_capture::marker::Search;
 use plimsoll_capture::packet::{Decoder, Endpoint, Transport};
 use plimsoll_capture::source::{Block, Source};
+use plimsoll_capture::tls::keys::Keys;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Protocol};
 use std::collections::BTreeMap;
@@ -67,7 +68,7 @@ fn connections(name: &str) -> Vec<Connection> {
 fn hear(connection: &Connection, from: usize, is_missing: impl Fn(usize) -> bool) -> (Heard, Protocol) {
     let search = Search::default();
     let mut heard = Heard::default();
-    let mut ears = Ears { search: &search, heard: &mut heard };
+    let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
     let client = (from == 0).then_some(0);
     let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, connection.ports, client);
     for (number, (direction, at, content)) in connection.segments.iter().enumerate().skip(from) {

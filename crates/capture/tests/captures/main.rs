@@ -72,6 +72,7 @@ fn dissected(sources: Vec<Source>, threads: usize) -> Reading {
         search: search.clone(),
         components: Arc::default(),
         phases: Arc::new(Phases::default()),
+        keys: Arc::default(),
         exchanges: true,
         only_known: false,
         open: 1000,

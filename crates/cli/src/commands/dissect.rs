@@ -14,6 +14,7 @@ use plimsoll_capture::phases::Phases;
 use plimsoll_capture::pipeline::dissect;
 use plimsoll_capture::source::{Source, SourceError};
 use plimsoll_capture::table::{Batch, Settings};
+use plimsoll_capture::tls::keys::Keys;
 use plimsoll_model::wire::SharedId;
 use plimsoll_report::dissection as render;
 use std::collections::BTreeSet;
@@ -31,11 +32,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[command(after_help = "Examples:
   plimsoll dissect capture.pcap
   plimsoll dissect chain.pcapng --marker 'plm1:{device}:{seq};' --name redis=:6379
+  plimsoll dissect secured.pcap --keys keys.log
   tcpdump -i any -w - | plimsoll dissect - --export spans.json
 
 Reads pcap and pcapng, packed with gzip or zstd or not; finds HTTP, WebSocket, MQTT,
 CoAP, Redis, MongoDB, PostgreSQL, Kafka, NATS, AMQP and HTTP/2 by content and port.
 Several files are put together by time, as one capture.
+TLS is opened with the keys that clients write where SSLKEYLOGFILE says (--keys),
+or that a pcapng file carries.
 
 Exit codes: 0 read; 1 a file is no capture or cannot be read to its end (what was
 read is reported); 104 wrong usage; 105 interrupted (what was read is reported),
@@ -56,6 +60,9 @@ pub struct Dissect {
     /// Calls an endpoint by a name: NAME=HOST:PORT, NAME=:PORT or NAME=HOST (repeatable)
     #[arg(long, value_name = "NAME=WHERE")]
     name: Vec<String>,
+    /// Open TLS with the keys in this log, of the form of SSLKEYLOGFILE (repeatable)
+    #[arg(long, value_name = "FILE")]
+    keys: Vec<PathBuf>,
     /// Write the summary as JSON
     #[arg(long, value_name = "FILE", value_parser = file())]
     summary_json: Option<PathBuf>,
@@ -98,6 +105,9 @@ impl Dissect {
         let search = self.search()?;
         let components = Arc::new(self.components()?);
         let phases = Arc::new(Phases::default());
+        let keys =
+            Keys::of_files(&self.keys, self.follow).map_err(|error| Failure::Undoable(error.to_string()))?;
+        let keys = Arc::new(keys);
         let mut exports = self.exports()?;
         let stop =
             stop_flag().map_err(|error| Failure::Undoable(format!("cannot watch for signals: {error}")))?;
@@ -105,6 +115,7 @@ impl Dissect {
             search: search.clone(),
             components: Arc::clone(&components),
             phases: Arc::clone(&phases),
+            keys: Arc::clone(&keys),
             exchanges: !exports.is_empty(),
             only_known: false,
             open: self.conversations as usize,
@@ -132,7 +143,8 @@ impl Dissect {
         exports.into_iter().try_for_each(Exporting::finish)?;
         ways.finish(dissected.last);
         let paths: Vec<String> = self.files.iter().map(|path| path.display().to_string()).collect();
-        let summary = summarize(&dissected, &paths, &ways, &components, &phases, &search, None);
+        let mut summary = summarize(&dissected, &paths, &ways, &components, &phases, &search, None);
+        summary.notes.extend(keys.notes());
         say(&render::terminal::render(&summary));
         if let Some(path) = &self.summary_json {
             std::fs::write(path, render::json(&summary))
@@ -148,7 +160,7 @@ impl Dissect {
 
     /// No output is an input, nor another output.
     fn check_outputs(&self) -> Result<(), Failure> {
-        let mut known: Vec<&PathBuf> = self.files.iter().collect();
+        let mut known: Vec<&PathBuf> = self.files.iter().chain(&self.keys).collect();
         for output in self.export.iter().chain(&self.summary_json) {
             if let Some(other) = known.iter().find(|known| is_same(known, output)) {
                 let (output, other) = (output.display(), other.display());

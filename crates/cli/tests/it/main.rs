@@ -55,3 +55,4 @@ mod whose_limit;
 mod wire;
 mod wire_bad_days;
 mod wire_oracle;
+mod wire_tls;

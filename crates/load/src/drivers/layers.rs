@@ -3,6 +3,7 @@
 
 use super::socket::Socket;
 use crate::driver::{Client, Traffic};
+use crate::given::Given;
 use plimsoll_codec::websocket::Opcode;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{TransportPlan, WebSocketPlan};
@@ -34,13 +35,14 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Of a plan.
+    /// Of a plan; what is given says where keys are left.
     ///
     /// # Errors
     /// Certificates and keys that cannot be used.
-    pub fn new(plan: &TransportPlan, seed: u64) -> Result<Transport, String> {
+    pub fn new(plan: &TransportPlan, seed: u64, given: &Given) -> Result<Transport, String> {
         let websocket = plan.websocket.clone().map(Arc::new);
-        Ok(Transport { tls: plan.tls.as_ref().map(Terms::new).transpose()?, websocket, seed })
+        let tls = plan.tls.as_ref().map(|plan| Terms::new(plan, given.keys.clone())).transpose()?;
+        Ok(Transport { tls, websocket, seed })
     }
 
     /// What one client keeps over its connections.

@@ -39,6 +39,11 @@ fn head(summary: &DissectionSummary) -> String {
         }
     );
     lines(&mut out, &text, "");
+    let tls = &summary.tls;
+    if tls.conversations > 0 {
+        let [all, opened] = [tls.conversations, tls.opened].map(|number| count(number as f64));
+        lines(&mut out, &format!("{all} conversations under TLS, {opened} of them opened"), "");
+    }
     out
 }
 

@@ -197,8 +197,11 @@ fn bytes_chart(services: &[&ServiceSummary]) -> Figure {
 
 /// What stands between the capture and the truth.
 fn doubts(dissection: &DissectionSummary) -> Markup {
-    let told = dissection.doubts();
+    let (told, tls) = (dissection.doubts(), &dissection.tls);
     html! {
+        @if tls.conversations > 0 {
+            p.note { (tls.conversations) " conversations under TLS, " (tls.opened) " of them opened." }
+        }
         @if !told.is_empty() {
             ul.note { @for doubt in told { li { (doubt) } } }
         }

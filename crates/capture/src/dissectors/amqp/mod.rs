@@ -33,7 +33,7 @@ const PUBLISHED: u64 = 1 << 47;
 
 pub(super) static ENTRY: Entry = Entry {
     protocol: Protocol::Amqp,
-    ports: &[5672],
+    ports: &[5672, 5671],
     streams: true,
     datagrams: false,
     probe,

@@ -18,7 +18,7 @@ const CONNECT: u64 = 2;
 
 pub(super) static ENTRY: Entry = Entry {
     protocol: Protocol::Http,
-    ports: &[80, 8080, 8000, 8081, 8888, 3000, 5000, 9090],
+    ports: &[80, 443, 8443, 8080, 8000, 8081, 8888, 3000, 5000, 9090],
     streams: true,
     datagrams: false,
     probe,

@@ -30,7 +30,7 @@ const BEHIND: u32 = 1 << 10;
 
 pub(super) static ENTRY: Entry = Entry {
     protocol: Protocol::Kafka,
-    ports: &[9092],
+    ports: &[9092, 9093],
     streams: true,
     datagrams: false,
     probe,

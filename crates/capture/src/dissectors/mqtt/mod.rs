@@ -16,7 +16,7 @@ const ERRORS: u8 = 0x80;
 
 pub(super) static ENTRY: Entry = Entry {
     protocol: Protocol::Mqtt,
-    ports: &[1883],
+    ports: &[1883, 8883],
     streams: true,
     datagrams: false,
     probe,

@@ -12,7 +12,7 @@ use reader::{Progress, Reader};
 
 pub(super) static ENTRY: Entry = Entry {
     protocol: Protocol::Redis,
-    ports: &[6379],
+    ports: &[6379, 6380],
     streams: true,
     datagrams: false,
     probe: probe::probe,

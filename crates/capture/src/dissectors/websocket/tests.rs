@@ -3,6 +3,7 @@ use crate::dissect::{Carrier, Side};
 use crate::heard::{ConversationId, Heard};
 use crate::marker::{Form, Search};
 use crate::script::{Transcript, once, play, survives};
+use crate::tls::keys::Keys;
 use flate2::{Compress, Compression, FlushCompress};
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Outcome, Protocol, SharedId};
@@ -68,7 +69,7 @@ fn responses_find_their_requests_by_an_id_that_both_carry() {
     // Whole, and in pieces of three bytes.
     for size in [usize::MAX, 3] {
         let mut heard = Heard::default();
-        let mut ears = Ears { search: &search, heard: &mut heard };
+        let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
         let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 8080], Some(0));
         conversation.data(0, Nanos(0), ASK, &mut ears);
         conversation.data(1, Nanos(0), SWITCH, &mut ears);

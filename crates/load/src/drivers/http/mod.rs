@@ -107,7 +107,9 @@ impl HttpDriver {
         given: &Arc<Given>,
     ) -> std::io::Result<HttpDriver> {
         let requests = Requests::new(plan, run, host(plan, address), given);
-        HttpDriver::with(plan, address, share, clock, requests, plan.http.pool, &plan.mqtt.transport)
+        let transport =
+            Transport::new(&plan.mqtt.transport, plan.seed, given).map_err(std::io::Error::other)?;
+        HttpDriver::with(plan, address, share, clock, requests, plan.http.pool, transport)
     }
 
     /// A driver for the queriers of a share: a query is submitted as if it were a message of the device that it is about.
@@ -127,7 +129,8 @@ impl HttpDriver {
         // What lies below other protocols lies not below the queries.
         let secured = plan.protocol() == Protocol::Http;
         let transport = if secured { plan.mqtt.transport.clone() } else { TransportPlan::default() };
-        HttpDriver::with(plan, address, share, clock, requests, Some(queriers), &transport)
+        let transport = Transport::new(&transport, plan.seed, given).map_err(std::io::Error::other)?;
+        HttpDriver::with(plan, address, share, clock, requests, Some(queriers), transport)
     }
 
     fn with(
@@ -137,7 +140,7 @@ impl HttpDriver {
         clock: Clock,
         requests: Requests,
         pool: Option<u32>,
-        transport: &TransportPlan,
+        transport: Transport,
     ) -> std::io::Result<HttpDriver> {
         let owned = (0..plan.devices).filter(|&device| share.owns(device)).count() as u32;
         let (shared, lanes, width) = match pool {
@@ -157,7 +160,7 @@ impl HttpDriver {
             address,
             sources: Sources::new(plan.source_addresses.clone(), address),
             requests,
-            transport: Transport::new(transport, plan.seed).map_err(std::io::Error::other)?,
+            transport,
             clear: Vec::new(),
             connect_timeout: plan.mqtt.connect_timeout,
             timeout: plan.http.timeout,

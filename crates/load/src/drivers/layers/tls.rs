@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error,
-    HandshakeKind, NamedGroup, ProtocolVersion, RootCertStore, SignatureScheme,
+    HandshakeKind, KeyLog, NamedGroup, ProtocolVersion, RootCertStore, SignatureScheme,
 };
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,11 +26,11 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Of a plan.
+    /// Of a plan, with a log that sessions leave their keys in, where there is one.
     ///
     /// # Errors
     /// This host has no authorities to trust, or the key and the certificate of all clients do not belong together.
-    pub fn new(plan: &TlsPlan) -> Result<Terms, String> {
+    pub fn new(plan: &TlsPlan, keys: Option<Arc<dyn KeyLog>>) -> Result<Terms, String> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -47,6 +47,9 @@ impl Terms {
             config.client_auth_cert_resolver = shown(identity, &provider)?;
         }
         config.resumption = Resumption::disabled();
+        if let Some(keys) = keys {
+            config.key_log = keys;
+        }
         let (server_name, resumption) = (plan.server_name.clone(), plan.resumption);
         Ok(Terms { config, identities, provider, server_name, resumption })
     }

@@ -135,7 +135,8 @@ impl MqttDriver {
             dirty: Vec::new(),
             put_away: Vec::new(),
             scratch: vec![0; READ_SIZE],
-            transport: Transport::new(&plan.mqtt.transport, plan.seed).map_err(std::io::Error::other)?,
+            transport: Transport::new(&plan.mqtt.transport, plan.seed, given)
+                .map_err(std::io::Error::other)?,
             unwrapped: Vec::new(),
             wills: will_filter(plan, run),
             answers: Answers::of(plan, run),

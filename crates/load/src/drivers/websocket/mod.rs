@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::content::{Contents, run_tag};
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
+use crate::given::Given;
 use crate::sources::Sources;
 use device::Device;
 use plimsoll_codec::websocket::Opcode;
@@ -82,11 +83,12 @@ impl WebSocketDriver {
         address: SocketAddr,
         share: Share,
         clock: Clock,
+        given: &Given,
     ) -> std::io::Result<WebSocketDriver> {
         let TransportPlan { tls, websocket } = plan.mqtt.transport.clone();
         let wanted = websocket.ok_or_else(|| std::io::Error::other("the address names no WebSocket"))?;
         // Messages are ours to cut, so that only TLS lies below.
-        let transport = Transport::new(&TransportPlan { tls, websocket: None }, plan.seed);
+        let transport = Transport::new(&TransportPlan { tls, websocket: None }, plan.seed, given);
         let owned = (0..plan.devices).filter(|&device| share.owns(device));
         let opcode = match plan.message.marker {
             MarkerForm::Binary => Opcode::Binary,

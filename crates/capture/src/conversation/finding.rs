@@ -1,0 +1,95 @@
+//! How it is found out what a conversation speaks, by the first bytes of either side.
+
+use super::{Conversation, Ears, Security, State, UNDECIDED};
+use crate::dissect::Carrier;
+use crate::dissectors;
+use crate::tls::Unopened;
+use plimsoll_model::Nanos;
+use plimsoll_model::wire::Protocol;
+
+/// Packets of a conversation whose beginning was not captured in which a message's beginning is looked for.
+const TRIES: u32 = 64;
+
+impl Conversation {
+    /// Finds out what is spoken.
+    pub(super) fn undecided(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
+        let whole = self.carrier == Carrier::Datagrams;
+        let half = &mut self.halves[direction];
+        if half.kept.is_empty() {
+            half.kept_since = at;
+        }
+        let before = half.kept.len();
+        half.kept.extend_from_slice(bytes);
+        let speaker = self.sure.then(|| self.side(direction));
+        let mut verdict = dissectors::find(&self.halves[direction].kept, self.carrier, self.ports, speaker);
+        if before > 0 && !self.sure && matches!(verdict, dissectors::Found::Perhaps | dissectors::Found::None)
+        {
+            let alone = dissectors::find(bytes, self.carrier, self.ports, speaker);
+            if matches!(alone, dissectors::Found::One(..)) {
+                // What was kept was the rest of another message.
+                let half = &mut self.halves[direction];
+                half.kept_since = at;
+                let rest: Vec<u8> = half.kept.drain(..before).collect();
+                self.seek(direction, at, &rest, ears);
+                verdict = alone;
+            }
+        }
+        let half = &mut self.halves[direction];
+        match verdict {
+            dissectors::Found::One(entry, says) => {
+                // Where the beginning was not captured, the other side may be in the middle of a message.
+                self.halves[1 - direction].lost = !self.sure;
+                if let Some(says) = says.filter(|_| !self.sure) {
+                    self.client = direction ^ says.index();
+                    self.sure = true;
+                }
+                self.state = State::Known(entry.protocol, (entry.make)(self.carrier));
+                self.take_up(direction, ears);
+            }
+            dissectors::Found::Opaque(protocol) => match (protocol, whole, &self.security) {
+                (Protocol::Tls, false, Security::None) => self.secure_what_is_kept(ears),
+                (Protocol::Tls, true, _) => {
+                    ears.heard.secured.push(Err(Unopened::Datagrams));
+                    self.give_up(protocol, at, ears);
+                }
+                _ => self.give_up(protocol, at, ears),
+            },
+            dissectors::Found::Perhaps if half.kept.len() < UNDECIDED => {}
+            _ => {
+                self.tries += 1;
+                if !whole && self.tries >= if self.sure { 4 } else { TRIES } {
+                    self.give_up(Protocol::Unknown, at, ears);
+                } else {
+                    // Maybe a message begins with the next packet.
+                    let unread = std::mem::take(&mut half.kept);
+                    self.seek(direction, at, &unread, ears);
+                }
+            }
+        }
+    }
+
+    /// Hands what was kept of both directions to the dissector that has been found, in the order in which they began.
+    fn take_up(&mut self, direction: usize, ears: &mut Ears<'_>) {
+        let other = 1 - direction;
+        let began = |direction: usize| self.halves[direction].kept_since;
+        let other_first = !self.halves[other].kept.is_empty() && began(other) < began(direction);
+        for direction in if other_first { [other, direction] } else { [direction, other] } {
+            let half = &mut self.halves[direction];
+            let since = half.kept_since;
+            let bytes = std::mem::take(&mut half.kept);
+            half.need = 0;
+            if !bytes.is_empty() {
+                // Their times lie close together, before there is anything to tell them apart.
+                self.known(direction, since, &bytes, ears);
+            }
+        }
+    }
+
+    fn give_up(&mut self, protocol: Protocol, at: Nanos, ears: &mut Ears<'_>) {
+        self.state = State::Opaque(protocol);
+        for direction in [0, 1] {
+            let bytes = std::mem::take(&mut self.halves[direction].kept);
+            self.seek(direction, at, &bytes, ears);
+        }
+    }
+}
