@@ -119,7 +119,7 @@ pub enum Protocol {
     Nats,
     /// AMQP 0-9-1.
     Amqp,
-    /// TLS and DTLS: opaque without keys.
+    /// TLS whose keys are not known, and DTLS.
     Tls,
     /// What no dissector knows.
     Unknown,
