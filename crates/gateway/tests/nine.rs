@@ -270,7 +270,7 @@ fn work_that_fails_is_told() {
         // Where the file of the second device would be.
         std::fs::create_dir(folder.path().join("device-1")).unwrap();
         let told = run_in(folder.path(), always, &devices, 10);
-        assert_eq!(told.done, Done { done: 5, failed: 5 }, "{dispatcher}/{handler}");
+        assert_eq!(told.done, Done { done: 5, failed: 5, refused: 0 }, "{dispatcher}/{handler}");
         let failed = told.lines.iter().filter(|(keyword, _, _)| keyword == "FAILED");
         assert_eq!(failed.filter(|(_, _, event)| event.starts_with("1-")).count(), 5);
     }
