@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the manager may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -58,12 +58,21 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Connects to `HOST:PORT`.
-    pub fn connect(address: &str) -> Result<Manager, BootupError> {
+    /// Connects to `HOST:PORT`, again and again until somebody listens there, or the end is asked for.
+    pub fn connect(address: &str, stop: &AtomicBool) -> Result<Manager, BootupError> {
         let failed =
             |cause| BootupError::Manager { address: address.to_owned(), call: "a connection", cause };
         let found = resolve(address).map_err(failed)?;
-        let caller = Caller::connect(found, PATIENCE).map_err(failed)?;
+        let begin = Instant::now();
+        let caller = loop {
+            match Caller::connect(found, PATIENCE) {
+                Ok(caller) => break caller,
+                Err(error) if begin.elapsed() > PATIENCE || stop.load(Ordering::Relaxed) => {
+                    return Err(failed(error));
+                }
+                Err(_) => thread::sleep(LOOK),
+            }
+        };
         Ok(Manager { address: address.to_owned(), caller, host: found.ip() })
     }
 

@@ -101,7 +101,7 @@ impl Gateway {
         let log = log_to(&self.log)?;
         let interface = Interface::serve(listener, Arc::clone(stop))
             .map_err(host("no thread for the interface".to_owned()))?;
-        let mut manager = Manager::connect(&self.manager)?;
+        let mut manager = Manager::connect(&self.manager, stop)?;
         verify(&mut manager, &configuration, own)?;
         let devices = manager.devices()?;
         let work = Work::new(&configuration, &self.folder);
@@ -121,7 +121,7 @@ impl Push {
         let log = self.log.as_deref().map_or_else(|| Ok(Log::none()), log_to)?;
         if let Some(manager) = &self.manager {
             let own = self.listener.local_addr().map_err(host("the socket has no address".to_owned()))?;
-            verify(&mut Manager::connect(manager)?, &configuration, own)?;
+            verify(&mut Manager::connect(manager, stop)?, &configuration, own)?;
         }
         let most = dispatcher::push::most_connections(&configuration);
         let work = Work::new(&configuration, &self.folder);

@@ -108,6 +108,15 @@ pub enum Event {
         /// When.
         at: Nanos,
     },
+    /// A gateway has done the work of an event that it had fetched; all times are ours.
+    Handled {
+        /// The device.
+        device: u32,
+        /// The message.
+        sequence: u32,
+        /// What became of it.
+        life: Life,
+    },
     /// The platform refused the message.
     Refused {
         /// The device.
@@ -146,6 +155,17 @@ pub enum Event {
         /// Content bytes.
         content: u32,
     },
+}
+
+/// Stations in the life of an event at a gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// When the gateway had it; `None` where its log does not say.
+    pub retrieved: Option<Nanos>,
+    /// When its event handler had it; `None` where its log does not say.
+    pub dispatched: Option<Nanos>,
+    /// When its work was done.
+    pub done: Nanos,
 }
 
 /// What went over all connections of a driver.

@@ -8,6 +8,7 @@ use crate::driver::{Client, Driver};
 use crate::drivers::Part;
 use crate::drivers::coap::{CoapDriver, ObserverDriver};
 use crate::drivers::coap_listener::CoapListenerDriver;
+use crate::drivers::gateway::{self, GatewayDriver};
 use crate::drivers::http::HttpDriver;
 use crate::drivers::listener::{ListenerDriver, Listening};
 use crate::drivers::mqtt::MqttDriver;
@@ -192,6 +193,10 @@ impl Engine {
             Delivery::Throttled(period) => Some(Arc::new(Throttle::new(period, plan.subscribers.count))),
             _ => None,
         };
+        let manager = match plan.protocol() {
+            Protocol::Gateway => Some(gateway::manager(plan, run, address, of, clock)?),
+            _ => None,
+        };
         let mut shards = Vec::new();
         for (index, &processor) in (0..).zip(processors) {
             let share = Share { index, of };
@@ -244,6 +249,14 @@ impl Engine {
                 Protocol::Coap => {
                     let devices = CoapDriver::new(plan, run, address, share, clock, &given)?;
                     start.with(devices, listener, queriers)
+                }
+                Protocol::Gateway => {
+                    let manager = manager.clone().ok_or_else(|| std::io::Error::other("no test manager"))?;
+                    start.with(
+                        GatewayDriver::new(plan, run, address, (share, clock), manager)?,
+                        listener,
+                        queriers,
+                    )
                 }
                 Protocol::WebSocket => {
                     start.with(WebSocketDriver::new(plan, run, address, share, clock)?, listener, queriers)

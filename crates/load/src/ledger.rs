@@ -2,6 +2,7 @@
 //! for what is still outstanding or was lost.
 
 use crate::arrivals::Share;
+use crate::driver::Life;
 use crate::freshness::Freshness;
 use crate::recorder::{Place, Recorder, Timeline};
 use crate::throttle::Throttle;
@@ -347,6 +348,31 @@ impl Ledger {
         }
         self.completed(recorder, timeline, place, at);
         self.retire(device);
+    }
+
+    /// Books that a gateway has done the work of an event, which acknowledges it.
+    pub fn handled(
+        &mut self,
+        recorder: &mut Recorder,
+        timeline: &Timeline,
+        (device, sequence): (u32, u32),
+        life: Life,
+    ) {
+        let Some(message) = self.message(device, sequence) else { return };
+        if message.settled || message.sent == NOT_YET {
+            return;
+        }
+        let (place, due, sent) = (message.place, message.due, message.sent);
+        recorder.time(place, Metric::WaitTime, sent - due);
+        if let Some(retrieved) = life.retrieved {
+            // The clocks are known to within some microseconds.
+            recorder.time(place, Metric::TransferTime, (retrieved - sent).max(Nanos::ZERO));
+            recorder.time(place, Metric::ProcessingTime, life.done - retrieved);
+        }
+        if let Some((retrieved, dispatched)) = life.retrieved.zip(life.dispatched) {
+            recorder.time(place, Metric::DispatchTime, dispatched - retrieved);
+        }
+        self.acknowledged(recorder, timeline, (device, sequence), life.done);
     }
 
     /// Books that no acknowledgement will come: refused (with a reason code) or lost with its connection.

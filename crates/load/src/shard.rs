@@ -515,6 +515,10 @@ impl<D: Driver> Shard<D> {
                 self.ledger.acknowledged(&mut self.recorder, &timeline, (device, sequence), at);
                 self.operation_ended((device, sequence), at);
             }
+            Event::Handled { device, sequence, life } => {
+                self.ledger.handled(&mut self.recorder, &timeline, (device, sequence), life);
+                self.operation_ended((device, sequence), life.done);
+            }
             Event::Refused { device, sequence, at, reason } => {
                 self.ledger.given_up(&mut self.recorder, (device, sequence), true);
                 self.incident(reason);
@@ -557,6 +561,7 @@ impl<D: Driver> Shard<D> {
         match event {
             Event::Sent { .. }
             | Event::Acknowledged { .. }
+            | Event::Handled { .. }
             | Event::Refused { .. }
             | Event::Repeated { .. }
             | Event::Answered { .. }
@@ -631,6 +636,7 @@ impl<D: Driver> Shard<D> {
             }
             Event::Sent { .. }
             | Event::Acknowledged { .. }
+            | Event::Handled { .. }
             | Event::Refused { .. }
             | Event::Repeated { .. }
             | Event::Answered { .. }

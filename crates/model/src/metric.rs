@@ -44,11 +44,19 @@ pub enum Metric {
     RetryDelay,
     /// A probe's round trip to the platform's host: SYN to SYN-ACK, or to a reset where nobody listens.
     NetworkRtt,
+    /// Due to sent, of an event that a gateway fetches: how long it was at its device.
+    WaitTime,
+    /// Fetched from the device to retrieved by the gateway.
+    TransferTime,
+    /// Retrieved by the gateway to taken by its event handler.
+    DispatchTime,
+    /// Retrieved by the gateway to its work being done.
+    ProcessingTime,
 }
 
 impl Metric {
     /// Every metric, in the order of reports.
-    pub const ALL: [Metric; 19] = [
+    pub const ALL: [Metric; 23] = [
         Metric::PublishTime,
         Metric::PublishTimeFromSend,
         Metric::SubscribeTime,
@@ -68,6 +76,10 @@ impl Metric {
         Metric::RetransmissionDelay,
         Metric::RetryDelay,
         Metric::NetworkRtt,
+        Metric::WaitTime,
+        Metric::TransferTime,
+        Metric::DispatchTime,
+        Metric::ProcessingTime,
     ];
 
     /// The name in the run store, in exports and in the summary.
@@ -92,6 +104,10 @@ impl Metric {
             Metric::RetransmissionDelay => "retransmission_delay",
             Metric::RetryDelay => "retry_delay",
             Metric::NetworkRtt => "network_rtt",
+            Metric::WaitTime => "wait_time",
+            Metric::TransferTime => "transfer_time",
+            Metric::DispatchTime => "dispatch_time",
+            Metric::ProcessingTime => "processing_time",
         }
     }
 

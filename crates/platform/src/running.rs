@@ -134,14 +134,22 @@ impl Planned {
             Planned::ToStart(start) => {
                 let owner = |port: &String| {
                     let has = |component: &&Component| {
-                        let Component { ready_port, mqtt_port, mqtt5_port, http_port, coap_port, .. } =
-                            component;
+                        let Component {
+                            ready_port,
+                            mqtt_port,
+                            mqtt5_port,
+                            http_port,
+                            coap_port,
+                            gateway_port,
+                            ..
+                        } = component;
                         [
                             Some(ready_port),
                             mqtt_port.as_ref(),
                             mqtt5_port.as_ref(),
                             http_port.as_ref(),
                             coap_port.as_ref(),
+                            gateway_port.as_ref(),
                         ]
                         .contains(&Some(port))
                     };

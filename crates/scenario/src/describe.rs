@@ -202,6 +202,13 @@ impl Plan {
                 let kind = if self.message.marker == MarkerForm::Binary { "binary" } else { "text" };
                 return format!("{devices} over WebSocket, {kind} messages, each answered by one");
             }
+            Protocol::Gateway => {
+                let delay = match self.gateway.delay {
+                    Nanos::ZERO => String::new(),
+                    delay => format!(", each answer {} late", delay.show()),
+                };
+                return format!("{devices} that a gateway polls for events{delay}");
+            }
             Protocol::Mqtt => "",
         };
         if self.protocol() != Protocol::Mqtt {

@@ -57,6 +57,8 @@ pub struct Plan {
     pub http: HttpPlan,
     /// How devices speak CoAP.
     pub coap: CoapPlan,
+    /// How devices are polled by a gateway.
+    pub gateway: GatewayPlan,
     /// What a device sends.
     pub message: MessagePlan,
     /// How much, when and for how long.
@@ -235,6 +237,8 @@ pub enum Protocol {
     Coap,
     /// WebSocket, each message one of its messages and answered by one.
     WebSocket,
+    /// Calls of a gateway that polls passive devices (docs/gateway-protocol.md): devices are servers.
+    Gateway,
 }
 
 /// The name as people write it.
@@ -245,8 +249,16 @@ impl std::fmt::Display for Protocol {
             Protocol::Http => "HTTP",
             Protocol::Coap => "CoAP",
             Protocol::WebSocket => "WebSocket",
+            Protocol::Gateway => "gateway",
         })
     }
+}
+
+/// How devices are polled by a gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GatewayPlan {
+    /// What each device waits before it answers a call: the network that is not there.
+    pub delay: Nanos,
 }
 
 /// What lies between what is spoken and TCP or UDP.

@@ -60,6 +60,8 @@ pub struct Component {
     pub http_port: Option<String>,
     /// Name of the UDP port that speaks CoAP, if any.
     pub coap_port: Option<String>,
+    /// Name of the port at which devices and the test manager are, of a gateway that polls them, if any.
+    pub gateway_port: Option<String>,
     /// How to install the command where it is missing.
     pub install: Option<String>,
     /// How to ask for the version: a command and its arguments.
@@ -75,6 +77,7 @@ impl Component {
             Protocol::Mqtt => self.mqtt_port.as_ref(),
             Protocol::Http => self.http_port.as_ref(),
             Protocol::Coap => self.coap_port.as_ref(),
+            Protocol::Gateway => self.gateway_port.as_ref(),
             // Only spoken to platforms that run already.
             Protocol::WebSocket => None,
         }

@@ -21,7 +21,7 @@ use roles::Roles;
 use token::Token;
 
 /// The profiles embedded in the program, in the order of lists: name and text.
-const EMBEDDED: [(&str, &str); 14] = [
+const EMBEDDED: [(&str, &str); 18] = [
     ("embedded", include_str!("../../../platforms/embedded.yaml")),
     ("chain", include_str!("../../../platforms/chain.yaml")),
     ("mosquitto", include_str!("../../../platforms/mosquitto.yaml")),
@@ -35,6 +35,10 @@ const EMBEDDED: [(&str, &str); 14] = [
     ("iota-json-target", include_str!("../../../platforms/iota-json-target.yaml")),
     ("http", include_str!("../../../platforms/http.yaml")),
     ("coap", include_str!("../../../platforms/coap.yaml")),
+    ("gateway", include_str!("../../../platforms/gateway.yaml")),
+    ("gateway-http", include_str!("../../../platforms/gateway-http.yaml")),
+    ("gateway-mqtt", include_str!("../../../platforms/gateway-mqtt.yaml")),
+    ("gateway-existing", include_str!("../../../platforms/gateway-existing.yaml")),
     ("existing", include_str!("../../../platforms/existing.yaml")),
 ];
 
@@ -122,6 +126,10 @@ struct WrittenComponent {
     /// Name of the UDP port that speaks CoAP, if any.
     #[serde(default)]
     coap_port: Option<String>,
+    /// Of a gateway that polls devices: name of the port at which its test manager is, which it is told in its command. Plimsoll
+    /// listens there.
+    #[serde(default)]
+    gateway_port: Option<String>,
     /// How to install the command where it is missing.
     #[serde(default)]
     install: Option<String>,
@@ -294,6 +302,7 @@ fn component(written: WrittenComponent) -> Component {
         mqtt5_port: written.mqtt5_port,
         http_port: written.http_port,
         coap_port: written.coap_port,
+        gateway_port: written.gateway_port,
         install: written.install,
         version: written.version,
         cost_per_month: written.cost_per_month,
@@ -316,6 +325,7 @@ fn check_profile(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics)
             ("mqtt5_port", component.mqtt5_port.as_ref()),
             ("http_port", component.http_port.as_ref()),
             ("coap_port", component.coap_port.as_ref()),
+            ("gateway_port", component.gateway_port.as_ref()),
         ] {
             let Some(port) = port else { continue };
             let variable = format!("{{port:{port}}}");
@@ -327,13 +337,14 @@ fn check_profile(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics)
             }
         }
         for (number, argument) in component.command.iter().enumerate() {
-            for name in braced(argument).filter(|name| !is_variable(name)) {
+            let is_unknown = |name: &&str| !is_variable(name) && !profile.variables.contains_key(*name);
+            for name in braced(argument).filter(is_unknown) {
                 found.push(
                     Diagnostic::new(
                         at(&format!("command.{number}")),
                         format!("there is no variable `{{{name}}}`"),
                     )
-                    .help("allowed here: {port:NAME}, {dir}, {plimsoll}"),
+                    .help("allowed here: {port:NAME}, {dir}, {plimsoll}, and the profile's variables"),
                 );
             }
         }
@@ -351,6 +362,7 @@ fn check_profile(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics)
         ("mqtt_port", speaking(&|component| component.mqtt_port.is_some())),
         ("http_port", speaking(&|component| component.http_port.is_some())),
         ("coap_port", speaking(&|component| component.coap_port.is_some())),
+        ("gateway_port", speaking(&|component| component.gateway_port.is_some())),
     ];
     for (name, count) in ports.iter().filter(|(_, count)| *count > 1) {
         let message = format!("one component may have an `{name}`, but {count} have");
@@ -358,7 +370,7 @@ fn check_profile(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics)
     }
     let any = profile.components.is_empty() || ports.iter().any(|(_, count)| *count > 0);
     if !any {
-        let message = "exactly one component must have an `mqtt_port`, an `http_port` or a `coap_port`";
+        let message = "exactly one component must have an `mqtt_port`, an `http_port`, a `coap_port` or a `gateway_port`";
         found.push(Diagnostic::new(root.locate("components"), message).help("devices speak to that port"));
     }
 }

@@ -299,7 +299,8 @@ impl Quantity for Endpoint {
         format: "mqtt-address",
         name: "an address",
         how: "written like `mqtt://host:1883`, `mqtts://host:8883` over TLS, or `ws://host/mqtt` and `wss://host/mqtt` over \
-              WebSocket, `http://host/path`, `https://host/path`, `coap://host/path` or `coaps://host/path`",
+              WebSocket, `http://host/path`, `https://host/path`, `coap://host/path` or `coaps://host/path`; `gateway://host:port` \
+              is where a gateway finds its devices",
         bare_number: false,
         check: |text| Endpoint::parse(text).map(drop),
     };
@@ -311,8 +312,8 @@ impl Quantity for Endpoint {
             Some((protocol, wire, rest))
         }) else {
             return Err(
-                "it begins with none of `mqtt://`, `mqtts://`, `ws://`, `wss://`, `http://`, `https://`, `coap://` and \
-                 `coaps://`"
+                "it begins with none of `mqtt://`, `mqtts://`, `ws://`, `wss://`, `http://`, `https://`, `coap://`, \
+                 `coaps://` and `gateway://`"
                     .to_owned(),
             );
         };
@@ -360,7 +361,7 @@ impl Quantity for Endpoint {
 }
 
 /// What an address may say of the way to the platform.
-const SCHEMES: [(Protocol, Wire); 8] = [
+const SCHEMES: [(Protocol, Wire); 9] = [
     (Protocol::Mqtt, PLAIN),
     (Protocol::Mqtt, Wire { tls: true, websocket: false }),
     (Protocol::Mqtt, Wire { tls: false, websocket: true }),
@@ -369,6 +370,7 @@ const SCHEMES: [(Protocol, Wire); 8] = [
     (Protocol::Http, Wire { tls: true, websocket: false }),
     (Protocol::Coap, PLAIN),
     (Protocol::Coap, Wire { tls: true, websocket: false }),
+    (Protocol::Gateway, PLAIN),
 ];
 const PLAIN: Wire = Wire { tls: false, websocket: false };
 
@@ -377,6 +379,7 @@ fn scheme(protocol: Protocol, wire: Wire) -> &'static str {
         (_, false) if protocol == Protocol::Http => "http",
         (_, true) if protocol == Protocol::Http => "https",
         (_, false) if protocol == Protocol::Coap => "coap",
+        (_, false) if protocol == Protocol::Gateway => "gateway",
         (_, true) if protocol == Protocol::Coap => "coaps",
         (false, false) => "mqtt",
         (false, true) => "mqtts",
@@ -391,6 +394,8 @@ fn usual_port(protocol: Protocol, wire: Wire) -> u16 {
         (_, false) if protocol == Protocol::Http => 80,
         (_, true) if protocol == Protocol::Http => 443,
         (_, false) if protocol == Protocol::Coap => 5683,
+        // Nobody has assigned one; it is the first of work E.
+        (_, false) if protocol == Protocol::Gateway => 5000,
         (_, true) if protocol == Protocol::Coap => 5684,
         (false, false) => 1883,
         (false, true) => 8883,

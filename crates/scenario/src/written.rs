@@ -3,6 +3,7 @@
 mod arrivals;
 mod coap;
 mod course;
+mod gateway;
 mod http;
 mod load;
 mod message;
@@ -19,6 +20,7 @@ mod tls;
 pub(crate) use arrivals::{Arrivals, Per};
 pub(crate) use coap::{Coap, Dtls, Key};
 pub(crate) use course::{Search, Storm};
+pub(crate) use gateway::Gateway;
 pub(crate) use http::Http;
 pub(crate) use load::{LevelRange, Levels, Load, WorkloadModel};
 pub(crate) use message::{Feed, Marker, Message, MessageSize, NormalSize, SizeDistribution, UniformSize};
@@ -64,6 +66,9 @@ pub(crate) struct Scenario {
     /// How devices speak CoAP.
     #[serde(default, skip_serializing_if = "Coap::is_default")]
     pub coap: Coap,
+    /// How devices are polled by a gateway.
+    #[serde(default, skip_serializing_if = "Gateway::is_default")]
+    pub gateway: Gateway,
     /// What a device sends.
     #[serde(default)]
     pub message: Message,

@@ -52,7 +52,7 @@ pub(crate) fn half_width(deviations: &[f64], weight: f64) -> (Batching, Option<f
 }
 
 /// The 97.5 % point of Student's t, `None` below one degree of freedom.
-fn quantile(degrees: f64) -> Option<f64> {
+pub fn quantile(degrees: f64) -> Option<f64> {
     let law = (degrees >= 1.0).then(|| StudentsT::new(0.0, 1.0, degrees).ok()).flatten()?;
     Some(law.inverse_cdf(0.975))
 }

@@ -6,8 +6,12 @@ use crate::{exit_code, interrupt};
 use clap::Args;
 use plimsoll_gateway::configuration::{Configuration, Model, Order, Protocol, Reactor, Spread};
 use plimsoll_gateway::gateway::{Done, Gateway as Pull, GatewayError, Push};
+use plimsoll_observe::limits::raise_open_files;
 use std::net::TcpListener;
 use std::path::PathBuf;
+
+/// Connections for which there shall be room, with --push.
+const MOST_DEVICES: u64 = 1 << 16;
 
 /// A gateway that polls devices for events, or is sent them, and works on them in one of nine
 /// ways: dispatcher and event handler are each serial, preemptive or cooperative
@@ -110,6 +114,7 @@ impl Gateway {
         let log = self.log.or_else(|| self.manager.clone());
         let done = match self.push {
             Some(protocol) => {
+                raise_open_files(MOST_DEVICES);
                 let cannot = |error| undoable(&format!("cannot listen at {listen}"), error);
                 let listener = TcpListener::bind(&listen).map_err(cannot)?;
                 let address = listener.local_addr().map_err(cannot)?;

@@ -3,6 +3,7 @@
 
 pub mod coap;
 pub mod coap_listener;
+pub mod gateway;
 pub mod http;
 mod layers;
 mod link;

@@ -3,6 +3,7 @@
 
 use super::{MarkerForm, Protocol, Template, TokenPlan};
 use plimsoll_model::Nanos;
+use std::collections::BTreeMap;
 
 /// What a profile says of the four roles. The default is a platform of plain messages.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +51,8 @@ pub struct DeviceRole {
     pub largest: Option<u32>,
     /// The form of the marker that the platform leaves unharmed.
     pub marker: Option<MarkerForm>,
+    /// What the configuration of a gateway must say, by its keys.
+    pub configuration: BTreeMap<String, String>,
 }
 
 /// An answer that comes as a message of MQTT with JSON in it.

@@ -153,6 +153,10 @@ pub(crate) struct Device {
     /// The form of the marker that the platform leaves unharmed, where the scenario names none.
     #[serde(default)]
     pub marker: Option<MarkerWritten>,
+    /// Of a gateway that polls them: what its configuration must say, by its keys; a gateway that says something else is
+    /// refused.
+    #[serde(default)]
+    pub configuration: BTreeMap<String, String>,
 }
 
 /// How a platform answers over MQTT: the device subscribes to a topic at which JSON comes that names the request.
@@ -184,6 +188,8 @@ pub(crate) enum Speaks {
     Http,
     /// CoAP over UDP.
     Coap,
+    /// Calls of a gateway that polls them.
+    Gateway,
 }
 
 /// The form of a marker.

@@ -276,7 +276,7 @@ fn check_numbers(
         Protocol::Mqtt => u64::from(scenario.mqtt.in_flight),
         Protocol::Http => 1,
         Protocol::Coap => u64::from(scenario.coap.outstanding),
-        Protocol::WebSocket => u64::MAX,
+        Protocol::WebSocket | Protocol::Gateway => u64::MAX,
     };
     if super::mqtt::is_acknowledged(scenario) {
         let most = u64::from(devices).saturating_mul(most_of_device);

@@ -27,7 +27,7 @@ pub(crate) use roles::{Compiler, RoleError};
 
 use crate::Environment;
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::plan::{CoapPlan, HttpPlan, LoadPlan, MqttPlan, Plan, PlatformPlan, RecordPlan};
+use crate::plan::{CoapPlan, GatewayPlan, HttpPlan, LoadPlan, MqttPlan, Plan, PlatformPlan, RecordPlan};
 use crate::tree::Node;
 use crate::written::Scenario;
 use crate::yaml;
@@ -116,6 +116,7 @@ pub(crate) fn resolve(
             timeout: scenario.http.timeout.0,
         },
         coap,
+        gateway: GatewayPlan { delay: scenario.gateway.delay.0 },
         message: message?,
         load: load?,
         northbound,

@@ -22,7 +22,7 @@ pub(super) fn resolve(
     };
     let path = if matches!(scenario.platform, Platform::Name(_)) { "platform" } else { "platform.profile" };
     let name = &attached.profile;
-    let profile = profile(name, path, context)?;
+    let mut profile = profile(name, path, context)?;
     let address: Option<Endpoint> = attached.address.as_ref().map(|written| written.0.clone());
     let address = super::protocol::over_websocket(address, attached.protocol, context);
     match (&address, profile.components.is_empty()) {
@@ -39,6 +39,11 @@ pub(super) fn resolve(
         _ => {}
     }
     let variables = variables(&profile, &attached.with, context);
+    for word in profile.components.iter_mut().flat_map(|component| &mut component.command) {
+        for (name, value) in &variables {
+            *word = word.replace(&format!("{{{name}}}"), value);
+        }
+    }
     let mapping = mapping(&profile, attached.mapping.as_ref(), context)?;
     let roles = with_mapping(&profile, mapping.as_deref());
     let written = attached.token.as_deref().or(profile.token.as_ref());

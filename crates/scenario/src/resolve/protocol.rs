@@ -2,13 +2,19 @@
 
 use super::Context;
 use crate::plan::{Endpoint, PlatformPlan, Protocol};
+use crate::quantity::Quantity;
 use crate::written::{Mqtt, OverWebSocket, Scenario, Subscribers};
 use plimsoll_model::Nanos;
+
+/// Longer than this a gateway does not wait for an answer.
+const LONGEST_DELAY: Nanos = Nanos::from_secs(4);
 
 /// Keys of `mqtt` that mean something to requests: the topic is the path.
 const OF_REQUESTS: &[&str] = &["topic", "connect_timeout", "reconnect"];
 /// The same where they may be secured.
 const OF_HTTP: &[&str] = &["topic", "tls", "connect_timeout", "reconnect"];
+/// The same where a gateway calls.
+const OF_POLLED: &[&str] = &["connect_timeout"];
 /// Keys of `mqtt` that mean something to WebSocket alone.
 const OF_WEBSOCKET: &[&str] = &["tls", "connect_timeout", "reconnect"];
 
@@ -39,6 +45,13 @@ pub(super) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, contex
     if speaks != Protocol::Http && context.written("http") && !scenario.http.is_default() {
         context.error_with_help("http", format!("devices speak {speaks}, not HTTP"), "remove it");
     }
+    if speaks != Protocol::Gateway && context.written("gateway") && !scenario.gateway.is_default() {
+        context.error_with_help("gateway", "no gateway polls these devices", "remove it");
+    }
+    if scenario.gateway.delay.0 > LONGEST_DELAY {
+        let message = format!("a device may wait {} at most before it answers", LONGEST_DELAY.show());
+        context.error("gateway.delay", message);
+    }
     let timeout = scenario.http.timeout.0;
     if timeout <= Nanos::ZERO {
         context.error("http.timeout", "a request needs some time for its answer");
@@ -48,6 +61,7 @@ pub(super) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, contex
         Protocol::WebSocket => ("WebSocket without MQTT", OF_WEBSOCKET),
         Protocol::Http => ("HTTP", OF_HTTP),
         Protocol::Coap => ("CoAP", OF_REQUESTS),
+        Protocol::Gateway => ("devices that are polled", OF_POLLED),
         Protocol::Mqtt => return,
     };
     let values = |mqtt: &Mqtt| serde_json::to_value(mqtt).unwrap_or_default();

@@ -263,6 +263,7 @@ impl Compiler<'_> {
             Speaks::Mqtt => Protocol::Mqtt,
             Speaks::Http => Protocol::Http,
             Speaks::Coap => Protocol::Coap,
+            Speaks::Gateway => Protocol::Gateway,
         };
         let requests = protocol != Protocol::Mqtt;
         match (&device.request, &device.payload, &device.topic) {
@@ -309,6 +310,11 @@ impl Compiler<'_> {
             answer,
             largest: device.largest.as_ref().map(|largest| largest.0.0),
             marker,
+            configuration: device
+                .configuration
+                .iter()
+                .map(|(key, value)| (key.clone(), self.fill(value)))
+                .collect(),
         }
     }
 

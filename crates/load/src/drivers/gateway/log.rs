@@ -1,0 +1,180 @@
+//! The log of a gateway, read: what became of which event when, and what is missing.
+
+use plimsoll_model::Nanos;
+use std::collections::HashMap;
+
+/// Events that are on their way at the gateway; above them the log is not one of this test.
+const OPEN: usize = 1 << 21;
+
+/// The life of an event at the gateway, on the gateway's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// Its device.
+    pub device: u32,
+    /// Its number.
+    pub sequence: u32,
+    /// When it was there; `None` where that line is missing.
+    pub retrieved: Option<Nanos>,
+    /// When the event handler had it; `None` where that line is missing.
+    pub dispatched: Option<Nanos>,
+    /// When its work was over.
+    pub over: Nanos,
+    /// Whether it failed.
+    pub failed: bool,
+}
+
+/// Puts lines together.
+#[derive(Debug, Default)]
+pub struct Reader {
+    tag: u16,
+    open: HashMap<(u32, u32), [Option<Nanos>; 2]>,
+    /// The number of the next datagram, where they have numbers.
+    next: u64,
+    /// Datagrams that did not come.
+    pub missing: u64,
+    /// Lines that name no event of this test, or cannot be read.
+    pub foreign: u64,
+    /// What the gateway says to people, at the level of errors.
+    pub errors: Vec<String>,
+}
+
+impl Reader {
+    /// Of a run with that tag.
+    pub fn new(tag: u16) -> Reader {
+        Reader { tag, ..Reader::default() }
+    }
+
+    /// Reads a datagram and adds the lives that have ended in it.
+    pub fn read(&mut self, datagram: &[u8], lives: &mut Vec<Life>) {
+        let text = String::from_utf8_lossy(datagram);
+        for line in text.lines() {
+            if self.line(line, lives).is_none() {
+                self.foreign += 1;
+            }
+        }
+    }
+
+    /// `None` for a line that cannot be read.
+    fn line(&mut self, line: &str, lives: &mut Vec<Life>) -> Option<()> {
+        let (level, rest) = line.split_once(':')?;
+        let (time, rest) = rest.split_once(':')?;
+        let mut fields = rest.splitn(3, ':');
+        let (function, keyword, event) = (fields.next()?, fields.next(), fields.next());
+        let Some(station) = keyword.and_then(|keyword| keyword.strip_prefix("EVENT_LIFECYCLE_")) else {
+            if keyword == Some("LOG_BATCH") {
+                let number: u64 = event?.split(':').next()?.parse().ok()?;
+                self.missing += number.saturating_sub(self.next);
+                self.next = self.next.max(number + 1);
+            } else if level == "ERROR" && self.errors.len() < 64 {
+                let words = [Some(function), keyword, event].into_iter().flatten().collect::<Vec<_>>();
+                self.errors.push(words.join(":"));
+            }
+            return Some(());
+        };
+        let at = milliseconds(time)?;
+        let (device, sequence) = event_of(event?, self.tag)?;
+        let known = (device, sequence);
+        match station {
+            "RETRIEVED" | "DISPATCHED" => {
+                if self.open.len() >= OPEN {
+                    return None;
+                }
+                self.open.entry(known).or_default()[usize::from(station == "DISPATCHED")] = Some(at);
+            }
+            "DONE" | "FAILED" => {
+                let [retrieved, dispatched] = self.open.remove(&known).unwrap_or_default();
+                let failed = station == "FAILED";
+                lives.push(Life { device, sequence, retrieved, dispatched, over: at, failed });
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// The name of an event: run, device and number.
+pub fn name(tag: u16, device: u32, sequence: u32) -> String {
+    format!("{tag:04x}-{device}-{sequence}")
+}
+
+fn event_of(name: &str, tag: u16) -> Option<(u32, u32)> {
+    let mut parts = name.split('-');
+    let (run, device, sequence) = (parts.next()?, parts.next()?, parts.next()?);
+    let ours = u16::from_str_radix(run, 16).ok()? == tag && parts.next().is_none();
+    ours.then_some(())?;
+    Some((device.parse().ok()?, sequence.parse().ok()?))
+}
+
+/// A time in milliseconds, with or without fractions, in nanoseconds.
+fn milliseconds(text: &str) -> Option<Nanos> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let whole: i64 = whole.parse().ok()?;
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let digits: String = fraction.chars().chain("000000".chars()).take(6).collect();
+    Some(Nanos(whole.checked_mul(1_000_000)?.checked_add(digits.parse().ok()?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lives_are_put_together_and_what_is_missing_is_counted() {
+        let mut reader = Reader::new(0x4d);
+        let mut lives = Vec::new();
+        reader.read(
+            b"VERBOSE:1.0:log:LOG_BATCH:0:2\nINFO:10.5:dispatcher:EVENT_LIFECYCLE_RETRIEVED:004d-3-7\n\
+              INFO:11:dispatcher:EVENT_LIFECYCLE_DISPATCHED:004d-3-7\n",
+            &mut lives,
+        );
+        assert!(lives.is_empty());
+        reader.read(
+            b"VERBOSE:1.0:log:LOG_BATCH:3:2\nINFO:12.000001:event_handler:EVENT_LIFECYCLE_DONE:004d-3-7\n\
+              ERROR:13:event_handler:EVENT_LIFECYCLE_FAILED:004d-0-1\nERROR:14:gateway:device 4: closed\n",
+            &mut lives,
+        );
+        let ms = |nanos: i64| Some(Nanos(nanos));
+        assert_eq!(
+            lives,
+            [
+                Life {
+                    device: 3,
+                    sequence: 7,
+                    retrieved: ms(10_500_000),
+                    dispatched: ms(11_000_000),
+                    over: Nanos(12_000_001),
+                    failed: false
+                },
+                Life {
+                    device: 0,
+                    sequence: 1,
+                    retrieved: None,
+                    dispatched: None,
+                    over: Nanos(13_000_000),
+                    failed: true
+                },
+            ]
+        );
+        assert_eq!((reader.missing, reader.foreign), (2, 0));
+        assert_eq!(reader.errors, ["gateway:device 4: closed"]);
+        assert!(reader.open.is_empty());
+    }
+
+    #[test]
+    fn lines_of_others_and_garbage_are_counted() {
+        let mut reader = Reader::new(0x4d);
+        let mut lives = Vec::new();
+        reader.read(b"INFO:1:f:EVENT_LIFECYCLE_DONE:0001-3-7\n\xff\xfe\nINFO:x:f:EVENT_LIFECYCLE_DONE:004d-3-7\nINFO:1:ready\n", &mut lives);
+        assert!(lives.is_empty());
+        assert_eq!(reader.foreign, 3);
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        assert_eq!(event_of(&name(0xffff, 9, 4_000_000_000), 0xffff), Some((9, 4_000_000_000)));
+        assert_eq!(milliseconds("-5"), Some(Nanos(-5_000_000)));
+        assert_eq!(milliseconds("1.5e3"), None);
+    }
+}

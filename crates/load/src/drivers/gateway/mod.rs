@@ -1,0 +1,251 @@
+//! Passive devices and the test manager of a gateway that polls them (docs/gateway-protocol.md): what is submitted waits in its
+//! device until the gateway fetches it; the gateway's log tells what became of it.
+
+mod calls;
+mod device;
+mod log;
+pub mod manager;
+pub mod offset;
+
+use super::Part;
+use super::readiness::{Readiness, Ready};
+use super::timers::Timers;
+use crate::arrivals::Share;
+use crate::clock::Clock;
+use crate::driver::{Client, Driver, Event, Life, Traffic};
+use device::Device;
+use manager::{Lived, Manager, Phase};
+use plimsoll_model::{Nanos, RunId};
+use plimsoll_scenario::plan::Plan;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+/// Bytes read from a socket at once.
+const READ_SIZE: usize = 16 * 1024;
+/// How long the gateway may take until it has come and its clock is known.
+const BOOTUP: Nanos = Nanos::from_secs(60);
+/// How often it is looked for.
+const LOOK: Nanos = Nanos::from_millis(10);
+/// What the manager's news are known by.
+const NEWS: u32 = u32::MAX;
+
+/// The passive devices of one shard.
+pub struct GatewayDriver {
+    share: Share,
+    devices: Vec<Device>,
+    manager: Arc<Manager>,
+    /// Devices that are ready when the test has begun.
+    waiting: Vec<u32>,
+    since: Nanos,
+    lives: Vec<Lived>,
+    io: Io,
+}
+
+/// What all devices of a shard use in turn.
+struct Io {
+    clock: Clock,
+    readiness: Readiness,
+    delay: Nanos,
+    tag: u16,
+    timers: Timers<Timer>,
+    /// Events that are at the gateway.
+    fetched: HashSet<(u32, u32)>,
+    scratch: Vec<u8>,
+    traffic: Traffic,
+}
+
+/// What a device wants to be woken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Answer,
+}
+
+/// The manager of a run whose devices are polled: one for all shards.
+///
+/// # Errors
+/// The address cannot be used.
+pub fn manager(
+    plan: &Plan,
+    run: RunId,
+    address: SocketAddr,
+    shards: u32,
+    clock: Clock,
+) -> std::io::Result<Arc<Manager>> {
+    let expected = plan.platform.roles.device.configuration.clone();
+    let manager = Manager::start(address, expected, run.tag(), (plan.devices, shards), clock);
+    let told = |error| std::io::Error::other(format!("cannot listen for the gateway at {address}: {error}"));
+    manager.map(Arc::new).map_err(told)
+}
+
+impl GatewayDriver {
+    /// A driver for the devices of a share, which listen at the address of the manager, each on a port of its own.
+    ///
+    /// # Errors
+    /// The kernel refuses an epoll instance or a socket.
+    pub fn new(
+        plan: &Plan,
+        run: RunId,
+        address: SocketAddr,
+        (share, clock): (Share, Clock),
+        manager: Arc<Manager>,
+    ) -> std::io::Result<GatewayDriver> {
+        let mut readiness = Readiness::new(clock, &plan.load)?;
+        // A gateway waits for the answer to each of its calls.
+        readiness.tell_urgency(&mut false, true);
+        let io = Io {
+            clock,
+            readiness,
+            delay: plan.gateway.delay,
+            tag: run.tag(),
+            timers: Timers::new(),
+            fetched: HashSet::new(),
+            scratch: vec![0; READ_SIZE],
+            traffic: Traffic::default(),
+        };
+        if let Some(wake) = manager.wake(share.index) {
+            let data = EventData::new_u64(super::readiness::data(NEWS, 0));
+            epoll::add(io.readiness.epoll(), wake, data, EventFlags::IN)?;
+        }
+        let owned = (0..plan.devices).filter(|&device| share.owns(device));
+        let mut devices = Vec::new();
+        for (slot, number) in (0..).zip(owned) {
+            let device = Device::listen(number, slot, address.ip(), &io)?;
+            manager.listens(number, device.port()?);
+            devices.push(device);
+        }
+        let (waiting, since, lives) = (Vec::new(), Nanos::ZERO, Vec::new());
+        Ok(GatewayDriver { share, devices, manager, waiting, since, lives, io })
+    }
+
+    fn device(&mut self, number: u32) -> Option<&mut Device> {
+        self.devices.get_mut((number / self.share.of) as usize)
+    }
+
+    /// Devices that wait for the gateway are ready when the test has begun, and fail when it cannot.
+    fn look_for_gateway(&mut self, events: &mut Vec<Event>) {
+        let waited = self.io.clock.now() - self.since;
+        let reason = match self.manager.phase() {
+            Phase::Started => {
+                for device in self.waiting.drain(..) {
+                    let client = Client::Device(device);
+                    events.push(Event::Ready { client, took: waited, again: false });
+                }
+                return;
+            }
+            Phase::Failed(reason) => reason,
+            Phase::Waiting | Phase::Verified if waited < BOOTUP => return,
+            Phase::Waiting => "no gateway has called verify_gateway".to_owned(),
+            Phase::Verified => "the gateway's clock could not be compared in time".to_owned(),
+        };
+        if let Some(device) = self.waiting.pop() {
+            self.waiting.clear();
+            events.push(Event::ConnectFailed { client: Client::Device(device), reason });
+        }
+    }
+
+    fn take_news(&mut self, events: &mut Vec<Event>) {
+        self.manager.take(self.share.index, &mut self.lives);
+        for life in self.lives.drain(..) {
+            let Lived { device, sequence, retrieved, dispatched, over, failed } = life;
+            if !self.io.fetched.remove(&(device, sequence)) {
+                events.push(Event::Stray);
+                continue;
+            }
+            if failed {
+                let reason = "the gateway could not do the work of an event".to_owned();
+                events.push(Event::Refused { device, sequence, at: over, reason });
+                continue;
+            }
+            let life = Life { retrieved, dispatched, done: over };
+            events.push(Event::Handled { device, sequence, life });
+        }
+        for reason in self.manager.take_incidents() {
+            events.push(Event::Incident { reason });
+        }
+    }
+}
+
+impl Part for GatewayDriver {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.io.readiness.epoll().as_fd()
+    }
+
+    fn next_timer(&self) -> Nanos {
+        self.io.timers.next()
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.io.readiness.is_urgent()
+    }
+}
+
+impl Driver for GatewayDriver {
+    fn now(&self) -> Nanos {
+        self.io.clock.now()
+    }
+
+    fn connect(&mut self, client: Client) -> bool {
+        let Client::Device(number) = client else { return false };
+        if self.waiting.is_empty() {
+            self.since = self.io.clock.now();
+        }
+        self.waiting.push(number);
+        true
+    }
+
+    fn release(&mut self, client: Client) -> bool {
+        let Client::Device(number) = client else { return false };
+        let was_waiting = self.waiting.contains(&number);
+        self.waiting.retain(|&waiting| waiting != number);
+        if let Some(device) = self.device(number) {
+            device.withdraw();
+            return !was_waiting;
+        }
+        false
+    }
+
+    fn submit(&mut self, device: u32, sequence: u32) {
+        if let Some(device) = self.device(device) {
+            device.create(sequence);
+        }
+    }
+
+    fn withdraw(&mut self, _: &mut Vec<Event>) {
+        self.devices.iter_mut().for_each(Device::withdraw);
+    }
+
+    fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        let mut until = until.min(self.io.timers.next());
+        if !self.waiting.is_empty() {
+            self.look_for_gateway(events);
+            until = until.min(self.io.clock.now() + LOOK);
+        }
+        self.io.readiness.wait(until);
+        let found = self.io.readiness.found();
+        for &Ready { slot, generation, .. } in &found {
+            if slot == NEWS {
+                self.take_news(events);
+            } else if let Some(device) = self.devices.get_mut(slot as usize) {
+                device.ready(slot, generation, &mut self.io, events);
+            }
+        }
+        self.io.readiness.served(found);
+        let now = self.io.clock.now();
+        while let Some((_, slot, Timer::Answer)) = self.io.timers.due(now) {
+            if let Some(device) = self.devices.get_mut(slot as usize) {
+                device.elapsed(now, &mut self.io, events);
+            }
+        }
+    }
+
+    fn take_traffic(&mut self) -> Traffic {
+        std::mem::take(&mut self.io.traffic)
+    }
+
+    fn disconnect(&mut self) {
+        self.devices.iter_mut().for_each(Device::close);
+    }
+}

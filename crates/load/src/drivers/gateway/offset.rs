@@ -1,0 +1,205 @@
+//! How a gateway's clock stands to ours: the median of some round trips, as in work E, and a line through all of them, since clocks
+//! drift apart while a test goes on.
+
+use plimsoll_model::Nanos;
+use plimsoll_stats::student::quantile;
+
+/// Readings that are kept: the line is drawn through these.
+const KEPT: usize = 512;
+/// Of all round trips the shorter half counts, but so many at least.
+const FEWEST: usize = 5;
+
+/// One round trip: ours before and after, the gateway's in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// When the gateway was asked.
+    pub asked: Nanos,
+    /// When its answer was there.
+    pub answered: Nanos,
+    /// What its clock showed.
+    pub theirs: Nanos,
+}
+
+impl Reading {
+    /// Our time in the middle, where its clock was read if both ways took equally long.
+    fn middle(&self) -> Nanos {
+        Nanos(self.asked.0.midpoint(self.answered.0))
+    }
+
+    /// Theirs minus ours.
+    fn offset(&self) -> i64 {
+        self.theirs.0 - self.middle().0
+    }
+
+    /// The clock was read somewhere within this, either way.
+    fn uncertainty(&self) -> Nanos {
+        Nanos((self.answered - self.asked).0 / 2)
+    }
+}
+
+/// How the clocks stand to each other, as far as it is known.
+#[derive(Clone, Debug, Default)]
+pub struct Offset {
+    readings: Vec<Reading>,
+    line: Line,
+}
+
+/// Theirs minus ours at a time of ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Line {
+    at: Nanos,
+    offset: f64,
+    /// Their nanoseconds more in one of ours.
+    drift: f64,
+}
+
+/// What is said of the clocks in a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Told {
+    /// Theirs minus ours by the median of the first five round trips.
+    pub median: Nanos,
+    /// No more wrong than this, if its clock does not drift: half of the shortest of those round trips.
+    pub median_within: Nanos,
+    /// Theirs minus ours by the line, at the last reading.
+    pub offset: Nanos,
+    /// 95 % interval of that, half of it.
+    pub offset_within: Nanos,
+    /// Parts per million by which their clock is faster.
+    pub drift: f64,
+    /// 95 % interval of that, half of it; infinite with fewer than three readings.
+    pub drift_within: f64,
+    /// Round trips.
+    pub readings: usize,
+}
+
+impl Offset {
+    /// Another round trip.
+    pub fn add(&mut self, reading: Reading) {
+        if self.readings.len() == KEPT {
+            // The first and the last lie far apart, which is what tells the drift: those in between are thinned out.
+            let mut number = 0;
+            self.readings.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+        }
+        self.readings.push(reading);
+        self.line = self.fit().0;
+    }
+
+    /// How to turn their times into ours now.
+    pub fn line(&self) -> Line {
+        self.line
+    }
+
+    /// What is known.
+    pub fn told(&self) -> Told {
+        let mut first: Vec<&Reading> = self.readings.iter().take(5).collect();
+        first.sort_by_key(|reading| reading.offset());
+        let Some(middle) = first.get(first.len() / 2) else { return Told::default() };
+        let within = first.iter().map(|reading| reading.uncertainty()).min().unwrap_or_default();
+        let (line, offset_error, drift_error) = self.fit();
+        let fitted = (self.readings.len() / 2).max(FEWEST).min(self.readings.len());
+        let t = quantile(fitted as f64 - 2.0).unwrap_or(1.0);
+        Told {
+            median: Nanos(middle.offset()),
+            median_within: within,
+            offset: Nanos(line.offset as i64),
+            offset_within: Nanos((t * offset_error) as i64),
+            drift: line.drift * 1e6,
+            drift_within: t * drift_error * 1e6,
+            readings: self.readings.len(),
+        }
+    }
+
+    /// Least squares through the readings with the shortest round trips, a half of them, at the last reading; with the standard
+    /// errors of both coefficients.
+    fn fit(&self) -> (Line, f64, f64) {
+        let Some(last) = self.readings.last() else { return (Line::default(), f64::INFINITY, f64::INFINITY) };
+        let mut good: Vec<&Reading> = self.readings.iter().collect();
+        good.sort_by_key(|reading| reading.uncertainty());
+        good.truncate((good.len() / 2).max(FEWEST));
+        let n = good.len() as f64;
+        let at = last.middle();
+        let points = || good.iter().map(|one| ((one.middle() - at).0 as f64, one.offset() as f64));
+        let mean = |of: &dyn Fn((f64, f64)) -> f64| points().map(of).sum::<f64>() / n;
+        let (x, y) = (mean(&|point| point.0), mean(&|point| point.1));
+        let spread: f64 = points().map(|(time, _)| (time - x).powi(2)).sum();
+        let within = good.iter().map(|one| one.uncertainty().0 as f64).fold(f64::INFINITY, f64::min);
+        if good.len() < 3 || spread == 0.0 {
+            return (Line { at, offset: y, drift: 0.0 }, within, f64::INFINITY);
+        }
+        let drift = points().map(|(time, offset)| (time - x) * (offset - y)).sum::<f64>() / spread;
+        let offset = y - drift * x;
+        let residuals: f64 = points().map(|(time, found)| (found - offset - drift * time).powi(2)).sum();
+        let variance = residuals / (n - 2.0);
+        let errors = ((variance * (1.0 / n + x * x / spread)).sqrt(), (variance / spread).sqrt());
+        (Line { at, offset, drift }, errors.0, errors.1)
+    }
+}
+
+impl Line {
+    /// Their time as ours.
+    pub fn ours(&self, theirs: Nanos) -> Nanos {
+        // The offset changes by less than it matters between their time and the first guess of ours.
+        let guess = theirs.0 as f64 - self.offset;
+        Nanos((theirs.0 as f64 - self.offset - self.drift * (guess - self.at.0 as f64)).round() as i64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock that is 3 s ahead and 40 ppm too fast; ways that take different times there and back.
+    fn readings(count: i64) -> Offset {
+        let mut offset = Offset::default();
+        for number in 0..count {
+            let middle = 1_000_000_000 * number;
+            let (there, back) = (100_000 + (number * 7919) % 30_000, 100_000 + (number * 104_729) % 30_000);
+            let theirs = 3_000_000_000 + middle + middle / 1_000_000 * 40;
+            offset.add(Reading {
+                asked: Nanos(middle - there),
+                answered: Nanos(middle + back),
+                theirs: Nanos(theirs),
+            });
+        }
+        offset
+    }
+
+    #[test]
+    fn offset_and_drift_are_found_within_what_is_said() {
+        let told = readings(60).told();
+        assert!((told.median.0 - 3_000_000_000).abs() <= told.median_within.0 + 4 * 40_000, "{told:?}");
+        let truth = 3_000_000_000 + 59 * 40_000;
+        assert!(
+            (told.offset.0 - truth).abs() <= told.offset_within.0 && told.offset_within.0 < 20_000,
+            "{told:?}"
+        );
+        assert!((told.drift - 40.0).abs() <= told.drift_within && told.drift_within < 1.0, "{told:?}");
+    }
+
+    #[test]
+    fn their_times_become_ours() {
+        let line = readings(60).line();
+        for ours in [0_i64, 30_000_000_000, 70_000_000_000] {
+            let theirs = Nanos(3_000_000_000 + ours + ours / 1_000_000 * 40);
+            assert!((line.ours(theirs).0 - ours).abs() < 30_000, "{:?} for {ours}", line.ours(theirs));
+        }
+    }
+
+    #[test]
+    fn one_reading_tells_the_offset_and_no_drift() {
+        let told = readings(1).told();
+        assert!(told.drift == 0.0 && told.drift_within.is_infinite() && told.readings == 1);
+        assert!((told.offset.0 - 3_000_000_000).abs() <= told.median_within.0);
+        assert_eq!(Offset::default().told(), Told::default());
+    }
+
+    #[test]
+    fn long_tests_keep_a_bounded_number() {
+        let offset = readings(5000);
+        assert!(offset.readings.len() <= KEPT);
+        assert!((offset.told().drift - 40.0).abs() < 0.1);
+    }
+}

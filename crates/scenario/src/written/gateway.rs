@@ -1,0 +1,28 @@
+//! How devices are polled by a gateway.
+
+use super::Duration;
+use crate::quantity::Written;
+use plimsoll_model::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How devices are polled by a gateway (docs/gateway-protocol.md).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Gateway {
+    /// What each device waits before it answers a call, in place of a network: up to 4 s. Default 0.
+    pub delay: Duration,
+}
+
+impl Default for Gateway {
+    fn default() -> Gateway {
+        Gateway { delay: Written(Nanos::ZERO) }
+    }
+}
+
+impl Gateway {
+    /// Whether nothing was written.
+    pub fn is_default(&self) -> bool {
+        *self == Gateway::default()
+    }
+}
