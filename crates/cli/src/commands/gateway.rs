@@ -119,7 +119,7 @@ impl Gateway {
                 let listener = TcpListener::bind(&listen).map_err(cannot)?;
                 let address = listener.local_addr().map_err(cannot)?;
                 let push = Push { configuration, protocol, listener, manager: self.manager, log, folder };
-                say(&format!("devices may connect at {address}\n"));
+                say(&format!("listening on {address}\n"));
                 push.run(&stop).map_err(failure)?
             }
             None => {
