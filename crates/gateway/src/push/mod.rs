@@ -131,9 +131,12 @@ mod tests {
                         while let Some(said) = session.next() {
                             let is_end = matches!(said, Said::Refused(..) | Said::Farewell);
                             let is_event = matches!(said, Said::Event(_));
-                            // How it is worded may depend on what has come.
+                            // How it is worded may depend on the pieces.
                             all.push(match said {
-                                Said::Refused(answer, _) => Said::Refused(answer, String::new()),
+                                Said::Refused(answer, _) if protocol != Protocol::Tcp => {
+                                    Said::Refused(answer, String::new())
+                                }
+                                Said::Refused(..) => Said::Refused(Vec::new(), String::new()),
                                 other => other,
                             });
                             if is_end || is_event && session.over(true).is_last {
