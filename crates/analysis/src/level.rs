@@ -1,6 +1,7 @@
 //! One level: from its record to its summary.
 
 use crate::duplicates;
+use crate::event_life::EventLife;
 use crate::inference::Inference;
 use crate::missing;
 use crate::objective::{Standing, judge_all};
@@ -186,6 +187,8 @@ pub struct LevelSummary {
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]
     pub retry_delay: TimeSummary,
+    /// Where events spent their lives, where a gateway polls for them.
+    pub event_life: Option<EventLife>,
     /// Why times rose from the lowest level to this one; null for the lowest itself and for what was not measured to its
     /// end.
     pub inference: Option<Inference>,
@@ -513,6 +516,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         },
         retries: end.map(|end| retries(&end.repeated)).unwrap_or_default(),
         retry_delay: TimeSummary::of_independent(&merged(Metric::RetryDelay)),
+        event_life: None,
         inference: None,
         recovery: outages.and_then(|outages| outages.recovery()).map(Nanos::as_secs_f64),
         clients_lost: outages.map(|outages| outages.lost),
@@ -525,6 +529,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         achieved_samples: achieved_samples(record),
         with_missing: missing::with_missing(record, terms),
     };
+    summary.event_life = EventLife::of(summary.achieved_ratio(), time);
     if summary.finished {
         let (standing, reasons) = judge_all(&terms.objectives.level, &summary);
         let excuse = validity::excuse(&summary.generator).filter(|_| standing != Standing::Met);

@@ -5,6 +5,7 @@ pub mod compare;
 pub mod dissection;
 mod duplicates;
 pub mod early_stop;
+pub mod event_life;
 pub mod inference;
 pub mod level;
 pub mod load_line;

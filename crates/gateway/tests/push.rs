@@ -231,8 +231,9 @@ fn nobody_fills_the_memory() {
         gateway.end();
 
         // Once the answers stay unread, once the events come faster than they are handled.
+        let nothing = Configuration { cpu_intensity: 0.0, event_handler: Model::Serial, ..light(dispatcher) };
         let heavy = Configuration { cpu_intensity: 0.5, ..light(dispatcher) };
-        for (configuration, reads_little) in [(light(dispatcher), true), (heavy, false)] {
+        for (configuration, reads_little) in [(nothing, true), (heavy, false)] {
             let gateway = start_in(folder.path(), configuration, Protocol::Http);
             let mut deaf = Device::connect(Protocol::Http, gateway.address);
             if reads_little {

@@ -67,6 +67,9 @@ struct Message {
     sent: Nanos,
     done: Nanos,
     first_received: Nanos,
+    /// Of an event at a gateway.
+    retrieved: Nanos,
+    dispatched: Nanos,
     /// Nobody waits for its acknowledgement any more.
     settled: bool,
     refused: bool,
@@ -116,6 +119,8 @@ impl Message {
             sent: stamp(self.sent),
             done: stamp(self.done),
             first_received: stamp(self.first_received),
+            retrieved: stamp(self.retrieved),
+            dispatched: stamp(self.dispatched),
             receivers,
             missing,
             fate,
@@ -279,6 +284,8 @@ impl Ledger {
             sent: NOT_YET,
             done: NOT_YET,
             first_received: NOT_YET,
+            retrieved: NOT_YET,
+            dispatched: NOT_YET,
             settled: false,
             refused: false,
             undelivered: Bits::full(receivers),
@@ -362,6 +369,8 @@ impl Ledger {
         if message.settled || message.sent == NOT_YET {
             return;
         }
+        message.retrieved = life.retrieved.unwrap_or(NOT_YET);
+        message.dispatched = life.dispatched.unwrap_or(NOT_YET);
         let (place, due, sent) = (message.place, message.due, message.sent);
         recorder.time(place, Metric::WaitTime, sent - due);
         if let Some(retrieved) = life.retrieved {

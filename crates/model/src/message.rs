@@ -24,6 +24,11 @@ pub struct MessageRecord {
     pub done: Option<Nanos>,
     /// When the first subscriber read it.
     pub first_received: Option<Nanos>,
+    /// Of an event that a gateway fetches: when it was there, and when its event handler had it. `None` for all others, and
+    /// where the gateway's log does not say.
+    pub retrieved: Option<Nanos>,
+    /// See [`MessageRecord::retrieved`].
+    pub dispatched: Option<Nanos>,
     /// How many subscribers it was for.
     pub receivers: u32,
     /// How many of them lacked it when its level was closed; what comes after that is late, not lost.

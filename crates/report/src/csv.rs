@@ -185,6 +185,32 @@ pub fn message(message: &MessageRecord) -> String {
     ])
 }
 
+/// The names of what [`event`] writes: the columns of work E.
+pub fn event_header() -> String {
+    let names =
+        ["sid", "eid", "created_time", "fetched_time", "retrieved_time", "dispatched_time", "done_time"];
+    row(names.map(str::to_owned).into())
+}
+
+/// The life of one event of a level, by the name that it had on the wire. Times are milliseconds since the run's epoch, with six
+/// decimals.
+pub fn event(tag: u16, message: &MessageRecord) -> String {
+    let milliseconds = |at: Nanos| {
+        let sign = if at.0 < 0 { "-" } else { "" };
+        let nanos = at.0.unsigned_abs();
+        format!("{sign}{}.{:06}", nanos / 1_000_000, nanos % 1_000_000)
+    };
+    row(vec![
+        message.level.to_string(),
+        format!("{tag:04x}-{}-{}", message.device, message.sequence),
+        milliseconds(message.due),
+        optional(message.sent.map(milliseconds)),
+        optional(message.retrieved.map(milliseconds)),
+        optional(message.dispatched.map(milliseconds)),
+        optional(message.done.map(milliseconds)),
+    ])
+}
+
 fn time_cells(time: &TimeSummary) -> [String; 7] {
     let [lo, hi] = time.ci95.map_or([None, None], |[lo, hi]| [Some(lo), Some(hi)]);
     [

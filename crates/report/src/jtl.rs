@@ -92,6 +92,8 @@ mod tests {
             sent: Some(Nanos::from_millis(4_260)),
             done: Some(Nanos::from_millis(4_271)),
             first_received: None,
+            retrieved: None,
+            dispatched: None,
             receivers: 2,
             missing: 0,
             fate,

@@ -1,5 +1,6 @@
 //! The result on 80 columns, with or without colour.
 
+use plimsoll_analysis::event_life::EventLife;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::summary::{LoadLine, Summary};
 use plimsoll_model::{Nanos, Verdict};
@@ -40,6 +41,7 @@ pub fn render(summary: &Summary, colour: Colour) -> String {
     out += &connections(summary);
     out += &outages(summary);
     out += &northbound(summary);
+    out += &event_lives(summary);
     out += &wire(summary);
     out += &sizes(summary);
     out += &rises(summary);
@@ -184,6 +186,31 @@ fn northbound(summary: &Summary) -> String {
         out.push('\n');
     }
     if out.is_empty() { out } else { format!("\nnorthbound\n{out}") }
+}
+
+/// Where events spent their lives at a gateway and before it.
+fn event_lives(summary: &Summary) -> String {
+    let lives = summary.levels.iter().filter_map(|level| Some((level, level.event_life.as_ref()?)));
+    let row = |(level, life): (&LevelSummary, &EventLife)| {
+        let load = life.load.map_or("-".into(), |load| format!("{} %", floor_percent(load.min(1.0))));
+        format!(
+            "{:>9}{load:>10}{:>11}{:>11}{:>11}{:>11}{:>12}\n",
+            level.label(),
+            time(level.publish_time.p50),
+            time(life.wait.p50),
+            time(life.transfer.p50),
+            time(life.dispatch.p50),
+            time(life.processing.p50),
+        )
+    };
+    let rows: String = lives.map(row).collect();
+    if rows.is_empty() {
+        return rows;
+    }
+    format!(
+        "\nlives of events (medians)\n{:>9}{:>10}{:>11}{:>11}{:>11}{:>11}{:>12}\n{rows}",
+        "level", "done", "response", "at device", "transfer", "dispatch", "processing"
+    )
 }
 
 /// What connections cost below the protocol, where there is anything to tell.

@@ -127,9 +127,14 @@ impl<C: Borrow<Connection>> RunReader<C> {
         if !self.has_table("message")? {
             return Ok(());
         }
-        let sql = "SELECT level, sample, device, sequence, due, ready, sent, done, first_received, receivers, missing,
-                   fate FROM message WHERE run = ? ORDER BY rowid";
-        self.each_row(sql, params![run], |row| {
+        let lives = schema::has_column(self.connection.borrow(), "message", "retrieved");
+        let lives = lives.map_err(|cause| StoreError::Read { path: self.path.clone(), cause })?;
+        let lives = if lives { "retrieved, dispatched" } else { "NULL, NULL" };
+        let sql = format!(
+            "SELECT level, sample, device, sequence, due, ready, sent, done, first_received, receivers, missing, fate,
+             {lives} FROM message WHERE run = ? ORDER BY rowid"
+        );
+        self.each_row(&sql, params![run], |row| {
             let stamp = |at| row.get::<_, Option<i64>>(at).map(|at| at.map(Nanos));
             let fate: String = row.get(11)?;
             each(MessageRecord {
@@ -142,6 +147,8 @@ impl<C: Borrow<Connection>> RunReader<C> {
                 sent: stamp(6)?,
                 done: stamp(7)?,
                 first_received: stamp(8)?,
+                retrieved: stamp(12)?,
+                dispatched: stamp(13)?,
                 receivers: row.get(9)?,
                 missing: row.get(10)?,
                 fate: Fate::from_name(&fate).ok_or_else(|| self.damaged(format!("fate {fate}")))?,

@@ -67,6 +67,8 @@ CREATE TABLE IF NOT EXISTS message (
     sent           INTEGER,
     done           INTEGER,
     first_received INTEGER,
+    retrieved      INTEGER,
+    dispatched     INTEGER,
     receivers      INTEGER NOT NULL,
     missing        INTEGER NOT NULL,
     fate           TEXT NOT NULL
@@ -87,10 +89,27 @@ pub fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
     connection
         .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;")
         .and_then(|()| connection.execute_batch(TABLES))
+        .and_then(|()| add_columns(&connection))
         .and_then(|()| connection.pragma_update(None, "application_id", APPLICATION))
         .and_then(|()| connection.pragma_update(None, "user_version", FORMAT))
         .map_err(failed)?;
     Ok(connection)
+}
+
+/// Adds the columns that a file of an earlier version lacks.
+fn add_columns(connection: &Connection) -> rusqlite::Result<()> {
+    for column in ["retrieved", "dispatched"] {
+        if !has_column(connection, "message", column)? {
+            connection.execute_batch(&format!("ALTER TABLE message ADD COLUMN {column} INTEGER"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a table has that column.
+pub fn has_column(connection: &Connection, table: &str, column: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT count(*) FROM pragma_table_info(?) WHERE name = ?";
+    Ok(connection.query_row(sql, [table, column], |row| row.get::<_, i64>(0))? > 0)
 }
 
 /// Opens an existing file for reading.

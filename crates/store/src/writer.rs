@@ -169,7 +169,7 @@ fn append_part(
 fn append_messages(transaction: &Transaction, run: &str, messages: &[MessageRecord]) -> rusqlite::Result<()> {
     let sql =
         "INSERT INTO message (run, level, sample, device, sequence, due, ready, sent, done, first_received,
-               receivers, missing, fate) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+               retrieved, dispatched, receivers, missing, fate) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
     let mut insert = transaction.prepare_cached(sql)?;
     for message in messages {
         insert.execute(params![
@@ -183,6 +183,8 @@ fn append_messages(transaction: &Transaction, run: &str, messages: &[MessageReco
             message.sent.map(|at| at.0),
             message.done.map(|at| at.0),
             message.first_received.map(|at| at.0),
+            message.retrieved.map(|at| at.0),
+            message.dispatched.map(|at| at.0),
             message.receivers,
             message.missing,
             message.fate.name(),

@@ -127,6 +127,8 @@ fn the_message_log_comes_back_in_order_and_the_clock_epoch_with_it() {
         sent: Some(Nanos(6)),
         done: Some(Nanos(7)),
         first_received: Some(Nanos(8)),
+        retrieved: Some(Nanos(10)),
+        dispatched: Some(Nanos(11)),
         receivers: 9,
         missing: 0,
         fate: Fate::Complete,

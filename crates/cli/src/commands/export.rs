@@ -5,6 +5,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::say;
 use clap::{Args, ValueEnum};
+use plimsoll_model::RunId;
 use plimsoll_model::message::MessageRecord;
 use plimsoll_report::{csv, hlog, jtl, k6};
 
@@ -16,6 +17,7 @@ const PIECE: usize = 64 * 1024;
 #[command(after_help = "Examples:
   plimsoll export last --format csv --rows samples > samples.csv
   plimsoll export last --format messages > messages.csv
+  plimsoll export last --format events > events.csv
   plimsoll export last --format hlog > run.hlog")]
 pub struct Export {
     #[command(flatten)]
@@ -35,6 +37,9 @@ enum Format {
     /// The message log as comma-separated values, one row a message; times in
     /// seconds since the run's epoch
     Messages,
+    /// The lives of events at a gateway as comma-separated values, one row an event,
+    /// in the columns of work E; times in milliseconds since the run's epoch
+    Events,
     /// HdrHistogram's log format 1.3: a line a sample and metric, in nanoseconds
     Hlog,
     /// JMeter's result file: the message log, elapsed times from due
@@ -61,6 +66,10 @@ impl Export {
             (Format::Csv, Some(Rows::Samples)) => say(&csv::samples(&record)),
             (_, Some(_)) => return Err(Failure::Usage("--rows belongs to --format csv".into())),
             (Format::Messages, None) => self.messages(&record.id, csv::message_header(), csv::message)?,
+            (Format::Events, None) => {
+                let tag = RunId::parse(&record.id).map_or(0, RunId::tag);
+                self.messages(&record.id, csv::event_header(), |message| csv::event(tag, message))?;
+            }
             (Format::Jtl, None) => {
                 let rows = jtl::Rows::of(&record);
                 self.messages(&record.id, jtl::HEADER.to_owned(), |message| rows.row(message))?;

@@ -19,6 +19,7 @@ mod doctor;
 mod endings;
 mod examples;
 mod exports;
+mod gateway;
 mod gateway_push;
 mod harness;
 mod http_service;
