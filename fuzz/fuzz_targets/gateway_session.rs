@@ -13,9 +13,10 @@ fn understood(protocol: Protocol, bytes: &[u8], piece: usize) -> Vec<Said> {
         session.add(piece);
         while let Some(said) = session.next() {
             let said = match said {
+                // Of a number that stands where an object should, more may come: only what ends by itself is the same.
+                Said::Refused(..) if protocol == Protocol::Tcp => return all,
                 // How it is worded may depend on the pieces, and so may whether a client has to be told to go on.
-                Said::Refused(answer, _) if protocol != Protocol::Tcp => Said::Refused(answer, String::new()),
-                Said::Refused(..) => Said::Refused(Vec::new(), String::new()),
+                Said::Refused(answer, _) => Said::Refused(answer, String::new()),
                 Said::Call(answer) if answer.starts_with(b"HTTP/1.1 100 ") => continue,
                 // The time goes on.
                 Said::Call(_) if protocol == Protocol::Tcp => Said::Call(Vec::new()),
