@@ -5,7 +5,7 @@ use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::search::{Purpose, Search};
 use plimsoll_model::Nanos;
 use plimsoll_model::record::LevelRecord;
-use plimsoll_scenario::plan::{LevelPlan, Plan};
+use plimsoll_scenario::plan::{CalibrationPlan, LevelPlan, Plan};
 
 /// The course of a run through its levels.
 pub struct Course<'a> {
@@ -34,7 +34,8 @@ impl<'a> Course<'a> {
 
     /// How many levels there will be at most; `None` where that depends on what they tell.
     pub fn levels(&self) -> Option<usize> {
-        self.plan.load.search.is_none().then_some(self.plan.load.levels.len())
+        let load = &self.plan.load;
+        (load.search.is_none() && load.calibration.is_none()).then_some(load.levels.len())
     }
 
     /// The next level after those that were run, as recorded and as judged; `None` after the last.
@@ -50,6 +51,11 @@ impl<'a> Course<'a> {
             let (level, hold) = (LevelPlan::Rate(next.rate), next.hold);
             return Some(Next { level, hold, settle: leaves_something_behind(levels), purpose });
         }
+        if let Some(terms) = load.calibration {
+            let level = LevelPlan::Rate(calibrated(terms, levels)?);
+            let purpose = if levels.is_empty() { "above" } else { "calibrating" };
+            return Some(Next { level, hold: load.hold, settle: leaves_something_behind(levels), purpose });
+        }
         loop {
             let level = *load.levels.get(self.position)?;
             self.position += 1;
@@ -63,7 +69,64 @@ impl<'a> Course<'a> {
     }
 }
 
+/// The rate of the next level: what was achieved in the last one, once one was above what the platform bears; before that
+/// twice the last. `None` where the last one holds, or there were enough.
+fn calibrated(terms: CalibrationPlan, levels: &[LevelSummary]) -> Option<f64> {
+    let holds = |level: &LevelSummary| level.achieved_ratio().is_some_and(|done| done >= terms.done);
+    let Some(last) = levels.last() else { return Some(terms.from) };
+    if levels.len() >= usize::from(terms.attempts) {
+        return None;
+    }
+    match (holds(last), levels.iter().all(holds)) {
+        (true, true) => last.offered.map(|rate| 2.0 * rate),
+        (true, false) => None,
+        (false, _) => {
+            last.achieved.map(|rate| if rate < 10.0 { rate } else { rate.floor() }).filter(|rate| *rate > 0.0)
+        }
+    }
+}
+
 /// A platform that was asked for more than it bears may still be at work when its level is over.
 fn leaves_something_behind(levels: &[LevelSummary]) -> bool {
     levels.last().is_some_and(|last| !last.is_met())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TERMS: CalibrationPlan = CalibrationPlan { from: 100.0, done: 0.9, attempts: 5 };
+
+    fn level(offered: f64, achieved: f64) -> LevelSummary {
+        let due = (offered * 10.0) as u64;
+        LevelSummary {
+            offered: Some(offered),
+            achieved: Some(achieved),
+            due,
+            hold: 10.0,
+            ..LevelSummary::default()
+        }
+    }
+
+    /// As in the work: high first, then what was achieved, until most of it is done.
+    #[test]
+    fn a_calibration_goes_up_until_it_is_too_much_and_down_until_it_holds() {
+        let mut levels = Vec::new();
+        // Bears up to 350/s; far above that it bears less.
+        for (wanted, achieved) in [(100.0, 100.0), (200.0, 200.0), (400.0, 330.0), (330.0, 290.0)] {
+            assert_eq!(calibrated(TERMS, &levels), Some(wanted));
+            levels.push(level(wanted, achieved));
+        }
+        assert_eq!(calibrated(TERMS, &levels), Some(290.0));
+        levels.push(level(290.0, 289.0));
+        assert_eq!(calibrated(TERMS, &levels), None, "it holds, and there were enough");
+        levels.pop();
+        levels[3] = level(330.0, 299.0);
+        assert_eq!(calibrated(TERMS, &levels), None, "90 % were done");
+    }
+
+    #[test]
+    fn a_platform_that_does_nothing_ends_it() {
+        assert_eq!(calibrated(TERMS, &[level(100.0, 0.0)]), None);
+    }
 }

@@ -31,7 +31,8 @@ impl Plan {
             return self.connecting() + search.time;
         }
         let level = self.load.warm_up + self.load.hold + self.load.drain;
-        let levels = i64::try_from(self.load.levels.len()).unwrap_or(i64::MAX);
+        let listed = i64::try_from(self.load.levels.len()).unwrap_or(i64::MAX);
+        let levels = self.load.calibration.map_or(listed, |calibration| i64::from(calibration.attempts));
         self.connecting() + level * levels + self.connecting_in_levels()
     }
 
@@ -49,10 +50,10 @@ impl Plan {
         Nanos::from_secs_f64(seconds.sum())
     }
 
-    /// Messages due in the holds of all levels together; `None` in the closed model and in a search, where the platform
+    /// Messages due in the holds of all levels together; `None` in the closed model and where levels are searched, where the platform
     /// decides.
     pub fn messages_due(&self) -> Option<f64> {
-        if self.load.search.is_some() {
+        if self.load.search.is_some() || self.load.calibration.is_some() {
             return None;
         }
         let rates = self.load.levels.iter().map(|level| match level {
@@ -355,6 +356,14 @@ impl Plan {
                 grouped(search.from),
                 grouped(search.to),
                 (search.tolerance * 1e4).round() / 1e2
+            );
+        }
+        if let Some(calibration) = &self.load.calibration {
+            return format!(
+                "calibrated from {} per second down to what is done, until {} % of what is due is; {} levels at most",
+                grouped(calibration.from),
+                (calibration.done * 1e4).round() / 1e2,
+                calibration.attempts
             );
         }
         let shown: Vec<String> = self

@@ -261,6 +261,17 @@ pub struct GatewayPlan {
     pub delay: Nanos,
 }
 
+/// The load at which a platform is just not overloaded is found by going down from above to what was achieved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CalibrationPlan {
+    /// The first level, operations per second.
+    pub from: f64,
+    /// What must be done in the hold of what was due in it, as a fraction.
+    pub done: f64,
+    /// Levels at most.
+    pub attempts: u16,
+}
+
 /// What lies between what is spoken and TCP or UDP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wire {
@@ -472,10 +483,12 @@ pub enum Escape {
 pub struct LoadPlan {
     /// The workload model.
     pub model: Model,
-    /// The levels, in the order of running; empty where a search chooses them.
+    /// The levels, in the order of running; empty where a search or a calibration chooses them.
     pub levels: Vec<LevelPlan>,
     /// The search that chooses the levels.
     pub search: Option<SearchTerms>,
+    /// The calibration that chooses the levels.
+    pub calibration: Option<CalibrationPlan>,
     /// After so many missed levels in a row no level that is not lower is run; `None` runs all.
     pub stop_after_missed: Option<u16>,
     /// What befalls the platform in each hold.

@@ -19,7 +19,7 @@ mod tls;
 
 pub(crate) use arrivals::{Arrivals, Per};
 pub(crate) use coap::{Coap, Dtls, Key};
-pub(crate) use course::{Search, Storm};
+pub(crate) use course::{Calibration, Search, Storm};
 pub(crate) use gateway::Gateway;
 pub(crate) use http::Http;
 pub(crate) use load::{LevelRange, Levels, Load, WorkloadModel};

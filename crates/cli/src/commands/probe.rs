@@ -113,6 +113,7 @@ fn small(plan: Plan) -> Plan {
         model: Model::Open { arrivals: InterArrival::Constant, per: ArrivalsPer::Population },
         levels: vec![LevelPlan::Rate(RATE)],
         search: None,
+        calibration: None,
         stop_after_missed: None,
         storm: None,
         warm_up: Nanos::ZERO,

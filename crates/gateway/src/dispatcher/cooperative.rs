@@ -1,6 +1,6 @@
 //! The cooperative dispatcher: a state machine for each device, or for each socket where those are fewer, on one event loop.
 
-use super::{Calls, PATIENCE, PAUSE, event, has_event, shares};
+use super::{Calls, PATIENCE, PAUSE, event, has_event, is_empty, shares};
 use crate::calls::{Answer, Messages};
 use crate::configuration::Model;
 use crate::handler::{Cooperative, Event, Pool, Shared};
@@ -176,6 +176,7 @@ impl Dispatcher<'_> {
                     Ok(event) => self.dispatch(number, event),
                     Err(reason) => return self.fail(number, &reason),
                 },
+                (State::Fetching, Answer::Error(raised)) if is_empty(&raised) => self.turn(number),
                 (State::Asking | State::Fetching, Answer::Error(raised)) => {
                     return self.fail(number, &format!("{} was raised", raised.name));
                 }

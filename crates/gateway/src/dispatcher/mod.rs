@@ -6,7 +6,7 @@ mod preemptive;
 pub mod push;
 mod serial;
 
-use crate::calls::Call;
+use crate::calls::{Call, Raised};
 use crate::configuration::Model;
 use crate::handler::{Event, Shared};
 use crate::push::{LONGEST_NAME, is_name};
@@ -48,6 +48,11 @@ fn has_event(status: &Value) -> bool {
         Value::Bool(has) => *has,
         other => other.as_f64().is_some_and(|number| number > 0.0),
     }
+}
+
+/// Whether a device says that its event is gone meanwhile, which is no failure.
+fn is_empty(raised: &Raised) -> bool {
+    raised.name == "IndexError"
 }
 
 /// The event that a device gave. Its name stands in lines of the log.

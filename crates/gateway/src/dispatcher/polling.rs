@@ -1,6 +1,6 @@
 //! Devices that a thread asks one after the other, and waits for each.
 
-use super::{Calls, PATIENCE, PAUSE, event, has_event};
+use super::{Calls, PATIENCE, PAUSE, event, has_event, is_empty};
 use crate::calls::{CallError, Caller};
 use crate::handler::{Event, Shared};
 use serde_json::Value;
@@ -94,7 +94,10 @@ impl<'a> Polling<'a> {
         let ends = || self.shared.ends();
         let status = connection.call(&self.calls.status, &ends)?;
         let given: Option<Value> = match has_event(&status) {
-            true => Some(connection.call(&self.calls.next_event, &ends)?),
+            true => match connection.call(&self.calls.next_event, &ends) {
+                Err(CallError::Raised(raised)) if is_empty(&raised) => None,
+                given => Some(given?),
+            },
             false => None,
         };
         if self.open > self.sockets {

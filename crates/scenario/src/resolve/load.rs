@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::{connections, search};
-use crate::plan::{ArrivalsPer, LevelPlan, LoadPlan, Model, Protocol, SearchTerms};
+use crate::plan::{ArrivalsPer, CalibrationPlan, LevelPlan, LoadPlan, Model, Protocol, SearchTerms};
 use crate::quantity::{Quantity, Rate, Written};
 use crate::written::{Arrivals, LevelRange, Levels, Load, Marker, Per, Scenario, WorkloadModel};
 use plimsoll_model::Nanos;
@@ -49,12 +49,14 @@ pub(super) fn resolve(
     if scenario.load.search.is_some() && search.is_none() {
         return None;
     }
+    let calibration = calibration(&scenario.load, context);
     check_numbers(scenario, &levels, search.as_ref(), protocol, context);
     let load = &scenario.load;
     Some(LoadPlan {
         model,
         levels,
         search,
+        calibration,
         stop_after_missed: load.stop_after_missed,
         storm: None,
         warm_up: load.warm_up.0,
@@ -66,6 +68,26 @@ pub(super) fn resolve(
         precision,
         spin,
     })
+}
+
+/// What `calibrate` asks for, and what it excludes.
+fn calibration(load: &Load, context: &mut Context<'_>) -> Option<CalibrationPlan> {
+    let calibrate = load.calibrate.as_ref()?;
+    for key in ["levels", "search", "stop_after_missed", "devices", "connect_rates"] {
+        if context.written(&format!("load.{key}")) {
+            let help = format!("remove `{key}`: a calibration chooses its levels");
+            context.error_with_help(
+                "load.calibrate",
+                format!("`calibrate` and `{key}` exclude each other"),
+                help,
+            );
+        }
+    }
+    if !(0.5..=1.0).contains(&calibrate.done.0.0) {
+        context.error("load.calibrate.done", "a calibration demands from 50 % to 100 %");
+    }
+    check_rate(calibrate.from.0, "load.calibrate.from", context);
+    Some(CalibrationPlan { from: calibrate.from.0.0, done: calibrate.done.0.0, attempts: calibrate.attempts })
 }
 
 /// Precision and spinning time of the open model.
@@ -173,7 +195,7 @@ fn rates(load: &Load, context: &mut Context<'_>) -> Option<Vec<LevelPlan>> {
     let rates = match &load.levels {
         Some(Levels::List(list)) => listed(list, context)?,
         Some(Levels::Range(range)) => stepped(range, context)?,
-        None if load.search.is_some() => Vec::new(),
+        None if load.search.is_some() || load.calibrate.is_some() => Vec::new(),
         None => {
             let help = "write `levels: { from: 100, to: 1500, step: 100 }`, `levels: [100, 200, 500]` or `search: { \
                         from: 100, to: 200k }`";
@@ -243,7 +265,7 @@ pub(super) fn check_rate(Rate(rate): Rate, path: &str, context: &mut Context<'_>
 }
 
 fn closed(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {
-    for key in ["levels", "search", "devices", "rate_per_device", "connect_rates"] {
+    for key in ["levels", "search", "calibrate", "devices", "rate_per_device", "connect_rates"] {
         let path = format!("load.{key}");
         if context.written(&path) {
             let help = "give the operations in flight with `in_flight: [1, 5, 50]`, or write `model: open`";

@@ -36,6 +36,30 @@ pub(crate) struct Search {
     pub time: Duration,
 }
 
+/// The load at which a platform is just not overloaded, found as in work E: one level far above it, then one at the rate that was
+/// achieved there, and so on.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Calibration {
+    /// The first level, above what the platform bears; where it bears that, the next one is twice as high.
+    pub from: Written<Rate>,
+    /// What must be done in the hold of what was due in it. Default 90 %.
+    #[serde(default = "done")]
+    pub done: Written<Share>,
+    /// Levels at most. Default 8.
+    #[serde(default = "attempts")]
+    #[schemars(range(min = 2, max = 100))]
+    pub attempts: u16,
+}
+
+fn done() -> Written<Share> {
+    Written(Share(0.9))
+}
+
+fn attempts() -> u16 {
+    8
+}
+
 fn tolerance() -> Written<Share> {
     Written(Share(0.05))
 }

@@ -1,6 +1,6 @@
 //! How much, when and for how long.
 
-use super::{Arrivals, Duration, Per, Search, Storm};
+use super::{Arrivals, Calibration, Duration, Per, Search, Storm};
 use crate::quantity::{Rate, Written};
 use plimsoll_model::Nanos;
 use schemars::JsonSchema;
@@ -28,6 +28,10 @@ pub(crate) struct Load {
     /// the bracket is halved, and the answer is confirmed by a fresh hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,
+    /// Open model: the load at which the platform is just not overloaded, in place of `levels`: first a level far above it,
+    /// then one at the rate that was achieved there, until most of what is due is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibrate: Option<Calibration>,
     /// Open model: how many devices are connected, one level each, in place of `levels`. Those that are missing are
     /// connected at `connect_rate` before the level's warm-up; those too many are disconnected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
