@@ -44,6 +44,15 @@ fn post(address: SocketAddr) -> Option<String> {
     Some(answer).filter(|answer| !answer.is_empty())
 }
 
+/// What a process has used of the processors so far.
+fn processor_time(process: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    // Its name, in brackets, may hold anything; user and system time are the 12th and 13th field after it (proc_pid_stat(5)).
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+}
+
 /// With fewer open files than connections the gateway refuses those that are too many, serves the others, takes new ones when
 /// there is room, and keeps no processor busy meanwhile.
 #[test]
@@ -64,6 +73,10 @@ fn more_connections_than_open_files_are_refused() {
             refused += usize::from(matches!(stream.read(&mut [0; 8]), Ok(0)));
         }
         assert!(refused > 100, "{dispatcher}: {refused} of {} in {:?}", idle.len(), begin.elapsed());
+        let (before, begin) = (processor_time(gateway.id()), Instant::now());
+        std::thread::sleep(Duration::from_millis(400));
+        let busy = (processor_time(gateway.id()) - before).as_secs_f64() / begin.elapsed().as_secs_f64();
+        assert!(busy < 0.5, "{dispatcher}: {busy}");
         drop(idle);
         let begin = Instant::now();
         let answer = loop {
