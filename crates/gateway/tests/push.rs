@@ -369,3 +369,34 @@ fn clients_of_mqtt_5_are_refused_and_nobody_subscribes() {
         check(&gateway.told(1), 1, 1, "QoS 0");
     }
 }
+
+/// A test manager is asked where there is one, and told where the devices connect.
+#[test]
+fn a_manager_with_another_configuration_refuses() {
+    let manager = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = manager.local_addr().unwrap();
+    let asked = thread::spawn(move || {
+        let (mut caller, _) = manager.accept().unwrap();
+        let mut call = [0; 4096];
+        let read = caller.read(&mut call).unwrap();
+        let refusal =
+            b"{\"error\":{\"name\":\"ConfigurationError\",\"args\":[\"POOL_SIZE: 3 is not 10\"]}}\n";
+        caller.write_all(refusal).unwrap();
+        String::from_utf8_lossy(&call[..read]).into_owned()
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap();
+    let gateway = Push {
+        configuration: light(Model::Serial),
+        protocol: Protocol::Tcp,
+        listener,
+        manager: Some(address.to_string()),
+        log: None,
+        folder: folder.path().to_owned(),
+    };
+    let error = gateway.run(&Arc::new(AtomicBool::new(false))).unwrap_err().to_string();
+    assert!(error.contains("POOL_SIZE: 3 is not 10"), "{error}");
+    let call = asked.join().unwrap();
+    assert!(call.contains("verify_gateway") && call.contains(&own.to_string()), "{call}");
+}
