@@ -100,6 +100,11 @@ impl Messages {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Bytes that are part of no object yet.
+    pub fn waiting(&self) -> usize {
+        self.bytes.trim_ascii().len()
+    }
+
     /// The next whole object, `None` where it is not whole yet. What is no JSON, or longer than [`LONGEST`], is an error
     /// that says so.
     pub fn take<T: for<'a> Deserialize<'a>>(&mut self) -> Result<Option<T>, String> {

@@ -105,6 +105,31 @@ impl Spread {
     }
 }
 
+/// What devices speak that send their events of their own accord.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// Calls of JSON objects over TCP.
+    Tcp,
+    /// HTTP/1.1.
+    Http,
+    /// MQTT 3.1.1.
+    Mqtt,
+}
+
+impl Protocol {
+    /// All.
+    pub const ALL: [Protocol; 3] = [Protocol::Tcp, Protocol::Http, Protocol::Mqtt];
+
+    /// As on command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "tcp",
+            Protocol::Http => "http",
+            Protocol::Mqtt => "mqtt",
+        }
+    }
+}
+
 /// A name that is none of those that there are.
 #[derive(Debug, thiserror::Error)]
 #[error("`{given}` is none of {known}")]
@@ -134,7 +159,7 @@ macro_rules! named {
     )*};
 }
 
-named!(Model, Reactor, Order, Spread);
+named!(Model, Reactor, Order, Spread, Protocol);
 
 /// What manager and gateway must agree on before a test, under the names of work E where it has them. What a gateway of somebody
 /// else does not send is not compared.

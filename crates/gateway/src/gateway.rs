@@ -2,14 +2,14 @@
 
 use crate::bootup::{BootupError, Interface, Manager};
 use crate::calls::{CallError, resolve};
-use crate::configuration::{Configuration, OutOfRange};
+use crate::configuration::{Configuration, OutOfRange, Protocol};
 use crate::dispatcher;
 use crate::handler::Shared;
 use crate::log::Log;
 use crate::reactor::ReactorError;
 use crate::work::Work;
-use std::net::TcpListener;
-use std::path::PathBuf;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use std::{io, thread};
 /// How long lines of the log wait for others.
 const FLUSH: Duration = Duration::from_millis(5);
 
-/// A gateway and where it belongs.
+/// A gateway that polls devices, and where it belongs.
 #[derive(Clone, Debug)]
 pub struct Gateway {
     /// What it is.
@@ -29,6 +29,23 @@ pub struct Gateway {
     pub log: String,
     /// `ADDRESS:PORT` of the gateway's own interface.
     pub listen: String,
+    /// Where the I/O work writes.
+    pub folder: PathBuf,
+}
+
+/// A gateway to which devices send their events.
+#[derive(Debug)]
+pub struct Push {
+    /// What it is.
+    pub configuration: Configuration,
+    /// What the devices speak.
+    pub protocol: Protocol,
+    /// Where they connect.
+    pub listener: TcpListener,
+    /// `HOST:PORT` of a test manager that is asked whether it is started with the same configuration.
+    pub manager: Option<String>,
+    /// `HOST:PORT` of the log server (UDP), where the life of events shall be logged.
+    pub log: Option<String>,
     /// Where the I/O work writes.
     pub folder: PathBuf,
 }
@@ -70,52 +87,93 @@ pub struct Done {
     pub done: u64,
     /// Events whose work failed.
     pub failed: u64,
+    /// Connections of devices that could not be taken.
+    pub refused: u64,
 }
 
 impl Gateway {
     /// Takes part in a test until `stop`.
     pub fn run(self, stop: &Arc<AtomicBool>) -> Result<Done, GatewayError> {
         let configuration = self.configuration;
-        configuration.check()?;
-        limit_cores(configuration.cores)?;
-        let host = |what: String| move |cause| GatewayError::Host { what, cause };
-        std::fs::create_dir_all(&self.folder)
-            .map_err(host(format!("the folder {} cannot be made", self.folder.display())))?;
+        prepare(&configuration, &self.folder)?;
         let listening = TcpListener::bind(&self.listen).and_then(|socket| Ok((socket.local_addr()?, socket)));
         let (own, listener) = listening.map_err(host(format!("cannot listen at {}", self.listen)))?;
-        let server =
-            resolve(&self.log).map_err(|cause| GatewayError::Log { address: self.log.clone(), cause })?;
-        let log = Log::to(server).map_err(host(format!("cannot log to {}", self.log)))?;
+        let log = log_to(&self.log)?;
         let interface = Interface::serve(listener, Arc::clone(stop))
             .map_err(host("no thread for the interface".to_owned()))?;
         let mut manager = Manager::connect(&self.manager, stop)?;
-        let own = if own.ip().is_unspecified() { manager.own_address(own.port())? } else { own };
-        manager.verify(&configuration, own)?;
+        verify(&mut manager, &configuration, own)?;
         let devices = manager.devices()?;
         let work = Work::new(&configuration, &self.folder);
         let shared = Arc::new(Shared::new(configuration, work, log, devices.len(), Arc::clone(stop)));
-        let flusher = Arc::clone(&shared);
-        let flushing = move || {
-            while !flusher.ends() {
-                thread::sleep(FLUSH);
-                flusher.log.flush();
-            }
-        };
-        let thread = thread::Builder::new().name("log".into()).spawn(flushing);
-        let flusher = thread.map_err(host("no thread for the log".to_owned()))?;
-        let ran = if interface.await_start(stop) && !devices.is_empty() {
-            dispatcher::run(&shared, &devices)
-        } else {
-            Ok(())
-        };
-        // Where the dispatcher failed, nobody has asked for the end.
-        stop.store(true, Ordering::Relaxed);
-        let _ = flusher.join();
-        shared.log.end();
-        ran?;
-        let of = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
-        Ok(Done { done: of(&shared.done), failed: of(&shared.failed) })
+        logged(&shared, || match interface.await_start(stop) && !devices.is_empty() {
+            true => dispatcher::run(&shared, &devices),
+            false => Ok(()),
+        })
     }
+}
+
+impl Push {
+    /// Takes events until `stop`.
+    pub fn run(self, stop: &Arc<AtomicBool>) -> Result<Done, GatewayError> {
+        let configuration = self.configuration;
+        prepare(&configuration, &self.folder)?;
+        let log = self.log.as_deref().map_or_else(|| Ok(Log::none()), log_to)?;
+        if let Some(manager) = &self.manager {
+            let own = self.listener.local_addr().map_err(host("the socket has no address".to_owned()))?;
+            verify(&mut Manager::connect(manager, stop)?, &configuration, own)?;
+        }
+        let most = dispatcher::push::most_connections(&configuration);
+        let work = Work::new(&configuration, &self.folder);
+        let shared = Arc::new(Shared::new(configuration, work, log, most, Arc::clone(stop)));
+        logged(&shared, || dispatcher::push::run(&shared, self.protocol, self.listener))
+    }
+}
+
+fn host(what: String) -> impl FnOnce(io::Error) -> GatewayError {
+    move |cause| GatewayError::Host { what, cause }
+}
+
+fn prepare(configuration: &Configuration, folder: &Path) -> Result<(), GatewayError> {
+    configuration.check()?;
+    limit_cores(configuration.cores)?;
+    std::fs::create_dir_all(folder).map_err(host(format!("the folder {} cannot be made", folder.display())))
+}
+
+fn log_to(address: &str) -> Result<Log, GatewayError> {
+    let server =
+        resolve(address).map_err(|cause| GatewayError::Log { address: address.to_owned(), cause })?;
+    Log::to(server).map_err(host(format!("cannot log to {address}")))
+}
+
+/// Asks the manager whether it is started with the same configuration; `own` is where it finds this gateway.
+fn verify(manager: &mut Manager, configuration: &Configuration, own: SocketAddr) -> Result<(), BootupError> {
+    let own = if own.ip().is_unspecified() { manager.own_address(own.port())? } else { own };
+    manager.verify(configuration, own)
+}
+
+/// Lets a dispatcher run while the log is sent; asks all others for their end when it is over.
+fn logged(
+    shared: &Arc<Shared>,
+    dispatch: impl FnOnce() -> Result<(), ReactorError>,
+) -> Result<Done, GatewayError> {
+    let flusher = Arc::clone(shared);
+    let flushing = move || {
+        while !flusher.ends() {
+            thread::sleep(FLUSH);
+            flusher.log.flush();
+        }
+    };
+    let thread = thread::Builder::new().name("log".into()).spawn(flushing);
+    let flusher = thread.map_err(host("no thread for the log".to_owned()))?;
+    let ran = dispatch();
+    // Where the dispatcher failed, nobody has asked for the end.
+    shared.stop.store(true, Ordering::Relaxed);
+    let _ = flusher.join();
+    shared.log.end();
+    ran?;
+    let of = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+    Ok(Done { done: of(&shared.done), failed: of(&shared.failed), refused: of(&shared.refused) })
 }
 
 /// Keeps this process to the first of the processors that it may use.

@@ -34,6 +34,10 @@ pub struct Shared {
     pub done: AtomicU64,
     /// See [`Shared::done`].
     pub failed: AtomicU64,
+    /// Connections that could not be taken.
+    pub refused: AtomicU64,
+    /// Events that had no name.
+    unnamed: AtomicU64,
     devices: Vec<Device>,
     /// Where a loop wants to know which devices are free again.
     freed: Mutex<Vec<usize>>,
@@ -44,8 +48,10 @@ pub struct Shared {
 #[derive(Default)]
 struct Device {
     busy: AtomicBool,
+    /// The work of its last event failed.
+    failed: AtomicBool,
     /// Who waits for it.
-    owner: OnceLock<Thread>,
+    owner: Mutex<Option<Thread>>,
 }
 
 impl Shared {
@@ -64,6 +70,8 @@ impl Shared {
             stop,
             done: AtomicU64::new(0),
             failed: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            unnamed: AtomicU64::new(0),
             devices: (0..devices).map(|_| Device::default()).collect(),
             freed: Mutex::default(),
             waker: OnceLock::new(),
@@ -82,7 +90,34 @@ impl Shared {
 
     /// This thread is woken up when that device is free again.
     pub fn own(&self, device: usize) {
-        let _ = self.devices[device].owner.set(thread::current());
+        *self.devices[device].owner.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
+    }
+
+    /// How many devices there are, or may be.
+    pub fn devices(&self) -> usize {
+        self.devices.len()
+    }
+
+    /// Whether the work of a device's last event was done.
+    pub fn is_done(&self, device: usize) -> bool {
+        !self.devices[device].failed.load(Ordering::Acquire)
+    }
+
+    /// A name for an event that has none.
+    pub fn name(&self) -> Arc<str> {
+        format!("unnamed-{}", self.unnamed.fetch_add(1, Ordering::Relaxed)).into()
+    }
+
+    /// A connection could not be taken. The first is told of; all are counted.
+    pub fn refused(&self, reason: &str) {
+        if self.refused.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.log.say("ERROR", &format!("a connection is refused: {reason}; others may follow"));
+        }
+    }
+
+    /// A device's connection ends for that reason.
+    pub fn complain(&self, device: usize, reason: &str) {
+        self.log.say("ERROR", &format!("the connection of device {device} ends: {reason}"));
     }
 
     /// The loop on this thread is woken up when any device is free again.
@@ -121,8 +156,9 @@ impl Shared {
             }
         }
         let device = &self.devices[event.device];
+        device.failed.store(result.is_err(), Ordering::Release);
         device.busy.store(false, Ordering::Release);
-        if let Some(owner) = device.owner.get() {
+        if let Some(owner) = &*device.owner.lock().unwrap_or_else(PoisonError::into_inner) {
             owner.unpark();
         }
         if let Some((own, waker)) = self.waker.get() {

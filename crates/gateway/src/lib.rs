@@ -8,5 +8,6 @@ pub mod dispatcher;
 pub mod gateway;
 pub mod handler;
 pub mod log;
+pub mod push;
 pub mod reactor;
 pub mod work;

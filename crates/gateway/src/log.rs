@@ -49,7 +49,8 @@ impl Station {
 /// Writes the log.
 #[derive(Debug)]
 pub struct Log {
-    socket: UdpSocket,
+    /// To the log server, if there is one.
+    socket: Option<UdpSocket>,
     batch: Mutex<Batch>,
 }
 
@@ -72,11 +73,19 @@ impl Log {
         let own = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(own)?;
         socket.connect(server)?;
-        Ok(Log { socket, batch: Mutex::default() })
+        Ok(Log { socket: Some(socket), batch: Mutex::default() })
+    }
+
+    /// To nobody; what people may want to know goes to standard error.
+    pub fn none() -> Log {
+        Log { socket: None, batch: Mutex::default() }
     }
 
     /// An event was there at that time.
     pub fn event(&self, station: Station, at: i64, event: &str) {
+        if self.socket.is_none() {
+            return;
+        }
         let level = if station == Station::Failed { "ERROR" } else { "INFO" };
         self.line(at, |text| {
             write!(text, "{level}:{}:{}:{}:{event}", Milliseconds(at), station.function(), station.keyword())
@@ -88,6 +97,11 @@ impl Log {
         let at = now();
         // A line is a line.
         let words = words.replace(['\n', '\r'], " ");
+        if self.socket.is_none() {
+            // Nobody may be there to read it.
+            let _ = writeln!(io::stderr(), "gateway: {words}");
+            return;
+        }
         self.line(at, |text| write!(text, "{level}:{}:gateway:{words}", Milliseconds(at)));
     }
 
@@ -99,11 +113,12 @@ impl Log {
     /// Sends what waits and says how much that was in all. The last word may be lost like any other: it is said three times.
     pub fn end(&self) {
         self.flush();
+        let Some(socket) = &self.socket else { return };
         let batch = self.lock();
         let at = now();
         let last = format!("VERBOSE:{}:log:LOG_END:{}:{}\n", Milliseconds(at), batch.number, batch.before);
         for _ in 0..3 {
-            let _ = self.socket.send(last.as_bytes());
+            let _ = socket.send(last.as_bytes());
         }
     }
 
@@ -124,13 +139,11 @@ impl Log {
     }
 
     fn send(&self, batch: &mut Batch, at: i64) {
-        if batch.lines == 0 {
-            return;
-        }
+        let Some(socket) = self.socket.as_ref().filter(|_| batch.lines > 0) else { return };
         let first = format!("VERBOSE:{}:log:LOG_BATCH:{}:{}\n", Milliseconds(at), batch.number, batch.lines);
         let datagram = [first.as_bytes(), &batch.text].concat();
         // What the kernel does not take is missing at the other side by its number.
-        batch.refused += u64::from(self.socket.send(&datagram).is_err());
+        batch.refused += u64::from(socket.send(&datagram).is_err());
         batch.number += 1;
         batch.before += batch.lines;
         batch.lines = 0;

@@ -3,17 +3,20 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod told;
+
 use plimsoll_gateway::configuration::{Configuration, Model, Order, Reactor, Spread};
 use plimsoll_gateway::gateway::{Done, Gateway};
 use serde_json::{Value, json};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
+use told::{Told, check, configuration, lines};
 
 /// What a call is answered with.
 type Function = Arc<dyn Fn(&str, &[Value]) -> Value + Send + Sync>;
@@ -61,12 +64,6 @@ fn device(number: usize, events: usize) -> SocketAddr {
     }))
 }
 
-struct Told {
-    done: Done,
-    /// Keyword, time and event of each line.
-    lines: Vec<(String, f64, String)>,
-}
-
 /// Runs a gateway until so many events are over.
 fn run(configuration: Configuration, devices: &[SocketAddr], events: usize) -> Told {
     let folder = tempfile::tempdir().unwrap();
@@ -86,7 +83,6 @@ fn run_in(folder: &Path, configuration: Configuration, devices: &[SocketAddr], e
         _ => json!({"error": {"name": "AttributeError", "args": []}}),
     }));
     let log = UdpSocket::bind("127.0.0.1:0").unwrap();
-    log.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let gateway = Gateway {
         configuration,
         manager: manager.to_string(),
@@ -117,68 +113,8 @@ fn run_in(folder: &Path, configuration: Configuration, devices: &[SocketAddr], e
             _ => assert_eq!(answer["error"]["name"], "AttributeError"),
         }
     }
-    let mut lines = Vec::new();
-    let (mut over, mut ended) = (0, false);
-    while !ended {
-        let mut buffer = [0; 4096];
-        let read = log.recv(&mut buffer).unwrap();
-        for line in std::str::from_utf8(&buffer[..read]).unwrap().lines() {
-            let mut fields = line.splitn(5, ':').skip(1);
-            let [Some(time), Some(_), Some(keyword), Some(event)] = std::array::from_fn(|_| fields.next())
-            else {
-                assert!(line.starts_with("ERROR"), "{line}");
-                continue;
-            };
-            ended |= keyword == "LOG_END";
-            if let Some(keyword) = keyword.strip_prefix("EVENT_LIFECYCLE_") {
-                over += usize::from(matches!(keyword, "DONE" | "FAILED"));
-                lines.push((keyword.to_owned(), time.parse().unwrap(), event.to_owned()));
-            }
-        }
-        if over == events {
-            stop.store(true, Ordering::Relaxed);
-        }
-    }
+    let lines = lines(&log, events, &stop);
     Told { done: running.join().unwrap().unwrap(), lines }
-}
-
-fn configuration(dispatcher: Model, event_handler: Model) -> Configuration {
-    Configuration {
-        dispatcher,
-        event_handler,
-        cpu_intensity: 0.02,
-        io_intensity: 2e-5,
-        pool_size: 3,
-        cores: 0,
-        cpu_spread: Spread::Uniform,
-        io_spread: Spread::Exponential,
-        io_order: Order::After,
-        event_loop: Reactor::Libuv,
-        sockets: 0,
-    }
-}
-
-/// Every event of so many devices, each with so many, went the whole way once, and those of a device in their order.
-fn check(told: &Told, devices: usize, events: usize, what: &str) {
-    assert_eq!((told.done.done, told.done.failed), ((devices * events) as u64, 0), "{what}");
-    let mut lives: HashMap<&str, Vec<(&str, f64)>> = HashMap::new();
-    let mut orders: HashMap<&str, Vec<&str>> = HashMap::new();
-    for (keyword, time, event) in &told.lines {
-        lives.entry(event).or_default().push((keyword, *time));
-        if keyword == "DONE" {
-            orders.entry(event.split('-').next().unwrap()).or_default().push(event);
-        }
-    }
-    assert_eq!(lives.len(), devices * events, "{what}");
-    for (event, life) in &lives {
-        let names: Vec<&str> = life.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, ["RETRIEVED", "DISPATCHED", "DONE"], "{what}: {event}");
-        assert!(life.is_sorted_by_key(|(_, time)| *time), "{what}: {life:?}");
-    }
-    for (device, order) in orders {
-        let expected: Vec<String> = (0..events).map(|event| format!("{device}-{event}")).collect();
-        assert_eq!(order, expected, "{what}");
-    }
 }
 
 #[test]
@@ -270,7 +206,7 @@ fn work_that_fails_is_told() {
         // Where the file of the second device would be.
         std::fs::create_dir(folder.path().join("device-1")).unwrap();
         let told = run_in(folder.path(), always, &devices, 10);
-        assert_eq!(told.done, Done { done: 5, failed: 5 }, "{dispatcher}/{handler}");
+        assert_eq!(told.done, Done { done: 5, failed: 5, refused: 0 }, "{dispatcher}/{handler}");
         let failed = told.lines.iter().filter(|(keyword, _, _)| keyword == "FAILED");
         assert_eq!(failed.filter(|(_, _, event)| event.starts_with("1-")).count(), 5);
     }

@@ -21,7 +21,7 @@ use roles::Roles;
 use token::Token;
 
 /// The profiles embedded in the program, in the order of lists: name and text.
-const EMBEDDED: [(&str, &str); 16] = [
+const EMBEDDED: [(&str, &str); 18] = [
     ("embedded", include_str!("../../../platforms/embedded.yaml")),
     ("chain", include_str!("../../../platforms/chain.yaml")),
     ("mosquitto", include_str!("../../../platforms/mosquitto.yaml")),
@@ -36,6 +36,8 @@ const EMBEDDED: [(&str, &str); 16] = [
     ("http", include_str!("../../../platforms/http.yaml")),
     ("coap", include_str!("../../../platforms/coap.yaml")),
     ("gateway", include_str!("../../../platforms/gateway.yaml")),
+    ("gateway-http", include_str!("../../../platforms/gateway-http.yaml")),
+    ("gateway-mqtt", include_str!("../../../platforms/gateway-mqtt.yaml")),
     ("gateway-existing", include_str!("../../../platforms/gateway-existing.yaml")),
     ("existing", include_str!("../../../platforms/existing.yaml")),
 ];

@@ -4,32 +4,44 @@ use crate::failure::Failure;
 use crate::output::say;
 use crate::{exit_code, interrupt};
 use clap::Args;
-use plimsoll_gateway::configuration::{Configuration, Model, Order, Reactor, Spread};
-use plimsoll_gateway::gateway::{Gateway as Test, GatewayError};
+use plimsoll_gateway::configuration::{Configuration, Model, Order, Protocol, Reactor, Spread};
+use plimsoll_gateway::gateway::{Done, Gateway as Pull, GatewayError, Push};
+use plimsoll_observe::limits::raise_open_files;
+use std::net::TcpListener;
 use std::path::PathBuf;
 
-/// A gateway that polls devices for events and works on them, in one of nine ways: dispatcher
-/// and event handler are each serial, preemptive or cooperative
+/// Connections for which there shall be room, with --push.
+const MOST_DEVICES: u64 = 1 << 16;
+
+/// A gateway that polls devices for events, or is sent them, and works on them in one of nine
+/// ways: dispatcher and event handler are each serial, preemptive or cooperative
 #[derive(Args)]
 #[command(after_help = "Examples:
   plimsoll gateway --manager 127.0.0.1:5000 --dispatcher serial --handler preemptive
   plimsoll gateway --manager 10.0.0.2:5000 --dispatcher cooperative \\
       --handler cooperative --cpu 0.1 --io 0.0002 --cores 1
+  plimsoll gateway --push http --listen 127.0.0.1:8080 --cpu 0.1
 
-The test manager must be there, started with the same values: else it refuses. The
-calls are in docs/gateway-protocol.md. Ctrl-C or SIGTERM ends it; what is being worked
-on is finished first.
+The test manager must be there, started with the same values: else it refuses. With
+--push none is needed: devices connect here and send their events, each of which is
+answered when it is worked on. The calls, and the rules of push, are in
+docs/gateway-protocol.md. Ctrl-C or SIGTERM ends it; what is being worked on is
+finished first.
 
 Exit codes: 0 ended as asked; 1 the test cannot go on; 104 wrong usage, or another
 configuration than the manager's.")]
 pub struct Gateway {
-    /// The test manager's name service, as HOST:PORT
-    #[arg(long, value_name = "ADDRESS")]
-    manager: String,
-    /// The log server (UDP); default: the manager's host and port
+    /// The test manager's name service, as HOST:PORT; may be left out with --push
+    #[arg(long, value_name = "ADDRESS", required_unless_present = "push")]
+    manager: Option<String>,
+    /// The log server (UDP); default: the manager's host and port, if there is one
     #[arg(long, value_name = "ADDRESS")]
     log: Option<String>,
-    /// Where the manager asks this gateway for the time and starts the test
+    /// Devices send their events: over tcp (calls), http (POST) or mqtt (3.1.1)
+    #[arg(long, value_name = "PROTOCOL")]
+    push: Option<Protocol>,
+    /// Where the manager asks this gateway for the time and starts the test; with --push,
+    /// where devices connect
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:0")]
     listen: String,
     /// How it gets at events: serial (one device after the other), preemptive (a thread
@@ -52,7 +64,8 @@ pub struct Gateway {
     /// Processors it may use; 0 for all
     #[arg(long, value_name = "N", default_value_t = 0)]
     cores: usize,
-    /// Devices that are connected at once; 0 for all. Fewer take turns
+    /// Devices that are connected at once; 0 for all. Fewer take turns; with --push, more
+    /// are refused
     #[arg(long, value_name = "N", default_value_t = 0)]
     sockets: usize,
     /// How the CPU work differs by event: constant, uniform or exponential
@@ -84,29 +97,47 @@ impl Gateway {
             ),
         };
         let folder = self.folder.or_else(|| own_folder.as_ref().map(|folder| folder.path().to_owned()));
-        let test = Test {
-            configuration: Configuration {
-                dispatcher: self.dispatcher,
-                event_handler: self.handler,
-                cpu_intensity: self.cpu,
-                io_intensity: self.io,
-                pool_size: self.pool,
-                cores: self.cores,
-                cpu_spread: self.cpu_spread,
-                io_spread: self.io_spread,
-                io_order: self.io_order,
-                event_loop: self.event_loop,
-                sockets: self.sockets,
-            },
-            log: self.log.unwrap_or_else(|| self.manager.clone()),
-            manager: self.manager,
-            listen: self.listen,
-            folder: folder.unwrap_or_default(),
+        let configuration = Configuration {
+            dispatcher: self.dispatcher,
+            event_handler: self.handler,
+            cpu_intensity: self.cpu,
+            io_intensity: self.io,
+            pool_size: self.pool,
+            cores: self.cores,
+            cpu_spread: self.cpu_spread,
+            io_spread: self.io_spread,
+            io_order: self.io_order,
+            event_loop: self.event_loop,
+            sockets: self.sockets,
         };
-        let done = test.run(&stop).map_err(failure)?;
-        say(&format!("{} events done, {} failed", done.done, done.failed));
+        let (listen, folder) = (self.listen, folder.unwrap_or_default());
+        let log = self.log.or_else(|| self.manager.clone());
+        let done = match self.push {
+            Some(protocol) => {
+                raise_open_files(MOST_DEVICES);
+                let cannot = |error| undoable(&format!("cannot listen at {listen}"), error);
+                let listener = TcpListener::bind(&listen).map_err(cannot)?;
+                let address = listener.local_addr().map_err(cannot)?;
+                let push = Push { configuration, protocol, listener, manager: self.manager, log, folder };
+                say(&format!("listening on {address}\n"));
+                push.run(&stop).map_err(failure)?
+            }
+            None => {
+                let (manager, log) = (self.manager.unwrap_or_default(), log.unwrap_or_default());
+                Pull { configuration, manager, log, listen, folder }.run(&stop).map_err(failure)?
+            }
+        };
+        say(&sum(&done));
         Ok(exit_code::MET)
     }
+}
+
+fn sum(done: &Done) -> String {
+    let refused = match done.refused {
+        0 => String::new(),
+        refused => format!(", {refused} connections refused"),
+    };
+    format!("{} events done, {} failed{refused}\n", done.done, done.failed)
 }
 
 fn failure(error: GatewayError) -> Failure {

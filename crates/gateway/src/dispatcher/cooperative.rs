@@ -35,11 +35,38 @@ struct Machine {
     messages: Messages,
 }
 
-/// How events are handled.
-enum Handler {
+/// How a loop has events handled.
+pub(super) enum Handler {
     Serial,
     Preemptive(Pool),
     Cooperative(Cooperative),
+}
+
+impl Handler {
+    /// As the configuration says.
+    pub fn of(shared: &Arc<Shared>) -> std::io::Result<Handler> {
+        Ok(match shared.configuration.event_handler {
+            Model::Serial => Handler::Serial,
+            Model::Preemptive => Handler::Preemptive(Pool::new(shared)?),
+            Model::Cooperative => Handler::Cooperative(Cooperative::default()),
+        })
+    }
+
+    pub fn handle(&mut self, shared: &Shared, reactor: &mut dyn Reactor, event: Event) {
+        match self {
+            Handler::Serial => shared.handle(&event),
+            // The loop waits while the pool is full, and all machines with it: so it is in the work.
+            Handler::Preemptive(pool) => pool.handle(event),
+            Handler::Cooperative(handler) => handler.handle(shared, reactor, event),
+        }
+    }
+
+    /// A file is written.
+    pub fn written(&mut self, shared: &Shared, number: u64, result: &std::io::Result<()>) {
+        if let Handler::Cooperative(handler) = self {
+            handler.written(shared, number, result);
+        }
+    }
 }
 
 struct Dispatcher<'a> {
@@ -69,11 +96,7 @@ pub(super) fn run(shared: &Arc<Shared>, devices: &[SocketAddr]) -> Result<(), Re
         Machine { devices, at: 0, state, since, messages }
     };
     let machines: Vec<Machine> = shares.into_iter().map(machine).collect();
-    let handler = match configuration.event_handler {
-        Model::Serial => Handler::Serial,
-        Model::Preemptive => Handler::Preemptive(Pool::new(shared)?),
-        Model::Cooperative => Handler::Cooperative(Cooperative::default()),
-    };
+    let handler = Handler::of(shared)?;
     let look = machines.len();
     let addresses = devices;
     Dispatcher { shared, addresses, reactor, machines, machine_of, handler, calls: Calls::new(), look }.run();
@@ -110,12 +133,10 @@ impl Dispatcher<'_> {
                 self.machines[number].messages.add(&bytes);
                 self.answers(number);
             }
+            // Nobody listens.
+            Happened::Incoming => {}
             Happened::Closed(number, reason) => self.failed(number, &reason),
-            Happened::Written(number, result) => {
-                if let Handler::Cooperative(handler) = &mut self.handler {
-                    handler.written(self.shared, number, &result);
-                }
-            }
+            Happened::Written(number, result) => self.handler.written(self.shared, number, &result),
             Happened::Elapsed(slot) if slot == self.look => self.look_at_all(),
             Happened::Elapsed(number) => self.connect(number),
         }
@@ -169,12 +190,7 @@ impl Dispatcher<'_> {
     fn dispatch(&mut self, number: usize, event: Event) {
         self.machines[number].enter(State::Handling);
         self.shared.retrieved(&event);
-        match &mut self.handler {
-            Handler::Serial => self.shared.handle(&event),
-            // The loop waits while the pool is full, and all machines with it: so it is in the work.
-            Handler::Preemptive(pool) => pool.handle(event),
-            Handler::Cooperative(handler) => handler.handle(self.shared, &mut *self.reactor, event),
-        }
+        self.handler.handle(self.shared, &mut *self.reactor, event);
     }
 
     /// The event that its machine has waited for is over.

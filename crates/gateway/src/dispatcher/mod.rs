@@ -3,11 +3,13 @@
 mod cooperative;
 mod polling;
 mod preemptive;
+pub mod push;
 mod serial;
 
 use crate::calls::{Call, Raised};
 use crate::configuration::Model;
 use crate::handler::{Event, Shared};
+use crate::push::{LONGEST_NAME, is_name};
 use crate::reactor::ReactorError;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -18,8 +20,6 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a device that failed is left alone.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The longest name of an event, bytes.
-const LONGEST_ID: usize = 128;
 
 /// Fetches events until the end is asked for.
 pub fn run(shared: &Arc<Shared>, devices: &[SocketAddr]) -> Result<(), ReactorError> {
@@ -62,10 +62,9 @@ fn event(device: usize, given: &Value) -> Result<Event, String> {
         Value::Number(id) => id.to_string(),
         other => return Err(format!("an event is a text or a number, and not {other}")),
     };
-    let fits = |c: char| c.is_ascii_graphic() && c != ':';
-    if id.is_empty() || id.len() > LONGEST_ID || !id.chars().all(fits) {
+    if !is_name(id.as_bytes()) {
         return Err(format!(
-            "an event's name has 1 to {LONGEST_ID} visible characters, none of them a colon: {id:?}"
+            "an event's name has 1 to {LONGEST_NAME} visible characters, none of them a colon: {id:?}"
         ));
     }
     Ok(Event { device, id: id.into() })

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 /// What all threads share.
-enum Handler {
+pub(super) enum Handler {
     /// One event at a time, whoever has it.
     Serial(Mutex<()>),
     Preemptive(Pool),
@@ -19,14 +19,7 @@ enum Handler {
 
 pub(super) fn run(shared: &Arc<Shared>, devices: &[SocketAddr]) -> Result<(), ReactorError> {
     let configuration = &shared.configuration;
-    let handler = match configuration.event_handler {
-        Model::Serial => Handler::Serial(Mutex::default()),
-        Model::Preemptive => Handler::Preemptive(Pool::new(shared)?),
-        Model::Cooperative => {
-            let (kind, threads) = (configuration.event_loop, configuration.pool_size);
-            Handler::Cooperative(Apart::start(shared, move || reactor::make(kind, threads))?)
-        }
-    };
+    let handler = Handler::of(shared)?;
     thread::scope(|scope| {
         for own in shares(devices.len(), configuration.sockets) {
             let handler = &handler;
@@ -54,7 +47,20 @@ fn dispatch(shared: &Shared, devices: &[SocketAddr], own: &[usize], handler: &Ha
 }
 
 impl Handler {
-    fn handle(&self, shared: &Shared, event: Event) {
+    /// As the configuration says.
+    pub fn of(shared: &Arc<Shared>) -> Result<Handler, ReactorError> {
+        let configuration = &shared.configuration;
+        Ok(match configuration.event_handler {
+            Model::Serial => Handler::Serial(Mutex::default()),
+            Model::Preemptive => Handler::Preemptive(Pool::new(shared)?),
+            Model::Cooperative => {
+                let (kind, threads) = (configuration.event_loop, configuration.pool_size);
+                Handler::Cooperative(Apart::start(shared, move || reactor::make(kind, threads))?)
+            }
+        })
+    }
+
+    pub fn handle(&self, shared: &Shared, event: Event) {
         match self {
             Handler::Serial(turn) => {
                 let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);

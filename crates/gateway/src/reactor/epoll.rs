@@ -6,7 +6,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -16,12 +16,17 @@ use std::time::{Duration, Instant};
 
 /// What is woken by, among the slots.
 const WOKEN: u64 = u64::MAX;
+/// Who listens, among the slots.
+const LISTENER: u64 = u64::MAX - 1;
 
 /// The loop.
 pub struct Epoll {
     poll: OwnedFd,
     wake: Arc<OwnedFd>,
+    listener: Option<TcpListener>,
     connections: HashMap<usize, Connection>,
+    /// Sockets that are looked at in a turn.
+    at_once: usize,
     timers: BTreeMap<(Instant, usize), ()>,
     jobs: Sender<Job>,
     results: Receiver<(u64, io::Result<()>)>,
@@ -32,8 +37,12 @@ pub struct Epoll {
 struct Connection {
     stream: TcpStream,
     connected: bool,
+    /// Nothing is read.
+    held: bool,
     /// What the socket would not take yet.
     unsent: Vec<u8>,
+    /// What epoll was asked for.
+    asked: EventFlags,
 }
 
 struct Job {
@@ -43,22 +52,24 @@ struct Job {
 }
 
 impl Epoll {
-    /// With so many threads for files.
-    pub fn new(threads: usize) -> io::Result<Epoll> {
+    /// With so many threads for files; each turn looks at so many sockets that are ready, and at the others in later ones.
+    pub fn new(threads: usize, at_once: usize) -> io::Result<Epoll> {
         let poll = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         epoll::add(&poll, &*wake, EventData::new_u64(WOKEN), EventFlags::IN)?;
         let (jobs, waiting) = channel::<Job>();
         let (done, results) = channel();
         let waiting = Arc::new(Mutex::new(waiting));
-        for _ in 0..threads.max(1) {
+        for _ in 0..threads {
             let (waiting, done, wake) = (Arc::clone(&waiting), done.clone(), Arc::clone(&wake));
             thread::Builder::new().name("files".into()).spawn(move || write_files(&waiting, &done, &wake))?;
         }
         Ok(Epoll {
             poll,
             wake,
+            listener: None,
             connections: HashMap::new(),
+            at_once,
             timers: BTreeMap::new(),
             jobs,
             results,
@@ -77,11 +88,32 @@ impl Epoll {
             Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
         }
-        let data = EventData::new_u64(slot as u64);
-        epoll::add(&self.poll, &socket, data, EventFlags::IN | EventFlags::OUT | EventFlags::ET)?;
-        let stream = TcpStream::from(socket);
-        self.connections.insert(slot, Connection { stream, connected: false, unsent: Vec::new() });
+        self.add(slot, TcpStream::from(socket), false)
+    }
+
+    fn add(&mut self, slot: usize, stream: TcpStream, connected: bool) -> io::Result<()> {
+        let asked = if connected { EventFlags::IN } else { EventFlags::OUT };
+        epoll::add(&self.poll, &stream, EventData::new_u64(slot as u64), asked)?;
+        self.connections
+            .insert(slot, Connection { stream, connected, held: false, unsent: Vec::new(), asked });
         Ok(())
+    }
+
+    /// Asks epoll for what a connection waits for now.
+    fn ask(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get_mut(&slot) else { return };
+        let mut wanted = EventFlags::empty();
+        wanted.set(EventFlags::IN, connection.connected && !connection.held);
+        wanted.set(EventFlags::OUT, !connection.connected || !connection.unsent.is_empty());
+        if wanted == connection.asked {
+            return;
+        }
+        connection.asked = wanted;
+        let data = EventData::new_u64(slot as u64);
+        if let Err(error) = epoll::modify(&self.poll, &connection.stream, data, wanted) {
+            self.connections.remove(&slot);
+            self.waiting.push(Happened::Closed(slot, io::Error::from(error).to_string()));
+        }
     }
 
     /// Does what a socket is ready for.
@@ -103,12 +135,17 @@ impl Epoll {
             let unsent = std::mem::take(&mut connection.unsent);
             over = connection.send(&unsent).err().map(|error| error.to_string());
         }
-        while over.is_none() {
+        // Once in a turn, so that nobody who sends without end keeps the others waiting.
+        let ends = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        if over.is_none() && connection.held && ends {
+            over = Some("the connection was closed".to_owned());
+        }
+        if over.is_none() && !connection.held && (ends || flags.contains(EventFlags::IN)) {
             match connection.stream.read(&mut self.buffer) {
                 Ok(0) => over = Some("the connection was closed".to_owned()),
                 Ok(read) => happened.push(Happened::Data(slot, self.buffer[..read].to_vec())),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(error) => over = Some(error.to_string()),
             }
         }
@@ -116,6 +153,7 @@ impl Epoll {
             self.connections.remove(&slot);
             happened.push(Happened::Closed(slot, reason));
         }
+        self.ask(slot);
     }
 
     /// How long there is nothing to do but wait.
@@ -148,6 +186,47 @@ impl Reactor for Epoll {
         }
     }
 
+    fn listen(&mut self, listener: TcpListener) -> io::Result<()> {
+        listener.set_nonblocking(true)?;
+        // Once, until somebody was accepted.
+        let flags = EventFlags::IN | EventFlags::ONESHOT;
+        epoll::add(&self.poll, &listener, EventData::new_u64(LISTENER), flags)?;
+        self.listener = Some(listener);
+        Ok(())
+    }
+
+    fn accept(&mut self, slot: usize) -> io::Result<bool> {
+        let Some(listener) = &self.listener else { return Ok(false) };
+        let accepted = match listener.accept() {
+            Ok((stream, _)) => Some(stream),
+            // The other side has gone in the meantime.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted) =>
+            {
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let flags = EventFlags::IN | EventFlags::ONESHOT;
+        epoll::modify(&self.poll, listener, EventData::new_u64(LISTENER), flags)?;
+        let Some(stream) = accepted else { return Ok(false) };
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        self.add(slot, stream, true)?;
+        Ok(true)
+    }
+
+    fn hold(&mut self, slot: usize, is_held: bool) {
+        if let Some(connection) = self.connections.get_mut(&slot) {
+            connection.held = is_held;
+            self.ask(slot);
+        }
+    }
+
+    fn unsent(&self, slot: usize) -> usize {
+        self.connections.get(&slot).map_or(0, |connection| connection.unsent.len())
+    }
+
     fn send(&mut self, slot: usize, bytes: &[u8]) {
         let Some(connection) = self.connections.get_mut(&slot) else { return };
         if !connection.connected || !connection.unsent.is_empty() {
@@ -155,8 +234,9 @@ impl Reactor for Epoll {
         }
         if let Err(error) = connection.send(bytes) {
             self.connections.remove(&slot);
-            self.waiting.push(Happened::Closed(slot, error.to_string()));
+            return self.waiting.push(Happened::Closed(slot, error.to_string()));
         }
+        self.ask(slot);
     }
 
     fn close(&mut self, slot: usize) {
@@ -183,7 +263,7 @@ impl Reactor for Epoll {
             tv_sec: patience.as_secs().min(3600) as i64,
             tv_nsec: i64::from(patience.subsec_nanos()),
         });
-        let mut events = Vec::with_capacity(256);
+        let mut events = Vec::with_capacity(self.at_once);
         // A signal ends the wait early, which does no harm.
         let _ = epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref());
         for event in &events {
@@ -191,6 +271,7 @@ impl Reactor for Epoll {
                 WOKEN => {
                     let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
                 }
+                LISTENER => happened.push(Happened::Incoming),
                 slot => self.ready(slot as usize, event.flags, happened),
             }
         }

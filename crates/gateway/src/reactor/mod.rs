@@ -6,7 +6,7 @@ pub mod uv;
 
 use crate::configuration;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +14,8 @@ use std::time::Duration;
 /// What has come about.
 #[derive(Debug)]
 pub enum Happened {
+    /// Somebody wants to connect: [`Reactor::accept`] lets them in. Nobody else is told of before that.
+    Incoming,
     /// That connection is made.
     Connected(usize),
     /// Bytes came on it.
@@ -33,6 +35,19 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 pub trait Reactor {
     /// Begins to connect a slot that is free.
     fn connect(&mut self, slot: usize, address: SocketAddr);
+
+    /// Tells from now on of those who connect to that socket; once in the life of a loop.
+    fn listen(&mut self, listener: TcpListener) -> io::Result<()>;
+
+    /// Gives the connection that waits a slot that is free. `false` where nobody waits any more. Where it is an error,
+    /// nobody is told of before it was tried again.
+    fn accept(&mut self, slot: usize) -> io::Result<bool>;
+
+    /// Lets a connection wait: nothing is read of it, so that the other side has to wait too; or reads on.
+    fn hold(&mut self, slot: usize, is_held: bool);
+
+    /// Bytes of a connection that the other side has left no room for.
+    fn unsent(&self, slot: usize) -> usize;
 
     /// Sends on a connection.
     fn send(&mut self, slot: usize, bytes: &[u8]);
@@ -67,11 +82,14 @@ pub enum ReactorError {
     Io(#[from] io::Error),
 }
 
+/// Sockets that a turn of our own loop looks at.
+const READY: usize = 256;
+
 /// Makes a loop, with so many threads for files.
 pub fn make(kind: configuration::Reactor, threads: usize) -> Result<Box<dyn Reactor>, ReactorError> {
     match kind {
         configuration::Reactor::Libuv => Ok(Box::new(uv::Uv::new(threads)?)),
-        configuration::Reactor::Epoll => Ok(Box::new(epoll::Epoll::new(threads)?)),
+        configuration::Reactor::Epoll => Ok(Box::new(epoll::Epoll::new(threads, READY)?)),
     }
 }
 
@@ -79,7 +97,7 @@ pub fn make(kind: configuration::Reactor, threads: usize) -> Result<Box<dyn Reac
 mod tests {
     use super::*;
     use std::io::{Read, Write};
-    use std::net::TcpListener;
+    use std::net::TcpStream;
     use std::time::Instant;
 
     fn until(reactor: &mut dyn Reactor, all: &mut Vec<Happened>, done: impl Fn(&[Happened]) -> bool) {
@@ -155,6 +173,8 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), vec![b'e'; 300_000]);
         all.clear();
 
+        listens(&mut *reactor);
+
         let begin = Instant::now();
         reactor.after(5, Duration::from_millis(20));
         until(&mut *reactor, &mut all, |all| matches!(all, [Happened::Elapsed(5)]));
@@ -171,6 +191,49 @@ mod tests {
         other.join().unwrap();
         reactor.turn(false, &mut all);
         assert!(all.is_empty());
+    }
+
+    /// Lets others connect, and those who send too much wait.
+    fn listens(reactor: &mut dyn Reactor) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        reactor.listen(listener).unwrap();
+        let mut all = Vec::new();
+        let mut one = TcpStream::connect(address).unwrap();
+        let other = TcpStream::connect(address).unwrap();
+        until(reactor, &mut all, |all| matches!(all, [Happened::Incoming]));
+        all.clear();
+        assert!(reactor.accept(10).unwrap());
+        until(reactor, &mut all, |all| matches!(all, [Happened::Incoming]));
+        all.clear();
+        assert!(reactor.accept(11).unwrap());
+        assert!(!reactor.accept(12).unwrap(), "nobody else has come");
+        drop(other);
+        until(reactor, &mut all, |all| matches!(all, [Happened::Closed(11, _)]));
+        all.clear();
+
+        reactor.hold(10, true);
+        one.write_all(b"some").unwrap();
+        // Whatever is told within this time, it is not what was sent.
+        reactor.after(5, Duration::from_millis(50));
+        until(reactor, &mut all, |all| matches!(all, [Happened::Elapsed(5)]));
+        all.clear();
+        reactor.hold(10, false);
+        until(reactor, &mut all, |all| matches!(all, [Happened::Data(10, bytes)] if bytes == b"some"));
+        all.clear();
+
+        // More than any socket takes: the rest is known, and goes when there is room.
+        let much = vec![b'm'; 32 << 20];
+        reactor.send(10, &much);
+        assert!(reactor.unsent(10) > 0);
+        let reader = std::thread::spawn(move || {
+            let mut read = vec![0; 32 << 20];
+            one.read_exact(&mut read).unwrap();
+            read
+        });
+        until(reactor, &mut all, |all| matches!(all, [Happened::Closed(10, _)]));
+        assert_eq!(reader.join().unwrap(), much);
+        assert_eq!(reactor.unsent(10), 0);
     }
 
     #[test]

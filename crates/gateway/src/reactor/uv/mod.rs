@@ -2,139 +2,31 @@
 //! declared here is its documented interface of version 1 (docs.libuv.org), in which all structures are opaque: libuv says
 //! itself how large they are.
 //!
-//! This is the one module of Plimsoll with unsafe code. What holds it together: every structure that libuv writes to is on
+//! This module and those in it are the ones of Plimsoll with unsafe code. What holds it together: every structure that libuv writes to is on
 //! the heap, belongs to libuv from its beginning until libuv's last callback for it, and is freed there; callbacks run on the
 //! thread of the loop alone, within `turn`, and do nothing but append to a queue that lives as long as the loop.
 #![allow(unsafe_code)]
 
+mod api;
+mod files;
+
 use super::{Happened, Reactor, ReactorError, Waker};
-use libloading::Library;
+use api::{
+    ASYNC, Api, Buffer, CONNECT, Handle, NOWAIT, ONCE, Request, TCP, TIMER, WRITE, data, free, memory,
+};
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::io;
-use std::net::SocketAddr;
-use std::os::unix::ffi::OsStrExt;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::IntoRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The names under which the library may be found.
-const NAMES: [&str; 2] = ["libuv.so.1", "libuv.so"];
-/// Numbers of handles (`uv_handle_type`) and requests (`uv_req_type`).
-const ASYNC: c_int = 1;
-const TCP: c_int = 12;
-const TIMER: c_int = 13;
-const CONNECT: c_int = 2;
-const WRITE: c_int = 3;
-const FS: c_int = 6;
-/// Of `uv_run`.
-const ONCE: c_int = 1;
-const NOWAIT: c_int = 2;
 /// Bytes that are read at once.
 const READ: usize = 1 << 14;
-
-type Handle = *mut c_void;
-type Request = *mut c_void;
-type AllocCallback = unsafe extern "C" fn(Handle, usize, *mut Buffer);
-type ReadCallback = unsafe extern "C" fn(Handle, isize, *const Buffer);
-type HandleCallback = unsafe extern "C" fn(Handle);
-type StatusCallback = unsafe extern "C" fn(Request, c_int);
-type FileCallback = unsafe extern "C" fn(Request);
-
-/// `uv_buf_t` as it is on Unix.
-#[repr(C)]
-struct Buffer {
-    base: *mut u8,
-    length: usize,
-}
-
-macro_rules! library {
-    ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// The functions that are used.
-        struct Api {
-            $($name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
-            /// The functions are there as long as it is.
-            _library: Library,
-        }
-
-        impl Api {
-            fn of(library: Library) -> Result<Api, libloading::Error> {
-                // SAFETY: the types are those of libuv's documented interface.
-                unsafe {
-                    Ok(Api {
-                        $($name: *library.get(concat!("uv_", stringify!($name)))?,)*
-                        _library: library,
-                    })
-                }
-            }
-        }
-    };
-}
-
-library! {
-    loop_size: fn() -> usize;
-    loop_init: fn(*mut c_void) -> c_int;
-    loop_close: fn(*mut c_void) -> c_int;
-    run: fn(*mut c_void, c_int) -> c_int;
-    handle_size: fn(c_int) -> usize;
-    req_size: fn(c_int) -> usize;
-    handle_set_data: fn(Handle, *mut c_void);
-    req_set_data: fn(Request, *mut c_void);
-    close: fn(Handle, HandleCallback);
-    tcp_init: fn(*mut c_void, Handle) -> c_int;
-    tcp_nodelay: fn(Handle, c_int) -> c_int;
-    tcp_connect: fn(Request, Handle, *const c_void, StatusCallback) -> c_int;
-    read_start: fn(Handle, AllocCallback, ReadCallback) -> c_int;
-    write: fn(Request, Handle, *const Buffer, c_uint, StatusCallback) -> c_int;
-    async_init: fn(*mut c_void, Handle, HandleCallback) -> c_int;
-    async_send: fn(Handle) -> c_int;
-    timer_init: fn(*mut c_void, Handle) -> c_int;
-    update_time: fn(*mut c_void);
-    timer_start: fn(Handle, HandleCallback, u64, u64) -> c_int;
-    fs_open: fn(*mut c_void, Request, *const c_char, c_int, c_int, FileCallback) -> c_int;
-    fs_write: fn(*mut c_void, Request, c_int, *const Buffer, c_uint, i64, FileCallback) -> c_int;
-    fs_close: fn(*mut c_void, Request, c_int, FileCallback) -> c_int;
-    fs_get_result: fn(Request) -> isize;
-    fs_req_cleanup: fn(Request);
-    strerror: fn(c_int) -> *const c_char;
-    version_string: fn() -> *const c_char;
-    os_setenv: fn(*const c_char, *const c_char) -> c_int;
-}
-
-impl Api {
-    fn load() -> Result<Api, ReactorError> {
-        let mut reason = String::new();
-        for name in NAMES {
-            // SAFETY: loading runs the initialisers of libuv, which demand nothing.
-            match unsafe { Library::new(name) }.and_then(Api::of) {
-                Ok(api) => return Ok(api),
-                Err(error) => reason = error.to_string(),
-            }
-        }
-        Err(ReactorError::NoLibrary(reason))
-    }
-
-    fn words(&self, error: c_int) -> String {
-        // SAFETY: libuv gives a text that is never freed.
-        unsafe { CStr::from_ptr((self.strerror)(error)) }.to_string_lossy().into_owned()
-    }
-}
-
-/// Memory for a structure of libuv, as strictly aligned as any of them.
-fn memory(size: usize) -> *mut c_void {
-    let words = vec![0_u128; size.div_ceil(size_of::<u128>())].into_boxed_slice();
-    Box::into_raw(words).cast()
-}
-
-/// Gives such memory back.
-///
-/// # Safety
-/// It came from [`memory`] with the same size, and libuv has no use for it any more.
-unsafe fn free(memory: *mut c_void, size: usize) {
-    let words = std::ptr::slice_from_raw_parts_mut(memory.cast::<u128>(), size.div_ceil(size_of::<u128>()));
-    // SAFETY: as above.
-    drop(unsafe { Box::from_raw(words) });
-}
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: c_int = 1024;
 
 /// What callbacks reach: it stays where it is as long as the loop.
 struct Inner {
@@ -165,24 +57,14 @@ struct Timer {
     slot: usize,
 }
 
-/// A file that is being written, as its request's data.
-struct Writing {
-    inner: *mut Inner,
-    event_loop: *mut c_void,
-    number: u64,
-    content: Vec<u8>,
-    written: usize,
-    file: c_int,
-    /// What went wrong before the file was closed.
-    failure: c_int,
-}
-
 /// The loop.
 pub struct Uv {
     inner: *mut Inner,
     event_loop: *mut c_void,
     wake: Arc<Wake>,
     streams: HashMap<usize, Handle>,
+    /// Where connections come in.
+    listener: Option<Handle>,
     timers: HashMap<usize, Handle>,
 }
 
@@ -223,6 +105,7 @@ impl Uv {
                 event_loop,
                 wake: Arc::new(Wake { handle, send, alive: std::sync::Mutex::new(failed == 0) }),
                 streams: HashMap::new(),
+                listener: None,
                 timers: HashMap::new(),
             };
             if failed != 0 {
@@ -242,6 +125,25 @@ impl Uv {
         unsafe { (*self.inner).happened.push(happened) };
     }
 
+    /// A handle for the connection of a slot, which has none yet.
+    fn stream(&mut self, slot: usize) -> Result<Handle, c_int> {
+        // SAFETY: the handle's memory and its data are freed by `on_stream_closed`; where libuv refuses the handle, here.
+        let handle = unsafe {
+            let api = self.api();
+            let handle = memory((api.handle_size)(TCP));
+            let failed = (api.tcp_init)(self.event_loop, handle);
+            if failed != 0 {
+                free(handle, (api.handle_size)(TCP));
+                return Err(failed);
+            }
+            let stream = Stream { inner: self.inner, slot, closed: false, buffer: vec![0; READ] };
+            (api.handle_set_data)(handle, Box::into_raw(Box::new(stream)).cast());
+            handle
+        };
+        self.streams.insert(slot, handle);
+        Ok(handle)
+    }
+
     fn run(&mut self, mode: c_int) {
         // SAFETY: the loop was initialised, and this is its thread.
         unsafe { (self.api().run)(self.event_loop, mode) };
@@ -250,18 +152,10 @@ impl Uv {
 
 impl Reactor for Uv {
     fn connect(&mut self, slot: usize, address: SocketAddr) {
-        let api: *const Api = self.api();
-        // SAFETY: the handle's memory is freed by `on_stream_closed`, the request's by `on_connected`; where libuv refuses the
-        // request, here.
-        let failed = unsafe {
-            let api = &*api;
-            let handle = memory((api.handle_size)(TCP));
-            let failed = (api.tcp_init)(self.event_loop, handle);
-            if failed == 0 {
-                let stream = Stream { inner: self.inner, slot, closed: false, buffer: vec![0; READ] };
-                (api.handle_set_data)(handle, Box::into_raw(Box::new(stream)).cast());
-                (api.tcp_nodelay)(handle, 1);
-                self.streams.insert(slot, handle);
+        let failed = match self.stream(slot) {
+            // SAFETY: the request is freed by `on_connected`; where libuv refuses it, here.
+            Ok(handle) => unsafe {
+                let api = self.api();
                 let request = memory((api.req_size)(CONNECT));
                 (api.req_set_data)(request, handle);
                 let address = socket_address(address);
@@ -270,9 +164,70 @@ impl Reactor for Uv {
                     free(request, (api.req_size)(CONNECT));
                 }
                 failed
-            } else {
+            },
+            Err(failed) => failed,
+        };
+        if failed != 0 {
+            let reason = self.api().words(failed);
+            self.close(slot);
+            self.tell(Happened::Closed(slot, reason));
+        }
+    }
+
+    fn listen(&mut self, listener: TcpListener) -> io::Result<()> {
+        // SAFETY: the handle is freed by `on_listener_closed`, which is called when the loop ends; where libuv refuses it, here.
+        unsafe {
+            let api = self.api();
+            let handle = memory((api.handle_size)(TCP));
+            let failed = (api.tcp_init)(self.event_loop, handle);
+            if failed != 0 {
                 free(handle, (api.handle_size)(TCP));
-                failed
+                return Err(io::Error::from_raw_os_error(-failed));
+            }
+            (api.handle_set_data)(handle, self.inner.cast());
+            // The socket is libuv's from here on.
+            let mut failed = (api.tcp_open)(handle, listener.into_raw_fd());
+            if failed == 0 {
+                failed = (api.listen)(handle, BACKLOG, on_incoming);
+            }
+            self.listener = Some(handle);
+            if failed == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-failed)) }
+        }
+    }
+
+    fn accept(&mut self, slot: usize) -> io::Result<bool> {
+        let Some(listener) = self.listener else { return Ok(false) };
+        let failed = match self.stream(slot) {
+            // SAFETY: both handles are open.
+            Ok(handle) => unsafe {
+                let api = self.api();
+                match (api.accept)(listener, handle) {
+                    0 => {
+                        (api.tcp_nodelay)(handle, 1);
+                        (api.read_start)(handle, on_memory_wanted, on_read)
+                    }
+                    failed => failed,
+                }
+            },
+            Err(failed) => failed,
+        };
+        if failed == 0 {
+            return Ok(true);
+        }
+        self.close(slot);
+        let error = io::Error::from_raw_os_error(-failed);
+        if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
+    }
+
+    fn hold(&mut self, slot: usize, is_held: bool) {
+        let Some(&handle) = self.streams.get(&slot) else { return };
+        // SAFETY: the handle is open as long as it is among the streams, and its data with it.
+        let failed = unsafe {
+            let api = self.api();
+            if is_held {
+                (api.read_stop)(handle)
+            } else {
+                (api.read_start)(handle, on_memory_wanted, on_read)
             }
         };
         if failed != 0 {
@@ -280,6 +235,13 @@ impl Reactor for Uv {
             self.close(slot);
             self.tell(Happened::Closed(slot, reason));
         }
+    }
+
+    fn unsent(&self, slot: usize) -> usize {
+        // SAFETY: the handle is open as long as it is among the streams.
+        self.streams
+            .get(&slot)
+            .map_or(0, |&handle| unsafe { (self.api().stream_get_write_queue_size)(handle) })
     }
 
     fn send(&mut self, slot: usize, bytes: &[u8]) {
@@ -322,24 +284,8 @@ impl Reactor for Uv {
     }
 
     fn write(&mut self, number: u64, path: PathBuf, content: Vec<u8>) {
-        let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
-            let error = io::Error::new(io::ErrorKind::InvalidInput, "a path with a zero in it");
-            return self.tell(Happened::Written(number, Err(error)));
-        };
-        let (inner, event_loop) = (self.inner, self.event_loop);
-        let writing = Writing { inner, event_loop, number, content, written: 0, file: -1, failure: 0 };
-        // SAFETY: libuv copies the path; the request and its data are freed by `end_of_file`.
-        unsafe {
-            let api = &(*inner).api;
-            let request = memory((api.req_size)(FS));
-            (api.req_set_data)(request, Box::into_raw(Box::new(writing)).cast());
-            let flags = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::TRUNC;
-            let failed =
-                (api.fs_open)(event_loop, request, path.as_ptr(), flags.bits() as c_int, 0o644, on_opened);
-            if failed < 0 {
-                end_of_file(request, failed);
-            }
-        }
+        // SAFETY: no callback runs now, and the loop is there as long as this.
+        unsafe { files::begin(self.inner, self.event_loop, number, &path, content) };
     }
 
     fn after(&mut self, slot: usize, time: Duration) {
@@ -414,6 +360,9 @@ impl Drop for Uv {
         // included, so that it can be closed and nothing of it is used again.
         unsafe {
             let api = &(*self.inner).api;
+            if let Some(listener) = self.listener.take() {
+                (api.close)(listener, on_listener_closed);
+            }
             for handle in self.timers.drain().map(|(_, handle)| handle) {
                 (api.close)(handle, on_timer_closed);
             }
@@ -461,10 +410,17 @@ unsafe extern "C" fn on_wake_closed(handle: Handle) {
     }
 }
 
-/// The data of a handle or a request: the first member of each.
-unsafe fn data<T>(of: *mut c_void) -> *mut T {
-    // SAFETY: `data` is the first, public member of `uv_handle_t` and `uv_req_t` in all versions of libuv 1.
-    unsafe { *of.cast::<*mut T>() }
+unsafe extern "C" fn on_incoming(listener: Handle, _: c_int) {
+    // SAFETY: the listener's data is the inner part. Whether somebody is there, `uv_accept` says.
+    unsafe { (*data::<Inner>(listener)).happened.push(Happened::Incoming) };
+}
+
+unsafe extern "C" fn on_listener_closed(handle: Handle) {
+    // SAFETY: this is libuv's last word on the handle.
+    unsafe {
+        let inner = data::<Inner>(handle);
+        free(handle, ((*inner).api.handle_size)(TCP));
+    }
 }
 
 unsafe extern "C" fn on_connected(request: Request, status: c_int) {
@@ -477,6 +433,7 @@ unsafe extern "C" fn on_connected(request: Request, status: c_int) {
         if stream.closed {
             return;
         }
+        (inner.api.tcp_nodelay)(handle, 1);
         let failed =
             if status == 0 { (inner.api.read_start)(handle, on_memory_wanted, on_read) } else { status };
         let told = match failed {
@@ -548,77 +505,5 @@ unsafe extern "C" fn on_timer_closed(handle: Handle) {
     unsafe {
         let timer = Box::from_raw(data::<Timer>(handle));
         free(handle, ((*timer.inner).api.handle_size)(TIMER));
-    }
-}
-
-unsafe extern "C" fn on_opened(request: Request) {
-    // SAFETY: the request's data is a `Writing`.
-    unsafe {
-        let writing = &mut *data::<Writing>(request);
-        let api = &(*writing.inner).api;
-        let file = (api.fs_get_result)(request) as c_int;
-        if file < 0 {
-            return end_of_file(request, file);
-        }
-        writing.file = file;
-        write_rest(request);
-    }
-}
-
-/// Writes what is left, or closes the file.
-unsafe fn write_rest(request: Request) {
-    // SAFETY: the request's data is a `Writing`, whose content stays where it is until the end of the file.
-    unsafe {
-        let writing = &mut *data::<Writing>(request);
-        let api = &(*writing.inner).api;
-        (api.fs_req_cleanup)(request);
-        let rest = &mut writing.content[writing.written..];
-        let failed = if rest.is_empty() || writing.failure != 0 {
-            (api.fs_close)(writing.event_loop, request, writing.file, on_file_closed)
-        } else {
-            let buffer = Buffer { base: rest.as_mut_ptr(), length: rest.len() };
-            (api.fs_write)(writing.event_loop, request, writing.file, &raw const buffer, 1, -1, on_written)
-        };
-        if failed < 0 {
-            end_of_file(request, failed);
-        }
-    }
-}
-
-unsafe extern "C" fn on_written(request: Request) {
-    // SAFETY: as above.
-    unsafe {
-        let writing = &mut *data::<Writing>(request);
-        let written = ((*writing.inner).api.fs_get_result)(request);
-        match usize::try_from(written) {
-            Ok(written) if written > 0 => writing.written += written,
-            Ok(_) => writing.failure = -(rustix::io::Errno::IO.raw_os_error()),
-            Err(_) => writing.failure = written as c_int,
-        }
-        write_rest(request);
-    }
-}
-
-unsafe extern "C" fn on_file_closed(request: Request) {
-    // SAFETY: as above.
-    unsafe {
-        let writing = &*data::<Writing>(request);
-        let closed = ((*writing.inner).api.fs_get_result)(request) as c_int;
-        let result = if writing.failure != 0 { writing.failure } else { closed };
-        end_of_file(request, result);
-    }
-}
-
-/// Tells of the end and frees the request.
-unsafe fn end_of_file(request: Request, result: c_int) {
-    // SAFETY: nothing of this request is under way.
-    unsafe {
-        let writing = Box::from_raw(data::<Writing>(request));
-        let inner = &mut *writing.inner;
-        (inner.api.fs_req_cleanup)(request);
-        free(request, (inner.api.req_size)(FS));
-        // libuv's errors are the kernel's, negated.
-        let result = if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) };
-        inner.happened.push(Happened::Written(writing.number, result));
     }
 }
