@@ -44,6 +44,8 @@ fn every_example_runs_and_its_ledger_adds_up() {
             if name.ends_with("through-the-day.yaml") {
                 command.args(["--set", "schedule={every: 1s, times: 2}"]);
             }
+        } else if name.starts_with("work-e") {
+            command.args(["--set", "load.calibrate={from: 1k, attempts: 3}"]);
         } else if !name.starts_with("closed") {
             command.args(["--set", "load.levels=[50, 200]"]);
         }
