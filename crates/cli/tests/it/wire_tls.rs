@@ -64,7 +64,7 @@ fn a_run_opens_what_its_own_clients_say() {
              objectives: {{ delivered: null, achieved: null, publish_p99: null }}\n"
         )
     };
-    let run = bench.run(&scenario("capture: { interface: lo, keep: kept }")).exits(0);
+    let run = bench.run(&scenario("capture: { interface: lo, keep: kept }")).judged();
     let (dissection, level) = (&run.summary["dissection"], run.level(0));
     let sent = count(level, "sent");
     let publishes = count(&dissection["protocols"]["mqtt"]["by_verb"]["PUBLISH"], "count");
@@ -98,7 +98,7 @@ fn a_run_opens_what_its_own_clients_say() {
     let carried = dissect(&bench, &carrying, &[]);
     assert_eq!(carried["protocols"]["mqtt"]["by_verb"], read["protocols"]["mqtt"]["by_verb"]);
     // What is not kept leaves no keys anywhere.
-    let passing = bench.run(&scenario("capture: { interface: lo }")).exits(0);
+    let passing = bench.run(&scenario("capture: { interface: lo }")).judged();
     assert_eq!(count(&passing.summary["dissection"]["tls"], "opened"), 6);
     assert_eq!(passing.summary["dissection"]["notes"], serde_json::json!([]));
 }
