@@ -1,7 +1,6 @@
 //! What a run will do, resolved: every default filled in, every conflict excluded. The engine, the platform and
 //! the analysis read only this, never the files it came from.
 
-use crate::profile::Profile;
 use crate::quantity::{Quantity, Size};
 use crate::template::Columns;
 use plimsoll_codec::marker;
@@ -10,12 +9,12 @@ use plimsoll_model::Nanos;
 pub use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
 pub use plimsoll_model::search::SearchTerms;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use capture::{CapturePlan, WireNetwork, WirePlace};
 pub use coap::{CoapPlan, DtlsPlan, KeyPlan, PskPlan};
+pub use platform::{Endpoint, GatewayPlan, PlatformPlan, Protocol, StatePlan, Wire};
 pub use roles::{
     AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole,
     NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, RequestPlan, RolePlan,
@@ -28,6 +27,7 @@ pub use transport::{ClientIdentity, Identities, TlsPlan, TransportPlan, WebSocke
 
 mod capture;
 mod coap;
+mod platform;
 mod roles;
 mod schedule;
 mod session;
@@ -172,95 +172,6 @@ impl Plan {
     }
 }
 
-/// The platform under test.
-#[derive(Clone, Debug)]
-pub struct PlatformPlan {
-    /// How to talk to it and how to start it.
-    pub profile: Profile,
-    /// `host:port` of a platform that runs already; `None` where the profile starts it.
-    pub address: Option<Endpoint>,
-    /// What each role says to it.
-    pub roles: RolePlan,
-    /// Ports of a platform that runs already, by the names that its profile gives them.
-    pub ports: BTreeMap<String, u16>,
-    /// Whether the controller undoes after the run what it did before it.
-    pub clean_up: bool,
-    /// Values of the profile's variables that came from the environment.
-    pub secrets: Vec<Secret>,
-    /// In which state a run finds it.
-    pub state: StatePlan,
-}
-
-/// In which state a run finds a platform.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StatePlan {
-    /// Whether it is brought back to its first state before the run; never for one that is started for the run.
-    pub reset: bool,
-    /// The command that does so, before the profile's own steps; empty for none.
-    pub command: Vec<String>,
-    /// How many things it is filled with.
-    pub preload: u32,
-}
-
-impl PlatformPlan {
-    /// What devices speak: what the profile says, else the address, else MQTT.
-    pub fn protocol(&self) -> Protocol {
-        let told = self.address.as_ref().map(|address| address.protocol);
-        self.roles.device.protocol.or(told).unwrap_or_default()
-    }
-}
-
-/// Where a platform is reached, as the user named it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// What is spoken there.
-    pub protocol: Protocol,
-    /// What lies between that and TCP.
-    pub wire: Wire,
-    /// Name or address.
-    pub host: String,
-    /// Port.
-    pub port: u16,
-    /// Path of the WebSocket or before that of requests, from its first slash; empty without one.
-    pub path: String,
-}
-
-/// What devices speak.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
-    /// MQTT 3.1.1 or 5.
-    #[default]
-    Mqtt,
-    /// HTTP/1.1, one request of a device at a time.
-    Http,
-    /// CoAP over UDP.
-    Coap,
-    /// WebSocket, each message one of its messages and answered by one.
-    WebSocket,
-    /// Calls of a gateway that polls passive devices (docs/gateway-protocol.md): devices are servers.
-    Gateway,
-}
-
-/// The name as people write it.
-impl std::fmt::Display for Protocol {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Protocol::Mqtt => "MQTT",
-            Protocol::Http => "HTTP",
-            Protocol::Coap => "CoAP",
-            Protocol::WebSocket => "WebSocket",
-            Protocol::Gateway => "gateway",
-        })
-    }
-}
-
-/// How devices are polled by a gateway.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GatewayPlan {
-    /// What each device waits before it answers a call: the network that is not there.
-    pub delay: Nanos,
-}
-
 /// The load at which a platform is just not overloaded is found by going down from above to what was achieved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CalibrationPlan {
@@ -270,15 +181,6 @@ pub struct CalibrationPlan {
     pub done: f64,
     /// Levels at most.
     pub attempts: u16,
-}
-
-/// What lies between what is spoken and TCP or UDP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wire {
-    /// TLS, over UDP DTLS.
-    pub tls: bool,
-    /// WebSocket, over TLS where that is there too.
-    pub websocket: bool,
 }
 
 /// An emulated network between a client and the platform; without delay and jitter there is none.
