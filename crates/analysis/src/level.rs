@@ -529,7 +529,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         achieved_samples: achieved_samples(record),
         with_missing: missing::with_missing(record, terms),
     };
-    summary.event_life = EventLife::of(summary.achieved_ratio(), time);
+    summary.event_life = EventLife::of(summary.achieved_ratio(), end.and_then(|end| end.clock), time);
     if summary.finished {
         let (standing, reasons) = judge_all(&terms.objectives.level, &summary);
         let excuse = validity::excuse(&summary.generator).filter(|_| standing != Standing::Met);

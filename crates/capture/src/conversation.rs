@@ -8,7 +8,7 @@ use crate::heard::{Breach, ConversationId, Exchange, Heard, Notice, Sighting};
 use crate::marker::Search;
 use crate::pairing::{Content, Pairing, Waiting};
 use crate::tls::keys::Keys;
-use crate::tls::{Opener, Piece};
+use crate::tls::{Opener, Piece, Unopened};
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
 
@@ -161,6 +161,10 @@ impl Conversation {
     /// What still waits may yet be answered, and nobody will know.
     pub fn leave(&mut self, ears: &mut Ears<'_>) {
         self.pairing.doubt();
+        if let Security::Tls(_) = self.security {
+            self.security = Security::Within;
+            ears.heard.secured.push(Err(Unopened::GivenUp));
+        }
         self.end(ears);
     }
 

@@ -24,7 +24,7 @@ pub struct Waiting {
     /// The capture may have lost its answer.
     pub(crate) uncertain: bool,
     /// What its response may carry too.
-    content: Option<MessageId>,
+    content: Content,
     /// Whether a response is recognised by that.
     by_content: bool,
 }
@@ -39,7 +39,7 @@ impl Waiting {
             marker: content.marker,
             interim: None,
             uncertain: false,
-            content: content.key(),
+            content,
             by_content: request.key == Key::Content,
         }
     }
@@ -66,9 +66,17 @@ impl Content {
         Content { marker: first(false), shared: first(true) }
     }
 
-    /// What request and response are matched by.
-    fn key(&self) -> Option<MessageId> {
-        self.shared.or(self.marker)
+    /// Whether there is anything by which request and response can be matched.
+    fn tells(&self) -> bool {
+        self.shared.or(self.marker).is_some()
+    }
+
+    /// Whether a request and a response carry the same: the id, where both have one, else the marker.
+    fn is_of(&self, other: &Content) -> bool {
+        match (self.shared, other.shared) {
+            (Some(one), Some(other)) => one == other,
+            _ => self.marker.is_some() && self.marker == other.marker,
+        }
     }
 }
 
@@ -143,12 +151,11 @@ impl Pairing {
             Key::Id(id) => queues.by_id.remove(&id),
             Key::Order => queues.in_order.pop_front(),
             Key::Content => {
-                let content = content.key();
-                let at = queues.in_order.iter().position(|waiting| match content {
-                    Some(_) => waiting.by_content && waiting.content == content,
-                    None => waiting.content.is_none() || !queues.echoed,
+                let at = queues.in_order.iter().position(|waiting| match content.tells() {
+                    true => waiting.by_content && waiting.content.is_of(&content),
+                    false => !waiting.content.tells() || !queues.echoed,
                 })?;
-                queues.echoed |= content.is_some();
+                queues.echoed |= content.tells();
                 queues.in_order.remove(at)
             }
         }

@@ -8,6 +8,7 @@ use crate::driver::{Client, Driver};
 use crate::drivers::Part;
 use crate::drivers::coap::{CoapDriver, ObserverDriver};
 use crate::drivers::coap_listener::CoapListenerDriver;
+use crate::drivers::gateway::manager::Manager;
 use crate::drivers::gateway::{self, GatewayDriver};
 use crate::drivers::http::HttpDriver;
 use crate::drivers::listener::{ListenerDriver, Listening};
@@ -20,7 +21,7 @@ use crate::recorder::Timeline;
 use crate::shard::{Command, Reply, Shard, Wiring};
 use crate::throttle::Throttle;
 use crate::topology::Topology;
-use plimsoll_model::record::{LevelEnd, LevelOutages, LevelStart, Measurement, SamplePart};
+use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, SamplePart};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{Delivery, LevelPlan, ListenerRole, Plan, Protocol};
@@ -68,6 +69,8 @@ pub struct Engine {
     /// Where subscribers that are notified over MQTT are: the broker, as a URL.
     broker: Option<String>,
     subscribers_ready: bool,
+    /// Of a gateway that polls the devices.
+    manager: Option<Arc<Manager>>,
     given: Arc<Given>,
 }
 
@@ -276,6 +279,7 @@ impl Engine {
             listening,
             broker: plan.platform.roles.notified.as_ref().map(|_| broker_url(plan, address)),
             subscribers_ready: false,
+            manager,
             given,
         })
     }
@@ -423,7 +427,8 @@ impl Engine {
             Reply::Closed(end) => Some(end),
             _ => None,
         });
-        let end = ends.reduce(merge_ends).unwrap_or_default();
+        let clock = self.manager.as_ref().map(|manager| manager.clocks());
+        let end = LevelEnd { clock, ..ends.reduce(LevelEnd::merged).unwrap_or_default() };
         (self.has_run, self.connected) = (true, end.connected);
         Ok((end, stopped))
     }
@@ -577,26 +582,5 @@ fn serve<D: Driver>(mut shard: Shard<D>, orders: &Receiver<Command>) {
             }
         }
         shard.step();
-    }
-}
-
-/// The ends of one level as several shards saw them.
-fn merge_ends(left: LevelEnd, right: LevelEnd) -> LevelEnd {
-    let earlier = |a: Option<Nanos>, b: Option<Nanos>| a.into_iter().chain(b).min();
-    let texts: Vec<String> = left.incident.into_iter().chain(right.incident).collect();
-    LevelEnd {
-        index: left.index,
-        at: left.at.max(right.at),
-        first_sent: earlier(left.first_sent, right.first_sent),
-        last_done: left.last_done.max(right.last_done),
-        first_loss: left.first_loss.into_iter().chain(right.first_loss).min_by_key(|loss| loss.due_in_hold),
-        incident: (!texts.is_empty()).then(|| texts.join("; ")),
-        connected: left.connected + right.connected,
-        platform_gone: left.platform_gone || right.platform_gone,
-        outages: left.outages.into_iter().chain(right.outages).reduce(LevelOutages::merged),
-        repeated: right.repeated.into_iter().fold(left.repeated, |mut all, (status, times)| {
-            *all.entry(status).or_default() += times;
-            all
-        }),
     }
 }

@@ -790,6 +790,7 @@ impl<D: Driver> Shard<D> {
             platform_gone: false,
             outages,
             repeated,
+            clock: None,
         }));
     }
 

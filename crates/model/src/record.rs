@@ -72,6 +72,56 @@ pub struct LevelEnd {
     /// Messages sent again, by the status of the answer that asked for it; 0 where their connection was lost.
     #[serde(default)]
     pub repeated: BTreeMap<u16, u64>,
+    /// How the clock of a gateway that polls stood to ours; `None` without one.
+    #[serde(default)]
+    pub clock: Option<ClockRecord>,
+}
+
+impl LevelEnd {
+    /// As two load threads saw it.
+    pub fn merged(self, other: LevelEnd) -> LevelEnd {
+        let earlier = |a: Option<Nanos>, b: Option<Nanos>| a.into_iter().chain(b).min();
+        let texts: Vec<String> = self.incident.into_iter().chain(other.incident).collect();
+        LevelEnd {
+            index: self.index,
+            at: self.at.max(other.at),
+            first_sent: earlier(self.first_sent, other.first_sent),
+            last_done: self.last_done.max(other.last_done),
+            first_loss: self
+                .first_loss
+                .into_iter()
+                .chain(other.first_loss)
+                .min_by_key(|loss| loss.due_in_hold),
+            incident: (!texts.is_empty()).then(|| texts.join("; ")),
+            connected: self.connected + other.connected,
+            platform_gone: self.platform_gone || other.platform_gone,
+            outages: self.outages.into_iter().chain(other.outages).reduce(LevelOutages::merged),
+            repeated: other.repeated.into_iter().fold(self.repeated, |mut all, (status, times)| {
+                *all.entry(status).or_default() += times;
+                all
+            }),
+            clock: other.clock.or(self.clock),
+        }
+    }
+}
+
+/// How another clock stands to ours, by round trips in which it was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockRecord {
+    /// Theirs minus ours by the median of the first five round trips.
+    pub median: Nanos,
+    /// The median is no more wrong than this unless a clock drifts: half of the shortest of those round trips.
+    pub median_within: Nanos,
+    /// Theirs minus ours at the last reading, by a line through the shorter half of all round trips.
+    pub offset: Nanos,
+    /// Half of the 95 % interval of that.
+    pub offset_within: Nanos,
+    /// Parts per million by which their clock is faster.
+    pub drift: f64,
+    /// Half of the 95 % interval of that; `None` with fewer than three readings.
+    pub drift_within: Option<f64>,
+    /// Round trips so far.
+    pub readings: usize,
 }
 
 /// Clients that lost their connection, each counted once. Those of the level lost it in the hold or the drain, where a

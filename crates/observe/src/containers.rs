@@ -5,11 +5,15 @@ use procfs::process::{Process, all_processes};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Digits of a container's id that are shown.
 const SHORT: usize = 12;
+/// Bytes of a host name that are read.
+const LONGEST_NAME: u64 = 256;
 
 /// A container, a pod, or another network namespace that has a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,17 +32,21 @@ pub fn containers() -> Vec<Container> {
     let own = Process::myself().ok().and_then(|process| network(&process));
     let names = named_networks();
     // In the order of their numbers, which is mostly that of their beginning.
-    let mut firsts: BTreeMap<u64, Process> = BTreeMap::new();
+    let mut networks: BTreeMap<u64, Vec<Process>> = BTreeMap::new();
     for process in all_processes().into_iter().flatten().flatten() {
         if let Some(network) = network(&process).filter(|network| Some(*network) != own) {
-            firsts.entry(network).or_insert(process);
+            networks.entry(network).or_default().push(process);
         }
     }
-    let known = |(network, process): (u64, Process)| {
-        let name = names.get(&network).cloned().or_else(|| container_name(&process))?;
-        Some(Container { name, process: process.pid, addresses: addresses(process.pid) })
+    let known = |(network, processes): (u64, Vec<Process>)| {
+        let named = || processes.iter().find_map(|process| container_name(process, true));
+        // What holds a pod's network may have no host name of its own.
+        let numbered = || processes.iter().find_map(|process| container_name(process, false));
+        let name = names.get(&network).cloned().or_else(named).or_else(numbered)?;
+        let process = processes.first()?.pid;
+        Some(Container { name, process, addresses: addresses(process) })
     };
-    let mut containers: Vec<Container> = firsts.into_iter().filter_map(known).collect();
+    let mut containers: Vec<Container> = networks.into_iter().filter_map(known).collect();
     containers.sort_by(|one, other| one.name.cmp(&other.name));
     containers
 }
@@ -59,15 +67,28 @@ fn named_networks() -> HashMap<u64, String> {
         .collect()
 }
 
-/// What a process in a container calls its host, else the container's id.
-fn container_name(process: &Process) -> Option<String> {
+/// What a process in a container calls its host; where that is not asked for, the container's id.
+fn container_name(process: &Process, by_host: bool) -> Option<String> {
     let path = format!("/proc/{}", process.pid);
     let id = container_id(&fs::read_to_string(format!("{path}/cgroup")).ok()?)?;
-    let host = fs::read_to_string(format!("{path}/root/etc/hostname")).unwrap_or_default();
+    let host = host_name(Path::new(&format!("{path}/root/etc/hostname"))).unwrap_or_default();
     let host = host.trim();
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    let name = if !host.is_empty() && host.chars().all(is_name) { host } else { id.get(..SHORT)? };
-    Some(name.to_owned())
+    let host = (!host.is_empty() && host.chars().all(is_name)).then_some(host);
+    if by_host { host.map(str::to_owned) } else { id.get(..SHORT).map(str::to_owned) }
+}
+
+/// The beginning of a file that somebody else may have put anything in place of: a pipe, a device, a link to a file of ours.
+fn host_name(path: &Path) -> Option<String> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    file.take(LONGEST_NAME).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// The id of a container in the names of its control groups, as Docker, containerd, CRI-O and Podman write them: 64 hexadecimal

@@ -30,7 +30,13 @@ impl EndpointSampler {
                 networks.insert(network(&process), process);
             }
         }
-        for (inode, address) in networks.values().flat_map(sockets) {
+        let own = Process::myself().ok().and_then(|process| network(&process));
+        // Every network has loopback addresses: those of another one are not ours, though they look the same.
+        let ends = networks.iter().flat_map(|(network, process)| {
+            let is_own = *network == own;
+            sockets(process).into_iter().filter(move |(_, address)| is_own || !address.ip().is_loopback())
+        });
+        for (inode, address) in ends {
             if let Some(name) = inodes.get(&inode) {
                 let known = self.known.entry(address).or_insert_with(|| Some((*name).to_owned()));
                 // A port that comes again with somebody else tells nothing about whose it was when.

@@ -46,7 +46,12 @@ impl Network {
     /// That of a container or pod that runs on this host.
     pub fn of_container(name: &str) -> Result<Network, CapturingError> {
         let all = containers();
-        let found = all.iter().find(|container| container.name == name).map(|container| container.process);
+        let mut called = all.iter().filter(|container| container.name == name).map(|one| one.process);
+        let found = called.next();
+        if let (Some(one), Some(other)) = (found, called.next()) {
+            let (name, pids) = (name.to_owned(), format!("{one}, {other}"));
+            return Err(CapturingError::SeveralContainers { name, pids });
+        }
         found.and_then(|process| u32::try_from(process).ok()).map(Network::OfProcess).ok_or_else(|| {
             let names: Vec<&str> = all.iter().map(|container| container.name.as_str()).collect();
             CapturingError::NoContainer { name: name.to_owned(), there_are: names.join(", ") }
@@ -88,6 +93,24 @@ pub enum CapturingError {
         name: String,
         /// Those that were found.
         there_are: String,
+    },
+    /// Several containers of that name.
+    #[error(
+        "packets cannot be captured: several containers are called `{name}`; take one by a process in it: {pids}"
+    )]
+    SeveralContainers {
+        /// The name.
+        name: String,
+        /// A process in each of two.
+        pids: String,
+    },
+    /// No name of a namespace.
+    #[error(
+        "packets cannot be captured: `{name}` is no network namespace; `ip netns` lists those that have names"
+    )]
+    NoNamespace {
+        /// What was given.
+        name: String,
     },
     /// It cannot be started.
     #[error("packets cannot be captured: {command} cannot be started: {cause}")]
@@ -180,9 +203,15 @@ impl Capturing {
         // tcpdump first: it reads the loopback interface of a namespace as well, and is the smaller one.
         let tool = [Tool::Tcpdump, Tool::Dumpcap].into_iter().find(|tool| is_there(tool.name()));
         let tool = tool.ok_or(CapturingError::NoTool)?;
-        let claim = Claim::take(&wanted.file, &tool.ring(&wanted.file), wanted.replace)?;
+        // Without a limit there is no ring: files with such names are somebody else's.
+        let ring = wanted.limit.map(|_| tool.ring(&wanted.file)).unwrap_or_default();
+        let claim = Claim::take(&wanted.file, &ring, wanted.replace)?;
         let mut command: Vec<String> = match &wanted.network {
             Network::Own => Vec::new(),
+            // It becomes a word of a command, and a file of a folder.
+            Network::Named(name) if name.is_empty() || name.starts_with('-') || name.contains('/') => {
+                return Err(CapturingError::NoNamespace { name: name.clone() });
+            }
             Network::Named(name) => ["ip", "netns", "exec", name].map(str::to_owned).to_vec(),
             Network::OfProcess(pid) => {
                 ["nsenter", "-t", &pid.to_string(), "-n", "--"].map(str::to_owned).to_vec()
@@ -248,7 +277,9 @@ impl Capturing {
         };
         // tcpdump goes on where a disk is full, and says nothing.
         let unwritten = captured.filter(|_| !wrapped).map_or(0, |captured| captured.saturating_sub(packets));
+        let is_gone = self.wanted.limit.is_none() && !self.wanted.file.exists();
         let why = match (died, unwritten) {
+            (false, _) if is_gone => Some("its file was removed".to_owned()),
             (true, _) => Some(self.last_words(&words)),
             (false, 0) => None,
             (false, _) => Some(format!("{unwritten} packets could not be written: is the disk full?")),
@@ -296,7 +327,9 @@ impl Capturing {
             Tool::Tcpdump => 0,
             Tool::Dumpcap => 1,
         };
-        files.len() > 1 && files.first().and_then(number) != Some(first)
+        // Where the ring has just come round, its first file is the oldest again.
+        let is_full = files.len() as u32 >= RING;
+        is_full || files.len() > 1 && files.first().and_then(number) != Some(first)
     }
 }
 
@@ -374,10 +407,19 @@ impl Tool {
         let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
         let (file, path) = (name(file)?, name(path)?);
         match self {
-            Tool::Tcpdump => path.strip_prefix(&file)?.parse().ok(),
+            Tool::Tcpdump => {
+                let digits = path.strip_prefix(&file)?;
+                let number: u64 = digits.parse().ok()?;
+                (number < u64::from(RING) && digits == number.to_string()).then_some(number)
+            }
             Tool::Dumpcap => {
-                let (stem, _) = file.rsplit_once('.').unwrap_or((&file, ""));
-                path.strip_prefix(stem)?.strip_prefix('_')?.split('_').next()?.parse().ok()
+                let (stem, extension) = file.rsplit_once('.').unwrap_or((&file, ""));
+                let rest = path.strip_prefix(stem)?.strip_prefix('_')?;
+                let rest = rest.strip_suffix(extension)?.trim_end_matches('.');
+                let (number, time) = rest.split_once('_')?;
+                let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+                let is_ours = number.len() == 5 && time.len() == 14 && are_digits(number) && are_digits(time);
+                number.parse().ok().filter(|_| is_ours)
             }
         }
     }
@@ -467,5 +509,18 @@ mod tests {
         assert_eq!(reason(tcpdump), None);
         let full = "listening on lo\ntcpdump: Unable to write output: No space left on device\n";
         assert_eq!(reason(full), Some("tcpdump: Unable to write output: No space left on device"));
+    }
+
+    #[test]
+    fn only_files_that_a_ring_has_written_are_its_own() {
+        let number = |tool: Tool, path: &str| tool.number(Path::new("day.pcap"), Path::new(path));
+        assert_eq!(number(Tool::Tcpdump, "day.pcap3"), Some(3));
+        for others in ["day.pcap", "day.pcap4", "day.pcap03", "day.pcap2024", "day.pcap1x"] {
+            assert_eq!(number(Tool::Tcpdump, others), None, "{others}");
+        }
+        assert_eq!(number(Tool::Dumpcap, "day_00002_20261122051500.pcap"), Some(2));
+        for others in ["day_2.pcap", "day_00002.pcap", "day_00002_x.pcap", "day_2026_1.pcap"] {
+            assert_eq!(number(Tool::Dumpcap, others), None, "{others}");
+        }
     }
 }

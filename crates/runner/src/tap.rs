@@ -35,6 +35,7 @@ pub struct Tap {
     servers: Vec<(String, SocketAddr)>,
     ends: EndpointSampler,
     hosts: Hosts,
+    has_looked: bool,
     keys: Arc<TlsKeys>,
     /// Removed with the captures where they are not kept.
     folder: Folder,
@@ -119,7 +120,7 @@ impl Tap {
         }
         let log = plan.keep.as_ref().map(|folder| folder.join(format!("{run}-keys.log")));
         let (keys, ends) = (Arc::new(TlsKeys::new(log)), EndpointSampler::default());
-        Ok(Tap { plan: plan.clone(), capturings, servers, ends, hosts, keys, folder })
+        Ok(Tap { plan: plan.clone(), capturings, servers, ends, hosts, has_looked: false, keys, folder })
     }
 
     /// Where our clients leave the keys of their TLS sessions.
@@ -129,6 +130,10 @@ impl Tap {
 
     /// Looks which process has which connection.
     pub fn look(&mut self, mut processes: Vec<(String, i32)>) {
+        if !std::mem::replace(&mut self.has_looked, true) {
+            // Those that were brought up for the run are there now.
+            self.hosts.look();
+        }
         // Components are children of this process: they are told after it, and keep what is theirs.
         let ours = (OURSELVES.to_owned(), std::process::id() as i32);
         processes.insert(0, ours);
@@ -252,7 +257,7 @@ fn components(
     let mut components = Components::default();
     for (name, address) in servers {
         // A platform that runs already has no better name in its profile than the profile's own.
-        if !hosts.0.contains_key(&address.ip()) {
+        if !matches!(hosts.0.get(&address.ip()), Some(Some(_))) {
             components.port(address.port(), name);
         }
     }

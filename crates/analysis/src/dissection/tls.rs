@@ -16,7 +16,8 @@ pub struct TlsSummary {
     pub opened: u64,
     /// Those that were not, by the reason: `no_key`, `suite` (a version or suite that cannot be opened), `beginning` (their
     /// handshake is not in the capture), `hole` (the capture lacks too much), `early_data`, `broken` (a record is none, or not
-    /// made with the key), `unfinished` (nothing was encrypted before the end), `dtls`.
+    /// made with the key), `given_up` (to make room), `unfinished` (nothing was encrypted
+    /// before the end), `dtls`.
     pub unopened: BTreeMap<String, u64>,
 }
 

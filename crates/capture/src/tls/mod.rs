@@ -35,6 +35,8 @@ const LONGEST: usize = (1 << 14) + 2048;
 /// The shortest that an authenticated record can be.
 const SHORTEST: usize = 17;
 
+/// Room that a direction keeps for the next record, bytes.
+const SPARE: usize = 512;
 /// Bytes of a conversation that wait for a key which may still come.
 const WAITING: usize = 64 << 10;
 /// Sequence numbers that are tried behind a hole, with the keys of before and with those that follow them.
@@ -61,6 +63,8 @@ pub struct Opener {
     takes_early: bool,
     /// Whether a record was opened.
     opened: bool,
+    /// Whether the capture lacks something: what cannot be opened then is the hole's doing.
+    holed: bool,
     /// The direction whose next record lacks its key, and all that came since.
     awaits: Option<usize>,
     waiting: VecDeque<(usize, Nanos, Waiting)>,
@@ -135,6 +139,22 @@ impl Opener {
         keys: &Keys,
         clear: &mut Clear,
     ) -> Result<(), Unopened> {
+        let taken = self.take_or_wait(direction, at, piece, keys, clear);
+        taken.map_err(|reason| self.blame(reason))
+    }
+
+    fn blame(&self, reason: Unopened) -> Unopened {
+        if self.holed && reason == Unopened::Broken { Unopened::Hole } else { reason }
+    }
+
+    fn take_or_wait(
+        &mut self,
+        direction: usize,
+        at: Nanos,
+        piece: Piece<'_>,
+        keys: &Keys,
+        clear: &mut Clear,
+    ) -> Result<(), Unopened> {
         if self.awaits.is_none() {
             return self.piece(direction, at, piece, keys, clear);
         }
@@ -157,9 +177,11 @@ impl Opener {
     /// # Errors
     /// Why the conversation was not opened.
     pub fn close(&mut self, keys: &Keys, clear: &mut Clear) -> Result<(), Unopened> {
-        self.resume(keys, clear)?;
+        self.resume(keys, clear).map_err(|reason| self.blame(reason))?;
+        let holes = [0, 1].map(|direction| self.tell_hole(direction, clear));
         match (self.opened, self.awaits) {
             (_, Some(_)) => Err(Unopened::NoKey),
+            (true, None) if holes.contains(&true) => Err(Unopened::Hole),
             (true, None) => Ok(()),
             (false, None) => Err(Unopened::Unfinished),
         }
@@ -203,13 +225,26 @@ impl Opener {
             }
             Piece::Gap(missing) => self.gap(direction, missing),
             Piece::End => {
+                self.tell_hole(direction, clear);
                 clear.tell(direction, at, What::End);
                 Ok(())
             }
         }
     }
 
+    /// A hole behind which nothing was opened any more: what is missing is missing under TLS, too.
+    fn tell_hole(&mut self, direction: usize, clear: &mut Clear) -> bool {
+        let own = &mut self.directions[direction];
+        let is_there = own.hole.is_some();
+        if is_there {
+            // It stays, so that whoever asks why knows.
+            clear.tell(direction, own.at, What::Gap);
+        }
+        is_there
+    }
+
     fn gap(&mut self, direction: usize, missing: u64) -> Result<(), Unopened> {
+        self.holed = true;
         if self.hello.is_none() {
             return Err(Unopened::Beginning);
         }
@@ -264,7 +299,8 @@ impl Opener {
             }
         }
         buffer.drain(..begin.min(buffer.len()));
-        if buffer.is_empty() && buffer.capacity() > HEADER + LONGEST {
+        if buffer.is_empty() && buffer.capacity() > SPARE {
+            // Most conversations wait for nothing: what they hold on to is what others lack.
             buffer = Vec::new();
         }
         self.directions[direction].buffer = buffer;

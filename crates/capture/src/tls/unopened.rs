@@ -17,6 +17,8 @@ pub enum Unopened {
     Broken,
     /// It ended before anything was encrypted.
     Unfinished,
+    /// It was given up to make room for others.
+    GivenUp,
     /// It is DTLS.
     Datagrams,
 }
@@ -32,6 +34,7 @@ impl Unopened {
             Unopened::EarlyData => "early_data",
             Unopened::Broken => "broken",
             Unopened::Unfinished => "unfinished",
+            Unopened::GivenUp => "given_up",
             Unopened::Datagrams => "dtls",
         }
     }

@@ -124,7 +124,8 @@ impl Capture {
     /// `capture.pcap` of `broker` is `capture.broker.pcap`.
     fn beside(&self, name: &str) -> PathBuf {
         let extension = self.out.extension().map_or("pcap".into(), |extension| extension.to_string_lossy());
-        self.out.with_extension(format!("{name}.{extension}"))
+        // A name may have anything in it but what separates folders.
+        self.out.with_extension(format!("{}.{extension}", name.replace('/', "_")))
     }
 }
 

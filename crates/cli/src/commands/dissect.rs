@@ -108,9 +108,11 @@ impl Dissect {
         let keys =
             Keys::of_files(&self.keys, self.follow).map_err(|error| Failure::Undoable(error.to_string()))?;
         let keys = Arc::new(keys);
-        let mut exports = self.exports()?;
         let stop =
             stop_flag().map_err(|error| Failure::Undoable(format!("cannot watch for signals: {error}")))?;
+        // What is wrong with an input is told before an output is begun.
+        let sources = self.sources(&stop)?;
+        let mut exports = self.exports()?;
         let settings = Settings {
             search: search.clone(),
             components: Arc::clone(&components),
@@ -121,7 +123,6 @@ impl Dissect {
             open: self.conversations as usize,
             stop: Arc::clone(&stop),
         };
-        let sources = self.sources(&stop)?;
         let mut ways = Ways::new(Arc::clone(&components), Arc::clone(&phases));
         let mut broken = None;
         let progress = ReadingProgress::new(self.quiet, sizes(&self.files));

@@ -24,12 +24,21 @@ fn check(finished: &Finished, what: &str) {
     for part in ["wait", "transfer", "dispatch", "processing"] {
         assert_eq!(life[part]["n"], level["publish_time"]["n"], "{what}: {part} of {level:#}");
     }
+    // Both read the same clock of the kernel, or the wall clock, which does not drift within seconds.
+    let clock = &life["clock"];
+    assert!(clock["readings"].as_u64().unwrap() >= 5, "{what}: {clock:#}");
+    let [median, within] = ["median", "median_within"].map(|part| clock[part].as_f64().unwrap());
+    assert!(within > 0.0 && within < 0.1 && median != 0.0, "{what}: {clock:#}");
     // In overload there are no means.
     let mean = |of: &Value| of["mean"].as_f64();
     let parts: Option<f64> = ["wait", "transfer", "processing"].iter().map(|part| mean(&life[part])).sum();
     if let Some((parts, whole)) = parts.zip(mean(&level["publish_time"])) {
         // The gateway's clock is known to within some microseconds.
-        assert!((parts - whole).abs() < 0.02 * whole + 50e-6, "{what}: {parts} of {whole}");
+        let known = 2.0 * (within + clock["offset_within"].as_f64().unwrap());
+        assert!(
+            (parts - whole).abs() < 0.02 * whole + 50e-6 + known,
+            "{what}: {parts} of {whole}, {clock:#}"
+        );
     }
 }
 

@@ -125,6 +125,23 @@ fn requests_across_a_hole_are_unknown() {
     });
 }
 
+/// Nothing is opened behind it that would tell: the last answer is missing all the same.
+#[test]
+fn a_hole_at_the_end_leaves_requests_unknown() {
+    let ask: (usize, &[u8]) = (0, b"*1\r\n$4\r\nPING\r\n");
+    let tell: (usize, &[u8]) = (1, b"+PONG\r\n");
+    each(&[], &[ask, tell, ask, tell], |keys, wire| {
+        let mut wire = wire.to_vec();
+        let place = wire.len() - 1;
+        assert_eq!(wire[place].0, 1);
+        wire[place].1.clear();
+        let (heard, _) = hear(6380, keys, &wire);
+        let outcomes: Vec<Outcome> = heard.exchanges.iter().map(|one| one.outcome).collect();
+        assert_eq!(outcomes, [Outcome::Answered, Outcome::Unknown]);
+        assert_eq!(heard.secured, [Err(Unopened::Hole)]);
+    });
+}
+
 #[test]
 fn what_stays_closed_is_tls_and_counted_once() {
     each(&[], &[(0, b"GET / HTTP/1.1\r\n\r\n"), (1, b"HTTP/1.1 204 No Content\r\n\r\n")], |keys, wire| {

@@ -2,9 +2,10 @@
 
 use super::calls;
 use super::log::{Life, Reader};
-use super::offset::{Offset, Reading, Told};
+use super::offset::{Offset, Reading};
 use crate::clock::Clock;
 use plimsoll_model::Nanos;
+use plimsoll_model::record::ClockRecord;
 use rustix::event::{EventfdFlags, eventfd};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -176,7 +177,7 @@ impl Manager {
     }
 
     /// How the clocks stand to each other.
-    pub fn clocks(&self) -> Told {
+    pub fn clocks(&self) -> ClockRecord {
         self.service.offset().told()
     }
 }

@@ -2,6 +2,7 @@
 //! drift apart while a test goes on.
 
 use plimsoll_model::Nanos;
+use plimsoll_model::record::ClockRecord;
 use plimsoll_stats::student::quantile;
 
 /// Readings that are kept: the line is drawn through these.
@@ -53,25 +54,6 @@ pub struct Line {
     drift: f64,
 }
 
-/// What is said of the clocks in a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Told {
-    /// Theirs minus ours by the median of the first five round trips.
-    pub median: Nanos,
-    /// No more wrong than this, if its clock does not drift: half of the shortest of those round trips.
-    pub median_within: Nanos,
-    /// Theirs minus ours by the line, at the last reading.
-    pub offset: Nanos,
-    /// 95 % interval of that, half of it.
-    pub offset_within: Nanos,
-    /// Parts per million by which their clock is faster.
-    pub drift: f64,
-    /// 95 % interval of that, half of it; infinite with fewer than three readings.
-    pub drift_within: f64,
-    /// Round trips.
-    pub readings: usize,
-}
-
 impl Offset {
     /// Another round trip.
     pub fn add(&mut self, reading: Reading) {
@@ -93,21 +75,21 @@ impl Offset {
     }
 
     /// What is known.
-    pub fn told(&self) -> Told {
+    pub fn told(&self) -> ClockRecord {
         let mut first: Vec<&Reading> = self.readings.iter().take(5).collect();
         first.sort_by_key(|reading| reading.offset());
-        let Some(middle) = first.get(first.len() / 2) else { return Told::default() };
+        let Some(middle) = first.get(first.len() / 2) else { return ClockRecord::default() };
         let within = first.iter().map(|reading| reading.uncertainty()).min().unwrap_or_default();
         let (line, offset_error, drift_error) = self.fit();
         let fitted = (self.readings.len() / 2).max(FEWEST).min(self.readings.len());
         let t = quantile(fitted as f64 - 2.0).unwrap_or(1.0);
-        Told {
+        ClockRecord {
             median: Nanos(middle.offset()),
             median_within: within,
             offset: Nanos(line.offset as i64),
             offset_within: Nanos((t * offset_error) as i64),
             drift: line.drift * 1e6,
-            drift_within: t * drift_error * 1e6,
+            drift_within: drift_error.is_finite().then_some(t * drift_error * 1e6),
             readings: self.readings.len(),
         }
     }
@@ -176,7 +158,10 @@ mod tests {
             (told.offset.0 - truth).abs() <= told.offset_within.0 && told.offset_within.0 < 20_000,
             "{told:?}"
         );
-        assert!((told.drift - 40.0).abs() <= told.drift_within && told.drift_within < 1.0, "{told:?}");
+        assert!(
+            (told.drift - 40.0).abs() <= told.drift_within.unwrap() && told.drift_within.unwrap() < 1.0,
+            "{told:?}"
+        );
     }
 
     #[test]
@@ -191,9 +176,9 @@ mod tests {
     #[test]
     fn one_reading_tells_the_offset_and_no_drift() {
         let told = readings(1).told();
-        assert!(told.drift == 0.0 && told.drift_within.is_infinite() && told.readings == 1);
+        assert!(told.drift == 0.0 && told.drift_within.is_none() && told.readings == 1);
         assert!((told.offset.0 - 3_000_000_000).abs() <= told.median_within.0);
-        assert_eq!(Offset::default().told(), Told::default());
+        assert_eq!(Offset::default().told(), ClockRecord::default());
     }
 
     #[test]
