@@ -218,11 +218,6 @@ impl Configuration {
         }
         Ok(())
     }
-
-    /// Whether a loop is needed.
-    pub fn is_cooperative(&self) -> bool {
-        [self.dispatcher, self.event_handler].contains(&Model::Cooperative)
-    }
 }
 
 #[cfg(test)]
@@ -255,7 +250,7 @@ mod tests {
             event_loop: Reactor::Libuv,
             sockets: 0,
         };
-        assert!(configuration.check().is_ok() && configuration.is_cooperative());
+        assert!(configuration.check().is_ok());
         let told = |wrong: Configuration| wrong.check().unwrap_err().to_string();
         assert_eq!(
             told(Configuration { cpu_intensity: 1.5, ..configuration.clone() }),

@@ -268,13 +268,13 @@ impl Capturing {
         let words = read(&self.log);
         let files = self.files();
         let (captured, dropped) = self.tool.counts(&words);
-        let wrapped = self.has_turned(&files);
         let (packets, at) = if files.iter().all(|path| path.is_file()) {
             held(&files)
         } else {
             // A pipe or a device: what went into it cannot be read again.
             (captured.unwrap_or(0), Nanos::ZERO)
         };
+        let wrapped = self.has_turned(&files, captured.is_some_and(|captured| captured > packets));
         // tcpdump goes on where a disk is full, and says nothing.
         let unwritten = captured.filter(|_| !wrapped).map_or(0, |captured| captured.saturating_sub(packets));
         let is_gone = self.wanted.limit.is_none() && !self.wanted.file.exists();
@@ -320,16 +320,16 @@ impl Capturing {
         files
     }
 
-    /// Whether the first file of the ring was written over, or removed.
-    fn has_turned(&self, files: &[PathBuf]) -> bool {
+    /// Whether the first file of the ring was written over, or removed. Where the ring has just come round, its first file is
+    /// the oldest again, and only that packets are `missing` tells.
+    fn has_turned(&self, files: &[PathBuf], missing: bool) -> bool {
         let number = |path: &PathBuf| self.tool.number(&self.wanted.file, path);
         let first = match self.tool {
             Tool::Tcpdump => 0,
             Tool::Dumpcap => 1,
         };
-        // Where the ring has just come round, its first file is the oldest again.
-        let is_full = files.len() as u32 >= RING;
-        is_full || files.len() > 1 && files.first().and_then(number) != Some(first)
+        files.len() as u32 >= RING && missing
+            || files.len() > 1 && files.first().and_then(number) != Some(first)
     }
 }
 

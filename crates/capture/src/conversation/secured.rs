@@ -102,7 +102,7 @@ impl Conversation {
         match outcome {
             Ok(()) => self.security = Security::Tls(opener),
             Err(reason) => {
-                ears.heard.secured.push(Err(reason));
+                ears.heard.secured.push(Err(opener.blame(reason)));
                 // What waits for an answer may yet have had one.
                 self.leave(ears);
                 self.state = State::Opaque(Protocol::Tls);

@@ -63,7 +63,7 @@ pub struct Opener {
     takes_early: bool,
     /// Whether a record was opened.
     opened: bool,
-    /// Whether the capture lacks something: what cannot be opened then is the hole's doing.
+    /// Whether the capture lacks something.
     holed: bool,
     /// The direction whose next record lacks its key, and all that came since.
     awaits: Option<usize>,
@@ -139,22 +139,6 @@ impl Opener {
         keys: &Keys,
         clear: &mut Clear,
     ) -> Result<(), Unopened> {
-        let taken = self.take_or_wait(direction, at, piece, keys, clear);
-        taken.map_err(|reason| self.blame(reason))
-    }
-
-    fn blame(&self, reason: Unopened) -> Unopened {
-        if self.holed && reason == Unopened::Broken { Unopened::Hole } else { reason }
-    }
-
-    fn take_or_wait(
-        &mut self,
-        direction: usize,
-        at: Nanos,
-        piece: Piece<'_>,
-        keys: &Keys,
-        clear: &mut Clear,
-    ) -> Result<(), Unopened> {
         if self.awaits.is_none() {
             return self.piece(direction, at, piece, keys, clear);
         }
@@ -172,12 +156,17 @@ impl Opener {
         if self.waiting_bytes > WAITING { Err(Unopened::NoKey) } else { Ok(()) }
     }
 
+    /// What is to blame for an error: behind a hole what cannot be opened is the hole's doing.
+    pub fn blame(&self, reason: Unopened) -> Unopened {
+        if self.holed && reason == Unopened::Broken { Unopened::Hole } else { reason }
+    }
+
     /// Nothing follows: looks a last time for a key that lacked.
     ///
     /// # Errors
     /// Why the conversation was not opened.
     pub fn close(&mut self, keys: &Keys, clear: &mut Clear) -> Result<(), Unopened> {
-        self.resume(keys, clear).map_err(|reason| self.blame(reason))?;
+        self.resume(keys, clear)?;
         let holes = [0, 1].map(|direction| self.tell_hole(direction, clear));
         match (self.opened, self.awaits) {
             (_, Some(_)) => Err(Unopened::NoKey),

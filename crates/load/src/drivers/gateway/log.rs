@@ -1,12 +1,13 @@
 //! The log of a gateway, read: what became of which event when, and what is missing.
 
+use super::offset::Line;
 use plimsoll_model::Nanos;
 use std::collections::HashMap;
 
 /// Events that are on their way at the gateway; above them the log is not one of this test.
 const OPEN: usize = 1 << 21;
 
-/// The life of an event at the gateway, on the gateway's clock.
+/// The life of an event at the gateway: on its clock as it is read, on ours once it was [told by](Life::told_by) that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
     /// Its device.
@@ -21,6 +22,19 @@ pub struct Life {
     pub over: Nanos,
     /// Whether it failed.
     pub failed: bool,
+}
+
+impl Life {
+    /// On our clock, as far as it is known how the gateway's stands to it.
+    pub fn told_by(self, line: &Line) -> Life {
+        let ours = |at| line.ours(at);
+        Life {
+            retrieved: self.retrieved.map(ours),
+            dispatched: self.dispatched.map(ours),
+            over: ours(self.over),
+            ..self
+        }
+    }
 }
 
 /// Puts lines together.

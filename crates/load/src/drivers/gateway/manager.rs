@@ -44,23 +44,6 @@ pub enum Phase {
     Started,
 }
 
-/// The life of an event at the gateway, on our clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lived {
-    /// Its device.
-    pub device: u32,
-    /// Its number.
-    pub sequence: u32,
-    /// When the gateway had it; `None` where the log does not say.
-    pub retrieved: Option<Nanos>,
-    /// When the event handler had it; `None` where the log does not say.
-    pub dispatched: Option<Nanos>,
-    /// When its work was over.
-    pub over: Nanos,
-    /// Whether it failed.
-    pub failed: bool,
-}
-
 /// See the module. Dropped, it ends its threads.
 pub struct Manager {
     service: Arc<Service>,
@@ -93,7 +76,7 @@ type Work = Box<dyn FnOnce(&Arc<Service>) + Send>;
 
 /// What has come for one shard.
 struct Inbox {
-    lives: Mutex<Vec<Lived>>,
+    lives: Mutex<Vec<Life>>,
     /// Ready to be read when something is there.
     wake: OwnedFd,
 }
@@ -160,7 +143,7 @@ impl Manager {
     }
 
     /// Takes the lives that have ended, of a shard's events.
-    pub fn take(&self, shard: u32, into: &mut Vec<Lived>) {
+    pub fn take(&self, shard: u32, into: &mut Vec<Life>) {
         let Some(inbox) = self.service.inboxes.get(shard as usize) else { return };
         let _ = rustix::io::read(&inbox.wake, &mut [0; 8]);
         into.append(&mut inbox.lives.lock().unwrap_or_else(PoisonError::into_inner));
@@ -374,17 +357,9 @@ impl Service {
         let line = self.offset().line();
         for life in lives.drain(..) {
             let shard = life.device as usize % self.inboxes.len();
-            let lived = Lived {
-                device: life.device,
-                sequence: life.sequence,
-                retrieved: life.retrieved.map(|at| line.ours(at)),
-                dispatched: life.dispatched.map(|at| line.ours(at)),
-                over: line.ours(life.over),
-                failed: life.failed,
-            };
             let inbox = &self.inboxes[shard];
             let mut waiting = inbox.lives.lock().unwrap_or_else(PoisonError::into_inner);
-            waiting.push(lived);
+            waiting.push(life.told_by(&line));
             if waiting.len() == 1 {
                 // Where it is full, the load thread is awake.
                 let _ = rustix::io::write(&inbox.wake, &1_u64.to_ne_bytes());

@@ -14,7 +14,7 @@ use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::driver::{Client, Driver, Event, Life, Traffic};
 use device::Device;
-use manager::{Lived, Manager, Phase};
+use manager::{Manager, Phase};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::Plan;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -40,7 +40,7 @@ pub struct GatewayDriver {
     /// Devices that are ready when the test has begun.
     waiting: Vec<u32>,
     since: Nanos,
-    lives: Vec<Lived>,
+    lives: Vec<log::Life>,
     io: Io,
 }
 
@@ -149,7 +149,7 @@ impl GatewayDriver {
     fn take_news(&mut self, events: &mut Vec<Event>) {
         self.manager.take(self.share.index, &mut self.lives);
         for life in self.lives.drain(..) {
-            let Lived { device, sequence, retrieved, dispatched, over, failed } = life;
+            let log::Life { device, sequence, retrieved, dispatched, over, failed } = life;
             if !self.io.fetched.remove(&(device, sequence)) {
                 events.push(Event::Stray);
                 continue;
