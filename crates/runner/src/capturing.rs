@@ -418,7 +418,7 @@ impl Tool {
                 let rest = rest.strip_suffix(extension)?.trim_end_matches('.');
                 let (number, time) = rest.split_once('_')?;
                 let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-                let is_ours = number.len() == 5 && time.len() == 14 && are_digits(number) && are_digits(time);
+                let is_ours = number.len() == 5 && time.len() >= 8 && are_digits(number) && are_digits(time);
                 number.parse().ok().filter(|_| is_ours)
             }
         }
