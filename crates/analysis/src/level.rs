@@ -41,6 +41,8 @@ pub struct LevelSummary {
     pub connect_failed: u64,
     /// Resident memory of the platform's components at the end of the hold, in bytes; null where it is not known.
     pub platform_memory: Option<u64>,
+    /// Processors that its components used in the hold, 1 for a whole one; null where they could not be read.
+    pub platform_cpu: Option<f64>,
     /// Operations per second completed within the hold.
     pub achieved: Option<f64>,
     /// The verdict on the level.
@@ -440,6 +442,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         connects: counts.connects + before.connects,
         connect_failed: counts.connect_failed + before.connect_failed,
         platform_memory: None,
+        platform_cpu: None,
         achieved: per_second(counts.completed).filter(|_| !connecting || record.start.offered.is_some()),
         verdict: LevelVerdict::Unfinished,
         reasons: Vec::new(),

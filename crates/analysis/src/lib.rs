@@ -12,9 +12,11 @@ pub mod load_line;
 mod memory;
 pub mod missing;
 pub mod objective;
+mod processors;
 pub mod search;
 pub mod sizes;
 pub mod summary;
+pub mod sweep;
 pub mod validity;
 pub mod wire;
 
@@ -32,6 +34,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
         record.levels.iter().map(|level| level::summarize(level, &record.terms)).collect();
     for (level, own) in levels.iter_mut().zip(&record.levels) {
         level.platform_memory = memory::at_end_of_hold(record, own);
+        level.platform_cpu = processors::in_hold(&record.components, &own.start);
     }
     inference::infer(&mut levels, if record.terms.qos == 2 { 2 } else { 1 });
     let search = record.terms.search.map(|terms| search::Search::over(terms, &record.levels, &levels));

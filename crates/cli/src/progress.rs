@@ -6,6 +6,7 @@ use plimsoll_analysis::level::LevelSummary;
 use plimsoll_report::terminal::{self, Colour};
 use plimsoll_runner::Progress;
 use plimsoll_runner::preflight::Finding;
+use std::collections::HashSet;
 use std::io::IsTerminal;
 
 /// Steps of a bar, finer than a terminal shows.
@@ -18,6 +19,7 @@ pub struct TerminalProgress {
     label: String,
     headed: bool,
     quiet: bool,
+    warned: HashSet<String>,
 }
 
 impl TerminalProgress {
@@ -29,12 +31,14 @@ impl TerminalProgress {
         let style = ProgressStyle::with_template("{msg:<40!} [{bar:30}] {prefix}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
         let colour = if shown { colour() } else { Colour::Off };
-        TerminalProgress { bar, colour, label: String::new(), headed: false, quiet }
+        TerminalProgress { bar, colour, label: String::new(), headed: false, quiet, warned: HashSet::new() }
     }
 
-    /// Takes the line away.
-    pub fn finish(&self) {
+    /// Takes the line away, until another run begins.
+    pub fn finish(&mut self) {
         self.bar.finish_and_clear();
+        self.bar.reset();
+        self.headed = false;
     }
 }
 
@@ -74,8 +78,11 @@ pub fn colour() -> Colour {
 
 impl Progress for TerminalProgress {
     fn warned(&mut self, finding: &Finding) {
-        if !self.quiet {
-            complain(&format!("warning: {finding}"));
+        let told = finding.to_string();
+        // Of several runs in a row each would say the same of this host.
+        if !self.quiet && !self.warned.contains(&told) {
+            complain(&format!("warning: {told}"));
+            self.warned.insert(told);
         }
     }
 

@@ -1,6 +1,8 @@
 //! What a gateway is: the eight properties of the abstract gateway and what else decides about its speed.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Number, Value};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -205,6 +207,14 @@ pub struct OutOfRange {
 }
 
 impl Configuration {
+    /// From the words that a scenario has for it, by its keys; `None` where one is missing or is none of its values.
+    pub fn of_words(words: &BTreeMap<String, String>) -> Option<Configuration> {
+        let value =
+            |word: &String| word.parse::<Number>().map_or_else(|_| word.as_str().into(), Value::Number);
+        let values: Map<String, Value> = words.iter().map(|(key, word)| (key.clone(), value(word))).collect();
+        serde_json::from_value(Value::Object(values)).ok()
+    }
+
     /// Checks the ranges.
     pub fn check(&self) -> Result<(), OutOfRange> {
         for (name, given) in [("CPU_INTENSITY", self.cpu_intensity), ("IO_INTENSITY", self.io_intensity)] {
@@ -235,21 +245,37 @@ mod tests {
         );
     }
 
+    fn words() -> BTreeMap<String, String> {
+        let words = [
+            ("DISPATCHER", "serial"),
+            ("EVENT_HANDLER", "cooperative"),
+            ("CPU_INTENSITY", "0.1"),
+            ("IO_INTENSITY", "2e-4"),
+            ("POOL_SIZE", "10"),
+            ("CORES", "0"),
+        ];
+        words.into_iter().map(|(key, word)| (key.to_owned(), word.to_owned())).collect()
+    }
+
+    #[test]
+    fn a_scenario_has_words_for_it() {
+        let configuration = Configuration::of_words(&words()).unwrap();
+        assert_eq!(
+            (configuration.dispatcher, configuration.event_handler),
+            (Model::Serial, Model::Cooperative)
+        );
+        assert_eq!((configuration.io_intensity, configuration.pool_size), (2e-4, 10));
+        for (key, wrong) in [("POOL_SIZE", "ten"), ("DISPATCHER", "5"), ("CORES", "1.5")] {
+            let mut words = words();
+            words.insert(key.into(), wrong.into());
+            assert_eq!(Configuration::of_words(&words), None, "{key}");
+        }
+        assert_eq!(Configuration::of_words(&BTreeMap::new()), None);
+    }
+
     #[test]
     fn what_cannot_be_is_told() {
-        let configuration = Configuration {
-            dispatcher: Model::Serial,
-            event_handler: Model::Cooperative,
-            cpu_intensity: 0.1,
-            io_intensity: 2e-4,
-            pool_size: 10,
-            cores: 0,
-            cpu_spread: Spread::Constant,
-            io_spread: Spread::Constant,
-            io_order: Order::After,
-            event_loop: Reactor::Libuv,
-            sockets: 0,
-        };
+        let configuration = Configuration::of_words(&words()).unwrap();
         assert!(configuration.check().is_ok());
         let told = |wrong: Configuration| wrong.check().unwrap_err().to_string();
         assert_eq!(

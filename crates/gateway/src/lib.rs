@@ -2,6 +2,7 @@
 //! serial, preemptive or cooperative.
 
 pub mod bootup;
+pub mod bounds;
 pub mod calls;
 pub mod configuration;
 pub mod dispatcher;

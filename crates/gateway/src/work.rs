@@ -58,6 +58,11 @@ impl Work {
         }
     }
 
+    /// The task of an event that causes the mean work.
+    pub fn mean(&self) -> Task {
+        Task { prime: (self.cpu.0 * PRIMES) as u32, bytes: (self.io.0 * BYTES) as usize }
+    }
+
     /// The file of a device.
     pub fn file(&self, device: usize) -> PathBuf {
         self.folder.join(format!("device-{device}"))

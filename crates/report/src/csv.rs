@@ -224,11 +224,13 @@ fn time_cells(time: &TimeSummary) -> [String; 7] {
     ]
 }
 
-fn optional<T: ToString>(value: Option<T>) -> String {
+/// A value, nothing where it does not exist.
+pub(crate) fn optional<T: ToString>(value: Option<T>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-fn row(cells: Vec<String>) -> String {
+/// A row, quoted where it must be.
+pub(crate) fn row(cells: Vec<String>) -> String {
     let quoted = cells.into_iter().map(|cell| {
         if cell.contains(['"', ',', '\n', '\r']) {
             format!("\"{}\"", cell.replace('"', "\"\""))

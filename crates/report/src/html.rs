@@ -13,6 +13,7 @@ mod parts;
 mod percentiles;
 mod services;
 mod sizes;
+pub mod sweep;
 #[cfg(test)]
 pub(crate) mod synthetic;
 mod table;

@@ -10,5 +10,6 @@ pub mod json;
 pub mod jtl;
 pub mod k6;
 pub mod series;
+pub mod sweep;
 pub mod terminal;
 mod wall;

@@ -16,7 +16,8 @@ pub struct Placement {
     pub load: Vec<Option<usize>>,
     /// The platform's processors; empty for any.
     pub platform: Vec<usize>,
-    /// Whether load threads go before whatever else runs on their processors: only where that is not the platform.
+    /// Whether load threads go before whatever else runs on their processors: where that is not the platform, or the
+    /// scenario says so.
     pub precedence: bool,
     /// Whether the platform is on this host.
     pub here: bool,
@@ -34,6 +35,7 @@ impl Placement {
             &processors,
             here,
             starts_platform,
+            plan.load.shares_processors,
             plan.load.threads.map(usize::from),
             plan.devices,
         )
@@ -43,6 +45,7 @@ impl Placement {
         processors: &[usize],
         platform_is_here: bool,
         platform_is_ours: bool,
+        shared: bool,
         threads: Option<usize>,
         devices: u32,
     ) -> Placement {
@@ -50,6 +53,17 @@ impl Placement {
         let default = if platform_is_here { (count / 2).max(1) } else { count };
         // A load thread without devices would have nothing to do.
         let threads = threads.unwrap_or(default).clamp(1, (devices as usize).max(1));
+        if platform_is_here && shared {
+            return Placement {
+                load: vec![None; threads],
+                platform: Vec::new(),
+                precedence: true,
+                here: true,
+                remark:
+                    "load threads and platform share all processors, as was asked for; load threads go first"
+                        .into(),
+            };
+        }
         if count < 2 || threads > count || (platform_is_here && threads == count) {
             let remark = if platform_is_here {
                 "load threads and platform share processors: their numbers influence each other"
@@ -130,7 +144,7 @@ mod tests {
 
     #[test]
     fn two_processors_are_divided_between_load_and_our_platform() {
-        let placement = Placement::divide(&[0, 1], true, true, None, 100);
+        let placement = Placement::divide(&[0, 1], true, true, false, None, 100);
         assert_eq!(
             (placement.load, placement.platform, placement.precedence),
             (vec![Some(0)], vec![1], true)
@@ -139,15 +153,23 @@ mod tests {
 
     #[test]
     fn one_processor_is_shared_and_the_report_says_so() {
-        let placement = Placement::divide(&[0], true, true, None, 100);
+        let placement = Placement::divide(&[0], true, true, false, None, 100);
         assert_eq!((placement.load, placement.platform), (vec![None], vec![]));
         assert!(placement.remark.contains("share"));
     }
 
     #[test]
     fn load_threads_take_no_precedence_over_a_platform_that_may_share_their_processors() {
-        let placement = Placement::divide(&[0, 1], true, false, None, 100);
+        let placement = Placement::divide(&[0, 1], true, false, false, None, 100);
         assert!(!placement.precedence && placement.platform.is_empty());
+    }
+
+    #[test]
+    fn processors_are_shared_where_the_scenario_says_so() {
+        let placement = Placement::divide(&[0, 1], true, true, true, None, 100);
+        assert_eq!((placement.load, placement.platform, placement.precedence), (vec![None], vec![], true));
+        let elsewhere = Placement::divide(&[0, 1], false, false, true, None, 100);
+        assert_eq!(elsewhere.load, vec![Some(0), Some(1)], "there is nobody to share with");
     }
 
     #[test]
@@ -165,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_platform_elsewhere_leaves_all_processors_to_the_load() {
-        let placement = Placement::divide(&[0, 1, 2], false, false, None, 2);
+        let placement = Placement::divide(&[0, 1, 2], false, false, false, None, 2);
         assert_eq!(placement.load, vec![Some(0), Some(1)], "no thread without a device");
     }
 }

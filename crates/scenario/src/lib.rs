@@ -10,6 +10,7 @@ mod check;
 pub mod city;
 mod describe;
 mod diagnostic;
+mod matrix;
 mod objective;
 mod observations;
 mod overrides;
@@ -30,6 +31,7 @@ mod yaml;
 
 pub use captures::Captures;
 pub use diagnostic::{Diagnostic, Diagnostics};
+pub use matrix::{Axis, Cell, Matrix, matrix};
 pub use overrides::Override;
 pub use profiles::{profile, profiles, read_profile};
 pub use quantity::duration;
@@ -40,8 +42,6 @@ pub use template::{Columns, Variables};
 pub use wrap::wrapped;
 
 use plan::Plan;
-use span::Origin;
-use std::sync::Arc;
 use tree::Node;
 use written::Scenario;
 
@@ -55,18 +55,14 @@ pub struct Environment<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
-/// Reads a scenario file, sets the overrides, checks the whole and resolves it. The error holds everything that is
-/// wrong, with its places.
+/// Reads the file of a scenario that is one run, sets the overrides, checks the whole and resolves it. The error holds
+/// everything that is wrong, with its places.
 pub fn load(
     source: &Source,
     overrides: &[Override],
     environment: &Environment<'_>,
 ) -> Result<Plan, Diagnostics> {
-    let mut found = Diagnostics::default();
-    let origin = Arc::new(Origin::File(source.clone()));
-    let Some(mut root) = reader::read(&origin, &source.text, 0, &mut found) else { return Err(found) };
-    overrides::apply(overrides, &mut root, &mut found);
-    plan_of(&root, environment, found)
+    matrix(source, false, overrides, environment)?.one()
 }
 
 /// Checks and resolves a tree. What the tree check finds is reported before conflicts are looked for, because a

@@ -407,6 +407,8 @@ pub struct LoadPlan {
     pub connect_rate: f64,
     /// Load threads; `None` leaves it to the runner.
     pub threads: Option<u16>,
+    /// Whether a platform on this host may use the load threads' processors too, which go before it.
+    pub shares_processors: bool,
     /// How far sending may lag behind due by design; zero in the closed model, where nothing waits.
     pub precision: Nanos,
     /// How long before a due time a load thread watches its clock instead of sleeping.

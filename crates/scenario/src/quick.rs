@@ -86,6 +86,12 @@ pub fn quick(
         tree.objective(&Words::new("--objective", objective));
     }
     apply(overrides, &mut tree.root, tree.found);
+    for key in ["matrix", "quick"] {
+        if tree.root.has(key) {
+            let message = format!("`{key}` goes with a scenario file, not with an address");
+            tree.found.push(Diagnostic::new(tree.root.locate(key), message));
+        }
+    }
     tree.complete(&address, environment);
     let root = tree.root;
     plan_of(&root, environment, found)

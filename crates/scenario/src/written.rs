@@ -22,7 +22,7 @@ pub(crate) use coap::{Coap, Dtls, Key};
 pub(crate) use course::{Calibration, Search, Storm};
 pub(crate) use gateway::Gateway;
 pub(crate) use http::Http;
-pub(crate) use load::{LevelRange, Levels, Load, WorkloadModel};
+pub(crate) use load::{LevelRange, Levels, Load, Processors, WorkloadModel};
 pub(crate) use message::{Feed, Marker, Message, MessageSize, NormalSize, SizeDistribution, UniformSize};
 pub(crate) use mqtt::{Mqtt, OfflinePolicy, ProtocolVersion, QosLevel};
 pub(crate) use northbound::Northbound;
@@ -38,6 +38,7 @@ use plimsoll_model::Nanos;
 pub(crate) use record::{Capture, Record};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 pub(crate) type Duration = Written<Nanos>;
 
@@ -86,6 +87,15 @@ pub(crate) struct Scenario {
     /// What is demanded of each level, and of the load line.
     #[serde(default)]
     pub objectives: Objectives,
+    /// What varies: keys of the scenario, each with a list of values. `plimsoll sweep` runs each combination.
+    #[serde(default, skip_serializing)]
+    #[expect(dead_code, reason = "for the schema: crate::matrix takes it out of the tree first")]
+    pub matrix: Option<Map<String, Value>>,
+    /// What `--quick` sets, for a short run that tries the scenario out: keys of the scenario, such as `load.hold`, and their
+    /// values.
+    #[serde(default, skip_serializing)]
+    #[expect(dead_code, reason = "for the schema: crate::matrix takes it out of the tree first")]
+    pub quick: Option<Map<String, Value>>,
 }
 
 fn one() -> u64 {

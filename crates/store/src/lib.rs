@@ -7,7 +7,7 @@ mod reader;
 mod schema;
 mod writer;
 
-pub use reader::{RunListing, RunReader};
+pub use reader::{CompleteRun, RunListing, RunReader};
 pub use writer::{NewRun, RunWriter};
 
 use std::path::PathBuf;

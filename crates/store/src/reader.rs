@@ -31,6 +31,17 @@ pub struct RunListing {
     pub levels: u32,
 }
 
+/// A run that came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompleteRun {
+    /// Its id.
+    pub id: String,
+    /// Its resolved scenario.
+    pub scenario: String,
+    /// Its platform's profile.
+    pub profile: String,
+}
+
 /// Reads a run store, through a connection of its own or one that is borrowed from a writer.
 pub struct RunReader<C = Connection> {
     connection: C,
@@ -72,6 +83,22 @@ impl<C: Borrow<Connection>> RunReader<C> {
                 levels: row.get(4)?,
             })
         })
+    }
+
+    /// The runs that came to their end in that version of Plimsoll, the newest last: their ids, scenarios and profiles.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub fn complete(&self, version: &str) -> Result<Vec<CompleteRun>, StoreError> {
+        let sql = "SELECT id, scenario, provenance, ended FROM run WHERE ended IS NOT NULL ORDER BY rowid";
+        let runs = self.rows(sql, params![], |row| {
+            let provenance: Provenance = self.parse(&row.get::<_, String>(2)?)?;
+            let end: RunEnd = self.parse(&row.get::<_, String>(3)?)?;
+            let counts = end == RunEnd::Complete && provenance.plimsoll == version;
+            let run = CompleteRun { id: row.get(0)?, scenario: row.get(1)?, profile: provenance.profile };
+            Ok(counts.then_some(run))
+        })?;
+        Ok(runs.into_iter().flatten().collect())
     }
 
     /// One run, by its id, the beginning of its id, or `last`.

@@ -6,6 +6,8 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::say;
 use clap::Args;
+use plimsoll_report::terminal::wrapped;
+use plimsoll_scenario::Matrix;
 
 /// Reads the scenario and says what would happen; touches nothing
 #[derive(Args)]
@@ -23,11 +25,28 @@ pub struct Check {
 
 impl Check {
     pub fn perform(self) -> Result<u8, Failure> {
-        say(&self.load.plan()?.describe());
+        match self.load.file() {
+            Some(_) => say(&described(&self.load.matrix()?)),
+            None => say(&self.load.plan()?.describe()),
+        }
         if self.probe {
             say("\n");
             return probe::perform(&self.load);
         }
         Ok(exit_code::MET)
     }
+}
+
+/// What would happen: of a scenario in which something varies, what, and the first of its runs.
+fn described(matrix: &Matrix) -> String {
+    let mut told = String::new();
+    if !matrix.axes.is_empty() {
+        told += &format!("{} runs, which `plimsoll sweep` makes; what varies:\n", matrix.cells.len());
+        for axis in &matrix.axes {
+            let values = format!("{}: {}", axis.key, axis.values.join(", "));
+            wrapped(&values, "  ").iter().for_each(|line| told += &format!("{line}\n"));
+        }
+        told += "\nthe first of them:\n\n";
+    }
+    told + &matrix.cells.first().map(|cell| cell.plan.describe()).unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use clap::Args;
 use plimsoll_scenario::plan::Plan;
-use plimsoll_scenario::{Environment, Override, QuickOptions, Source, load, quick};
+use plimsoll_scenario::{Environment, Matrix, Override, QuickOptions, Source, matrix, quick};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,9 @@ pub struct LoadOptions {
     /// Sets any key of the scenario, as in --set load.hold=10s (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Set what the scenario says under `quick`, for a short run that tries it out
+    #[arg(long)]
+    quick: bool,
     /// What is spoken at ws:// and wss://: mqtt, or websocket alone
     #[arg(long, value_name = "NAME", help_heading = WITHOUT_FILE)]
     protocol: Option<String>,
@@ -93,15 +96,38 @@ impl LoadOptions {
         more
     }
 
-    /// Reads, checks and resolves what the user gave.
+    /// Reads, checks and resolves what the user gave, which must be one run.
     pub fn plan(&self) -> Result<Plan, Failure> {
+        if self.file().is_none() {
+            return self.of_address();
+        }
+        Ok(self.matrix()?.one()?)
+    }
+
+    fn of_address(&self) -> Result<Plan, Failure> {
+        if self.quick {
+            return Err(Failure::Usage("--quick goes with a scenario file, which says what is quick".into()));
+        }
+        self.within(|overrides, environment| Ok(quick(&self.quick_options(), overrides, environment)?))
+    }
+
+    /// Calls with what was set and with the world outside.
+    fn within<T>(
+        &self,
+        read: impl FnOnce(&[Override], &Environment<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let overrides: Vec<Override> = self.set.iter().cloned().map(Override).collect();
         let folder = self.file().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
         let profile = |path: &str| fs::read_to_string(folder.join(path)).map_err(|error| error.to_string());
         let variable = |name: &str| std::env::var(name).ok();
         let environment = Environment { profile: &profile, variable: &variable };
+        read(&overrides, &environment)
+    }
+
+    /// Reads, checks and resolves a scenario file with all that varies in it.
+    pub fn matrix(&self) -> Result<Matrix, Failure> {
         let Some(path) = self.file() else {
-            return Ok(quick(&self.quick_options(), &overrides, &environment)?);
+            return Err(Failure::Usage("what varies stands in a scenario file; this is an address".into()));
         };
         if looks_like_address(&self.what) && !path.exists() {
             return Err(Failure::Usage(format!(
@@ -121,7 +147,8 @@ impl LoadOptions {
             .map_err(|error| Failure::unreadable(path, &error))?;
         let text = String::from_utf8(bytes)
             .map_err(|error| Failure::Usage(format!("{} is not UTF-8: {error}", path.display())))?;
-        Ok(load(&Source { name: self.what.clone(), text }, &overrides, &environment)?)
+        let source = Source { name: self.what.clone(), text };
+        self.within(|overrides, environment| Ok(matrix(&source, self.quick, overrides, environment)?))
     }
 
     /// The scenario file, `None` for an address.

@@ -21,6 +21,7 @@ mod runs;
 mod show;
 mod station;
 mod stored;
+mod sweep;
 mod target;
 
 use crate::failure::Failure;
@@ -35,6 +36,7 @@ pub enum Command {
     Runs(runs::Runs),
     Show(show::Show),
     Compare(compare::Compare),
+    Sweep(sweep::Sweeping),
     Report(report::Report),
     Capture(capture::Capture),
     Dissect(dissect::Dissect),
@@ -57,6 +59,7 @@ impl Command {
             Command::Runs(command) => command.perform(),
             Command::Show(command) => command.perform(),
             Command::Compare(command) => command.perform(),
+            Command::Sweep(command) => command.perform(),
             Command::Report(command) => command.perform(),
             Command::Capture(command) => command.perform(),
             Command::Dissect(command) => command.perform(),

@@ -7,6 +7,7 @@ use super::stored::StoreOption;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::say;
+use crate::progress::TerminalProgress;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_model::objective::Objectives;
 use plimsoll_model::{Nanos, Verdict};
@@ -97,7 +98,7 @@ fn probe(load: &LoadOptions, form: MarkerForm, store: &StoreOption) -> Result<Ou
             return Ok(Outcome::Impossible(first.trim_start_matches("error: ").to_owned()));
         }
     };
-    let outcome = perform_plan(&Arc::new(plan), store, true, None)?;
+    let outcome = perform_plan(&Arc::new(plan), store, &mut TerminalProgress::new(true), None)?;
     match outcome.summary.verdict {
         Verdict::Failed => return Err(Failure::Undoable(outcome.summary.reason)),
         Verdict::Interrupted => return Err(Failure::Interrupted),

@@ -67,7 +67,7 @@ impl Run {
         if let Some(schedule) = &plan.schedule {
             return self.perform_series(&plan, schedule);
         }
-        let outcome = perform_plan(&plan, &self.store, self.quiet, None)?;
+        let outcome = perform_plan(&plan, &self.store, &mut TerminalProgress::new(self.quiet), None)?;
         self.tell(&outcome, &[])?;
         Ok(exit_code::of(outcome.summary.verdict))
     }
@@ -79,11 +79,12 @@ impl Run {
         let mut occurrences: Vec<Occurrence> = Vec::new();
         let mut verdicts = Vec::new();
         let mut first = None;
+        let mut progress = TerminalProgress::new(self.quiet);
         for begin in schedule::begins(schedule, &jiff::Zoned::now()) {
             if !await_begin(&begin, self.quiet, &stop) {
                 break;
             }
-            let outcome = match perform_plan(plan, &self.store, self.quiet, first.clone()) {
+            let outcome = match perform_plan(plan, &self.store, &mut progress, first.clone()) {
                 Ok(outcome) => outcome,
                 // What stands in the way now may be gone by the next time.
                 Err(failure) => {
@@ -151,11 +152,11 @@ fn await_begin(begin: &jiff::Zoned, quiet: bool, stop: &AtomicBool) -> bool {
     !stop.load(Ordering::Relaxed)
 }
 
-/// Runs a plan, with progress unless it is to be quiet.
+/// Runs a plan, with its progress.
 pub fn perform_plan(
     plan: &Arc<Plan>,
     store: &StoreOption,
-    quiet: bool,
+    progress: &mut TerminalProgress,
     series: Option<String>,
 ) -> Result<Outcome, Failure> {
     let undoable = |what: &str, error: std::io::Error| Failure::Undoable(format!("{what}: {error}"));
@@ -166,8 +167,7 @@ pub fn perform_plan(
         series,
         stop: interrupt::stop_flag().map_err(|error| undoable("cannot catch signals", error))?,
     };
-    let mut progress = TerminalProgress::new(quiet);
-    let outcome = run(plan, &options, &mut progress);
+    let outcome = run(plan, &options, progress);
     progress.finish();
     Ok(outcome?)
 }
@@ -183,7 +183,7 @@ pub fn perform_scenario(
     quiet: bool,
 ) -> Result<String, Failure> {
     let plan = Arc::new(LoadOptions::brief(file.clone(), set, None, None).plan()?);
-    let outcome = perform_plan(&plan, store, quiet, None)?;
+    let outcome = perform_plan(&plan, store, &mut TerminalProgress::new(quiet), None)?;
     let summary = &outcome.summary;
     if !quiet {
         say(&format!("{file}: run {} {}\n", outcome.record.id, summary.verdict.name()));

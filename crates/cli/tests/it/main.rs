@@ -44,6 +44,7 @@ mod sizes;
 mod state;
 mod storm;
 mod summary_schema;
+mod sweep;
 mod tcp_door;
 mod threads;
 mod tls;

@@ -72,7 +72,7 @@ impl Demand {
             sources: plan.source_addresses.len(),
             foreign_sources: plan.source_addresses.iter().copied().filter(is_foreign).collect(),
             threads: placement.load.len(),
-            shared: placement.here && placement.load.contains(&None),
+            shared: placement.here && placement.load.contains(&None) && !plan.load.shares_processors,
             precision: plan.load.precision,
         }
     }

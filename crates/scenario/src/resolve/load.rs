@@ -4,7 +4,7 @@ use super::Context;
 use super::{connections, search};
 use crate::plan::{ArrivalsPer, CalibrationPlan, LevelPlan, LoadPlan, Model, Protocol, SearchTerms};
 use crate::quantity::{Quantity, Rate, Written};
-use crate::written::{Arrivals, LevelRange, Levels, Load, Marker, Per, Scenario, WorkloadModel};
+use crate::written::{Arrivals, LevelRange, Levels, Load, Marker, Per, Processors, Scenario, WorkloadModel};
 use plimsoll_model::Nanos;
 use plimsoll_stats::distribution::InterArrival;
 
@@ -65,6 +65,7 @@ pub(super) fn resolve(
         drain: load.drain.0,
         connect_rate: load.connect_rate.0.0,
         threads: load.threads,
+        shares_processors: load.processors == Some(Processors::Shared),
         precision,
         spin,
     })

@@ -88,6 +88,10 @@ pub(crate) struct Load {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1024))]
     pub threads: Option<u16>,
+    /// Whether a platform on this host has processors of its own (`disjoint`) or all of them, and load threads go before it
+    /// (`shared`): then it has what they leave, as a platform on few processors may need. Default: disjoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processors: Option<Processors>,
     /// Open model: how far sending may lag behind due by design. What falls due within it is sent by one wake-up, and
     /// what has arrived is read by it too: coarse is cheap, fine is dear. At most a second. Default: 100us.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,6 +120,15 @@ fn drain() -> Duration {
 
 fn connect_rate() -> Written<Rate> {
     Written(Rate(500.0))
+}
+
+/// How a platform on this host and the load threads divide its processors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Processors {
+    #[default]
+    Disjoint,
+    Shared,
 }
 
 /// The workload model.

@@ -1,0 +1,243 @@
+//! The runs of a matrix as one page: a chart of each quantity with all curves, and its table.
+
+use crate::html::figure::{self, CURVES, Figure};
+use crate::html::table::{Column, interval_cell, number_cell, table};
+use crate::html::{POLICY, STYLE, plotly_script};
+use crate::sweep::{at, axis_name, curves_name, foot, measured, shown};
+use crate::terminal::count;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use plimsoll_analysis::sweep::{Cell, Quantity, Sweep};
+use plotly::Scatter;
+use plotly::common::{DashType, ErrorData, ErrorType, HoverInfo, Line, Marker, MarkerSymbol, Mode};
+
+/// Shapes by the last of what tells curves apart, fillings by the first: with the colours, which also follow the first, no
+/// curve is told from another by its colour alone.
+const SHAPES: [[MarkerSymbol; 3]; 4] = [
+    [MarkerSymbol::Circle, MarkerSymbol::CircleOpen, MarkerSymbol::CircleDot],
+    [MarkerSymbol::Square, MarkerSymbol::SquareOpen, MarkerSymbol::SquareDot],
+    [MarkerSymbol::Diamond, MarkerSymbol::DiamondOpen, MarkerSymbol::DiamondDot],
+    [MarkerSymbol::Cross, MarkerSymbol::CrossOpen, MarkerSymbol::CrossDot],
+];
+
+/// The sweep as one HTML file that opens offline.
+pub fn page(sweep: &Sweep) -> String {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (sweep.name) " \u{b7} sweep \u{b7} Plimsoll" }
+                style { (PreEscaped(STYLE)) }
+                (PreEscaped(plotly_script()))
+            }
+            body {
+                main {
+                    h1 { (sweep.name) }
+                    @for note in &sweep.notes {
+                        p { (note) }
+                    }
+                    @for quantity in measured(sweep) {
+                        section {
+                            h2 { (quantity.name()) }
+                            (chart(sweep, quantity).render(caption(sweep, quantity)))
+                            (values(sweep, quantity))
+                        }
+                    }
+                }
+            }
+        }
+    };
+    markup.into_string()
+}
+
+fn caption(sweep: &Sweep, quantity: Quantity) -> &'static str {
+    let predicted = sweep.cells.iter().any(|cell| cell.predicted.is_some());
+    if quantity == Quantity::Throughput && predicted {
+        "Means over the runs of each combination; bars are 95\u{a0}% intervals over runs. Dashed: what the model of the platform \
+         predicts, in the colour of its curve."
+    } else {
+        "Means over the runs of each combination; bars are 95\u{a0}% intervals over runs."
+    }
+}
+
+fn chart(sweep: &Sweep, quantity: Quantity) -> Figure {
+    let all = || sweep.cells.iter().filter_map(|cell| cell.measured(quantity));
+    let means = || all().map(|measured| measured.mean).filter(|mean| *mean > 0.0);
+    let (low, high) =
+        means().fold((f64::INFINITY, 0.0f64), |(low, high), mean| (low.min(mean), high.max(mean)));
+    // Times in seconds would have labels such as 0.00005.
+    let scale = match quantity {
+        quantity if !quantity.is_time() => 1.0,
+        _ if high < 1e-3 => 1e6,
+        _ if high < 10.0 => 1e3,
+        _ => 1.0,
+    };
+    let title = match (quantity, scale) {
+        (Quantity::Throughput, _) => "operations/s".to_owned(),
+        (Quantity::Done, _) => "share".to_owned(),
+        (quantity, scale) if scale > 1e4 => format!("{} (\u{b5}s)", quantity.name()),
+        (quantity, scale) if scale > 1.0 => format!("{} (ms)", quantity.name()),
+        (quantity, _) => format!("{} (s)", quantity.name()),
+    };
+    // Over more than a decade and a half, light and heavy load would not show in one linear chart.
+    let vertical = if high > 30.0 * low && quantity != Quantity::Done {
+        figure::log_axis(&title, means().map(|mean| mean * scale))
+    } else {
+        figure::axis(&title)
+    };
+    let layout = figure::layout().x_axis(figure::axis(&axis_name(sweep))).y_axis(vertical);
+    let mut figure = Figure::new(id(quantity), 520, layout);
+    let numbers = sweep.axes.get(sweep.along).and_then(|axis| axis.numbers()).map(|(numbers, _)| numbers);
+    let place = |cell: &Cell| cell.position.get(sweep.along).copied().unwrap_or_default();
+    let x = |cell: &Cell| match &numbers {
+        Some(numbers) => numbers.get(place(cell)).map(ToString::to_string).unwrap_or_default(),
+        None => foot(sweep).get(place(cell)).map(|value| figure::text(value)).unwrap_or_default(),
+    };
+    for (number, (common, cells)) in sweep.curves().into_iter().enumerate() {
+        let colour = *CURVES.iter().cycle().nth(*common.first().unwrap_or(&number)).unwrap_or(&CURVES[0]);
+        let name = figure::text(&sweep.name_of(&common));
+        if quantity == Quantity::Throughput {
+            let predicted = cells.iter().filter_map(|cell| Some((x(cell), cell.predicted?)));
+            let (xs, ys): (Vec<String>, Vec<f64>) = predicted.unzip();
+            if !xs.is_empty() {
+                figure.add(
+                    Scatter::new(xs, ys)
+                        .mode(Mode::Lines)
+                        .name(format!("{name}, predicted"))
+                        .legend_group(name.clone())
+                        .show_legend(false)
+                        .hover_info(HoverInfo::Skip)
+                        .line(Line::new().color(colour).width(1.2).dash(DashType::Dash)),
+                );
+            }
+        }
+        let points: Vec<_> =
+            cells.iter().filter_map(|cell| Some((x(cell), cell.measured(quantity)?))).collect();
+        let half = |ci95: Option<[f64; 2]>| ci95.map_or(0.0, |[low, high]| (high - low) / 2.0 * scale);
+        let bars = ErrorData::new(ErrorType::Data)
+            .array(points.iter().map(|(_, measured)| half(measured.ci95)).collect())
+            .thickness(1.0)
+            .width(3);
+        let (xs, ys): (Vec<String>, Vec<f64>) =
+            points.iter().map(|(x, measured)| (x.clone(), measured.mean * scale)).unzip();
+        figure.add(
+            Scatter::new(xs, ys)
+                .mode(Mode::LinesMarkers)
+                .name(name.clone())
+                .legend_group(name)
+                .marker(Marker::new().color(colour).size(9).symbol(symbol(&common, number)))
+                .line(Line::new().color(colour).width(1.6))
+                .error_y(bars),
+        );
+    }
+    figure
+}
+
+/// The mark of a curve by what it has in common.
+fn symbol(common: &[usize], number: usize) -> MarkerSymbol {
+    let (filling, shape) = match common {
+        [] => (0, number),
+        [only] => (0, *only),
+        [first, .., last] => (*first, *last),
+    };
+    let shapes = SHAPES.iter().cycle().nth(shape).unwrap_or(&SHAPES[0]);
+    shapes.iter().cycle().nth(filling).cloned().unwrap_or(MarkerSymbol::Circle)
+}
+
+fn values(sweep: &Sweep, quantity: Quantity) -> Markup {
+    let (name, head) = (curves_name(sweep), foot(sweep));
+    let with_model =
+        quantity == Quantity::Throughput && sweep.cells.iter().any(|cell| cell.predicted.is_some());
+    let columns: Vec<Column<'_>> =
+        std::iter::once(Column::Text(&name)).chain(head.iter().map(|value| Column::Number(value))).collect();
+    let rows: Vec<Markup> = sweep
+        .curves()
+        .into_iter()
+        .map(|(common, cells)| {
+            html! {
+                tr {
+                    td { (sweep.name_of(&common)) }
+                    @for place in 0..head.len() {
+                        @let cell = at(&cells, sweep, place);
+                        @if let Some(measured) = cell.and_then(|cell| cell.measured(quantity)) {
+                            (interval_cell(Some(measured.mean), measured.ci95, show(quantity)))
+                        } @else {
+                            (number_cell(None))
+                        }
+                    }
+                }
+                @if with_model {
+                    tr {
+                        td { "predicted" }
+                        @for place in 0..head.len() {
+                            @let cell = at(&cells, sweep, place);
+                            td.num {
+                                (cell.and_then(|cell| cell.predicted).map(count).unwrap_or_default())
+                                span.interval { (cell.and_then(|cell| cell.bound_by.clone()).unwrap_or_default()) }
+                            }
+                        }
+                    }
+                }
+            }
+        })
+        .collect();
+    table(&columns, &rows)
+}
+
+/// How a value of the quantity is shown.
+fn show(quantity: Quantity) -> fn(f64) -> String {
+    match quantity {
+        Quantity::Throughput => |value| shown(Quantity::Throughput, value),
+        Quantity::Done => |value| shown(Quantity::Done, value),
+        _ => |value| shown(Quantity::PublishTime, value),
+    }
+}
+
+/// The place of its chart in the page.
+const fn id(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Throughput => "chart-throughput",
+        Quantity::Done => "chart-done",
+        Quantity::PublishTime => "chart-publish-time",
+        Quantity::PublishTimeMedian => "chart-publish-time-median",
+        Quantity::PublishTimeP99 => "chart-publish-time-p99",
+        Quantity::SubscribeTimeMedian => "chart-subscribe-time-median",
+        Quantity::WaitTime => "chart-wait-time",
+        Quantity::TransferTime => "chart-transfer-time",
+        Quantity::DispatchTime => "chart-dispatch-time",
+        Quantity::ProcessingTime => "chart-processing-time",
+        Quantity::PlatformCpu => "chart-platform-cpu",
+        Quantity::GeneratorCpu => "chart-generator-cpu",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sweep::tests::sweep;
+
+    #[test]
+    fn curves_have_marks_of_their_own_and_predictions_are_dashed() {
+        let page = page(&sweep());
+        assert!(page.contains("&lt;b&gt;") && !page.contains("<b>"));
+        let chart = serde_json::to_value(chart(&sweep(), Quantity::Throughput)).unwrap();
+        let traces = chart["data"].as_array().unwrap();
+        let dashed = traces.iter().filter(|trace| trace["line"]["dash"] == "dash").count();
+        assert_eq!((traces.len(), dashed), (4, 2));
+        let marks: Vec<_> = traces.iter().filter_map(|trace| trace["marker"]["symbol"].as_str()).collect();
+        assert_eq!(marks, ["circle", "square"]);
+        assert_eq!(traces[1]["x"], serde_json::json!(["0", "10", "50"]));
+        assert!(traces[1]["error_y"]["array"][0].as_f64().unwrap() > 100.0);
+    }
+
+    #[test]
+    fn nine_curves_have_nine_marks() {
+        let marks: std::collections::BTreeSet<String> = (0..9)
+            .map(|number| serde_json::to_string(&symbol(&[number / 3, number % 3], number)).unwrap())
+            .collect();
+        assert_eq!(marks.len(), 9);
+    }
+}

@@ -1,0 +1,246 @@
+//! The runs of a matrix in the terminal, as Markdown, as CSV and as JSON; the page with its charts is [`crate::html::sweep`].
+
+use crate::csv;
+use crate::terminal::{WIDTH, count, floor_percent, rate, time, wrapped};
+use plimsoll_analysis::sweep::{Cell, Measured, Quantity, Sweep};
+
+/// What the terminal shows; the rest is in the page and the files.
+const SHOWN: [Quantity; 3] = [Quantity::Throughput, Quantity::Done, Quantity::PublishTime];
+
+/// The sweep as JSON, by its published schema.
+pub fn json(sweep: &Sweep) -> String {
+    serde_json::to_string_pretty(sweep).unwrap_or_default() + "\n"
+}
+
+/// The JSON Schema (draft 2020-12) of [`json`].
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Sweep).to_value()
+}
+
+/// The sweep for the terminal, at most 80 columns wide: a table of each of the main quantities, a row for each curve.
+pub fn terminal(sweep: &Sweep) -> String {
+    let mut out = String::new();
+    for quantity in measured(sweep).filter(|quantity| SHOWN.contains(quantity)) {
+        out += &tables(sweep, quantity);
+        out.push('\n');
+    }
+    for note in &sweep.notes {
+        out += &wrapped(note, "").join("\n");
+        out.push('\n');
+    }
+    out
+}
+
+/// The sweep as Markdown: a table of each quantity, means with half of their 95 % intervals, in brackets what is predicted.
+pub fn markdown(sweep: &Sweep) -> String {
+    let mut out = String::new();
+    let head = foot(sweep);
+    for quantity in measured(sweep) {
+        out += &format!("**{}**, by {}\n\n| {} |", quantity.name(), axis_name(sweep), curves_name(sweep));
+        head.iter().for_each(|value| out += &format!(" {value} |"));
+        out += &format!("\n|---|{}\n", "---|".repeat(head.len()));
+        for (common, cells) in sweep.curves() {
+            out += &format!("| {} |", sweep.name_of(&common));
+            for place in 0..head.len() {
+                let cell = at(&cells, sweep, place);
+                let shown = cell.and_then(|cell| cell.measured(quantity)).map_or("–".into(), with_interval);
+                let predicted = cell.and_then(|cell| cell.predicted);
+                let predicted = predicted.filter(|_| quantity == Quantity::Throughput).map(count);
+                let predicted = predicted.map(|rate| format!(" ({rate})")).unwrap_or_default();
+                out += &format!(" {shown}{predicted} |");
+            }
+            out.push('\n');
+        }
+        out.push('\n');
+    }
+    sweep.notes.iter().for_each(|note| out += &format!("{note}\n"));
+    out
+}
+
+/// The sweep as comma-separated values: a row for each quantity of each combination, times in seconds.
+pub fn csv(sweep: &Sweep) -> String {
+    let mut header: Vec<String> = sweep.axes.iter().map(|axis| axis.key.clone()).collect();
+    let columns = ["quantity", "runs", "mean", "ci95_lo", "ci95_hi", "predicted", "run_ids"];
+    header.extend(columns.map(str::to_owned));
+    let mut out = csv::row(header);
+    for cell in &sweep.cells {
+        let runs: Vec<&str> = cell.runs.iter().map(|run| run.run.as_str()).collect();
+        for measured in &cell.quantities {
+            let values = sweep.axes.iter().zip(&cell.position);
+            let mut row: Vec<String> =
+                values.map(|(axis, value)| csv::optional(axis.values.get(*value))).collect();
+            let predicted = cell.predicted.filter(|_| measured.quantity == Quantity::Throughput);
+            row.extend([
+                measured.quantity.name().to_owned(),
+                measured.values.len().to_string(),
+                measured.mean.to_string(),
+                csv::optional(measured.ci95.map(|[low, _]| low)),
+                csv::optional(measured.ci95.map(|[_, high]| high)),
+                csv::optional(predicted),
+                runs.join(" "),
+            ]);
+            out += &csv::row(row);
+        }
+    }
+    out
+}
+
+/// The quantities that some combination has.
+pub(crate) fn measured(sweep: &Sweep) -> impl Iterator<Item = Quantity> + '_ {
+    let has = |quantity: &Quantity| sweep.cells.iter().any(|cell| cell.measured(*quantity).is_some());
+    Quantity::ALL.into_iter().filter(has)
+}
+
+/// What varies along the foot of the charts, with its unit.
+pub(crate) fn axis_name(sweep: &Sweep) -> String {
+    let Some(axis) = sweep.axes.get(sweep.along) else { return String::new() };
+    match axis.numbers() {
+        Some((_, unit)) if !unit.is_empty() => format!("{} ({unit})", axis.name()),
+        _ => axis.name().to_owned(),
+    }
+}
+
+/// What tells curves apart.
+pub(crate) fn curves_name(sweep: &Sweep) -> String {
+    let names = sweep.curves_by().into_iter().filter_map(|axis| Some(sweep.axes.get(axis)?.name()));
+    names.collect::<Vec<_>>().join(" / ")
+}
+
+/// The values along the foot, as written.
+pub(crate) fn foot(sweep: &Sweep) -> Vec<String> {
+    sweep.axes.get(sweep.along).map(|axis| axis.values.clone()).unwrap_or_default()
+}
+
+/// The cell of a curve at a place along the foot.
+pub(crate) fn at<'a>(cells: &[&'a Cell], sweep: &Sweep, place: usize) -> Option<&'a Cell> {
+    cells.iter().copied().find(|cell| cell.position.get(sweep.along) == Some(&place))
+}
+
+/// A value for people.
+pub(crate) fn shown(quantity: Quantity, value: f64) -> String {
+    match quantity {
+        Quantity::Throughput => rate(if value >= 10.0 { value.round() } else { value }),
+        Quantity::Done => format!("{} %", floor_percent(value)),
+        _ => time(Some(value)),
+    }
+}
+
+/// A mean and half of its interval, in one unit.
+fn with_interval(measured: &Measured) -> String {
+    let mean = shown(measured.quantity, measured.mean);
+    let Some([low, high]) = measured.ci95 else { return mean };
+    let half = (high - low) / 2.0;
+    match measured.quantity {
+        Quantity::Throughput => format!("{mean} ± {}", rate(if half >= 10.0 { half.round() } else { half })),
+        Quantity::Done => format!("{mean} ± {}", floor_percent(half)),
+        _ => format!("{mean} ± {}", time(Some(half))),
+    }
+}
+
+/// A table of one quantity, in as many pieces as the terminal's width asks for.
+fn tables(sweep: &Sweep, quantity: Quantity) -> String {
+    let curves = sweep.curves();
+    let names: Vec<String> = curves.iter().map(|(common, _)| sweep.name_of(common)).collect();
+    let head = curves_name(sweep);
+    let first = names.iter().chain([&head]).map(|name| name.chars().count()).max().unwrap_or(0).min(40);
+    let columns: Vec<Vec<String>> = foot(sweep)
+        .into_iter()
+        .enumerate()
+        .map(|(place, value)| {
+            let of = |cells: &[&Cell]| {
+                let measured = at(cells, sweep, place)?.measured(quantity)?;
+                Some(shown(quantity, measured.mean))
+            };
+            let cells = curves.iter().map(|(_, cells)| of(cells).unwrap_or_else(|| "-".into()));
+            std::iter::once(value).chain(cells).collect()
+        })
+        .collect();
+    let width = |column: &Vec<String>| column.iter().map(|cell| cell.chars().count()).max().unwrap_or(0) + 2;
+    let mut out = String::new();
+    let mut rest = columns.as_slice();
+    while !rest.is_empty() {
+        let mut used = first;
+        let fits = rest.iter().take_while(|column| {
+            used += width(column);
+            used <= WIDTH
+        });
+        let (piece, after) = rest.split_at(fits.count().max(1));
+        rest = after;
+        out += &format!("{}, by {}\n", quantity.name(), axis_name(sweep));
+        for (line, name) in std::iter::once(&head).chain(&names).enumerate() {
+            let name: String = name.chars().take(first).collect();
+            let mut text = format!("{name:<first$}");
+            for column in piece {
+                let cell = column.get(line).map(String::as_str).unwrap_or_default();
+                text += &format!("{cell:>width$}", width = width(column));
+            }
+            out += text.trim_end();
+            out.push('\n');
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use plimsoll_analysis::level::LevelSummary;
+    use plimsoll_analysis::summary::TimeSummary;
+    use plimsoll_analysis::sweep::{Axis, Taken};
+    use plimsoll_model::Verdict;
+
+    /// Two curves over three values, each run twice, one of them missing.
+    pub(crate) fn sweep() -> Sweep {
+        let axis = |key: &str, values: &[&str]| Axis {
+            key: key.into(),
+            values: values.iter().map(|value| (*value).into()).collect(),
+        };
+        let axes = vec![
+            axis("platform.with.handler", &["serial", "<b>"]),
+            axis("gateway.delay", &["0ms", "10ms", "50ms"]),
+        ];
+        let taken = |handler: usize, delay: usize, achieved: f64| Taken {
+            position: vec![handler, delay],
+            run: format!("{handler}{delay}"),
+            verdict: Verdict::Met,
+            level: Some(LevelSummary {
+                achieved: Some(achieved),
+                publish_time: TimeSummary { mean: Some(1.0 / achieved), ..TimeSummary::default() },
+                finished: true,
+                ..LevelSummary::default()
+            }),
+        };
+        let mut runs = Vec::new();
+        for (handler, delay) in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 2)] {
+            let rate = 1000.0 / (1.0 + handler as f64 + delay as f64);
+            runs.extend([taken(handler, delay, rate), taken(handler, delay, rate * 1.02)]);
+        }
+        let mut sweep = Sweep::of("two handlers", axes, &runs);
+        for cell in &mut sweep.cells {
+            cell.predicted = Some(1234.0);
+            cell.bound_by = Some("the pool".into());
+        }
+        sweep
+    }
+
+    #[test]
+    fn it_is_told_in_every_form() {
+        let told = terminal(&sweep());
+        for expected in
+            ["throughput, by delay (ms)", "handler    0ms  10ms  50ms", "<b>        505     -   253"]
+        {
+            assert!(told.contains(expected), "{expected}:\n{told}");
+        }
+        assert!(told.lines().all(|line| line.chars().count() <= WIDTH), "{told}");
+        let told = markdown(&sweep());
+        assert!(told.contains("| serial | 1,010 ± 127 (1,234) |"), "{told}");
+        assert!(told.contains("| <b> | 505 ± 64 (1,234) | – |"), "{told}");
+        let told = csv(&sweep());
+        assert_eq!(
+            told.lines().next(),
+            Some("platform.with.handler,gateway.delay,quantity,runs,mean,ci95_lo,ci95_hi,predicted,run_ids")
+        );
+        assert!(told.lines().any(|line| line.starts_with("serial,0ms,throughput,2,1010,")), "{told}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&json(&sweep())).unwrap()["along"], 1);
+    }
+}
