@@ -135,7 +135,7 @@ pub enum Quantity {
     Throughput,
     /// Of the operations due in the hold, those that were done in it: the work's load P.
     Done,
-    /// Due to done, the mean.
+    /// Due to done, the mean; absent in overload, where it depends on the length of the hold.
     PublishTime,
     /// Due to done, the median.
     PublishTimeMedian,
@@ -143,13 +143,13 @@ pub enum Quantity {
     PublishTimeP99,
     /// Due to delivered, the median.
     SubscribeTimeMedian,
-    /// Created to fetched, the mean.
+    /// Created to fetched, the median.
     WaitTime,
-    /// Fetched to retrieved, the mean.
+    /// Fetched to retrieved, the median.
     TransferTime,
-    /// Retrieved to taken by the handler, the mean.
+    /// Retrieved to taken by the handler, the median.
     DispatchTime,
-    /// Retrieved to done, the mean.
+    /// Retrieved to done, the median.
     ProcessingTime,
     /// Processor time of the platform for each operation.
     PlatformCpu,
@@ -183,10 +183,10 @@ impl Quantity {
             Quantity::PublishTimeMedian => "publish time, median",
             Quantity::PublishTimeP99 => "publish time, 99 %",
             Quantity::SubscribeTimeMedian => "subscribe time, median",
-            Quantity::WaitTime => "wait at the device, mean",
-            Quantity::TransferTime => "device to gateway, mean",
-            Quantity::DispatchTime => "wait at the dispatcher, mean",
-            Quantity::ProcessingTime => "processing time, mean",
+            Quantity::WaitTime => "wait at the device, median",
+            Quantity::TransferTime => "device to gateway, median",
+            Quantity::DispatchTime => "wait at the dispatcher, median",
+            Quantity::ProcessingTime => "processing time, median",
             Quantity::PlatformCpu => "platform's processor time an operation",
             Quantity::GeneratorCpu => "load threads' processor time an operation",
         }
@@ -207,10 +207,10 @@ impl Quantity {
             Quantity::PublishTimeMedian => level.publish_time.p50,
             Quantity::PublishTimeP99 => level.publish_time.p99,
             Quantity::SubscribeTimeMedian => level.subscribe_time.p50,
-            Quantity::WaitTime => life?.wait.mean,
-            Quantity::TransferTime => life?.transfer.mean,
-            Quantity::DispatchTime => life?.dispatch.mean,
-            Quantity::ProcessingTime => life?.processing.mean,
+            Quantity::WaitTime => life?.wait.p50,
+            Quantity::TransferTime => life?.transfer.p50,
+            Quantity::DispatchTime => life?.dispatch.p50,
+            Quantity::ProcessingTime => life?.processing.p50,
             Quantity::PlatformCpu => Some(level.platform_cpu? / done?),
             Quantity::GeneratorCpu => Some(level.generator.cpu_per_million? / 1e6),
         }

@@ -5,7 +5,7 @@ use crate::terminal::{WIDTH, count, floor_percent, rate, time, wrapped};
 use plimsoll_analysis::sweep::{Cell, Measured, Quantity, Sweep};
 
 /// What the terminal shows; the rest is in the page and the files.
-const SHOWN: [Quantity; 3] = [Quantity::Throughput, Quantity::Done, Quantity::PublishTime];
+const SHOWN: [Quantity; 3] = [Quantity::Throughput, Quantity::Done, Quantity::PublishTimeMedian];
 
 /// The sweep as JSON, by its published schema.
 pub fn json(sweep: &Sweep) -> String {
@@ -205,7 +205,7 @@ pub(crate) mod tests {
             verdict: Verdict::Met,
             level: Some(LevelSummary {
                 achieved: Some(achieved),
-                publish_time: TimeSummary { mean: Some(1.0 / achieved), ..TimeSummary::default() },
+                publish_time: TimeSummary { p50: Some(1.0 / achieved), ..TimeSummary::default() },
                 finished: true,
                 ..LevelSummary::default()
             }),

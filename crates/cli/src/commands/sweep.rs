@@ -215,9 +215,9 @@ fn name_of(matrix: &Matrix, position: &[usize]) -> String {
 fn one_line(taken: &Taken) -> String {
     let Some(level) = &taken.level else { return "nothing was measured".into() };
     let achieved = level.achieved.map_or("-".into(), |rate| format!("{}/s", terminal::count(rate)));
-    let time = terminal::time(level.publish_time.mean);
+    let time = terminal::time(level.publish_time.p50);
     match level.validity {
-        Validity::Valid => format!("{achieved}, {} {time}", Quantity::PublishTime.name()),
+        Validity::Valid => format!("{achieved}, {} {time}", Quantity::PublishTimeMedian.name()),
         other => format!("{achieved}, left out: {}", other.name()),
     }
 }

@@ -89,6 +89,14 @@ fn user_and_password_come_from_the_address_and_the_environment() {
 }
 
 #[test]
+fn an_address_has_no_matrix() {
+    for key in ["matrix.population.devices=[1]", "quick.load.hold=1s"] {
+        let told = quick(&least(), &[Override(key.into())], &ENVIRONMENT).unwrap_err().to_string();
+        assert!(told.contains("goes with a scenario file"), "{key}: {told}");
+    }
+}
+
+#[test]
 fn errors_name_the_option_as_typed() {
     let told = |options: QuickOptions, set: &[&str]| {
         let overrides: Vec<Override> = set.iter().map(|text| Override((*text).into())).collect();
