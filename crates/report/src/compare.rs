@@ -1,8 +1,8 @@
 //! A comparison in the terminal, as Markdown, as JSON and as one HTML file.
 
-use crate::html::{POLICY, STYLE};
+use crate::html::head;
 use crate::terminal::{WIDTH, bytes, floor_percent, rate, time, wrapped};
-use maud::{DOCTYPE, PreEscaped, html};
+use maud::{DOCTYPE, html};
 use plimsoll_analysis::compare::{Candidate, Comparison, Difference, Finding, Row, Unit, mean};
 use std::collections::BTreeSet;
 
@@ -94,14 +94,7 @@ pub fn page(comparison: &Comparison) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { "Comparison \u{b7} Plimsoll" }
-                style { (PreEscaped(STYLE)) }
-            }
+            (head("Comparison \u{b7} Plimsoll", ""))
             body {
                 main {
                     h1 { "Comparison" }

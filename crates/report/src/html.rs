@@ -30,11 +30,11 @@ use plimsoll_analysis::summary::Summary;
 use plimsoll_model::record::RunRecord;
 use plotly::Plot;
 
-pub(crate) const STYLE: &str = include_str!("../assets/report.css");
+const STYLE: &str = include_str!("../assets/report.css");
 
 /// Forbids the page to load anything, so that the file shows the same offline, and so that no text of a scenario or
 /// of a platform can make it fetch something.
-pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       img-src data: blob:; font-src data:";
 
 /// Paper is narrower than most screens, and the browser lays it out only after the charts are drawn.
@@ -75,6 +75,21 @@ fn plotly_script() -> String {
     scripts
 }
 
+/// The head of a page that needs nothing but itself; `scripts` are whole elements.
+pub(crate) fn head(title: &str, scripts: &str) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta http-equiv="Content-Security-Policy" content=(POLICY);
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            title { (title) }
+            style { (PreEscaped(STYLE)) }
+            (PreEscaped(scripts))
+        }
+    }
+}
+
 fn page(record: &RunRecord, summary: &Summary, series: &[Occurrence], plotly: &str) -> Markup {
     let mut sections = sections(record, summary);
     if !series.is_empty() {
@@ -84,15 +99,7 @@ fn page(record: &RunRecord, summary: &Summary, series: &[Occurrence], plotly: &s
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (record.name) " \u{b7} " (summary.verdict.name()) " \u{b7} Plimsoll" }
-                style { (PreEscaped(STYLE)) }
-                (PreEscaped(plotly))
-            }
+            (head(&format!("{} \u{b7} {} \u{b7} Plimsoll", record.name, summary.verdict.name()), plotly))
             body {
                 (verdict::header(record, summary))
                 div.columns {

@@ -2,10 +2,10 @@
 
 use crate::html::figure::{self, CURVES, Figure};
 use crate::html::table::{Column, interval_cell, number_cell, table};
-use crate::html::{POLICY, STYLE, plotly_script};
+use crate::html::{head, plotly_script};
 use crate::sweep::{at, axis_name, curves_name, foot, measured, shown};
 use crate::terminal::count;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, html};
 use plimsoll_analysis::sweep::{Cell, Quantity, Sweep};
 use plotly::Scatter;
 use plotly::common::{DashType, ErrorData, ErrorType, HoverInfo, Line, Marker, MarkerSymbol, Mode};
@@ -24,15 +24,7 @@ pub fn page(sweep: &Sweep) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (sweep.name) " \u{b7} sweep \u{b7} Plimsoll" }
-                style { (PreEscaped(STYLE)) }
-                (PreEscaped(plotly_script()))
-            }
+            (head(&format!("{} \u{b7} sweep \u{b7} Plimsoll", sweep.name), &plotly_script()))
             body {
                 main {
                     h1 { (sweep.name) }
