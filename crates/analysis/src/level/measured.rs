@@ -1,0 +1,265 @@
+//! A level's summary from its record.
+
+use super::{BoxplotSummary, LevelSummary, LevelVerdict};
+use crate::duplicates;
+use crate::event_life::EventLife;
+use crate::missing;
+use crate::objective::{Standing, judge_all};
+use crate::sizes::SizesSummary;
+use crate::summary::{DifferenceSummary, Generator, TimeSummary};
+use crate::validity::{self, Evidence};
+use crate::wire::WireSummary;
+use plimsoll_model::record::{LevelRecord, SampleRecord, Terms};
+use plimsoll_model::{Counts, Histogram, Metric, Nanos};
+use plimsoll_stats::boxplot::boxplot;
+use plimsoll_stats::trend::slope;
+use std::collections::BTreeMap;
+
+/// Below this share of what was due, an open level is in overload: its times grow with the length of the hold.
+const STEADY: f64 = 0.99;
+
+/// Summarises and judges a level.
+pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
+    let samples: Vec<&SampleRecord> = record.samples.iter().flatten().collect();
+    let counts = samples.iter().fold(Counts::default(), |mut sum, sample| {
+        sum += sample.counts;
+        sum
+    });
+    let connecting = record.start.devices.is_some();
+    // Most devices connect before the hold.
+    let before = if connecting { record.warm_up.counts } else { Counts::default() };
+    let hold = measured_hold(record);
+    let per_second = |count: u64| (hold > 0.0).then(|| count as f64 / hold);
+    let acknowledges = terms.qos > 0;
+    let overload = record.start.offered.is_some() && (counts.completed as f64) < STEADY * counts.due as f64;
+    let time = |metric| {
+        let histograms = of_samples(&samples, metric);
+        TimeSummary::of(&histograms.iter().collect::<Vec<_>>(), !overload)
+    };
+    let merged = |metric| {
+        let mut merged = Histogram::new();
+        of_samples(&samples, metric).iter().for_each(|histogram| merged.merge(histogram));
+        merged
+    };
+    let box_of = |metric| {
+        boxplot(&merged(metric)).map(|b| BoxplotSummary {
+            lower_whisker: b.lower_whisker.as_secs_f64(),
+            p25: b.p25.as_secs_f64(),
+            p50: b.p50.as_secs_f64(),
+            p75: b.p75.as_secs_f64(),
+            upper_whisker: b.upper_whisker.as_secs_f64(),
+            outliers: b.outliers,
+            max: b.max.as_secs_f64(),
+        })
+    };
+    let (generator, wait_per_turn) =
+        generator(record, &counts, time(Metric::Lateness), time(Metric::ReceiverLag));
+    let q = terms.objectives.highest_quantile().max(0.99);
+    let tail = |metric| merged(metric).quantile(q).map(Nanos::as_secs_f64);
+    let (lateness, receiver_lag) = (tail(Metric::Lateness), tail(Metric::ReceiverLag));
+    let evidence = Evidence { q, lateness, receiver_lag, wait_per_turn };
+    let (validity, why_invalid) = validity::judge(&counts, &generator, &evidence, terms);
+    let end = record.end.as_ref();
+    let mean_size = |bytes: u64| (counts.sent > 0).then(|| bytes as f64 / counts.sent as f64);
+    let outages = end.and_then(|end| end.outages);
+    let publish_from_send = merged(Metric::PublishTimeFromSend);
+    let mut summary = LevelSummary {
+        index: record.start.index,
+        offered: record.start.offered,
+        in_flight: record.start.in_flight,
+        devices: record.start.devices,
+        connect_rate: record.start.connect_rate,
+        connected: end.map(|end| end.connected).filter(|_| connecting),
+        connects: counts.connects + before.connects,
+        connect_failed: counts.connect_failed + before.connect_failed,
+        platform_memory: None,
+        platform_cpu: None,
+        achieved: per_second(counts.completed).filter(|_| !connecting || record.start.offered.is_some()),
+        verdict: LevelVerdict::Unfinished,
+        reasons: Vec::new(),
+        validity,
+        // A level that the user cut short is closed, but before its hold was over.
+        finished: end.is_some_and(|end| end.at >= record.start.hold_start + record.start.hold),
+        hold,
+        due: counts.due,
+        sent: counts.sent,
+        unsent: counts.unsent,
+        never_ready: counts.never_ready,
+        acknowledged: acknowledges.then_some(counts.acknowledged),
+        refused: counts.refused,
+        repeated: counts.repeated,
+        retransmitted: counts.retransmitted,
+        expected_deliveries: counts.expected_deliveries,
+        delivered: counts.delivered,
+        late: counts.late,
+        superseded: counts.superseded,
+        lost: counts.lost(),
+        duplicated: counts.duplicated,
+        duplicates_legal: duplicates::legal(terms),
+        reordered: counts.reordered,
+        foreign: counts.foreign,
+        retained: counts.retained,
+        wills: counts.wills,
+        disconnected: counts.disconnected,
+        reconnects: counts.reconnects,
+        // What was lost when the level closed may have come late.
+        first_loss: end.and_then(|end| end.first_loss).filter(|_| counts.lost() > 0),
+        incident: end.and_then(|end| end.incident.clone()),
+        publish_time: time(Metric::PublishTime),
+        publish_time_from_send: time(Metric::PublishTimeFromSend),
+        subscribe_time: time(Metric::SubscribeTime),
+        subscribe_time_from_send: time(Metric::SubscribeTimeFromSend),
+        freshness: time(Metric::Freshness),
+        query_time: time(Metric::QueryTime),
+        queries: counts.queries,
+        queries_answered: counts.queries_answered,
+        queries_failed: counts.queries_failed,
+        publish_minus_subscribe: DifferenceSummary::of(
+            &merged(Metric::AcknowledgedAfterDelivery),
+            &merged(Metric::DeliveredAfterAcknowledgement),
+        ),
+        total_time: end.and_then(|end| Some((end.last_done? - end.first_sent?).as_secs_f64())),
+        goodput: publish_from_send
+            .mean()
+            .and_then(|mean| Some(mean_size(counts.content_bytes)? / (mean / 1e9))),
+        delivered_bytes_per_second: per_second(counts.delivered_bytes),
+        marshalled_size: mean_size(counts.content_bytes),
+        publication_size: mean_size(counts.publication_bytes),
+        sizes: SizesSummary::of(&counts, terms.listener),
+        bytes_sent: counts.bytes_sent,
+        bytes_received: counts.bytes_received,
+        overload,
+        backlog_slope: backlog_slope(record),
+        connect_time: if connecting {
+            let mut all = merged(Metric::ConnectTime);
+            record.warm_up.histograms.get(&Metric::ConnectTime).into_iter().for_each(|h| all.merge(h));
+            TimeSummary::of_independent(&all)
+        } else {
+            time(Metric::ConnectTime)
+        },
+        wire: if connecting {
+            let mut counts = counts;
+            counts += before;
+            WireSummary::of(&counts, |metric| {
+                let mut all = merged(metric);
+                record.warm_up.histograms.get(&metric).into_iter().for_each(|early| all.merge(early));
+                all
+            })
+        } else {
+            WireSummary::of(&counts, merged)
+        },
+        retries: end.map(|end| retries(&end.repeated)).unwrap_or_default(),
+        retry_delay: TimeSummary::of_independent(&merged(Metric::RetryDelay)),
+        event_life: None,
+        inference: None,
+        recovery: outages.and_then(|outages| outages.recovery()).map(Nanos::as_secs_f64),
+        clients_lost: outages.map(|outages| outages.lost),
+        clients_back: outages.map(|outages| outages.back),
+        clients_away_before: outages.map(|outages| outages.away_before),
+        outage: TimeSummary::of_independent(&merged(Metric::Outage)),
+        generator,
+        publish_boxplot: box_of(Metric::PublishTime),
+        subscribe_boxplot: box_of(Metric::SubscribeTime),
+        achieved_samples: achieved_samples(record),
+        with_missing: missing::with_missing(record, terms),
+    };
+    summary.event_life = EventLife::of(summary.achieved_ratio(), end.and_then(|end| end.clock), time);
+    if summary.finished {
+        let (standing, reasons) = judge_all(&terms.objectives.level, &summary);
+        let excuse = validity::excuse(&summary.generator).filter(|_| standing != Standing::Met);
+        let excuse = excuse.map(|(validity, reason)| {
+            if why_invalid.is_none() {
+                summary.validity = validity;
+            }
+            reason
+        });
+        let gone = end.is_some_and(|end| end.platform_gone);
+        (summary.verdict, summary.reasons) = match (why_invalid.or(excuse), standing) {
+            // A platform that died within the level does not bear it, however few messages that cost.
+            (None, _) if gone => (LevelVerdict::Missed, reasons),
+            (Some(why), _) => (LevelVerdict::Invalid, vec![why]),
+            (None, Standing::Met) => (LevelVerdict::Met, reasons),
+            (None, Standing::Missed(_)) => (LevelVerdict::Missed, reasons),
+            (None, Standing::Undecided(_)) => (LevelVerdict::Undecided, reasons),
+        };
+    } else {
+        summary.reasons = vec!["the run ended within this level".into()];
+    }
+    if summary.verdict != LevelVerdict::Met {
+        summary.reasons.extend(summary.incident.clone());
+    }
+    summary
+}
+
+fn retries(repeated: &BTreeMap<u16, u64>) -> BTreeMap<String, u64> {
+    let cause = |status: u16| if status == 0 { "connection lost".into() } else { status.to_string() };
+    repeated.iter().map(|(&status, &times)| (cause(status), times)).collect()
+}
+
+/// The planned hold, or of an unfinished level what its samples cover.
+fn measured_hold(record: &LevelRecord) -> f64 {
+    let planned = record.start.hold.as_secs_f64();
+    let (taken, all) = (record.samples.iter().flatten().count(), record.start.samples.max(1));
+    planned * taken as f64 / f64::from(all)
+}
+
+fn of_samples(samples: &[&SampleRecord], metric: Metric) -> Vec<Histogram> {
+    samples
+        .iter()
+        .map(|sample| sample.histograms.get(&metric).cloned().unwrap_or_else(Histogram::packed))
+        .collect()
+}
+
+fn sample_seconds(record: &LevelRecord) -> f64 {
+    record.start.hold.as_secs_f64() / f64::from(record.start.samples.max(1))
+}
+
+fn achieved_samples(record: &LevelRecord) -> Vec<Option<f64>> {
+    let seconds = sample_seconds(record);
+    let rate = |sample: &SampleRecord| sample.counts.completed as f64 / seconds;
+    record.samples.iter().map(|sample| sample.as_ref().map(rate)).collect()
+}
+
+fn backlog_slope(record: &LevelRecord) -> Option<f64> {
+    let seconds = sample_seconds(record);
+    let mut backlog = 0.0;
+    let mut points = Vec::new();
+    for (position, sample) in record.samples.iter().enumerate() {
+        let counts = sample.as_ref()?.counts;
+        backlog += counts.due as f64 - counts.completed as f64;
+        points.push(((position + 1) as f64 * seconds, backlog));
+    }
+    slope(&points)
+}
+
+/// The generator's health, and the mean wait of its threads for a processor, in seconds.
+fn generator(
+    record: &LevelRecord,
+    counts: &Counts,
+    lateness: TimeSummary,
+    receiver_lag: TimeSummary,
+) -> (Generator, Option<f64>) {
+    let readings = &record.threads;
+    let wall: Nanos = readings.iter().map(|reading| reading.wall).sum();
+    let share = |part: Nanos| (wall > Nanos::ZERO).then(|| part.0 as f64 / wall.0 as f64);
+    let threads = readings.iter().map(|reading| reading.thread + 1).max().unwrap_or(0);
+    let of_thread = |thread: u16| {
+        let own = readings.iter().filter(move |reading| reading.thread == thread);
+        let wall: Nanos = own.clone().map(|reading| reading.wall).sum();
+        let cpu: Nanos = own.map(|reading| reading.cpu).sum();
+        (wall > Nanos::ZERO).then(|| cpu.0 as f64 / wall.0 as f64)
+    };
+    let run_delay: Nanos = readings.iter().map(|reading| reading.run_delay).sum();
+    let cpu: Nanos = readings.iter().map(|reading| reading.cpu).sum();
+    let turns: u64 = readings.iter().map(|reading| reading.timeslices).sum();
+    let generator = Generator {
+        lateness,
+        receiver_lag,
+        cpu: (0..threads).map(of_thread).collect(),
+        run_delay: share(run_delay),
+        steal: share(readings.iter().map(|reading| reading.steal).sum()),
+        cpu_per_million: (counts.sent > 0 && wall > Nanos::ZERO)
+            .then(|| cpu.as_secs_f64() / counts.sent as f64 * 1e6),
+    };
+    (generator, (turns > 0).then(|| run_delay.as_secs_f64() / turns as f64))
+}

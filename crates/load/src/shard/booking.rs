@@ -1,0 +1,191 @@
+//! What becomes of the driver's events: each is booked with its message, its level and its sample.
+
+use super::source::Source;
+use super::{INCIDENTS, Reply, Shard};
+use crate::driver::{Client, Driver, Event};
+use crate::ledger::Receipt;
+use crate::recorder::Place;
+use plimsoll_model::{Metric, Nanos};
+
+impl<D: Driver> Shard<D> {
+    /// Books an event of the driver.
+    pub(super) fn book(&mut self, event: Event) {
+        let Some(timeline) = self.level.as_ref().map(|level| level.timeline) else {
+            return self.book_between_levels(event);
+        };
+        match event {
+            Event::Sent { device, sequence, at, content, packet } => {
+                let sizes = (content, packet);
+                self.ledger.sent(&mut self.recorder, &timeline, (device, sequence), at, sizes);
+                if !self.plan.acknowledges() {
+                    self.operation_ended((device, sequence), at);
+                }
+            }
+            Event::Acknowledged { device, sequence, at } => {
+                self.ledger.acknowledged(&mut self.recorder, &timeline, (device, sequence), at);
+                self.operation_ended((device, sequence), at);
+            }
+            Event::Handled { device, sequence, life } => {
+                self.ledger.handled(&mut self.recorder, &timeline, (device, sequence), life);
+                self.operation_ended((device, sequence), life.done);
+            }
+            Event::Refused { device, sequence, at, reason } => {
+                self.ledger.given_up(&mut self.recorder, (device, sequence), true);
+                self.incident(reason);
+                self.operation_ended((device, sequence), at);
+            }
+            Event::Answered { query, at } => {
+                if let Some(queries) = self.level.as_mut().and_then(|level| level.queries.as_mut()) {
+                    queries.answered(query, at, &mut self.recorder);
+                }
+            }
+            Event::Unanswered { query, reason } => {
+                let queries = self.level.as_mut().and_then(|level| level.queries.as_mut());
+                if let Some((queries, query)) = queries.zip(query) {
+                    queries.failed(query, &mut self.recorder);
+                }
+                self.incident(reason);
+            }
+            Event::Repeated { status, after } => {
+                let now = timeline.place(self.driver.now());
+                self.recorder.counts(now).repeated += 1;
+                self.recorder.time(now, Metric::RetryDelay, after);
+                if now.sample.is_some() {
+                    *self.repeated.entry(status).or_default() += 1;
+                }
+                self.incident(match status {
+                    0 => "sent again after a lost connection".into(),
+                    status => format!("sent again after {status}"),
+                });
+            }
+            Event::Abandoned { device, sequence, at } => {
+                self.ledger.given_up(&mut self.recorder, (device, sequence), false);
+                self.operation_ended((device, sequence), at);
+            }
+            other => self.book_anywhere(other, timeline.place(self.driver.now())),
+        }
+    }
+
+    /// Acknowledgements that come after their level was closed change nothing.
+    fn book_between_levels(&mut self, event: Event) {
+        match event {
+            Event::Sent { .. }
+            | Event::Acknowledged { .. }
+            | Event::Handled { .. }
+            | Event::Refused { .. }
+            | Event::Repeated { .. }
+            | Event::Answered { .. }
+            | Event::Unanswered { .. }
+            | Event::Abandoned { .. } => {}
+            other => self.book_anywhere(other, self.last_place),
+        }
+    }
+
+    fn book_anywhere(&mut self, event: Event, now: Place) {
+        match event {
+            Event::Received { subscriber, marker, at, lag, retained, content } => {
+                if let Some(lag) = lag {
+                    self.recorder.time(now, Metric::ReceiverLag, lag);
+                }
+                let ours =
+                    marker.filter(|marker| self.is_ours(marker.run) && marker.device < self.plan.devices);
+                match ours {
+                    None => self.recorder.counts(now).foreign += 1,
+                    Some(_) if retained => self.recorder.counts(now).retained += 1,
+                    Some(marker) => {
+                        let (device, sequence) = (marker.device, marker.sequence);
+                        self.deliver(Receipt { device, sequence, subscriber, at, content }, now);
+                    }
+                }
+            }
+            Event::Ready { again: false, took, client } => {
+                self.connected += devices_in(client);
+                self.recorder.time(now, Metric::ConnectTime, took);
+                if self.connecting.pending > 0 {
+                    self.connecting.pending -= 1;
+                    self.reply(Reply::ClientReady);
+                    if self.connecting.pending == 0 {
+                        self.reply(Reply::AllReady);
+                    }
+                }
+            }
+            Event::Ready { again: true, took, client } => {
+                self.connected += devices_in(client);
+                self.recorder.time(now, Metric::ConnectTime, took);
+                if let Some(outage) = self.outages.back(client, self.driver.now()) {
+                    self.recorder.time(now, Metric::Outage, outage);
+                }
+                self.recorder.counts(now).reconnects += 1;
+            }
+            Event::Will => self.recorder.counts(now).wills += 1,
+            Event::Incident { reason } => self.incident(reason),
+            Event::Retransmitted { after } => {
+                self.recorder.counts(now).retransmitted += 1;
+                self.recorder.time(now, Metric::RetransmissionDelay, after);
+            }
+            Event::RoundTrip { took } => self.recorder.time(now, Metric::RequestRtt, took),
+            Event::Stray => self.recorder.counts(now).foreign += 1,
+            Event::Secured { took, resumed } => {
+                self.recorder.time(now, Metric::HandshakeTime, took);
+                let counts = self.recorder.counts(now);
+                counts.handshakes += 1;
+                counts.handshakes_resumed += u64::from(resumed);
+            }
+            Event::Disconnected { reason, client, at } => {
+                self.recorder.counts(now).disconnected += 1;
+                self.outages.lost(client, at);
+                self.connected = self.connected.saturating_sub(devices_in(client));
+                self.incident(reason);
+            }
+            Event::ConnectFailed { reason, .. } if self.connecting.pending > 0 => {
+                self.reply(Reply::ConnectFailed(reason));
+            }
+            Event::ConnectFailed { reason, .. } => {
+                self.recorder.counts(now).connect_failed += 1;
+                self.incident(reason);
+            }
+            Event::Sent { .. }
+            | Event::Acknowledged { .. }
+            | Event::Handled { .. }
+            | Event::Refused { .. }
+            | Event::Repeated { .. }
+            | Event::Answered { .. }
+            | Event::Unanswered { .. }
+            | Event::Abandoned { .. } => {}
+        }
+    }
+
+    /// An integer marker carries the low bits of the tag only.
+    fn is_ours(&self, tag: u16) -> bool {
+        tag == crate::content::run_tag(&self.plan.message, self.run)
+    }
+
+    fn deliver(&mut self, receipt: Receipt, now: Place) {
+        if let Some(throttle) = &self.throttle {
+            throttle.notified(receipt.subscriber, receipt.at);
+        }
+        if self.share.owns(receipt.device) {
+            self.ledger.received(&mut self.recorder, now, receipt);
+        } else if let Some(outbox) = self.outboxes.get_mut((receipt.device % self.share.of) as usize) {
+            outbox.push(receipt);
+        }
+    }
+
+    fn operation_ended(&mut self, operation: (u32, u32), at: Nanos) {
+        match self.level.as_mut().map(|level| &mut level.source) {
+            Some(Source::Closed(slots)) => slots.finished(operation, at),
+            Some(Source::PartlyOpen(sessions)) => sessions.finished(operation, at),
+            _ => {}
+        }
+    }
+
+    fn incident(&mut self, reason: String) {
+        let known = self.incidents.len() < INCIDENTS || self.incidents.contains_key(&reason);
+        *self.incidents.entry(if known { reason } else { "other reasons".into() }).or_default() += 1;
+    }
+}
+
+/// How many devices a client is: one or none.
+fn devices_in(client: Client) -> u32 {
+    u32::from(matches!(client, Client::Device(_)))
+}

@@ -1,0 +1,98 @@
+//! Where messages of a level come from: the arrivals or sessions of its workload model.
+
+use super::Shard;
+use crate::arrivals::{Arrivals, Process};
+use crate::closed_loop::ClosedLoop;
+use crate::driver::Driver;
+use crate::partly_open::{Behaviour, PartlyOpen};
+use crate::recorder::Timeline;
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan, Model};
+use std::iter::Peekable;
+
+/// Where messages of a level come from.
+pub(super) enum Source {
+    Open(Box<Peekable<Arrivals>>),
+    Closed(ClosedLoop),
+    PartlyOpen(Box<PartlyOpen>),
+    Idle,
+}
+
+impl Source {
+    /// Whether nothing can be due any more before `end`. In the closed models an end that is read late may still have
+    /// made the next message due then.
+    pub(super) fn is_exhausted(&mut self) -> bool {
+        match self {
+            Source::Open(arrivals) => arrivals.peek().is_none(),
+            Source::Closed(_) | Source::PartlyOpen(_) => false,
+            Source::Idle => true,
+        }
+    }
+
+    /// When the next message before `end` was due, which will not be taken up.
+    pub(super) fn give_up(&mut self, start: Nanos, end: Nanos) -> Option<Nanos> {
+        match self {
+            Source::Open(arrivals) => {
+                let arrival = arrivals.next_if(|arrival| start + arrival.due < end)?;
+                Some(start + arrival.due)
+            }
+            Source::Closed(slots) => slots.take_up(end - Nanos(1)).map(|begin| begin.due),
+            Source::PartlyOpen(sessions) => sessions.give_up(end - Nanos(1)),
+            Source::Idle => None,
+        }
+    }
+}
+
+impl<D: Driver> Shard<D> {
+    /// The source of a level's messages.
+    pub(super) fn source(&self, timeline: &Timeline, level: LevelPlan) -> Source {
+        let (rate, devices) = match level {
+            LevelPlan::Devices { devices, rate } => (rate, devices),
+            LevelPlan::Rate(rate) => (rate, self.plan.devices),
+            LevelPlan::InFlight(_) | LevelPlan::ConnectRate(_) => (0.0, self.plan.devices),
+        };
+        match (level, &self.plan.load.model) {
+            (
+                LevelPlan::Rate(_) | LevelPlan::Devices { .. } | LevelPlan::ConnectRate(_),
+                Model::Open { arrivals, per },
+            ) => {
+                let process = Process {
+                    gaps: *arrivals,
+                    per: *per,
+                    rate,
+                    devices,
+                    seed: self.plan.seed,
+                    level: timeline.level,
+                };
+                // Nothing is ever due of idle devices.
+                let end = if rate > 0.0 { timeline.hold_end - timeline.start } else { Nanos::ZERO };
+                Source::Open(Box::new(Arrivals::new(process, self.share, end).peekable()))
+            }
+            (LevelPlan::InFlight(in_flight), Model::Closed { think_time, timeout }) => {
+                let pace = (*think_time, *timeout);
+                Source::Closed(ClosedLoop::new(
+                    in_flight,
+                    self.plan.devices,
+                    self.share,
+                    pace,
+                    timeline.start,
+                ))
+            }
+            (LevelPlan::Rate(rate), Model::PartlyOpen { arrivals, messages, think_time, timeout }) => {
+                let process = Process {
+                    gaps: *arrivals,
+                    per: ArrivalsPer::Population,
+                    rate: rate / f64::from(*messages),
+                    devices: self.plan.devices,
+                    seed: self.plan.seed,
+                    level: timeline.level,
+                };
+                let starts = Arrivals::new(process, self.share, timeline.hold_end - timeline.start);
+                let behaviour = Behaviour { messages: *messages, think_time: *think_time, timeout: *timeout };
+                Source::PartlyOpen(Box::new(PartlyOpen::new(starts, timeline.start, behaviour)))
+            }
+            // The plan never mixes the models.
+            _ => Source::Idle,
+        }
+    }
+}
