@@ -79,13 +79,14 @@ def main():
         print(f"round {run + 1} of {options.runs} is done, load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
     shutil.rmtree(work)
     print(f"{options.devices} devices, no work, median (range) of {options.runs} x {options.seconds} s")
-    print(f"{'':31} {'events/s':>22}  {'us of CPU an event':>18}  {'of the devices':>18}")
+    print(f"{'':29} {'1000 events/s':>16} {'CPU us an event':>17} {'the devices':>16}")
     for name, values in measured.items():
+        rates, gateway, devices = zip(*values)
         columns = [
-            f"{statistics.median(of):.{digits}f} ({min(of):.{digits}f} to {max(of):.{digits}f})"
-            for of, digits in zip(zip(*values), (0, 1, 1))
+            f"{statistics.median(of):.1f} ({min(of):.1f}-{max(of):.1f})"
+            for of in ([rate / 1000 for rate in rates], gateway, devices)
         ]
-        print(f"  {name:29} {columns[0]:>22}  {columns[1]:>18}  {columns[2]:>18}")
+        print(f"{name:29} {columns[0]:>16} {columns[1]:>17} {columns[2]:>16}")
 
 
 main()

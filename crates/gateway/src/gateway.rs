@@ -118,7 +118,11 @@ impl Gateway {
         let (wanted, room) =
             (dispatcher::connections(&configuration, devices.len()), dispatcher::room(&configuration));
         if wanted > room {
-            return Err(GatewayError::Files { wanted, room });
+            let error = GatewayError::Files { wanted, room };
+            // The manager waits for this gateway, and shall know why it goes.
+            log.say("ERROR", &error.to_string());
+            log.flush();
+            return Err(error);
         }
         let work = Work::new(&configuration, &self.folder);
         let shared = Arc::new(Shared::new(configuration, work, log, devices.len(), Arc::clone(stop)));
