@@ -12,7 +12,7 @@ use plimsoll_load::drivers::gateway::manager::Manager;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::net::UdpSocket;
+use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u64>());
     let rate = numbers.next().transpose()?.unwrap_or(100_000);
     let seconds = numbers.next().transpose()?.unwrap_or(5);
-    let free = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
+    let free = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let manager = Manager::start(free, BTreeMap::new(), TAG, (0, 1), Clock::start())?;
     let writing = thread::spawn(move || write(&Log::to(free)?, rate, seconds));
     let mut lives = Vec::new();
