@@ -45,9 +45,9 @@ objectives: {{ publish_p99: null }}
             with open(f"{work}/summary.json") as file:
                 summary = json.load(file)
             os.remove(f"{work}/summary.json")
-        except FileNotFoundError:
-            sys.exit(f"{dispatcher}/{handler} was not measured: {ran.stderr}")
-        [level], [gateway] = summary["levels"], summary["components"]
+            [level], [gateway] = summary["levels"], summary["components"]
+        except (FileNotFoundError, ValueError):
+            sys.exit(f"{dispatcher}/{handler} was not measured: {ran.stdout}{ran.stderr}")
         seconds = sum(level["generator"]["cpu"]), gateway["cpu_mean"]
         achieved = level["achieved"]
         if not achieved or level["incident"] or level["refused"]:
