@@ -1,6 +1,7 @@
 //! Calls between test manager, devices and gateway, as in work E: `{"name", "args"}` is answered by `{"result"}` or by
 //! `{"error": {"name", "args"}}`. One JSON object stands on a line; objects of others may follow each other without one.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{ErrorKind, Read, Write};
@@ -9,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// The longest call or answer, bytes.
 pub const LONGEST: usize = 1 << 20;
+/// What is said of an answer without a call.
+pub(crate) const UNASKED: &str = "it answers what nobody has asked";
 /// How long a caller waits before it looks whether its call was given up.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -83,46 +86,80 @@ pub enum CallError {
     /// What came is no answer.
     #[error("the answer is no answer: {0}")]
     Malformed(String),
+    /// More came than the answer, which would be taken for the answer to the next call.
+    #[error("{UNASKED}")]
+    Unasked,
     /// The function raised an error.
     #[error("{} was raised: {}", .0.name, Value::Array(.0.args.clone()))]
     Raised(Raised),
 }
 
-/// Puts JSON objects together from the pieces in which they arrive.
+/// Puts JSON objects together from the pieces in which they arrive. A byte is looked at once for where its object ends, and
+/// once more when that is whole.
 #[derive(Debug, Default)]
 pub struct Messages {
     bytes: Vec<u8>,
+    /// Where the next object begins.
+    begin: usize,
+    /// How far its end was looked for.
+    seen: usize,
+    /// Brackets that are open there.
+    depth: usize,
+    /// Whether that is within a text, and behind a backslash.
+    in_text: bool,
+    escaped: bool,
 }
 
 impl Messages {
     /// More has come.
     pub fn add(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.begin);
+        self.seen -= self.begin;
+        self.begin = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
     /// Bytes that are part of no object yet.
     pub fn waiting(&self) -> usize {
-        self.bytes.trim_ascii().len()
+        self.bytes[self.begin..].trim_ascii().len()
     }
 
     /// The next whole object, `None` where it is not whole yet. What is no JSON, or longer than [`LONGEST`], is an error
     /// that says so.
-    pub fn take<T: for<'a> Deserialize<'a>>(&mut self) -> Result<Option<T>, String> {
-        let mut stream = serde_json::Deserializer::from_slice(&self.bytes).into_iter::<T>();
-        match stream.next() {
-            None => {
-                self.bytes.clear();
-                Ok(None)
-            }
-            Some(Ok(message)) => {
-                let read = stream.byte_offset();
-                self.bytes.drain(..read);
-                Ok(Some(message))
-            }
-            Some(Err(error)) if error.is_eof() && self.bytes.len() <= LONGEST => Ok(None),
-            Some(Err(error)) if error.is_eof() => Err(format!("it is longer than {LONGEST} bytes")),
-            Some(Err(error)) => Err(error.to_string()),
+    pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, String> {
+        if self.seen == self.begin {
+            let rest = &self.bytes[self.begin..];
+            self.begin = self.bytes.len() - rest.trim_ascii_start().len();
+            self.seen = self.begin;
         }
+        while self.seen < self.bytes.len() {
+            if self.ends_with(self.bytes[self.seen]) {
+                let object = &self.bytes[self.begin..self.seen];
+                self.begin = self.seen;
+                return serde_json::from_slice(object).map(Some).map_err(|error| error.to_string());
+            }
+        }
+        if self.seen - self.begin > LONGEST {
+            return Err(format!("it is longer than {LONGEST} bytes"));
+        }
+        Ok(None)
+    }
+
+    /// Looks at one more byte: whether the object ends with it. What is no object ends at once, to be refused.
+    fn ends_with(&mut self, byte: u8) -> bool {
+        self.seen += 1;
+        if self.in_text {
+            self.in_text = self.escaped || byte != b'"';
+            self.escaped = !self.escaped && byte == b'\\';
+        } else {
+            match byte {
+                b'"' => self.in_text = true,
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        self.depth == 0 && !self.in_text
     }
 }
 
@@ -157,6 +194,9 @@ impl Caller {
         let mut begin = None;
         loop {
             if let Some(answer) = self.messages.take().map_err(CallError::Malformed)? {
+                if self.messages.waiting() > 0 {
+                    return Err(CallError::Unasked);
+                }
                 return match answer {
                     Answer::Result(value) => Ok(value),
                     Answer::Error(raised) => Err(CallError::Raised(raised)),
@@ -213,6 +253,37 @@ mod tests {
         assert_eq!(messages.take::<Answer>(), Ok(None));
         messages.add(b"GET / HTTP/1.1\r\n");
         assert!(messages.take::<Answer>().is_err());
+    }
+
+    #[test]
+    fn brackets_and_quotes_in_texts_end_nothing() {
+        let mut messages = Messages::default();
+        for byte in br#" {"result":"}]\"{\\"}{"error":{"name":"[","args":[{}]}}"# {
+            assert_eq!(messages.take::<Answer>(), Ok(None));
+            messages.add(&[*byte]);
+            if messages.bytes.ends_with(br#"\\"}"#) {
+                assert_eq!(messages.take(), Ok(Some(Answer::Result(json!(r#"}]"{\"#)))));
+            }
+        }
+        let raised = Raised { name: "[".into(), args: vec![json!({})] };
+        assert_eq!(messages.take(), Ok(Some(Answer::Error(raised))));
+        assert_eq!((messages.take::<Answer>(), messages.waiting()), (Ok(None), 0));
+    }
+
+    /// An object that does not end costs each of its bytes once: 1 MiB of brackets in small pieces, looked for anew with each
+    /// piece, would be 16 GiB of them.
+    #[test]
+    fn an_object_without_end_is_refused_when_it_is_too_long() {
+        let mut messages = Messages::default();
+        messages.add(b"{\"result\":");
+        for _ in 0..LONGEST / 32 {
+            messages.add(&[b'['; 32]);
+            match messages.take::<Answer>() {
+                Ok(None) => {}
+                other => return assert!(other.unwrap_err().contains("longer than 1048576")),
+            }
+        }
+        panic!("it was never refused");
     }
 
     proptest! {

@@ -70,6 +70,17 @@ pub enum GatewayError {
         /// Why.
         cause: CallError,
     },
+    /// More devices than open files.
+    #[error(
+        "{wanted} devices are to be connected at once, and this process may open files for {room} of them: raise the \
+         limit (ulimit -n), or let the devices take turns (--sockets)"
+    )]
+    Files {
+        /// Connections.
+        wanted: usize,
+        /// For how many there is room.
+        room: usize,
+    },
     /// Something of this host.
     #[error("{what}: {cause}")]
     Host {
@@ -104,6 +115,15 @@ impl Gateway {
         let mut manager = Manager::connect(&self.manager, stop)?;
         verify(&mut manager, &configuration, own)?;
         let devices = manager.devices()?;
+        let (wanted, room) =
+            (dispatcher::connections(&configuration, devices.len()), dispatcher::room(&configuration));
+        if wanted > room {
+            let error = GatewayError::Files { wanted, room };
+            // The manager waits for this gateway, and shall know why it goes.
+            log.say("ERROR", &error.to_string());
+            log.flush();
+            return Err(error);
+        }
         let work = Work::new(&configuration, &self.folder);
         let shared = Arc::new(Shared::new(configuration, work, log, devices.len(), Arc::clone(stop)));
         logged(&shared, || match interface.await_start(stop) && !devices.is_empty() {

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use told::{Told, check, configuration, lines};
+use told::{Told, check, configuration, read};
 
 /// What a call is answered with.
 type Function = Arc<dyn Fn(&str, &[Value]) -> Value + Send + Sync>;
@@ -67,10 +67,16 @@ fn device(number: usize, events: usize) -> SocketAddr {
 /// Runs a gateway until so many events are over.
 fn run(configuration: Configuration, devices: &[SocketAddr], events: usize) -> Told {
     let folder = tempfile::tempdir().unwrap();
-    run_in(folder.path(), configuration, devices, events)
+    run_until(folder.path(), configuration, devices, (events, &[]))
 }
 
-fn run_in(folder: &Path, configuration: Configuration, devices: &[SocketAddr], events: usize) -> Told {
+/// The same, until all those words were said to people, too.
+fn run_until(
+    folder: &Path,
+    configuration: Configuration,
+    devices: &[SocketAddr],
+    (events, words): (usize, &[&str]),
+) -> Told {
     let ports: Vec<u16> = devices.iter().map(SocketAddr::port).collect();
     let verified: Arc<Mutex<Option<SocketAddr>>> = Arc::default();
     let told = Arc::clone(&verified);
@@ -113,7 +119,7 @@ fn run_in(folder: &Path, configuration: Configuration, devices: &[SocketAddr], e
             _ => assert_eq!(answer["error"]["name"], "AttributeError"),
         }
     }
-    let lines = lines(&log, events, &stop);
+    let lines = read(&log, events, words, &stop);
     Told { done: running.join().unwrap().unwrap(), lines }
 }
 
@@ -158,36 +164,93 @@ fn more_devices_than_sockets_take_turns() {
     }
 }
 
-/// A device that closes, one that says what is no JSON, one that is silent, one that sends half an answer: the others are
-/// served all the same, and the log says which one failed.
-#[test]
-fn devices_that_fail_hold_up_nobody_but_a_serial_dispatcher() {
-    let broken = |said: &'static [u8]| {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        thread::spawn(move || {
-            for mut stream in listener.incoming().flatten() {
-                let _ = stream.read(&mut [0; 512]);
-                let _ = stream.write_all(said);
-                if !said.is_empty() {
-                    continue;
+/// A device that says the same to every call and goes on listening, or closes. With no words it is silent.
+fn broken(said: &'static [u8], closes: bool) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                while let Ok(1..) = stream.read(&mut [0; 512]) {
+                    if stream.write_all(said).is_err() || closes {
+                        return;
+                    }
                 }
-                // Silent, and there.
-                thread::spawn(move || stream.read(&mut [0; 512]));
-            }
-        });
-        address
-    };
-    for dispatcher in [Model::Preemptive, Model::Cooperative] {
+            });
+        }
+    });
+    address
+}
+
+/// Devices that close, are silent, or say half a JSON, what is none, an answer to another call, more than was asked: the
+/// others are served all the same, and the log says which one failed, and how. A serial dispatcher waits for those that are
+/// silent, and is spared them.
+#[test]
+fn devices_that_fail_hold_up_nobody_and_are_told() {
+    for dispatcher in Model::ALL {
         let mut devices: Vec<SocketAddr> = (0..4).map(|number| device(number, 20)).collect();
         devices.extend([
-            broken(b""),
-            broken(b"{\"result\""),
-            broken(b"HTTP/1.1 200 OK\r\n"),
-            broken(b"{\"result\":1}{\"result\":[]}"),
+            broken(b"", true),
+            broken(b"{\"result\"", true),
+            broken(b"HTTP/1.1 200 OK\r\n", false),
+            broken(b"{\"result\":1}{\"result\":[]}", false),
+            broken(b"{\"result\":true}", false),
+            broken(b"{\"result\":\"x-1\"}", false),
+            broken(b"{\"error\":{\"name\":\"KeyError\",\"args\":[\"heat\"]}}", false),
         ]);
-        let told = run(configuration(dispatcher, Model::Preemptive), &devices, 80);
+        let mut words = vec![
+            "device 4 at ",
+            "device 5 at ",
+            "the answer is no answer: expected value",
+            "it answers what nobody has asked",
+            "an event is a text or a number, and not true",
+            "status is 1 or 0, and not \"x-1\"",
+            "KeyError was raised: [\"heat\"]",
+        ];
+        if dispatcher != Model::Serial {
+            devices.extend([broken(b"", false), broken(b"{\"result\"", false)]);
+            words.extend(["device 11 at ", "device 12 at "]);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let told =
+            run_until(folder.path(), configuration(dispatcher, Model::Preemptive), &devices, (80, &words));
         check(&told, 4, 20, &format!("{dispatcher} with broken devices"));
+    }
+}
+
+/// Devices that are asked for their events by one name: what a device calls its event is not the gateway's to judge, so it is
+/// worked on, each time.
+#[test]
+fn a_device_with_the_event_of_another_one_is_served() {
+    for dispatcher in Model::ALL {
+        // Both call theirs 0-0 to 0-4.
+        let devices = [device(0, 5), device(0, 5)];
+        let told = run(configuration(dispatcher, Model::Preemptive), &devices, 10);
+        assert_eq!((told.done.done, told.done.failed), (10, 0), "{dispatcher}");
+    }
+}
+
+/// A pool of one thread, and work that is much longer than the calls: the events wait in their devices and at the door of the
+/// pool, and all are done.
+#[test]
+fn a_pool_that_is_exhausted_lets_events_wait() {
+    for dispatcher in Model::ALL {
+        let devices: Vec<SocketAddr> = (0..6).map(|number| device(number, 10)).collect();
+        let narrow = Configuration {
+            pool_size: 1,
+            cpu_intensity: 0.1,
+            ..configuration(dispatcher, Model::Preemptive)
+        };
+        let told = run(narrow, &devices, 60);
+        check(&told, 6, 10, &format!("{dispatcher} with a pool of one"));
+        // One thread has one event at a time.
+        let mut at_work = 0;
+        let mut lines: Vec<_> = told.lines.iter().filter(|(keyword, ..)| keyword != "RETRIEVED").collect();
+        lines.sort_by(|one, other| one.1.total_cmp(&other.1));
+        for (keyword, ..) in lines {
+            at_work += if keyword == "DISPATCHED" { 1 } else { -1 };
+            assert!((0..=1).contains(&at_work), "{dispatcher}");
+        }
     }
 }
 
@@ -205,7 +268,7 @@ fn work_that_fails_is_told() {
         let folder = tempfile::tempdir().unwrap();
         // Where the file of the second device would be.
         std::fs::create_dir(folder.path().join("device-1")).unwrap();
-        let told = run_in(folder.path(), always, &devices, 10);
+        let told = run_until(folder.path(), always, &devices, (10, &["the work of 1-"]));
         assert_eq!(told.done, Done { done: 5, failed: 5, refused: 0 }, "{dispatcher}/{handler}");
         let failed = told.lines.iter().filter(|(keyword, _, _)| keyword == "FAILED");
         assert_eq!(failed.filter(|(_, _, event)| event.starts_with("1-")).count(), 5);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use told::{Told, check, configuration, lines};
+use told::{Told, check, configuration, read};
 
 struct Running {
     address: SocketAddr,
@@ -51,7 +51,7 @@ fn start_on(
 impl Running {
     /// Ends when so many events are over.
     fn told(self, events: usize) -> Told {
-        let lines = lines(&self.log, events, &self.stop);
+        let lines = read(&self.log, events, &[], &self.stop);
         Told { done: self.gateway.join().unwrap().unwrap(), lines }
     }
 

@@ -10,7 +10,7 @@ use plimsoll_observe::limits::raise_open_files;
 use std::net::TcpListener;
 use std::path::PathBuf;
 
-/// Connections for which there shall be room, with --push.
+/// Connections for which there shall be room.
 const MOST_DEVICES: u64 = 1 << 16;
 
 /// A gateway that polls devices for events, or is sent them, and works on them in one of nine
@@ -112,9 +112,9 @@ impl Gateway {
         };
         let (listen, folder) = (self.listen, folder.unwrap_or_default());
         let log = self.log.or_else(|| self.manager.clone());
+        raise_open_files(MOST_DEVICES);
         let done = match self.push {
             Some(protocol) => {
-                raise_open_files(MOST_DEVICES);
                 let cannot = |error| undoable(&format!("cannot listen at {listen}"), error);
                 let listener = TcpListener::bind(&listen).map_err(cannot)?;
                 let address = listener.local_addr().map_err(cannot)?;

@@ -10,6 +10,8 @@ import time
 manager_host, manager_port = sys.argv[1].split(":")
 manager = (manager_host, int(manager_port))
 started = threading.Event()
+# Whether it takes the events of the last device for those of the one before.
+is_mistaken = sys.argv[2:] == ["mistaken"]
 log = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
 
@@ -70,6 +72,8 @@ while True:
     for device in devices:
         if device.call("status") == 1:
             event = device.call("next_event")
+            if is_mistaken and device is devices[-1]:
+                event = event.replace("-%d-" % (len(devices) - 1), "-%d-" % (len(devices) - 2))
             tell("RETRIEVED", event)
             tell("DISPATCHED", event)
             sum(range(1000))

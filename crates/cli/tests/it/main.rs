@@ -20,6 +20,7 @@ mod endings;
 mod examples;
 mod exports;
 mod gateway;
+mod gateway_bad_days;
 mod gateway_push;
 mod harness;
 mod http_service;

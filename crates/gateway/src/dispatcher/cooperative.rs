@@ -1,7 +1,7 @@
 //! The cooperative dispatcher: a state machine for each device, or for each socket where those are fewer, on one event loop.
 
-use super::{Calls, PATIENCE, PAUSE, event, has_event, is_empty, shares};
-use crate::calls::{Answer, Messages};
+use super::{Calls, PATIENCE, PAUSE, connections, event, has_event, is_empty, shares};
+use crate::calls::{Answer, CallError, Messages, UNASKED};
 use crate::configuration::Model;
 use crate::handler::{Cooperative, Event, Pool, Shared};
 use crate::reactor::{self, Happened, Reactor, ReactorError};
@@ -33,6 +33,8 @@ struct Machine {
     state: State,
     since: Instant,
     messages: Messages,
+    /// The last turn of the loop in which a connection of it was closed: what is still told in that turn is of the old one.
+    closed_in: u64,
 }
 
 /// How a loop has events handled.
@@ -80,26 +82,36 @@ struct Dispatcher<'a> {
     calls: Calls,
     /// The slot of the timer that looks at all; those of machines have their numbers.
     look: usize,
+    /// Turns of the loop so far.
+    turns: u64,
 }
 
 pub(super) fn run(shared: &Arc<Shared>, devices: &[SocketAddr]) -> Result<(), ReactorError> {
     let configuration = &shared.configuration;
-    let reactor = reactor::make(configuration.event_loop, configuration.pool_size)?;
+    run_on(shared, devices, reactor::make(configuration.event_loop, configuration.pool_size)?)
+}
+
+fn run_on(
+    shared: &Arc<Shared>,
+    devices: &[SocketAddr],
+    reactor: Box<dyn Reactor>,
+) -> Result<(), ReactorError> {
     shared.wakes(reactor.waker());
-    let shares = shares(devices.len(), configuration.sockets);
+    let shares = shares(devices.len(), connections(&shared.configuration, devices.len()));
     let mut machine_of = vec![0; devices.len()];
     for (number, own) in shares.iter().enumerate() {
         own.iter().for_each(|&device| machine_of[device] = number);
     }
     let machine = |devices| {
         let (state, since, messages) = (State::Paused, Instant::now(), Messages::default());
-        Machine { devices, at: 0, state, since, messages }
+        Machine { devices, at: 0, state, since, messages, closed_in: 0 }
     };
     let machines: Vec<Machine> = shares.into_iter().map(machine).collect();
     let handler = Handler::of(shared)?;
     let look = machines.len();
     let addresses = devices;
-    Dispatcher { shared, addresses, reactor, machines, machine_of, handler, calls: Calls::new(), look }.run();
+    let (calls, turns) = (Calls::new(), 0);
+    Dispatcher { shared, addresses, reactor, machines, machine_of, handler, calls, look, turns }.run();
     Ok(())
 }
 
@@ -110,6 +122,7 @@ impl Dispatcher<'_> {
         let mut happened = Vec::new();
         while !self.shared.ends() || !self.is_idle() {
             self.reactor.turn(true, &mut happened);
+            self.turns += 1;
             for one in happened.drain(..) {
                 self.take(one);
             }
@@ -128,10 +141,12 @@ impl Dispatcher<'_> {
 
     fn take(&mut self, happened: Happened) {
         match happened {
+            Happened::Connected(number) | Happened::Data(number, _) | Happened::Closed(number, _)
+                if self.machines[number].closed_in == self.turns => {}
             Happened::Connected(number) => self.ask(number),
             Happened::Data(number, bytes) => {
                 self.machines[number].messages.add(&bytes);
-                self.answers(number);
+                self.answer(number);
             }
             // Nobody listens.
             Happened::Incoming => {}
@@ -158,32 +173,33 @@ impl Dispatcher<'_> {
         self.reactor.send(number, &self.calls.status);
     }
 
-    fn answers(&mut self, number: usize) {
-        loop {
-            let machine = &mut self.machines[number];
-            let answer = match machine.messages.take() {
-                Ok(Some(answer)) => answer,
-                Ok(None) => return,
-                Err(reason) => return self.fail(number, &format!("the answer is no answer: {reason}")),
-            };
-            match (machine.state, answer) {
-                (State::Asking, Answer::Result(status)) if has_event(&status) => {
+    /// Takes the answer to a call, once it is whole.
+    fn answer(&mut self, number: usize) {
+        let machine = &mut self.machines[number];
+        let answer = match machine.messages.take() {
+            Ok(Some(answer)) => answer,
+            Ok(None) => return,
+            Err(reason) => return self.fail(number, &format!("the answer is no answer: {reason}")),
+        };
+        let is_asked = matches!(machine.state, State::Asking | State::Fetching);
+        if !is_asked || machine.messages.waiting() > 0 {
+            return self.fail(number, UNASKED);
+        }
+        match (machine.state, answer) {
+            (State::Fetching, Answer::Error(raised)) if is_empty(&raised) => self.turn(number),
+            (_, Answer::Error(raised)) => self.fail(number, &CallError::Raised(raised).to_string()),
+            (State::Fetching, Answer::Result(given)) => match event(machine.device(), given) {
+                Ok(event) => self.dispatch(number, event),
+                Err(reason) => self.fail(number, &reason),
+            },
+            (_, Answer::Result(status)) => match has_event(&status) {
+                Ok(true) => {
                     machine.enter(State::Fetching);
                     self.reactor.send(number, &self.calls.next_event);
                 }
-                (State::Asking, Answer::Result(_)) => self.turn(number),
-                (State::Fetching, Answer::Result(given)) => match event(machine.device(), &given) {
-                    Ok(event) => self.dispatch(number, event),
-                    Err(reason) => return self.fail(number, &reason),
-                },
-                (State::Fetching, Answer::Error(raised)) if is_empty(&raised) => self.turn(number),
-                (State::Asking | State::Fetching, Answer::Error(raised)) => {
-                    return self.fail(number, &format!("{} was raised", raised.name));
-                }
-                (State::Paused | State::Connecting | State::Handling, _) => {
-                    return self.fail(number, "it answers what nobody has asked");
-                }
-            }
+                Ok(false) => self.turn(number),
+                Err(reason) => self.fail(number, &reason),
+            },
         }
     }
 
@@ -210,12 +226,17 @@ impl Dispatcher<'_> {
             return self.ask(number);
         }
         machine.at = (machine.at + 1) % machine.devices.len();
-        self.reactor.close(number);
+        self.close(number);
         self.connect(number);
     }
 
-    fn fail(&mut self, number: usize, reason: &str) {
+    fn close(&mut self, number: usize) {
         self.reactor.close(number);
+        self.machines[number].closed_in = self.turns;
+    }
+
+    fn fail(&mut self, number: usize, reason: &str) {
+        self.close(number);
         self.failed(number, reason);
     }
 
@@ -249,5 +270,148 @@ impl Machine {
 
     fn enter(&mut self, state: State) {
         (self.state, self.since) = (state, Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::{Configuration, Order, Spread};
+    use crate::log::Log;
+    use crate::reactor::Waker;
+    use crate::work::Work;
+    use std::io;
+    use std::net::TcpListener;
+    use std::path::{Path, PathBuf};
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A loop in which happens what a test says, turn by turn; it notes what is asked of it.
+    struct Told {
+        turns: std::vec::IntoIter<Vec<Happened>>,
+        asked: Arc<Mutex<Vec<String>>>,
+        stop: Arc<AtomicBool>,
+    }
+
+    impl Told {
+        fn note(&self, words: String) {
+            self.asked.lock().unwrap().push(words);
+        }
+    }
+
+    impl Reactor for Told {
+        fn connect(&mut self, _: usize, address: SocketAddr) {
+            self.note(format!("connect {}", address.port()));
+        }
+
+        fn send(&mut self, _: usize, bytes: &[u8]) {
+            self.note(String::from_utf8_lossy(bytes).split('"').nth(3).unwrap().to_owned());
+        }
+
+        fn close(&mut self, _: usize) {
+            self.note("close".into());
+        }
+
+        fn turn(&mut self, _: bool, happened: &mut Vec<Happened>) {
+            match self.turns.next() {
+                Some(turn) => happened.extend(turn),
+                None => self.stop.store(true, Ordering::Relaxed),
+            }
+        }
+
+        fn waker(&self) -> Waker {
+            Arc::new(|| ())
+        }
+
+        fn name(&self) -> String {
+            "told".into()
+        }
+
+        fn after(&mut self, _: usize, _: Duration) {}
+        fn listen(&mut self, _: TcpListener) -> io::Result<()> {
+            Ok(())
+        }
+        fn accept(&mut self, _: usize) -> io::Result<bool> {
+            Ok(false)
+        }
+        fn hold(&mut self, _: usize, _: bool) {}
+        fn unsent(&self, _: usize) -> usize {
+            0
+        }
+        fn write(&mut self, _: u64, _: PathBuf, _: Vec<u8>) {}
+    }
+
+    /// What is asked of the loop by a dispatcher of two devices that take turns on one socket.
+    fn asked(turns: Vec<Vec<Happened>>) -> (Vec<String>, u64) {
+        let configuration = Configuration {
+            dispatcher: Model::Cooperative,
+            event_handler: Model::Serial,
+            cpu_intensity: 0.0,
+            io_intensity: 0.0,
+            pool_size: 1,
+            cores: 0,
+            cpu_spread: Spread::Constant,
+            io_spread: Spread::Constant,
+            io_order: Order::After,
+            event_loop: crate::configuration::Reactor::Epoll,
+            sockets: 1,
+        };
+        let (stop, asked) = (Arc::<AtomicBool>::default(), Arc::<Mutex<Vec<String>>>::default());
+        let reactor = Box::new(Told { turns: turns.into_iter(), asked: asked.clone(), stop: stop.clone() });
+        let work = Work::new(&configuration, Path::new(""));
+        let shared = Arc::new(Shared::new(configuration, work, Log::none(), 2, stop));
+        let addresses = [5000, 5001].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        run_on(&shared, &addresses, reactor).unwrap();
+        let asked = asked.lock().unwrap().clone();
+        (asked, shared.done.load(Ordering::Relaxed))
+    }
+
+    fn data(text: &str) -> Happened {
+        Happened::Data(0, text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn devices_of_one_socket_take_turns() {
+        let (asked, done) = asked(vec![
+            vec![Happened::Connected(0)],
+            vec![data("{\"result\":1}")],
+            vec![data("{\"result\":\"a-1\"}\n")],
+            vec![Happened::Connected(0)],
+        ]);
+        let expected = ["connect 5000", "status", "next_event", "close", "connect 5001", "status"];
+        assert_eq!((asked, done), (expected.map(str::to_owned).to_vec(), 1));
+    }
+
+    /// What the first device says beyond its answer, and that it closes, is told in the turn in which it was left already.
+    #[test]
+    fn what_is_told_late_of_a_device_is_not_taken_for_the_next_one() {
+        let late =
+            || [data("{\"result\":1}"), data("{\"result\":\"x-1\"}"), Happened::Closed(0, "gone".into())];
+        let (asked, done) = asked(vec![
+            vec![Happened::Connected(0)],
+            std::iter::once(data("{\"result\":0}")).chain(late()).collect(),
+            vec![Happened::Connected(0)],
+            vec![data("{\"result\":1}")],
+            vec![data("{\"result\":\"b-1\"}")],
+        ]);
+        let expected = [
+            "connect 5000",
+            "status",
+            "close",
+            "connect 5001",
+            "status",
+            "next_event",
+            "close",
+            "connect 5000",
+        ];
+        assert_eq!((asked, done), (expected.map(str::to_owned).to_vec(), 1));
+    }
+
+    /// An answer more than calls: the next call would be answered by it.
+    #[test]
+    fn a_device_that_answers_twice_is_left() {
+        let (asked, done) =
+            asked(vec![vec![Happened::Connected(0)], vec![data("{\"result\":1}\n{\"result\":\"x-1\"}\n")]]);
+        assert_eq!((asked, done), (["connect 5000", "status", "close"].map(str::to_owned).to_vec(), 0));
     }
 }

@@ -93,7 +93,7 @@ impl<'a> Polling<'a> {
         };
         let ends = || self.shared.ends();
         let status = connection.call(&self.calls.status, &ends)?;
-        let given: Option<Value> = match has_event(&status) {
+        let given: Option<Value> = match has_event(&status).map_err(CallError::Malformed)? {
             true => match connection.call(&self.calls.next_event, &ends) {
                 Err(CallError::Raised(raised)) if is_empty(&raised) => None,
                 given => Some(given?),
@@ -104,7 +104,7 @@ impl<'a> Polling<'a> {
             device.connection = None;
             self.open -= 1;
         }
-        given.map(|given| event(device.number, &given).map_err(CallError::Malformed)).transpose()
+        given.map(|given| event(device.number, given).map_err(CallError::Malformed)).transpose()
     }
 
     fn failed(&mut self, at: usize, error: &CallError) {

@@ -1,7 +1,7 @@
 //! The preemptive dispatcher: a thread for each device, or for each socket where those are fewer.
 
 use super::polling::Polling;
-use super::shares;
+use super::{connections, shares};
 use crate::configuration::Model;
 use crate::handler::{Apart, Event, Pool, Shared};
 use crate::reactor::{self, ReactorError};
@@ -21,7 +21,7 @@ pub(super) fn run(shared: &Arc<Shared>, devices: &[SocketAddr]) -> Result<(), Re
     let configuration = &shared.configuration;
     let handler = Handler::of(shared)?;
     thread::scope(|scope| {
-        for own in shares(devices.len(), configuration.sockets) {
+        for own in shares(devices.len(), connections(configuration, devices.len())) {
             let handler = &handler;
             let thread = thread::Builder::new().name("dispatcher".into());
             thread.spawn_scoped(scope, move || dispatch(shared, devices, &own, handler)).inspect_err(

@@ -1,5 +1,6 @@
 //! The serial dispatcher: one thread asks one device after the other.
 
+use super::connections;
 use super::polling::Polling;
 use crate::configuration::Model;
 use crate::handler::{Cooperative, Pool, Shared};
@@ -10,8 +11,7 @@ use std::sync::Arc;
 pub(super) fn run(shared: &Arc<Shared>, devices: &[SocketAddr]) -> Result<(), ReactorError> {
     let numbers: Vec<usize> = (0..devices.len()).collect();
     numbers.iter().for_each(|&device| shared.own(device));
-    let sockets =
-        if shared.configuration.sockets == 0 { devices.len() } else { shared.configuration.sockets };
+    let sockets = connections(&shared.configuration, devices.len());
     let mut polling = Polling::new(shared, devices, &numbers, sockets);
     match shared.configuration.event_handler {
         Model::Serial => {

@@ -7,36 +7,40 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+/// Keyword, time and event of a line.
+pub type Line = (String, f64, String);
+
 /// What became of a test.
 pub struct Told {
     /// What the gateway says of itself.
     pub done: Done,
-    /// Keyword, time and event of each line.
-    pub lines: Vec<(String, f64, String)>,
+    /// The lives of events.
+    pub lines: Vec<Line>,
 }
 
-/// Reads the log to its end, which is asked for when so many events are over.
-pub fn lines(log: &UdpSocket, events: usize, stop: &AtomicBool) -> Vec<(String, f64, String)> {
+/// Reads the log to its end, which is asked for when so many events are over and all those words were said to people.
+pub fn read(log: &UdpSocket, events: usize, words: &[&str], stop: &AtomicBool) -> Vec<Line> {
     log.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    let mut lines = Vec::new();
+    let (mut lines, mut errors) = (Vec::new(), Vec::<String>::new());
     let (mut over, mut ended) = (0, false);
     while !ended {
         let mut buffer = [0; 4096];
-        let read = log.recv(&mut buffer).unwrap();
+        let read = log.recv(&mut buffer).unwrap_or_else(|error| panic!("{error}: {over} events, {errors:?}"));
         for line in std::str::from_utf8(&buffer[..read]).unwrap().lines() {
-            let mut fields = line.splitn(5, ':').skip(1);
-            let [Some(time), Some(_), Some(keyword), Some(event)] = std::array::from_fn(|_| fields.next())
-            else {
-                assert!(line.starts_with("ERROR"), "{line}");
+            if line.starts_with("ERROR:") && !line.contains(":EVENT_LIFECYCLE_") {
+                errors.push(line.to_owned());
                 continue;
-            };
+            }
+            let fields: Vec<&str> = line.splitn(5, ':').collect();
+            let [_, time, _, keyword, event] = fields[..] else { panic!("{line}") };
             ended |= keyword == "LOG_END";
             if let Some(keyword) = keyword.strip_prefix("EVENT_LIFECYCLE_") {
                 over += usize::from(matches!(keyword, "DONE" | "FAILED"));
                 lines.push((keyword.to_owned(), time.parse().unwrap(), event.to_owned()));
             }
         }
-        if over == events {
+        let said = |words: &&str| errors.iter().any(|error| error.contains(words));
+        if over >= events && words.iter().all(said) {
             stop.store(true, Ordering::Relaxed);
         }
     }

@@ -28,8 +28,13 @@ pub fn open_files(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
     };
     let (connections, needed) = (demand.connections, demand.open_files());
     if needed > most {
-        let told =
-            format!("{connections} connections need {needed} open files, but this process may have {most}");
+        let listening = match demand.listening {
+            0 => String::new(),
+            listening => format!(" and {listening} sockets that listen"),
+        };
+        let told = format!(
+            "{connections} connections{listening} need {needed} open files, but this process may have {most}"
+        );
         let remedy = format!("{}, or use fewer devices", raise_files(needed, limits));
         return Some(Finding::problem(SUBJECT, told, remedy));
     }
@@ -163,6 +168,7 @@ mod tests {
     fn demand(connections: u64, place: Place) -> Demand {
         Demand {
             connections,
+            listening: 0,
             connect_rate: 500.0,
             secured: false,
             storm: false,
@@ -200,6 +206,12 @@ mod tests {
             "{beyond}"
         );
         assert!(found(2_000_000).remedy.contains("fs.nr_open=2000064"));
+        let polled = Demand { listening: 10_000, ..demand(10_000, Place::Loopback) };
+        let told = open_files(&limits(), Some(&polled)).unwrap().told;
+        assert!(
+            told.starts_with("10000 connections and 10000 sockets that listen need 20064 open"),
+            "{told}"
+        );
     }
 
     #[test]

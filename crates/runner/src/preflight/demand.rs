@@ -2,7 +2,7 @@
 
 use crate::Placement;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{LevelPlan, Plan};
+use plimsoll_scenario::plan::{LevelPlan, Plan, Protocol};
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
 /// Where the platform is, seen from the load.
@@ -21,6 +21,8 @@ pub enum Place {
 pub struct Demand {
     /// Connections at the same time.
     pub connections: u64,
+    /// Sockets at which devices listen that are polled.
+    pub listening: u64,
     /// The highest number of connections begun per second.
     pub connect_rate: f64,
     /// Whether connections are secured by TLS, or sockets by DTLS.
@@ -63,8 +65,14 @@ impl Demand {
             _ => 0.0,
         };
         let rates = plan.load.levels.iter().map(of_level);
+        let polled = if plan.protocol() == Protocol::Gateway { u64::from(plan.devices) } else { 0 };
+        // A gateway that connects to some devices at once says so in its configuration; 0 means all.
+        let at_once = plan.platform.roles.device.configuration.get("SOCKETS");
+        let at_once = at_once.and_then(|sockets| sockets.parse().ok()).filter(|&sockets| sockets > 0);
+        let apart = at_once.map_or(0, |at_once: u64| polled.saturating_sub(at_once));
         Demand {
-            connections: plan.connections(),
+            connections: plan.connections() - apart,
+            listening: polled,
             connect_rate: rates.fold(plan.load.connect_rate, f64::max),
             secured: plan.mqtt.transport.tls.is_some() || plan.coap.dtls.is_some(),
             storm: plan.load.storm.is_some(),
@@ -79,7 +87,7 @@ impl Demand {
 
     /// Open files that this process needs.
     pub fn open_files(&self) -> u64 {
-        self.connections + BESIDE
+        self.connections + self.listening + BESIDE
     }
 }
 

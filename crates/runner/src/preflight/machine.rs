@@ -233,6 +233,7 @@ mod tests {
     fn demand(connections: u64, place: Place) -> Demand {
         Demand {
             connections,
+            listening: 0,
             connect_rate: 500.0,
             secured: false,
             storm: false,

@@ -6,11 +6,11 @@
 mod event_loop;
 mod preemptive;
 
+use super::room;
 use crate::configuration::{Configuration, Model, Protocol};
 use crate::handler::Shared;
 use crate::reactor::epoll::Epoll;
 use crate::reactor::{self, Reactor, ReactorError};
-use rustix::process::{Resource, getrlimit};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,18 +24,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 const LINGER: Duration = Duration::from_secs(1);
 /// Bytes that are read of a device while an event of it is handled; with more it has to wait.
 const BACKLOG: usize = 1 << 16;
-/// Most connections, where the limit of open files is higher.
-const MOST: u64 = 1 << 16;
-/// Open files that are not connections: loops, the log, libraries; beside those of the pool.
-const OTHER_FILES: u64 = 64;
-
 /// How many devices may be connected at once: as many as the configuration says, and as there may be open files.
 pub fn most_connections(configuration: &Configuration) -> usize {
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let left = files.saturating_sub(OTHER_FILES + configuration.pool_size as u64).clamp(1, MOST);
-    match configuration.sockets {
-        0 => left as usize,
-        sockets => sockets.min(left as usize),
+    match (configuration.sockets, room(configuration)) {
+        (0, room) => room,
+        (sockets, room) => sockets.min(room),
     }
 }
 

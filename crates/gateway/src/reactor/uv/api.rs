@@ -74,6 +74,7 @@ library! {
     read_start: fn(Handle, AllocCallback, ReadCallback) -> c_int;
     read_stop: fn(Handle) -> c_int;
     stream_get_write_queue_size: fn(Handle) -> usize;
+    try_write: fn(Handle, *const Buffer, c_uint) -> c_int;
     write: fn(Request, Handle, *const Buffer, c_uint, StatusCallback) -> c_int;
     async_init: fn(*mut c_void, Handle, HandleCallback) -> c_int;
     async_send: fn(Handle) -> c_int;

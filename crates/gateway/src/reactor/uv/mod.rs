@@ -32,6 +32,8 @@ const BACKLOG: c_int = 1024;
 struct Inner {
     api: Api,
     happened: Vec<Happened>,
+    /// What is read of any connection, until it is told.
+    buffer: Vec<u8>,
 }
 
 /// A connection, as its handle's data.
@@ -40,7 +42,6 @@ struct Stream {
     slot: usize,
     /// The caller has closed it: nothing more is told of it.
     closed: bool,
-    buffer: Vec<u8>,
 }
 
 /// Bytes under way, as their request's data.
@@ -99,7 +100,7 @@ impl Uv {
             let handle = memory((api.handle_size)(ASYNC));
             let failed = (api.async_init)(event_loop, handle, on_wake);
             let send = api.async_send;
-            let inner = Box::into_raw(Box::new(Inner { api, happened: Vec::new() }));
+            let inner = Box::into_raw(Box::new(Inner { api, happened: Vec::new(), buffer: vec![0; READ] }));
             let uv = Uv {
                 inner,
                 event_loop,
@@ -136,7 +137,7 @@ impl Uv {
                 free(handle, (api.handle_size)(TCP));
                 return Err(failed);
             }
-            let stream = Stream { inner: self.inner, slot, closed: false, buffer: vec![0; READ] };
+            let stream = Stream { inner: self.inner, slot, closed: false };
             (api.handle_set_data)(handle, Box::into_raw(Box::new(stream)).cast());
             handle
         };
@@ -246,15 +247,21 @@ impl Reactor for Uv {
 
     fn send(&mut self, slot: usize, bytes: &[u8]) {
         let Some(&handle) = self.streams.get(&slot) else { return };
-        let bytes = bytes.to_vec();
-        let buffer = Buffer { base: bytes.as_ptr().cast_mut(), length: bytes.len() };
         let inner = self.inner;
-        // SAFETY: libuv copies the buffer's description, and reads the bytes until `on_sent`, which frees them and the
-        // request; where libuv refuses, this does.
+        // SAFETY: libuv copies the buffers' descriptions. What the socket takes at once is read before `try_write` returns; the
+        // rest until `on_sent`, which frees it and the request; where libuv refuses, this does.
         unsafe {
             let api = &(*inner).api;
+            let buffer = Buffer { base: bytes.as_ptr().cast_mut(), length: bytes.len() };
+            // Where the socket takes nothing, or waits for its turn, that is an error; a true one comes again.
+            let sent = usize::try_from((api.try_write)(handle, &raw const buffer, 1)).unwrap_or(0);
+            if sent == bytes.len() {
+                return;
+            }
+            let rest = bytes[sent..].to_vec();
+            let buffer = Buffer { base: rest.as_ptr().cast_mut(), length: rest.len() };
             let request = memory((api.req_size)(WRITE));
-            let sending = Box::into_raw(Box::new(Sending { inner, stream: handle, _bytes: bytes }));
+            let sending = Box::into_raw(Box::new(Sending { inner, stream: handle, _bytes: rest }));
             (api.req_set_data)(request, sending.cast());
             let failed = (api.write)(request, handle, &raw const buffer, 1, on_sent);
             if failed != 0 {
@@ -445,10 +452,10 @@ unsafe extern "C" fn on_connected(request: Request, status: c_int) {
 }
 
 unsafe extern "C" fn on_memory_wanted(handle: Handle, _: usize, buffer: *mut Buffer) {
-    // SAFETY: the stream's buffer stays where it is until the handle is closed.
+    // SAFETY: the buffer stays where it is as long as the loop; libuv has filled it for `on_read` before it asks again.
     unsafe {
-        let stream = &mut *data::<Stream>(handle);
-        *buffer = Buffer { base: stream.buffer.as_mut_ptr(), length: stream.buffer.len() };
+        let inner = &mut *(*data::<Stream>(handle)).inner;
+        *buffer = Buffer { base: inner.buffer.as_mut_ptr(), length: inner.buffer.len() };
     }
 }
 
@@ -461,7 +468,7 @@ unsafe extern "C" fn on_read(handle: Handle, read: isize, _: *const Buffer) {
             return;
         }
         match usize::try_from(read) {
-            Ok(read) => inner.happened.push(Happened::Data(stream.slot, stream.buffer[..read].to_vec())),
+            Ok(read) => inner.happened.push(Happened::Data(stream.slot, inner.buffer[..read].to_vec())),
             Err(_) => {
                 let reason = inner.api.words(read as c_int);
                 inner.happened.push(Happened::Closed(stream.slot, reason));

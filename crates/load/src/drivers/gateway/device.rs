@@ -38,9 +38,18 @@ struct Connection {
 }
 
 impl Device {
-    /// Listens on a free port of that address.
-    pub fn listen(number: u32, slot: u32, address: IpAddr, io: &Io) -> std::io::Result<Device> {
-        let listener = TcpListener::bind(SocketAddr::new(address, 0))?;
+    /// Listens on a free port of that address; `last` is the port of the device before it.
+    pub fn listen(
+        number: u32,
+        slot: u32,
+        (address, last): (IpAddr, Option<u16>),
+        io: &Io,
+    ) -> std::io::Result<Device> {
+        // With thousands of ports taken the kernel looks for milliseconds for a free one. It gives even ones to those who listen
+        // and odd ones to those who connect, so that every other one is tried.
+        let next = last.and_then(|last| last.checked_add(2)).unwrap_or(0);
+        let listener = TcpListener::bind(SocketAddr::new(address, next))
+            .or_else(|_| TcpListener::bind(SocketAddr::new(address, 0)))?;
         listener.set_nonblocking(true)?;
         let data = EventData::new_u64(data(slot, LISTENING));
         epoll::add(io.readiness.epoll(), &listener, data, EventFlags::IN)?;

@@ -7,6 +7,9 @@ use std::collections::HashMap;
 /// Events that are on their way at the gateway; above them the log is not one of this test.
 const OPEN: usize = 1 << 21;
 
+/// Characters of a line that are shown to people.
+const SHOWN: usize = 120;
+
 /// The life of an event at the gateway: on its clock as it is read, on ours once it was [told by](Life::told_by) that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
@@ -64,6 +67,10 @@ impl Reader {
         for line in text.lines() {
             if self.line(line, lives).is_none() {
                 self.foreign += 1;
+                if self.foreign == 1 {
+                    let line: String = line.chars().take(SHOWN).collect();
+                    self.errors.push(format!("its log names no event of this run in the line {line:?}"));
+                }
             }
         }
     }
@@ -75,10 +82,12 @@ impl Reader {
         let mut fields = rest.splitn(3, ':');
         let (function, keyword, event) = (fields.next()?, fields.next(), fields.next());
         let Some(station) = keyword.and_then(|keyword| keyword.strip_prefix("EVENT_LIFECYCLE_")) else {
-            if keyword == Some("LOG_BATCH") {
+            if let Some("LOG_BATCH" | "LOG_END") = keyword {
+                // The number of this datagram, or how many there were in all.
                 let number: u64 = event?.split(':').next()?.parse().ok()?;
                 self.missing += number.saturating_sub(self.next);
-                self.next = self.next.max(number + 1);
+                let next = number.saturating_add(u64::from(keyword == Some("LOG_BATCH")));
+                self.next = self.next.max(next);
             } else if level == "ERROR" && self.errors.len() < 64 {
                 let words = [Some(function), keyword, event].into_iter().flatten().collect::<Vec<_>>();
                 self.errors.push(words.join(":"));
@@ -174,6 +183,9 @@ mod tests {
         assert_eq!((reader.missing, reader.foreign), (2, 0));
         assert_eq!(reader.errors, ["gateway:device 4: closed"]);
         assert!(reader.open.is_empty());
+        // Of nine that were sent in all, five more have not come; said twice, they are counted once.
+        reader.read(b"VERBOSE:15:log:LOG_END:9:12\nVERBOSE:15:log:LOG_END:9:12\n", &mut lives);
+        assert_eq!(reader.missing, 7);
     }
 
     #[test]
@@ -183,6 +195,10 @@ mod tests {
         reader.read(b"INFO:1:f:EVENT_LIFECYCLE_DONE:0001-3-7\n\xff\xfe\nINFO:x:f:EVENT_LIFECYCLE_DONE:004d-3-7\nINFO:1:ready\n", &mut lives);
         assert!(lives.is_empty());
         assert_eq!(reader.foreign, 3);
+        assert_eq!(
+            reader.errors,
+            ["its log names no event of this run in the line \"INFO:1:f:EVENT_LIFECYCLE_DONE:0001-3-7\""]
+        );
     }
 
     #[test]

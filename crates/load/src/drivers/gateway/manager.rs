@@ -69,6 +69,8 @@ struct State {
     gateway: Option<SocketAddr>,
     /// What the gateway says to people, and what is missing of its log.
     incidents: Vec<String>,
+    /// The last of that.
+    said: Option<String>,
 }
 
 /// What one of its threads does.
@@ -107,6 +109,7 @@ impl Manager {
             ports: vec![None; devices as usize],
             gateway: None,
             incidents: Vec::new(),
+            said: None,
         };
         let service = Arc::new(Service {
             clock,
@@ -275,11 +278,14 @@ impl Service {
         let Some(address) = self.await_gateway() else { return };
         if let Err(reason) = self.follow(address) {
             let words = format!("the gateway's interface at {address}: {reason}");
-            let mut state = self.state();
-            match state.phase {
-                Phase::Started => state.tell(format!("{words}; its clock is not followed any more")),
-                _ => state.phase = Phase::Failed(words),
+            if self.state().phase == Phase::Started {
+                return self.tell(format!("{words}; its clock is not followed any more"));
             }
+            // Its last words may still be on their way.
+            thread::sleep(LOOK);
+            let mut state = self.state();
+            let said = state.said.take().map(|said| format!("; it said: {said}"));
+            state.phase = Phase::Failed(words + &said.unwrap_or_default());
         }
     }
 
@@ -339,17 +345,13 @@ impl Service {
             if !lives.is_empty() {
                 self.pass_on(&mut lives);
             }
-            if reader.missing > missing || !reader.errors.is_empty() {
-                let mut state = self.state();
-                if reader.missing > missing {
-                    missing = reader.missing;
-                    state.tell(
-                        "datagrams of the gateway's log are missing: events in them count as not done"
-                            .to_owned(),
-                    );
-                }
-                reader.errors.drain(..).for_each(|words| state.tell(words));
+            if reader.missing > missing {
+                missing = reader.missing;
+                self.tell(
+                    "datagrams of the gateway's log are missing: events in them count as not done".to_owned(),
+                );
             }
+            reader.errors.drain(..).for_each(|words| self.tell(words));
         }
     }
 
@@ -361,18 +363,26 @@ impl Service {
             let mut waiting = inbox.lives.lock().unwrap_or_else(PoisonError::into_inner);
             waiting.push(life.told_by(&line));
             if waiting.len() == 1 {
-                // Where it is full, the load thread is awake.
-                let _ = rustix::io::write(&inbox.wake, &1_u64.to_ne_bytes());
+                inbox.wake_up();
             }
         }
     }
+
+    /// Leaves words for people with the first shard.
+    fn tell(&self, words: String) {
+        let mut state = self.state();
+        state.said = Some(words.clone());
+        if state.incidents.len() < WORDS {
+            state.incidents.push(words);
+        }
+        self.inboxes.first().inspect(|inbox| inbox.wake_up());
+    }
 }
 
-impl State {
-    fn tell(&mut self, words: String) {
-        if self.incidents.len() < WORDS {
-            self.incidents.push(words);
-        }
+impl Inbox {
+    fn wake_up(&self) {
+        // Where it is full, the load thread is awake.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 }
 

@@ -111,9 +111,12 @@ impl GatewayDriver {
         }
         let owned = (0..plan.devices).filter(|&device| share.owns(device));
         let mut devices = Vec::new();
+        let mut last = None;
         for (slot, number) in (0..).zip(owned) {
-            let device = Device::listen(number, slot, address.ip(), &io)?;
-            manager.listens(number, device.port()?);
+            let device = Device::listen(number, slot, (address.ip(), last), &io)?;
+            let port = device.port()?;
+            last = Some(port);
+            manager.listens(number, port);
             devices.push(device);
         }
         let (waiting, since, lives) = (Vec::new(), Nanos::ZERO, Vec::new());
