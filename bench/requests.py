@@ -4,7 +4,7 @@
     bench/requests.py [--runs N] [--seconds S] [--only http|coap]
 
 Every tool sends POSTs of 16 bytes to a server that does nothing but answer, over 100 connections or sockets with one
-request under way on each, as fast as it goes. Printed are medians of the processor time (user + system, of the tool's
+request under way on each, over CoAP also over one socket with 100 under way, as fast as it goes. Printed are medians of the processor time (user + system, of the tool's
 own processes) per request that the server counted. The tool has processor 0, the server processor 1.
 """
 import argparse, os, shutil, statistics, sys, tempfile
@@ -14,7 +14,7 @@ from run import BUILT, CONNECTIONS, Sink, build, measured
 SIZE = 16
 
 
-def plimsoll(scheme):
+def plimsoll(scheme, more=""):
     def command(work, port, seconds):
         path = f"{work}/scenario.yaml"
         with open(path, "w") as file:
@@ -23,6 +23,7 @@ def plimsoll(scheme):
 platform: {{ profile: existing, address: "{scheme}://127.0.0.1:{port}" }}
 population: {{ devices: {CONNECTIONS} }}
 mqtt: {{ topic: "plimsoll/bench/00" }}
+{more}
 message: {{ size: {SIZE} }}
 load: {{ model: closed, in_flight: [{CONNECTIONS}], warm_up: 0s, hold: {seconds}s, samples: 30, threads: 1, connect_rate: 5000 }}
 """
@@ -40,18 +41,28 @@ def wrk(work, port, seconds):
     return [*call, "--script", f"{work}/post.lua", f"http://127.0.0.1:{port}/"]
 
 
-def floor(work, port, seconds):
-    return [f"{work}/coap_floor", str(port), str(CONNECTIONS), str(seconds), str(SIZE)]
+def coap(program, sockets):
+    def command(work, port, seconds):
+        return [f"{work}/{program}", str(port), str(sockets), str(seconds), str(SIZE), str(CONNECTIONS // sockets)]
 
-
-def libcoap(work, port, seconds):
-    return [f"{work}/coap_loop", str(port), str(CONNECTIONS), str(seconds), str(SIZE)]
+    return command
 
 
 # What is spoken: the server, the peer's name, the tools.
 WORKS = {
     "http": ("http_sink", "wrk", {"wrk": wrk, "plimsoll": plimsoll("http")}),
-    "coap": ("coap_sink", "libcoap's loop", {"floor": floor, "libcoap's loop": libcoap, "plimsoll": plimsoll("coap")}),
+    "coap": (
+        "coap_sink",
+        "libcoap's loop",
+        {
+            "floor": coap("coap_floor", CONNECTIONS),
+            "libcoap's loop": coap("coap_loop", CONNECTIONS),
+            "plimsoll": plimsoll("coap"),
+            "floor, one socket": coap("coap_floor", 1),
+            "libcoap's loop, one socket": coap("coap_loop", 1),
+            "plimsoll, one socket": plimsoll("coap", "coap: { sockets: 1 }"),
+        },
+    ),
 }
 
 
@@ -79,14 +90,14 @@ def main():
                 costs.setdefault((protocol, name), []).append(cpu / requests * 1e6)
         print(f"run {run + 1} of {options.runs} is done, load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
     for protocol, (_, peer, tools) in works.items():
-        print(f"\n{protocol}, {SIZE} B, {CONNECTIONS} under way, one on each connection or socket")
+        print(f"\n{protocol}, {SIZE} B, {CONNECTIONS} under way, one on each connection or socket where nothing else is said")
         base = statistics.median(costs.get((protocol, peer), [float("nan")]))
         for name in tools:
             cost = costs.get((protocol, name))
             if cost:
                 middle = statistics.median(cost)
                 spread = f"{min(cost):.2f} to {max(cost):.2f}"
-                print(f"  {name:16} {middle:6.2f} us of CPU a request ({spread:14})  {middle / base:5.2f} x {peer}")
+                print(f"  {name:26} {middle:6.2f} us of CPU a request ({spread:14})  {middle / base:5.2f} x {peer}")
     shutil.rmtree(work)
 
 
