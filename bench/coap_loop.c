@@ -1,7 +1,7 @@
-/* libcoap's own client loop: so many sessions, each with one confirmable POST under way, each answer lets the next
- * request begin. Records nothing but the number of answers.
+/* libcoap's own client loop: so many sessions, each with so many confirmable POSTs under way (its NSTART, by default one),
+ * each answer lets the next request begin. Records nothing but the number of answers.
  *
- *   coap_loop PORT SESSIONS SECONDS SIZE
+ *   coap_loop PORT SESSIONS SECONDS SIZE [UNDER_WAY]
  */
 #include <arpa/inet.h>
 #include <coap3/coap.h>
@@ -39,10 +39,10 @@ static coap_response_t answered(coap_session_t *session, const coap_pdu_t *sent,
 
 int main(int count, char **arguments) {
     if (count < 5) {
-        fprintf(stderr, "usage: coap_loop PORT SESSIONS SECONDS SIZE\n");
+        fprintf(stderr, "usage: coap_loop PORT SESSIONS SECONDS SIZE [UNDER_WAY]\n");
         return 2;
     }
-    int sessions = atoi(arguments[2]), seconds = atoi(arguments[3]);
+    int sessions = atoi(arguments[2]), seconds = atoi(arguments[3]), under_way = count > 5 ? atoi(arguments[5]) : 1;
     size = strtoul(arguments[4], NULL, 10);
     if (size > sizeof payload) return 2;
     memset(payload, 'x', sizeof payload);
@@ -61,7 +61,8 @@ int main(int count, char **arguments) {
             fprintf(stderr, "no session\n");
             return 1;
         }
-        ask(session);
+        coap_session_set_nstart(session, under_way);
+        for (int each = 0; each < under_way; each++) ask(session);
     }
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -4,8 +4,9 @@
     bench/requests.py [--runs N] [--seconds S] [--only http|coap]
 
 Every tool sends POSTs of 16 bytes to a server that does nothing but answer, over 100 connections or sockets with one
-request under way on each, as fast as it goes. Printed are medians of the processor time (user + system, of the tool's
-own processes) per request that the server counted. The tool has processor 0, the server processor 1.
+request under way on each, and over CoAP also over one socket with 100 under way, as fast as it goes. Printed are medians
+of the processor time (user + system, of the tool's own processes) per request that the server counted. The tool has
+processor 0, the server processor 1.
 """
 import argparse, os, shutil, statistics, sys, tempfile
 
@@ -14,7 +15,7 @@ from run import BUILT, CONNECTIONS, Sink, build, measured
 SIZE = 16
 
 
-def plimsoll(scheme):
+def plimsoll(scheme, more=""):
     def command(work, port, seconds):
         path = f"{work}/scenario.yaml"
         with open(path, "w") as file:
@@ -23,6 +24,7 @@ def plimsoll(scheme):
 platform: {{ profile: existing, address: "{scheme}://127.0.0.1:{port}" }}
 population: {{ devices: {CONNECTIONS} }}
 mqtt: {{ topic: "plimsoll/bench/00" }}
+{more}
 message: {{ size: {SIZE} }}
 load: {{ model: closed, in_flight: [{CONNECTIONS}], warm_up: 0s, hold: {seconds}s, samples: 30, threads: 1, connect_rate: 5000 }}
 """
@@ -40,18 +42,26 @@ def wrk(work, port, seconds):
     return [*call, "--script", f"{work}/post.lua", f"http://127.0.0.1:{port}/"]
 
 
-def floor(work, port, seconds):
-    return [f"{work}/coap_floor", str(port), str(CONNECTIONS), str(seconds), str(SIZE)]
+def coap(program, sockets):
+    def command(work, port, seconds):
+        return [f"{work}/{program}", str(port), str(sockets), str(seconds), str(SIZE), str(CONNECTIONS // sockets)]
+
+    return command
 
 
-def libcoap(work, port, seconds):
-    return [f"{work}/coap_loop", str(port), str(CONNECTIONS), str(seconds), str(SIZE)]
+def over(sockets, more=""):
+    return {
+        "floor": coap("coap_floor", sockets),
+        "libcoap's loop": coap("coap_loop", sockets),
+        "plimsoll": plimsoll("coap", more),
+    }
 
 
 # What is spoken: the server, the peer's name, the tools.
 WORKS = {
     "http": ("http_sink", "wrk", {"wrk": wrk, "plimsoll": plimsoll("http")}),
-    "coap": ("coap_sink", "libcoap's loop", {"floor": floor, "libcoap's loop": libcoap, "plimsoll": plimsoll("coap")}),
+    "coap": ("coap_sink", "libcoap's loop", over(CONNECTIONS)),
+    "coap over one socket": ("coap_sink", "libcoap's loop", over(1, "coap: { sockets: 1 }")),
 }
 
 
@@ -59,13 +69,14 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--runs", type=int, default=5)
     options.add_argument("--seconds", type=int, default=5)
-    options.add_argument("--only", choices=WORKS)
+    options.add_argument("--only", choices=("http", "coap"))
     options = options.parse_args()
-    works = {name: work for name, work in WORKS.items() if options.only in (None, name)}
+    works = {name: work for name, work in WORKS.items() if name.startswith(options.only or "")}
     if "http" in works and not shutil.which("wrk"):
         sys.exit("wrk is missing: apt-get install wrk")
     work = tempfile.mkdtemp(prefix="plimsoll-bench-")
-    build(work, [server for server, _, _ in works.values()] + ["coap_floor", "coap_loop"] * ("coap" in works))
+    servers = dict.fromkeys(server for server, _, _ in works.values())
+    build(work, [*servers] + ["coap_floor", "coap_loop"] * ("coap" in works))
     costs = {}
     for run in range(options.runs):
         for protocol, (server, _, tools) in works.items():
@@ -79,7 +90,7 @@ def main():
                 costs.setdefault((protocol, name), []).append(cpu / requests * 1e6)
         print(f"run {run + 1} of {options.runs} is done, load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
     for protocol, (_, peer, tools) in works.items():
-        print(f"\n{protocol}, {SIZE} B, {CONNECTIONS} under way, one on each connection or socket")
+        print(f"\n{protocol}, {SIZE} B, {CONNECTIONS} under way")
         base = statistics.median(costs.get((protocol, peer), [float("nan")]))
         for name in tools:
             cost = costs.get((protocol, name))

@@ -129,10 +129,14 @@ fn echo_messages(mut stream: TcpStream) {
 }
 
 fn plan(platform: &str, subscribers: u32) -> Arc<Plan> {
+    plan_with(platform, subscribers, "")
+}
+
+fn plan_with(platform: &str, subscribers: u32, more: &str) -> Arc<Plan> {
     let text = format!(
         "name: steady\nplatform: {{ profile: existing, {platform} }}\n\
          population: {{ devices: {DEVICES}, subscribers: {subscribers} }}\n\
-         message: {{ size: 20 }}\nload: {{ levels: [2000], hold: 60s, samples: 2, warm_up: 0s }}\n"
+         message: {{ size: 20 }}\nload: {{ levels: [2000], hold: 60s, samples: 2, warm_up: 0s }}\n{more}"
     );
     let profile = |_: &str| Err("none".to_owned());
     let environment = Environment { profile: &profile, variable: &|_| None };
@@ -168,13 +172,16 @@ fn neither_does_one_that_speaks_websocket() {
 
 #[test]
 fn neither_does_one_that_speaks_coap() {
-    let address = acknowledging();
-    let platform = format!("address: \"coap://{address}\"");
-    let (plan, run, clock) = (plan(&platform, 0), RunId::from_bits(7), Clock::start());
-    let captures = Arc::default();
-    let driver = CoapDriver::new(&plan, run, address, Share::WHOLE, clock, &captures).unwrap();
-    let [acknowledged, _] = assert_steady(&plan, run, clock, driver);
-    assert!(acknowledged > 1000, "the load was there: {acknowledged}");
+    for sockets in ["", "coap: { sockets: 1 }\n"] {
+        let address = acknowledging();
+        let platform = format!("address: \"coap://{address}\"");
+        let (run, clock) = (RunId::from_bits(7), Clock::start());
+        let plan = plan_with(&platform, 0, sockets);
+        let captures = Arc::default();
+        let driver = CoapDriver::new(&plan, run, address, Share::WHOLE, clock, &captures).unwrap();
+        let [acknowledged, _] = assert_steady(&plan, run, clock, driver);
+        assert!(acknowledged > 1000, "the load was there: {acknowledged}");
+    }
 }
 
 /// Loads a platform until a second goes by without an allocation; gives how much was acknowledged and delivered.

@@ -38,8 +38,12 @@ struct Platform {
 }
 
 impl Platform {
-    fn start(mut script: Script) -> Platform {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    fn start(script: Script) -> Platform {
+        Platform::at("127.0.0.1:0".parse().unwrap(), script)
+    }
+
+    fn at(address: SocketAddr, mut script: Script) -> Platform {
+        let socket = UdpSocket::bind(address).unwrap();
         let address = socket.local_addr().unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::<Mutex<Vec<_>>>::default());
@@ -483,4 +487,77 @@ fn devices_share_sockets_and_have_so_many_requests_under_way() {
     let mut events = Vec::new();
     rig.driver.withdraw(&mut events);
     assert_eq!((events.len(), count(&events, |event| matches!(event, Event::Abandoned { .. }))), (90, 90));
+}
+
+#[test]
+fn what_goes_over_one_socket_in_one_turn_goes_together_and_each_message_has_its_own_answer() {
+    let platform = Platform::start(Box::new(|request, _| vec![changed(request)]));
+    let mut rig = Rig::new(platform.address, 100, "coap: { sockets: 1, ack_timeout: 9m, timeout: 9m }");
+    rig.driver.take_traffic();
+    (0..100).for_each(|device| rig.driver.submit(device, 0));
+    rig.until(|events| count(events, is_acknowledged) == 100);
+    let (mut sent, mut answered, mut sent_at) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for event in &rig.events {
+        match event {
+            Event::Sent { device, at, .. } => {
+                assert!(sent.insert(*device));
+                sent_at.insert(*at);
+            }
+            Event::Acknowledged { device, at, .. } => {
+                assert!(sent.contains(device) && answered.insert(*device));
+                assert!(sent_at.first().is_some_and(|first| at > first));
+            }
+            Event::RoundTrip { took } => assert!(*took > Nanos::ZERO),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((sent.len(), answered.len()), (100, 100));
+    // Those of two digits and those of one, of the former 64 at once.
+    assert_eq!(sent_at.len(), 3);
+    let seen: BTreeSet<Vec<u8>> = platform.requests().into_iter().map(|(_, request)| request).collect();
+    assert_eq!((seen.len(), platform.requests().len()), (100, 100));
+    let bytes: usize = seen.iter().map(Vec::len).sum();
+    let traffic = rig.driver.take_traffic();
+    assert_eq!((traffic.sent, traffic.datagrams, traffic.request_packets), (bytes as u64, 200, 100));
+}
+
+/// Paths of different lengths: what is not of one size goes by itself, in the order of the messages.
+#[test]
+fn messages_of_several_sizes_go_over_one_socket_in_their_order() {
+    let platform = Platform::start(Box::new(|request, _| vec![changed(request)]));
+    let more = "coap: { sockets: 1, outstanding: 4, ack_timeout: 9m, timeout: 9m }";
+    let mut rig = Rig::new(platform.address, 25, more);
+    for device in 0..25 {
+        (0..4).for_each(|sequence| rig.driver.submit(device, sequence));
+    }
+    rig.until(|events| count(events, is_acknowledged) == 100);
+    let sizes: BTreeSet<usize> = platform.requests().iter().map(|(_, request)| request.len()).collect();
+    assert_eq!(sizes.len(), 2);
+    let mut next: HashMap<String, u16> = HashMap::new();
+    for (_, request) in platform.requests() {
+        let request = Message::decode(&request).unwrap();
+        if let Some(last) = next.insert(request.path(), request.id) {
+            assert!((1..30_000).contains(&request.id.wrapping_sub(last)), "{}", request.path());
+        }
+    }
+    assert_eq!(next.len(), 25);
+}
+
+#[test]
+fn a_platform_that_dies_under_a_shared_socket_loses_what_was_sent_and_gets_the_rest() {
+    let platform = Platform::start(Box::new(|_, _| Vec::new()));
+    let address = platform.address;
+    let mut rig = Rig::new(address, 80, "coap: { sockets: 1, ack_timeout: 9m, timeout: 9m }");
+    drop(platform);
+    (0..50).for_each(|device| rig.driver.submit(device, 0));
+    let lost = |event: &Event| matches!(event, Event::Disconnected { .. });
+    rig.until(|events| count(events, lost) == 80);
+    let sent = count(&rig.events, |event| matches!(event, Event::Sent { .. }));
+    assert!(sent > 0);
+    assert_eq!(count(&rig.events, |event| matches!(event, Event::Abandoned { .. })), sent);
+    (50..80).for_each(|device| rig.driver.submit(device, 0));
+    let _platform = Platform::at(address, Box::new(|request, _| vec![changed(request)]));
+    rig.until(|events| count(events, is_end) == 80);
+    assert_eq!(count(&rig.events, |event| matches!(event, Event::Sent { .. })), 80);
+    assert_eq!(count(&rig.events, is_acknowledged), 80 - sent);
 }

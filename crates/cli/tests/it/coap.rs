@@ -2,6 +2,8 @@
 
 use crate::harness::{Bench, count};
 use crate::libcoap::Libcoap;
+use serde_json::Value;
+use std::fs;
 use std::net::UdpSocket;
 use std::path::Path;
 
@@ -66,6 +68,26 @@ fn libcoap_takes_requests_and_blocks_and_notifies_observers() {
     assert_eq!(count(level, "refused"), 0, "{blocks:?}");
     assert!(count(level, "acknowledged") > 50, "{blocks:?}");
     assert_eq!(count(level, "acknowledged"), count(level, "sent"));
+}
+
+/// What is handed to the kernel together would be captured as one datagram.
+#[test]
+fn a_capture_holds_each_request_over_a_shared_socket() {
+    let bench = Bench::new();
+    bench.write("resources.yaml", PROFILE);
+    let server = Libcoap::start();
+    let text = "population: { devices: 10 }\ncoap: { sockets: 1, outstanding: 20 }\n\
+        load: { arrivals: constant, levels: [400], precision: 20ms, hold: 1s, samples: 2, warm_up: 0s, drain: 5s }\n\
+        objectives: { publish_p99: null, achieved: null, publish_p50: \"< 10 s\" }\n";
+    bench.write("shared.yaml", &scenario(server.port(), text));
+    let arguments = ["run", "shared.yaml", "--capture", "--summary-json", "summary.json", "-q"];
+    let finished = bench.call(arguments);
+    let summary: Value =
+        serde_json::from_str(&fs::read_to_string(bench.path("summary.json")).unwrap()).unwrap();
+    let sent = count(&summary["levels"][0], "sent");
+    assert!(sent > 300, "{finished:?}");
+    let coap = &summary["dissection"]["protocols"]["coap"];
+    assert_eq!((count(coap, "requests"), count(coap, "responses")), (sent, sent), "{summary:#}");
 }
 
 #[test]

@@ -316,10 +316,16 @@ fn a_chain_with_a_stopped_member_ends_and_says_so() {
 /// Over HTTP, CoAP and WebSocket (alone and under MQTT) too, a request is answered no earlier than the station served it.
 #[test]
 fn requests_are_measured_as_the_station_served_them() {
-    for (protocol, beside) in [("http", ""), ("coap", ""), ("websocket", ""), ("websocket", WEBSOCKET_ALONE)]
-    {
+    let shared = "coap: { sockets: 1 }\n";
+    for (protocol, beside, more) in [
+        ("http", "", ""),
+        ("coap", "", ""),
+        ("coap", "", shared),
+        ("websocket", "", ""),
+        ("websocket", WEBSOCKET_ALONE, ""),
+    ] {
         let options = format!("--protocol {protocol} --service exponential:1ms");
-        let measured = measure_protocol(&options, 150, "devices: 20", beside, "");
+        let measured = measure_protocol(&options, 150, "devices: 20", beside, more);
         let mut waits = Vec::new();
         for message in &measured.messages {
             let truth = &measured.truth[&(message.device, message.sequence)];

@@ -2,10 +2,11 @@
 
 use super::dtls::Session;
 use crate::driver::{Records, Traffic};
-use crate::drivers::socket::{Interest, Socket};
+use crate::drivers::socket::{Interest, SEGMENT_BYTES, SEGMENTS, Socket};
 use crate::refusal;
 use plimsoll_model::Nanos;
 use rustix::io::Errno;
+use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
@@ -13,6 +14,8 @@ use std::os::fd::OwnedFd;
 pub struct Channel {
     socket: Socket,
     session: Option<Box<Session>>,
+    /// Whether messages of one size are handed over together.
+    together: bool,
     /// When the newest datagram came, on the run's clock.
     heard_at: Option<Nanos>,
     /// How long it had lain in the kernel.
@@ -38,9 +41,22 @@ impl Channel {
         (epoll, data): (&OwnedFd, u64),
         session: Option<Session>,
     ) -> Result<Channel, Errno> {
-        let socket = Socket::datagrams(address, source)?;
+        Channel::over(Socket::datagrams(address, source)?, (epoll, data), session)
+    }
+
+    /// The same over a socket that is there.
+    pub fn over(
+        socket: Socket,
+        (epoll, data): (&OwnedFd, u64),
+        session: Option<Session>,
+    ) -> Result<Channel, Errno> {
         socket.register(epoll, data, Interest { read: true, write: false })?;
-        Ok(Channel { socket, session: session.map(Box::new), heard_at: None, lag: None })
+        Ok(Channel { socket, session: session.map(Box::new), together: false, heard_at: None, lag: None })
+    }
+
+    /// Hands over messages of one size together, where they are not secured and for as long as the kernel does so.
+    pub fn together(self) -> Channel {
+        Channel { together: self.session.is_none(), ..self }
     }
 
     /// When to let time pass for the handshake; `None` where nothing waits for it.
@@ -76,6 +92,45 @@ impl Channel {
                 Ok(room)
             }
         }
+    }
+
+    /// Sends the first of these messages, or with one call as many as can go together; how many that were, none where
+    /// there was no room.
+    pub fn send_first<'a>(
+        &mut self,
+        mut messages: impl Iterator<Item = &'a [u8]>,
+        now: Nanos,
+        traffic: &mut Traffic,
+    ) -> Result<usize, String> {
+        let Some(first) = messages.next() else { return Ok(0) };
+        if self.together {
+            let (mut run, mut count) = ([IoSlice::new(first); SEGMENTS], 1);
+            let most = SEGMENT_BYTES / first.len().max(1);
+            let alike =
+                messages.take_while(|message| message.len() == first.len()).take(most.saturating_sub(1));
+            for (place, message) in run.iter_mut().skip(1).zip(alike) {
+                *place = IoSlice::new(message);
+                count += 1;
+            }
+            if let Some(taken) = self.write_run(run.get(..count).unwrap_or_default(), traffic)? {
+                return Ok(taken);
+            }
+        }
+        Ok(usize::from(self.send(first, now, traffic)?))
+    }
+
+    /// Sends messages of one size; how many went, all or none. `None` where they have to go one by one.
+    fn write_run(&mut self, run: &[IoSlice<'_>], traffic: &mut Traffic) -> Result<Option<usize>, String> {
+        if run.len() < 2 {
+            return Ok(None);
+        }
+        let taken = self.socket.write_segments(run).map_err(refusal::told_of_datagram)?;
+        // Who refuses it once would do so each time.
+        self.together = taken.is_some();
+        let Some(bytes) = taken else { return Ok(None) };
+        let sent = if bytes > 0 { run } else { &[] };
+        sent.iter().for_each(|datagram| traffic.sent_datagram(datagram.len()));
+        Ok(Some(sent.len()))
     }
 
     /// Sends what DTLS has made. What finds no room is lost, as datagrams are: it is made anew.

@@ -15,8 +15,9 @@ impl CoapDriver {
         let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
         endpoint.began = now;
         let epoll = self.readiness.epoll();
-        let opened = session
-            .and_then(|session| endpoint.open(slot, way, (first_id, session), epoll, &mut self.traffic));
+        let opened = session.and_then(|session| {
+            endpoint.open(slot, way, (first_id, session, self.gathers), epoll, &mut self.traffic)
+        });
         match opened {
             Ok(()) => self.watch_opening(slot),
             Err(reason) => self.failed(slot, reason, events),

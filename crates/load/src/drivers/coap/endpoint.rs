@@ -39,7 +39,8 @@ pub struct Endpoint {
     /// Devices that wait for it, and those that speak over it.
     pub waiting: Vec<u32>,
     pub members: Vec<u32>,
-    /// Exchanges whose datagram found no room.
+    /// Exchanges whose datagram goes at the end of this turn, and those whose datagram found no room.
+    pub gathered: Vec<u32>,
     pub blocked: Vec<u32>,
     /// Devices that wait for a message id.
     pub crowded: Vec<u32>,
@@ -71,6 +72,7 @@ impl Endpoint {
             exchanges: HashMap::new(),
             waiting: Vec::new(),
             members: Vec::new(),
+            gathered: Vec::new(),
             blocked: Vec::new(),
             crowded: Vec::new(),
             began: Nanos::ZERO,
@@ -87,12 +89,13 @@ impl Endpoint {
     }
 
     /// Opens it at its time of beginning, and sends a ping or begins the handshake. Its message ids begin at `first_id`:
-    /// a platform may remember those of an earlier socket with the same port (RFC 7252 section 4.4).
+    /// a platform may remember those of an earlier socket with the same port (RFC 7252 section 4.4). Where it
+    /// `gathers`, messages go together that are sent together.
     pub fn open(
         &mut self,
         slot: u32,
         (address, source): (SocketAddr, Option<IpAddr>),
-        (first_id, session): (u16, Option<Session>),
+        (first_id, session, gathers): (u16, Option<Session>, bool),
         epoll: &OwnedFd,
         traffic: &mut Traffic,
     ) -> Result<(), String> {
@@ -101,7 +104,7 @@ impl Endpoint {
         let data = readiness::data(slot, self.generation);
         let secured = session.is_some();
         let channel = Channel::open((address, source), (epoll, data), session).map_err(refusal::told)?;
-        let channel = self.channel.insert(channel);
+        let channel = self.channel.insert(if gathers { channel.together() } else { channel });
         (self.state, self.timer_at) = (State::Asking, Nanos::MAX);
         if secured {
             return channel.tick(self.began, traffic);
@@ -109,6 +112,12 @@ impl Endpoint {
         let id = self.take_id(self.began).unwrap_or_default();
         self.say(Kind::Confirmable, id, self.began, traffic);
         Ok(())
+    }
+
+    /// Puts a channel in the place of the one that it has.
+    #[cfg(test)]
+    pub fn replace_channel(&mut self, channel: Channel) {
+        self.channel = Some(channel);
     }
 
     /// When its handshake is to be looked at; `None` where there is none under way.
@@ -138,6 +147,7 @@ impl Endpoint {
     pub fn close(&mut self) {
         self.channel = None;
         self.exchanges.clear();
+        self.gathered.clear();
         self.blocked.clear();
         self.crowded.clear();
         self.generation = self.generation.wrapping_add(1);
@@ -182,10 +192,15 @@ impl Endpoint {
         }
     }
 
-    /// Sends a message; whether there was room.
-    pub fn send(&mut self, message: &[u8], now: Nanos, traffic: &mut Traffic) -> Result<bool, String> {
+    /// Sends the first of these messages, or as many as can go together; how many that were, none without room.
+    pub fn send_first<'a>(
+        &mut self,
+        messages: impl Iterator<Item = &'a [u8]>,
+        now: Nanos,
+        traffic: &mut Traffic,
+    ) -> Result<usize, String> {
         let channel = self.channel.as_mut().ok_or_else(|| refusal::told_of_datagram(Errno::NOTCONN))?;
-        channel.send(message, now, traffic)
+        channel.send_first(messages, now, traffic)
     }
 
     /// Reads into the front of `scratch`.

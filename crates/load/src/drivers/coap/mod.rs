@@ -1,7 +1,8 @@
 //! The CoAP driver over UDP (RFC 7252): requests of devices, confirmable or not, in blocks where they must be.
 //!
-//! [`endpoint`] is a socket, each device's own or shared by many, and [`channel`] how it is secured; [`exchange`] a message under way; [`requests`] what a
-//! message is as a request. Tokens tell exchanges apart, so that any number of devices can share a socket.
+//! [`endpoint`] is a socket, each device's own or shared by many, and [`channel`] how it is secured; [`exchange`] a message
+//! under way; [`requests`] what a message is as a request; [`sending`] when it goes. Tokens tell exchanges apart, so that
+//! any number of devices can share a socket.
 
 mod channel;
 mod connecting;
@@ -11,6 +12,7 @@ mod exchange;
 mod observer;
 mod receiving;
 mod requests;
+mod sending;
 
 pub use observer::ObserverDriver;
 
@@ -37,17 +39,8 @@ use std::sync::Arc;
 
 /// Bytes read from a socket at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
-/// ACK_RANDOM_FACTOR less one (RFC 7252 section 4.8).
-const ACK_SPREAD: f64 = 0.5;
-/// Bytes of a token: three for the slot of the exchange, three for the how manieth request of that slot it is.
-const TOKEN: usize = 6;
-/// What those three bytes count to.
+/// What the bytes of a token count to that tell the requests of a place apart.
 const TURNS: u32 = 1 << 24;
-
-/// That message ids come round before a platform has to forget them, for people.
-const TOO_SOON: &str = "the 65,536 message ids of a CoAP socket came round within 247 s, in which a platform may take a request for a \
-                        repetition of the one before with its id (RFC 7252 section 4.8.2): keep below 265 messages/s on each \
-                        socket";
 
 /// Devices of one shard that speak CoAP.
 pub struct CoapDriver {
@@ -65,6 +58,9 @@ pub struct CoapDriver {
     endpoints: Vec<Endpoint>,
     places: Vec<Place>,
     vacant: Vec<u32>,
+    /// Whether what goes over one socket in one turn is handed to the kernel together, and the sockets where some waits for that.
+    gathers: bool,
+    gathering: Vec<u32>,
     timers: Timers<Wake>,
     /// Messages to be sent again after an answer that asks for it: when, which.
     to_repeat: BinaryHeap<Reverse<(Nanos, Order)>>,
@@ -102,10 +98,19 @@ struct Place {
     /// Whether one is under way.
     taken: bool,
     endpoint: u32,
+    /// Whether its datagram waits, for the end of the turn or for room.
+    waits: bool,
     /// The how manieth request of this place is under way.
     turn: u32,
     /// When its timer is due; never where it has none.
     watched: Nanos,
+}
+
+impl Place {
+    /// Notes that its datagram is about to be sent; whether it waited for that.
+    fn stop_waiting(&mut self) -> bool {
+        std::mem::take(&mut self.waits)
+    }
 }
 
 /// What a timer is for.
@@ -148,6 +153,9 @@ impl CoapDriver {
             endpoints: (0..sockets).map(|_| Endpoint::new(plan.mqtt.reconnect.0)).collect(),
             places: Vec::new(),
             vacant: Vec::new(),
+            // Captures would show them as one datagram.
+            gathers: plan.coap.sockets.is_some() && plan.record.capture.is_none(),
+            gathering: Vec::new(),
             timers: Timers::new(),
             to_repeat: BinaryHeap::new(),
             dirty: Vec::new(),
@@ -188,7 +196,7 @@ impl CoapDriver {
     /// Gives a place back; whether its message was told as sent, and which it was.
     fn free(&mut self, slot: u32) -> Option<(bool, Order)> {
         let place = self.places.get_mut(slot as usize).filter(|place| place.taken)?;
-        place.taken = false;
+        (place.taken, place.waits) = (false, false);
         place.turn = (place.turn + 1) % TURNS;
         self.vacant.push(slot);
         if place.exchange.is_in_blocks() {
@@ -244,7 +252,8 @@ impl CoapDriver {
         let slot = self.vacant.pop().unwrap_or_else(|| {
             let turn = self.random.below(u64::from(TURNS)) as u32;
             let exchange = Exchange::default();
-            self.places.push(Place { exchange, taken: false, endpoint, turn, watched: Nanos::MAX });
+            let watched = Nanos::MAX;
+            self.places.push(Place { exchange, taken: false, endpoint, waits: false, turn, watched });
             self.places.len() as u32 - 1
         });
         let now = self.clock.now();
@@ -257,56 +266,6 @@ impl CoapDriver {
         exchange.begin(order, code, now, &self.plan);
         self.in_blocks += usize::from(exchange.is_in_blocks());
         self.next_request(slot, events);
-    }
-
-    /// Writes and sends the request of an exchange that is next.
-    fn next_request(&mut self, slot: u32, events: &mut Vec<Event>) {
-        let timeout = self.plan.ack_timeout.as_secs_f64() * (1.0 + ACK_SPREAD * self.random.fraction());
-        let Some(place) = self.places.get_mut(slot as usize) else { return };
-        let Some(endpoint) = self.endpoints.get_mut(place.endpoint as usize) else { return };
-        let Some(id) = endpoint.take_id(self.clock.now()) else { return };
-        if endpoint.came_round() {
-            events.push(Event::Incident { reason: TOO_SOON.into() });
-        }
-        endpoint.exchanges.insert(id, slot);
-        let token = token(slot, place.turn);
-        place.exchange.write(id, &token, self.plan.confirmable, Nanos::from_secs_f64(timeout));
-        self.send(slot, events);
-    }
-
-    /// Hands the datagram of an exchange to the kernel.
-    fn send(&mut self, slot: u32, events: &mut Vec<Event>) {
-        let Some(place) = self.places.get_mut(slot as usize) else { return };
-        let endpoint_slot = place.endpoint;
-        let Some(endpoint) = self.endpoints.get_mut(endpoint_slot as usize) else { return };
-        // Before, not after: a platform on this host may have answered by the time that the call returns.
-        let at = self.clock.now();
-        let exchange = &mut place.exchange;
-        match endpoint.send(&exchange.datagram, at, &mut self.traffic) {
-            Ok(true) => {}
-            Ok(false) => {
-                endpoint.blocked.push(slot);
-                return endpoint.wants_room(endpoint_slot, true, self.readiness.epoll());
-            }
-            Err(reason) => return self.failed(endpoint_slot, reason, events),
-        }
-        let after = exchange.was_sent(at);
-        self.traffic.request_packets += u64::from(exchange.sendings == 1);
-        if exchange.sendings > 1 {
-            events.push(Event::Retransmitted { after });
-        } else if !std::mem::replace(&mut exchange.told, true) {
-            let Order { device, sequence, tries, after, since } = exchange.order;
-            let (content, packet) = (exchange.body.len() as u32, exchange.packet());
-            events.push(match tries {
-                0 => Event::Sent { device, sequence, at, content, packet },
-                _ => Event::Repeated { status: after, after: (at - since).max(Nanos::ZERO) },
-            });
-        }
-        // One timer watches over a place, for nearly all requests are answered long before.
-        if exchange.next_at < place.watched {
-            place.watched = exchange.next_at;
-            self.timers.set(exchange.next_at, slot, Wake::Place);
-        }
     }
 
     fn fire_timers(&mut self, events: &mut Vec<Event>) {
@@ -365,11 +324,6 @@ impl CoapDriver {
         }
         self.readiness.served(found);
     }
-}
-
-fn token(place: u32, turn: u32) -> [u8; TOKEN] {
-    let ([_, a, b, c], [_, d, e, f]) = (place.to_be_bytes(), turn.to_be_bytes());
-    [a, b, c, d, e, f]
 }
 
 impl Part for CoapDriver {
@@ -466,9 +420,11 @@ impl Driver for CoapDriver {
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
         events.append(&mut self.early);
         self.send_dirty(events);
+        self.send_gathered(events);
         self.wait(until, events);
         self.fire_timers(events);
         self.send_dirty(events);
+        self.send_gathered(events);
     }
 
     fn take_traffic(&mut self) -> Traffic {

@@ -3,7 +3,7 @@
 use super::channel::Reading;
 use super::endpoint::State;
 use super::exchange::{Order, Step};
-use super::{CoapDriver, TURNS};
+use super::{CoapDriver, Place, TURNS};
 use crate::driver::Event;
 use crate::drivers::readiness::Ready;
 use plimsoll_codec::coap::{Kind, Message, code};
@@ -27,9 +27,9 @@ impl CoapDriver {
         let Some(endpoint) = known.filter(|endpoint| endpoint.generation == generation) else { return };
         if flags.contains(EventFlags::OUT) {
             endpoint.wants_room(slot, false, self.readiness.epoll());
-            for place in std::mem::take(&mut endpoint.blocked) {
-                if self.places.get(place as usize).is_some_and(|place| place.taken) {
-                    self.send(place, events);
+            for slot in std::mem::take(&mut endpoint.blocked) {
+                if self.places.get_mut(slot as usize).is_some_and(Place::stop_waiting) {
+                    self.send(slot, events);
                 }
             }
         }
