@@ -322,9 +322,8 @@ quick:
         }
         let many: Vec<String> = (1..200).map(|number| number.to_string()).collect();
         let many = many.join(", ");
-        let text = format!("{SCENARIO}")
-            .replace("[5, 10]", &format!("[{many}]"))
-            .replace("[1s, 2s, 3s]", &format!("[{many}]"));
+        let text =
+            SCENARIO.replace("[5, 10]", &format!("[{many}]")).replace("[1s, 2s, 3s]", &format!("[{many}]"));
         assert!(read(&text, false, &[]).err().unwrap().contains("more than 10000 combinations"));
         let plain = "name: a\nplatform: embedded\npopulation: { devices: 1 }\nload: { levels: [10] }\n";
         assert!(read(plain, true, &[]).err().unwrap().contains("does not say what is quick"));
