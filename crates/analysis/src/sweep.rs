@@ -51,13 +51,18 @@ impl Axis {
 
     /// The numbers of its values, with the unit that all of them have; `None` where one is no number.
     pub fn numbers(&self) -> Option<(Vec<f64>, &str)> {
+        let whole: Option<Vec<f64>> = self.values.iter().map(|value| value.trim().parse().ok()).collect();
+        if let Some(numbers) = whole.filter(|numbers| numbers.iter().all(|number: &f64| number.is_finite())) {
+            return Some((numbers, ""));
+        }
         let mut numbers = Vec::new();
         let mut unit = None;
         for value in &self.values {
             let value = value.trim();
             let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
             let (number, rest) = value.split_at_checked(end)?;
-            if *unit.get_or_insert(rest.trim()) != rest.trim() {
+            let is_unit = rest.trim().chars().all(|c| !c.is_ascii_digit() && c != '-' && c != '+');
+            if *unit.get_or_insert(rest.trim()) != rest.trim() || !is_unit {
                 return None;
             }
             numbers.push(number.parse().ok()?);
@@ -90,7 +95,7 @@ pub struct Cell {
     pub position: Vec<usize>,
     /// Its runs.
     pub runs: Vec<RunOfCell>,
-    /// What was measured, of the runs that count.
+    /// What was measured of the runs that count: what each of them has.
     pub quantities: Vec<Measured>,
     /// The throughput that a model of the platform predicts, per second; null where there is none.
     pub predicted: Option<f64>,
@@ -242,7 +247,7 @@ impl Sweep {
             .position(|axis| varies(&axis) && axis.numbers().is_some())
             .or_else(|| axes.iter().position(|axis| varies(&axis)))
             .unwrap_or(0);
-        let notes = notes(&cells);
+        let notes = notes(&cells, taken);
         Sweep { schema: SCHEMA, name: name.to_owned(), axes, along, cells, notes }
     }
 
@@ -291,7 +296,8 @@ fn cell(position: &[usize], runs: &[&Taken]) -> Cell {
     let counting: Vec<&LevelSummary> = levels.filter(|level| level.validity == Validity::Valid).collect();
     let quantities = Quantity::ALL.into_iter().filter_map(|quantity| {
         let values: Vec<f64> = counting.iter().filter_map(|level| quantity.of(level)).collect();
-        let mean = crate::compare::mean(&values)?;
+        // A mean over those runs that happen to have a value would be that of the mildest.
+        let mean = crate::compare::mean(&values).filter(|_| values.len() == counting.len())?;
         let ci95 = student::mean_interval(&values).map(|interval| [interval.lo, interval.hi]);
         Some(Measured { quantity, values, mean, ci95 })
     });
@@ -310,7 +316,7 @@ fn cell(position: &[usize], runs: &[&Taken]) -> Cell {
     }
 }
 
-fn notes(cells: &[Cell]) -> Vec<String> {
+fn notes(cells: &[Cell], taken: &[Taken]) -> Vec<String> {
     let runs = || cells.iter().flat_map(|cell| &cell.runs);
     let all = runs().count();
     let mut notes = Vec::new();
@@ -324,6 +330,13 @@ fn notes(cells: &[Cell]) -> Vec<String> {
     left_out(invalid(Validity::ReceiverBound), "receiving was the limit");
     left_out(invalid(Validity::HostBound), "this host was the limit");
     left_out(runs().filter(|run| run.level.is_none()).count(), "they measured nothing");
+    let overloaded = taken.iter().filter_map(|run| run.level.as_ref());
+    let overloaded = overloaded.filter(|level| level.overload && level.validity == Validity::Valid).count();
+    if overloaded > 0 {
+        notes.push(format!(
+            "{overloaded} of {all} runs were in overload, less than 99 % done: their times grow with the length of the hold"
+        ));
+    }
     if !cells.is_empty() && cells.iter().all(|cell| cell.runs.len() < 2) {
         notes.push("each combination was run once, so there are no intervals: --repeat 3 gives them".into());
     }
@@ -399,5 +412,8 @@ mod tests {
         assert_eq!(axis(&["serial"]).numbers(), None);
         assert_eq!(axis(&["0.5", "1"]).numbers(), Some((vec![0.5, 1.0], "")));
         assert_eq!(axis(&[""]).numbers(), None);
+        assert_eq!(axis(&["1e-4", "0.001"]).numbers(), Some((vec![1e-4, 1e-3], "")));
+        assert_eq!(axis(&["1h30m", "2h30m"]).numbers(), None);
+        assert_eq!(axis(&["1k", "2k"]).numbers(), Some((vec![1.0, 2.0], "k")));
     }
 }

@@ -1,13 +1,15 @@
 //! What bounds a gateway's throughput: the models of docs/gateway.md in numbers.
 
-use crate::configuration::{Configuration, Model};
+use crate::configuration::{Configuration, Model, Order, Spread};
 use crate::work::{Work, calculate};
 use std::io;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How often work is done to know what it costs: the median counts.
 const TRIES: usize = 101;
+/// Heavy work is done less often: no more is begun after this time.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What one event costs, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,6 +35,8 @@ pub struct Setting {
     pub delay: f64,
     /// Processors that the gateway may use.
     pub processors: f64,
+    /// Processors that the devices may use.
+    pub device_processors: f64,
     /// Processors of the host that gateway and devices share; `None` where each has its own.
     pub shared: Option<f64>,
 }
@@ -64,19 +68,68 @@ pub fn cost_of_work(configuration: &Configuration, folder: &Path) -> io::Result<
 
 fn median(mut attempt: impl FnMut() -> io::Result<()>) -> io::Result<f64> {
     let mut taken = Vec::with_capacity(TRIES);
-    for _ in 0..TRIES {
+    let first = Instant::now();
+    while taken.len() < TRIES && (taken.is_empty() || first.elapsed() < PATIENCE) {
         let begin = Instant::now();
         attempt()?;
         taken.push(begin.elapsed().as_secs_f64());
     }
     taken.sort_by(f64::total_cmp);
-    Ok(taken.get(TRIES / 2).copied().unwrap_or_default())
+    Ok(taken.get(taken.len() / 2).copied().unwrap_or_default())
+}
+
+/// A gateway that was measured at its limit: what its events took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// Events per second.
+    pub rate: f64,
+    /// What the work of an event costs alone, in seconds.
+    pub work: f64,
+    /// What a device waits before it answers a call, in seconds.
+    pub delay: f64,
+    /// Processor time of the gateway for an event, in seconds.
+    pub gateway: f64,
+    /// Processor time of the devices for an event, in seconds.
+    pub device: f64,
+    /// Whether its dispatcher and its handler are serial.
+    pub is_serial: bool,
+}
+
+/// What fetching an event costs: what serial gateways took beside its work, the median. The processor times beside the work are
+/// those of the cheapest gateway of all, so that what follows from them bounds each. `None` without a serial one.
+pub fn cost_of_fetching(gateways: &[Measured]) -> Option<Costs> {
+    let serial = gateways.iter().filter(|gateway| gateway.is_serial && gateway.rate > 0.0);
+    let mut fetch: Vec<f64> =
+        serial.map(|one| (1.0 / one.rate - one.work - 2.0 * one.delay).max(0.0)).collect();
+    fetch.sort_by(f64::total_cmp);
+    let fetch = *fetch.get(fetch.len() / 2)?;
+    let least = |of: fn(&Measured) -> f64| gateways.iter().map(of).fold(f64::INFINITY, f64::min).max(0.0);
+    Some(Costs {
+        fetch,
+        own: least(|one| one.gateway - one.work),
+        device: least(|one| one.device),
+        ..Costs::default()
+    })
+}
+
+/// Whether the models know such a gateway: each event causes the same work, first that of the processor, then that of files.
+pub fn is_known(configuration: &Configuration) -> bool {
+    let constant = |spread| spread == Spread::Constant;
+    configuration.check().is_ok()
+        && constant(configuration.cpu_spread)
+        && constant(configuration.io_spread)
+        && configuration.io_order == Order::After
 }
 
 /// The bound of a combination of dispatcher and event handler.
 pub fn throughput(configuration: &Configuration, costs: &Costs, setting: &Setting) -> Bound {
     use Model::{Cooperative, Preemptive, Serial};
-    let (pool, queues) = (configuration.pool_size as f64, setting.devices);
+    let pool = configuration.pool_size as f64;
+    // Devices that are connected at once.
+    let queues = match configuration.sockets {
+        0 => setting.devices,
+        sockets => setting.devices.min(sockets as f64),
+    };
     let fetch = costs.fetch + 2.0 * setting.delay;
     let work = costs.cpu + costs.io;
     let one_by_one = ("the calls, one after the other", fetch);
@@ -106,7 +159,7 @@ pub fn throughput(configuration: &Configuration, costs: &Costs, setting: &Settin
         ],
         None => [
             ("the gateway's processors", gateway / setting.processors),
-            ("the devices' processor", costs.device),
+            ("the devices' processors", costs.device / setting.device_processors),
         ],
     };
     let all = places.iter().copied().chain(processors);
@@ -118,7 +171,7 @@ pub fn throughput(configuration: &Configuration, costs: &Costs, setting: &Settin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::configuration::{Order, Reactor, Spread};
+    use crate::configuration::Reactor;
 
     fn bound(dispatcher: Model, handler: Model, costs: Costs, setting: Setting) -> Bound {
         throughput(&configuration(dispatcher, handler), &costs, &setting)
@@ -140,7 +193,8 @@ mod tests {
         }
     }
 
-    const SETTING: Setting = Setting { devices: 25.0, delay: 0.0, processors: 2.0, shared: None };
+    const SETTING: Setting =
+        Setting { devices: 25.0, delay: 0.0, processors: 2.0, device_processors: 2.0, shared: None };
     const COSTS: Costs = Costs { cpu: 100e-6, io: 40e-6, fetch: 200e-6, own: 50e-6, device: 50e-6 };
 
     /// What the work found follows from what adds up in one thread.
@@ -183,6 +237,44 @@ mod tests {
         assert_eq!(by(Model::Preemptive, Model::Preemptive, one), "each device's own turn");
         let shared = Setting { shared: Some(2.0), ..SETTING };
         assert_eq!(by(Model::Cooperative, Model::Preemptive, shared), "the processors");
+    }
+
+    #[test]
+    fn devices_that_take_turns_are_as_many_as_sockets() {
+        let configuration =
+            Configuration { sockets: 2, ..configuration(Model::Cooperative, Model::Preemptive) };
+        let delayed = Setting { delay: 0.05, ..SETTING };
+        let rate = throughput(&configuration, &COSTS, &delayed).rate;
+        assert!((rate - 2.0 / 0.10034).abs() < 0.1, "{rate}");
+    }
+
+    #[test]
+    fn what_fetching_costs_is_what_serial_gateways_took_beside_the_work() {
+        let serial = Measured {
+            rate: 1000.0,
+            work: 300e-6,
+            delay: 100e-6,
+            gateway: 500e-6,
+            device: 90e-6,
+            is_serial: true,
+        };
+        let cheap = Measured { rate: 5000.0, gateway: 330e-6, device: 40e-6, is_serial: false, ..serial };
+        let costs = cost_of_fetching(&[cheap, serial]).unwrap();
+        let close = |one: f64, other: f64| (one - other).abs() < 1e-9;
+        assert!(
+            close(costs.fetch, 500e-6) && close(costs.own, 30e-6) && close(costs.device, 40e-6),
+            "{costs:?}"
+        );
+        assert_eq!(cost_of_fetching(&[cheap]), None);
+    }
+
+    #[test]
+    fn what_the_models_do_not_know_is_said() {
+        let known = configuration(Model::Serial, Model::Serial);
+        assert!(is_known(&known));
+        assert!(!is_known(&Configuration { cpu_spread: Spread::Uniform, ..known.clone() }));
+        assert!(!is_known(&Configuration { io_order: Order::Beside, ..known.clone() }));
+        assert!(!is_known(&Configuration { io_intensity: 1e12, ..known }));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use crate::csv;
 use crate::terminal::{WIDTH, count, floor_percent, rate, time, wrapped};
-use plimsoll_analysis::sweep::{Cell, Measured, Quantity, Sweep};
+use plimsoll_analysis::sweep::{Cell, Measured, Quantity, RunOfCell, Sweep};
+use plimsoll_model::Validity;
 
 /// What the terminal shows; the rest is in the page and the files.
 const SHOWN: [Quantity; 3] = [Quantity::Throughput, Quantity::Done, Quantity::PublishTimeMedian];
@@ -37,10 +38,10 @@ pub fn markdown(sweep: &Sweep) -> String {
     let head = foot(sweep);
     for quantity in measured(sweep) {
         out += &format!("**{}**, by {}\n\n| {} |", quantity.name(), axis_name(sweep), curves_name(sweep));
-        head.iter().for_each(|value| out += &format!(" {value} |"));
+        head.iter().for_each(|value| out += &format!(" {} |", in_cell(value)));
         out += &format!("\n|---|{}\n", "---|".repeat(head.len()));
         for (common, cells) in sweep.curves() {
-            out += &format!("| {} |", sweep.name_of(&common));
+            out += &format!("| {} |", in_cell(&sweep.name_of(&common)));
             for place in 0..head.len() {
                 let cell = at(&cells, sweep, place);
                 let shown = cell.and_then(|cell| cell.measured(quantity)).map_or("–".into(), with_interval);
@@ -64,7 +65,8 @@ pub fn csv(sweep: &Sweep) -> String {
     header.extend(columns.map(str::to_owned));
     let mut out = csv::row(header);
     for cell in &sweep.cells {
-        let runs: Vec<&str> = cell.runs.iter().map(|run| run.run.as_str()).collect();
+        let counts = |run: &&RunOfCell| run.validity == Some(Validity::Valid);
+        let runs: Vec<&str> = cell.runs.iter().filter(counts).map(|run| run.run.as_str()).collect();
         for measured in &cell.quantities {
             let values = sweep.axes.iter().zip(&cell.position);
             let mut row: Vec<String> =
@@ -125,6 +127,11 @@ pub(crate) fn shown(quantity: Quantity, value: f64) -> String {
     }
 }
 
+/// A vertical bar would end a cell of Markdown.
+fn in_cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
 /// A mean and half of its interval, in one unit.
 fn with_interval(measured: &Measured) -> String {
     let mean = shown(measured.quantity, measured.mean);
@@ -132,7 +139,7 @@ fn with_interval(measured: &Measured) -> String {
     let half = (high - low) / 2.0;
     match measured.quantity {
         Quantity::Throughput => format!("{mean} ± {}", rate(if half >= 10.0 { half.round() } else { half })),
-        Quantity::Done => format!("{mean} ± {}", floor_percent(half)),
+        Quantity::Done => format!("{mean} ± {:.2}", (half * 1e4).ceil() / 100.0),
         _ => format!("{mean} ± {}", time(Some(half))),
     }
 }

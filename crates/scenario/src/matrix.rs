@@ -9,7 +9,9 @@ use crate::{Environment, plan_of, reader};
 use std::sync::Arc;
 
 /// Most combinations: each is a run of its own.
-const MOST_CELLS: usize = 10_000;
+const MOST_CELLS: usize = 1_000;
+/// Most errors that are looked for: those of the first combinations are mostly those of all.
+const MOST_ERRORS: usize = 100;
 /// Deepest nesting of keys within `matrix`.
 const DEEPEST: usize = 32;
 
@@ -93,6 +95,9 @@ pub fn matrix(
     }
     let mut planned = Vec::new();
     for number in 0..cells.unwrap_or_default() {
+        if found.0.len() >= MOST_ERRORS {
+            break;
+        }
         let position = position(number, &varied);
         match cell(&root, &varied, &position, environment) {
             Ok(plan) => planned.push(Cell { position, plan }),
@@ -153,19 +158,24 @@ fn position(mut number: usize, varied: &[Varied]) -> Vec<usize> {
 
 /// Writes `a.b: [1]` within `matrix` as `a: { b: [1] }`, so that both forms can be set from the command line.
 fn nest(root: &mut Node, found: &mut Diagnostics) {
-    let Some(Node { value, span }) = take(root, "matrix") else { return };
-    let Value::Map(entries) = value else {
-        found.push(not_keys("matrix", &Node { value, span }));
+    let Some(matrix) = take(root, "matrix") else { return };
+    let Value::Map(_) = &matrix.value else {
+        found.push(not_keys("matrix", &matrix));
         return;
     };
-    let mut nested = Node::empty_map(&span);
-    for Entry { key, key_span, value } in entries {
-        if let Err(message) = overrides::set(&mut nested, &key, &key_span, value) {
-            found.push(Diagnostic::new(&key_span, message));
+    let mut nested = Node::empty_map(&matrix.span);
+    let mut leaves = Vec::new();
+    gather(&matrix, "", &matrix.span, 0, &mut leaves);
+    for (path, span, value) in leaves {
+        if nested.has(&path) {
+            let message = format!("`matrix` has `{path}` twice, in two forms");
+            found.push(Diagnostic::new(span, message));
+        } else if let Err(message) = overrides::set(&mut nested, &path, span, value.clone()) {
+            found.push(Diagnostic::new(span, message));
         }
     }
     if let Value::Map(entries) = &mut root.value {
-        entries.push(Entry { key: "matrix".into(), key_span: span, value: nested });
+        entries.push(Entry { key: "matrix".into(), key_span: matrix.span.clone(), value: nested });
     }
 }
 
@@ -199,36 +209,55 @@ fn not_keys(name: &str, node: &Node) -> Diagnostic {
 
 /// The axes, in the order in which they are written.
 fn varied(matrix: &Node, found: &mut Diagnostics) -> Vec<Varied> {
+    let mut leaves = Vec::new();
+    gather(matrix, "", &matrix.span, 0, &mut leaves);
     let mut axes = Vec::new();
-    gather(matrix, "", &matrix.span, 0, &mut axes, found);
+    for (key, span, value) in leaves {
+        match &value.value {
+            Value::List(values) if !values.is_empty() => {
+                let texts: Vec<String> = values.iter().map(written).collect();
+                let twice = texts
+                    .iter()
+                    .enumerate()
+                    .find(|(place, text)| texts.iter().take(*place).any(|one| one == *text));
+                if let Some((_, text)) = twice {
+                    found.push(Diagnostic::new(span, format!("`matrix.{key}` has the value {text} twice")));
+                }
+                if key == "seed" {
+                    let message = "the seed varies by itself: each turn of `plimsoll sweep` has its own";
+                    found.push(Diagnostic::new(span, message));
+                }
+                axes.push(Varied { key, span: span.clone(), values: values.clone() });
+            }
+            // An axis can be taken away from the command line.
+            Value::Scalar(_) if value.is_null() => {}
+            _ => {
+                let message = format!("`matrix.{key}`: expected a list of values, found {}", value.what());
+                let diagnostic = Diagnostic::new(&value.span, message);
+                found.push(diagnostic.help("write `matrix: { population.devices: [10, 100] }`"));
+            }
+        }
+    }
     axes
 }
 
-fn gather(
-    node: &Node,
+/// The values within nested maps, with their paths and the places of their keys.
+fn gather<'n>(
+    node: &'n Node,
     path: &str,
-    span: &Span,
+    span: &'n Span,
     depth: usize,
-    axes: &mut Vec<Varied>,
-    found: &mut Diagnostics,
+    leaves: &mut Vec<(String, &'n Span, &'n Node)>,
 ) {
     match &node.value {
-        Value::Map(entries) if depth < DEEPEST => {
+        Value::Map(entries) if depth < DEEPEST && !entries.is_empty() => {
             for Entry { key, key_span, value } in entries {
                 let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                gather(value, &path, key_span, depth + 1, axes, found);
+                gather(value, &path, key_span, depth + 1, leaves);
             }
         }
-        Value::List(values) if !values.is_empty() => {
-            axes.push(Varied { key: path.to_owned(), span: span.clone(), values: values.clone() });
-        }
-        // An axis can be taken away from the command line.
-        Value::Scalar(_) if node.is_null() => {}
-        _ => {
-            let message = format!("`matrix.{path}`: expected a list of values, found {}", node.what());
-            let diagnostic = Diagnostic::new(&node.span, message);
-            found.push(diagnostic.help("write `matrix: { population.devices: [10, 100] }`"));
-        }
+        _ if path.is_empty() => {}
+        _ => leaves.push((path.to_owned(), span, node)),
     }
 }
 
@@ -288,6 +317,15 @@ quick:
         assert_eq!(axes, [("population.devices", "5 10".into()), ("load.hold", "1s 2s 3s".into())]);
     }
 
+    /// Both forms may stand side by side, also under one key.
+    #[test]
+    fn forms_are_mixed() {
+        let text = SCENARIO.replace("  load:\n", "  population: { subscribers: [0, 1] }\n  load:\n");
+        let keys: Vec<String> =
+            read(&text, false, &[]).unwrap().axes.into_iter().map(|axis| axis.key).collect();
+        assert_eq!(keys, ["population.devices", "population.subscribers", "load.hold"]);
+    }
+
     #[test]
     fn the_quick_form_and_the_command_line_change_what_varies() {
         let matrix = read(SCENARIO, true, &[]).unwrap();
@@ -310,6 +348,9 @@ quick:
             ("matrix: { population.devices: [1, many] }", "`population.devices`"),
             ("matrix: { population.gadgets: [1, 2] }", "unknown key `gadgets`"),
             ("matrix: { name.x: [1, 2] }", "it has no `x`"),
+            ("matrix: { population.devices: [1, 2], population: { devices: [3] } }", "twice, in two forms"),
+            ("matrix: { population.devices: [1, 1] }", "has the value 1 twice"),
+            ("matrix: { seed: [1, 2] }", "the seed varies by itself"),
             ("quick: 5", "expected keys of the scenario, found a number"),
         ] {
             let text = format!(
@@ -324,7 +365,7 @@ quick:
         let many = many.join(", ");
         let text =
             SCENARIO.replace("[5, 10]", &format!("[{many}]")).replace("[1s, 2s, 3s]", &format!("[{many}]"));
-        assert!(read(&text, false, &[]).err().unwrap().contains("more than 10000 combinations"));
+        assert!(read(&text, false, &[]).err().unwrap().contains("more than 1000 combinations"));
         let plain = "name: a\nplatform: embedded\npopulation: { devices: 1 }\nload: { levels: [10] }\n";
         assert!(read(plain, true, &[]).err().unwrap().contains("does not say what is quick"));
     }

@@ -26,8 +26,8 @@ pub struct Check {
 impl Check {
     pub fn perform(self) -> Result<u8, Failure> {
         match self.load.file() {
-            Some(_) => say(&described(&self.load.matrix()?)),
-            None => say(&self.load.plan()?.describe()),
+            Some(_) if !self.probe => say(&described(&self.load.matrix()?)),
+            _ => say(&self.load.plan()?.describe()),
         }
         if self.probe {
             say("\n");

@@ -151,6 +151,11 @@ impl LoadOptions {
         self.within(|overrides, environment| Ok(matrix(&source, self.quick, overrides, environment)?))
     }
 
+    /// Whether the quick form of the scenario is meant.
+    pub fn is_quick(&self) -> bool {
+        self.quick
+    }
+
     /// The scenario file, `None` for an address.
     pub fn file(&self) -> Option<&Path> {
         (!self.what.contains("://")).then(|| Path::new(&self.what))

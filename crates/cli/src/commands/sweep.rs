@@ -8,12 +8,12 @@ use super::stored::StoreOption;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::output::{file, say};
+use crate::output::{complain, file, say};
 use crate::progress::TerminalProgress;
 use clap::Args;
 use plimsoll_analysis::summarize;
 use plimsoll_analysis::summary::Summary;
-use plimsoll_analysis::sweep::{Axis, Quantity, Sweep, Taken};
+use plimsoll_analysis::sweep::{Axis, Cell, Quantity, Sweep, Taken};
 use plimsoll_model::{Validity, Verdict};
 use plimsoll_report::html::sweep as page;
 use plimsoll_report::sweep as render;
@@ -24,8 +24,10 @@ use plimsoll_stats::distribution::random;
 use plimsoll_store::RunReader;
 use prediction::predict;
 use std::collections::HashMap;
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Runs each combination of what varies in a scenario, several times, and compares them
 #[derive(Args)]
@@ -70,134 +72,167 @@ pub struct Sweeping {
 }
 
 /// Ids of runs by what they come from: the resolved scenario and the profile.
-type Known = HashMap<(String, String), String>;
+type Known = HashMap<(String, String), Vec<String>>;
 
 /// What a sweep has so far.
 #[derive(Default)]
 struct Course {
     taken: Vec<Taken>,
-    failed: u32,
+    /// Why runs could not be done.
+    failures: Vec<String>,
     interrupted: bool,
 }
 
 impl Sweeping {
     pub fn perform(self) -> Result<u8, Failure> {
-        let matrix = self.matrix(1)?;
-        if matrix.axes.is_empty() {
+        let matrix = self.load.matrix()?;
+        let first = matrix.cells.first().map(|cell| &cell.plan);
+        let Some(first) = first.filter(|_| !matrix.axes.is_empty()) else {
             return Err(Failure::Usage(
                 "the scenario has no `matrix`: write what varies, as in `matrix: { population.devices: [10, 100] }`, \
                  or run it with `plimsoll run`"
                     .into(),
             ));
+        };
+        if first.schedule.is_some() {
+            return Err(Failure::Usage(
+                "a sweep has no `schedule`: --set schedule=null leaves it out".into(),
+            ));
         }
+        self.check_outputs()?;
         let known = if self.resume { stored(&self.store.store)? } else { Known::new() };
-        let course = self.run_all(matrix.cells.len(), &known)?;
+        let course = self.run_all(first.seed, known)?;
         if course.taken.is_empty() {
-            return Err(match course.interrupted {
-                true => Failure::Interrupted,
-                false => Failure::Undoable("no run could be done".into()),
+            return Err(match (course.interrupted, course.failures.into_iter().next()) {
+                (true, _) => Failure::Interrupted,
+                (false, why) => Failure::Undoable(why.unwrap_or_else(|| "no run could be done".into())),
             });
         }
         let axes = matrix.axes.iter();
         let axes = axes.map(|axis| Axis { key: axis.key.clone(), values: axis.values.clone() }).collect();
-        let name = matrix.cells.first().map(|cell| cell.plan.name.as_str()).unwrap_or_default();
-        let mut sweep = Sweep::of(name, axes, &course.taken);
+        let mut sweep = Sweep::of(&first.name, axes, &course.taken);
+        let all = matrix.cells.len() * self.repeat as usize;
+        if let Some(why) = course.failures.first() {
+            let failed = course.failures.len();
+            sweep.notes.push(format!("{failed} of {all} runs could not be done; the first: {why}"));
+        }
+        if course.interrupted {
+            sweep.notes.push(format!("interrupted: {} of {all} runs were made", course.taken.len()));
+        }
         predict(&mut sweep, &matrix);
         self.tell(&sweep)?;
-        let measured = |cell: &plimsoll_analysis::sweep::Cell| {
-            cell.runs.iter().any(|run| run.validity == Some(Validity::Valid))
-        };
+        let measured = |cell: &Cell| cell.runs.iter().any(|run| run.validity == Some(Validity::Valid));
         Ok(match () {
             () if course.interrupted => exit_code::INTERRUPTED,
-            () if course.failed > 0 => exit_code::UNDOABLE,
+            () if !course.failures.is_empty() => exit_code::UNDOABLE,
             () if !sweep.cells.iter().all(measured) => exit_code::INVALID,
             () => exit_code::MET,
         })
     }
 
-    /// The combinations with the seed of a turn.
-    fn matrix(&self, turn: u32) -> Result<Matrix, Failure> {
-        self.load.with(&format!("seed={turn}")).matrix()
-    }
-
-    /// Runs every combination in every turn, until the user ends it.
-    fn run_all(&self, cells: usize, known: &Known) -> Result<Course, Failure> {
+    /// Runs every combination in every turn, until the user ends it. The turns have the seed of the scenario and those after it.
+    fn run_all(&self, seed: u64, mut known: Known) -> Result<Course, Failure> {
         let stop = interrupt::stop_flag()
             .map_err(|error| Failure::Undoable(format!("cannot catch signals: {error}")))?;
         let mut progress = TerminalProgress::new(self.quiet);
         let mut course = Course::default();
-        let all = cells as u64 * u64::from(self.repeat);
         let mut begun = 0;
-        for turn in 1..=self.repeat {
-            let matrix = self.matrix(turn)?;
+        for turn in 0..self.repeat {
+            let matrix = self.load.with(&format!("seed={}", seed.wrapping_add(u64::from(turn)))).matrix()?;
+            let all = matrix.cells.len() * self.repeat as usize;
             let names: Vec<String> =
                 matrix.cells.iter().map(|cell| name_of(&matrix, &cell.position)).collect();
             let mut cells: Vec<_> = matrix.cells.into_iter().zip(names).collect();
             shuffle(&mut cells, turn);
             for (cell, name) in cells {
-                if stop.load(std::sync::atomic::Ordering::Relaxed) {
+                if stop.load(Ordering::Relaxed) {
                     course.interrupted = true;
                     return Ok(course);
                 }
                 begun += 1;
                 let plan = Arc::new(cell.plan);
-                let outcome = match self.stored_run(&plan, known)? {
-                    Some(summary) => Ok((summary, true)),
-                    None => perform_plan(&plan, &self.store, &mut progress, None)
-                        .map(|done| (done.summary, false)),
+                let before = self.stored_run(&plan, &mut known)?;
+                let from = if before.is_some() { " (from the store)" } else { "" };
+                let outcome = match before {
+                    Some(summary) => Ok(summary),
+                    None => {
+                        perform_plan(&plan, &self.store, &mut progress, None).map(|outcome| outcome.summary)
+                    }
                 };
-                let told = match outcome {
-                    Ok((summary, _)) if summary.verdict == Verdict::Interrupted => {
+                // What stands in the way of one combination need not stand in that of the others.
+                let failed = match outcome {
+                    Ok(summary) if summary.verdict == Verdict::Interrupted => {
                         course.interrupted = true;
                         return Ok(course);
                     }
-                    Ok((summary, _)) if summary.verdict == Verdict::Failed => {
-                        course.failed += 1;
-                        format!("failed: {}", summary.reason)
-                    }
-                    Ok((summary, before)) => {
+                    Ok(summary) if summary.verdict == Verdict::Failed => summary.reason,
+                    Ok(summary) => {
                         let taken = Taken::of(&cell.position, &summary);
-                        let told = one_line(&taken);
+                        if !self.quiet {
+                            say(&format!("[{begun}/{all}] {name}: {}{from}\n", one_line(&taken)));
+                        }
                         course.taken.push(taken);
-                        if before { format!("{told} (from the store)") } else { told }
+                        continue;
                     }
-                    // What stands in the way of one combination need not stand in that of the others.
-                    Err(failure) => {
-                        course.failed += 1;
-                        format!("failed: {failure}")
-                    }
+                    Err(failure) => failure.to_string(),
                 };
-                if !self.quiet {
-                    say(&format!("[{begun}/{all}] {name}: {told}\n"));
-                }
+                complain(&format!("[{begun}/{all}] {name}: failed: {failed}"));
+                course.failures.push(format!("{name}: {failed}"));
             }
         }
         Ok(course)
     }
 
-    /// A run of that plan which the store has.
-    fn stored_run(&self, plan: &Plan, known: &Known) -> Result<Option<Summary>, Failure> {
+    /// A run of that plan which the store has and which counts, once.
+    fn stored_run(&self, plan: &Plan, known: &mut Known) -> Result<Option<Summary>, Failure> {
         let key = (plan.resolved.clone(), plan.platform.profile.source.clone());
-        let Some(id) = known.get(&key) else { return Ok(None) };
-        Ok(Some(summarize(&RunReader::open(&self.store.store)?.run(id)?)))
+        let ids = known.get_mut(&key);
+        for id in ids.into_iter().flat_map(std::mem::take).rev() {
+            let summary = summarize(&RunReader::open(&self.store.store)?.run(&id)?);
+            let level = Taken::of(&[], &summary).level;
+            if level.is_some_and(|level| level.validity == Validity::Valid) {
+                return Ok(Some(summary));
+            }
+        }
+        Ok(None)
     }
 
+    /// Where the page goes: beside the scenario unless somewhere is named.
+    fn page(&self) -> PathBuf {
+        let ending = if self.load.is_quick() { "quick.sweep.html" } else { "sweep.html" };
+        self.report.clone().unwrap_or_else(|| Path::new(&self.load.what).with_extension(ending))
+    }
+
+    /// What cannot be written is found out before the first run and not after hours.
+    fn check_outputs(&self) -> Result<(), Failure> {
+        let page = self.page();
+        for path in
+            [Some(&page), self.json.as_ref(), self.csv.as_ref(), self.markdown.as_ref()].into_iter().flatten()
+        {
+            let opened = OpenOptions::new().append(true).create(true).open(path);
+            opened.map_err(|error| Failure::unwritable(path, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Prints what came of it and writes it to all files, whatever becomes of one.
     fn tell(&self, sweep: &Sweep) -> Result<(), Failure> {
         say(&render::terminal(sweep));
-        let beside = || Path::new(&self.load.what).with_extension("sweep.html");
-        let report = self.report.clone().unwrap_or_else(beside);
+        let page_path = self.page();
+        let mut written = Ok(());
         for (path, text) in [
-            (Some(&report), page::page as fn(&Sweep) -> String),
+            (Some(&page_path), page::page as fn(&Sweep) -> String),
             (self.json.as_ref(), render::json),
             (self.csv.as_ref(), render::csv),
             (self.markdown.as_ref(), render::markdown),
         ] {
             if let Some(path) = path {
-                std::fs::write(path, text(sweep)).map_err(|error| Failure::unwritable(path, &error))?;
+                let result = std::fs::write(path, text(sweep));
+                written = written.and(result.map_err(|error| Failure::unwritable(path, &error)));
             }
         }
-        say(&format!("report: {}\n", report.display()));
-        Ok(())
+        say(&format!("report: {}\n", page_path.display()));
+        written
     }
 }
 
@@ -239,7 +274,7 @@ fn stored(store: &Path) -> Result<Known, Failure> {
     }
     let reader = RunReader::open(store)?;
     for run in reader.complete(env!("CARGO_PKG_VERSION"))? {
-        known.insert((run.scenario, run.profile), run.id);
+        known.entry((run.scenario, run.profile)).or_default().push(run.id);
     }
     Ok(known)
 }

@@ -1,67 +1,87 @@
 //! What the models of docs/gateway.md say of the combinations of a sweep over gateways that poll their devices.
 
-use plimsoll_analysis::sweep::{Quantity, Sweep};
-use plimsoll_gateway::bounds::{self, Costs, Setting};
+use plimsoll_analysis::sweep::{Cell, Quantity, Sweep};
+use plimsoll_gateway::bounds::{self, Costs, Measured, Setting};
 use plimsoll_gateway::configuration::{Configuration, Model};
 use plimsoll_runner::Placement;
 use plimsoll_scenario::Matrix;
 use plimsoll_scenario::plan::Plan;
 use std::collections::HashMap;
 
-/// Adds predictions to the combinations whose platform is a gateway with a configuration that we know. What work costs is
-/// measured here and now; what fetching an event costs is what serial gateways of this sweep took beside it.
+/// What the CPU and the I/O work of an event cost, in seconds.
+type Work = (f64, f64);
+
+/// Adds predictions where each combination is a gateway that the models know. What work costs is measured here and now; what
+/// fetching an event costs is what the gateways of this sweep took beside it.
 pub fn predict(sweep: &mut Sweep, matrix: &Matrix) {
-    let plan = |position: &[usize]| {
-        let cell = matrix.cells.iter().find(|cell| cell.position == position)?;
-        let configuration = Configuration::of_words(&cell.plan.platform.roles.device.configuration)?;
-        Some((&cell.plan, configuration))
+    let gateway = |cell: &Cell| {
+        let plan = &matrix.cells.iter().find(|planned| planned.position == cell.position)?.plan;
+        Some((plan, Configuration::of_words(&plan.platform.roles.device.configuration)?))
     };
-    let mut known = HashMap::new();
-    let mut fetching = Vec::new();
-    for cell in &sweep.cells {
-        let Some((plan, configuration)) = plan(&cell.position) else { return };
-        let Some((cpu, io)) = cost_of_work(&configuration, &mut known) else { return };
-        let serial =
-            (configuration.dispatcher, configuration.event_handler) == (Model::Serial, Model::Serial);
-        let mean = |quantity| cell.measured(quantity).map(|measured| measured.mean);
-        let (Some(rate), Some(platform), Some(device)) =
-            (mean(Quantity::Throughput), mean(Quantity::PlatformCpu), mean(Quantity::GeneratorCpu))
-        else {
-            continue;
-        };
-        if serial && rate > 0.0 {
-            let work = cpu + io;
-            let fetch = (1.0 / rate - work - 2.0 * delay(plan)).max(0.0);
-            fetching.push(Costs { cpu, io, fetch, own: (platform - work).max(0.0), device });
+    let gateways: Option<Vec<(&Plan, Configuration)>> = sweep.cells.iter().map(gateway).collect();
+    // No gateways, or not they alone: there is nothing to say.
+    let Some(gateways) = gateways else { return };
+    match costs(sweep, &gateways) {
+        Ok((found, work)) => {
+            for ((cell, (plan, configuration)), (cpu, io)) in sweep.cells.iter_mut().zip(&gateways).zip(work)
+            {
+                let costs = Costs { cpu, io, ..found };
+                let bound = bounds::throughput(configuration, &costs, &setting(plan, configuration));
+                cell.predicted = Some(bound.rate);
+                cell.bound_by = Some(bound.by.to_owned());
+            }
+            sweep.notes.push(format!(
+                "predicted with {:.0} µs for fetching an event, as serial gateways took in this sweep; with {:.0} µs of the \
+                 gateway's and {:.0} µs of the devices' processor time beside the work, the least of all gateways here; and with \
+                 the work of an event as it took alone on this host",
+                found.fetch * 1e6,
+                found.own * 1e6,
+                found.device * 1e6
+            ));
         }
+        Err(why) => sweep.notes.push(format!("nothing is predicted: {why}")),
     }
-    let Some(found) = typical(&fetching) else {
-        let why = "nothing is predicted: no serial gateway among the combinations tells what fetching an event costs";
-        sweep.notes.push(why.into());
-        return;
+}
+
+/// The costs of fetching, and of each combination those of its work, CPU and I/O; or why they are not known.
+fn costs(sweep: &Sweep, gateways: &[(&Plan, Configuration)]) -> Result<(Costs, Vec<Work>), &'static str> {
+    let is_serial = |configuration: &Configuration| {
+        (configuration.dispatcher, configuration.event_handler) == (Model::Serial, Model::Serial)
     };
-    for cell in &mut sweep.cells {
-        let Some((plan, configuration)) = plan(&cell.position) else { continue };
-        let Some((cpu, io)) = cost_of_work(&configuration, &mut known) else { continue };
-        let bound =
-            bounds::throughput(&configuration, &Costs { cpu, io, ..found }, &setting(plan, &configuration));
-        cell.predicted = Some(bound.rate);
-        cell.bound_by = Some(bound.by.to_owned());
+    if !gateways.iter().all(|(_, configuration)| bounds::is_known(configuration)) {
+        return Err(
+            "the models know only events that cause the same work each, its files after its CPU work",
+        );
     }
-    sweep.notes.push(format!(
-        "predicted with {:.0} µs for fetching an event, of which the gateway computes {:.0} µs and the devices {:.0} µs, as \
-         serial gateways took in this sweep, and with the work of an event as it took alone on this host",
-        found.fetch * 1e6,
-        found.own * 1e6,
-        found.device * 1e6
-    ));
+    if !gateways.iter().any(|(_, configuration)| is_serial(configuration)) {
+        return Err("no serial gateway among the combinations tells what fetching an event costs");
+    }
+    // One that could do more takes as long for an event as its events are apart.
+    if !gateways.iter().all(|(plan, _)| plan.load.calibration.is_some()) {
+        return Err("only gateways at their limit tell what fetching an event costs (load.calibrate)");
+    }
+    let mut known = HashMap::new();
+    let work: Option<Vec<Work>> =
+        gateways.iter().map(|(_, configuration)| cost_of_work(configuration, &mut known)).collect();
+    let work = work.ok_or("no file can be written in the folder for temporary files")?;
+    let measured = sweep.cells.iter().zip(gateways).zip(&work).filter_map(|((cell, gateway), (cpu, io))| {
+        let (plan, configuration) = gateway;
+        let mean = |quantity| cell.measured(quantity).map(|measured| measured.mean);
+        Some(Measured {
+            rate: mean(Quantity::Throughput)?,
+            work: cpu + io,
+            delay: plan.gateway.delay.as_secs_f64(),
+            gateway: mean(Quantity::PlatformCpu)?,
+            device: mean(Quantity::GeneratorCpu)?,
+            is_serial: is_serial(configuration),
+        })
+    });
+    let found = bounds::cost_of_fetching(&measured.collect::<Vec<_>>());
+    Ok((found.ok_or("no run of a serial gateway counts, or its processor time could not be read")?, work))
 }
 
 /// What the work of an event costs, measured once for each intensity; `None` where no file can be written.
-fn cost_of_work(
-    configuration: &Configuration,
-    known: &mut HashMap<(u64, u64), (f64, f64)>,
-) -> Option<(f64, f64)> {
+fn cost_of_work(configuration: &Configuration, known: &mut HashMap<(u64, u64), Work>) -> Option<Work> {
     let intensity = (configuration.cpu_intensity.to_bits(), configuration.io_intensity.to_bits());
     if let Some(costs) = known.get(&intensity) {
         return Some(*costs);
@@ -70,10 +90,6 @@ fn cost_of_work(
     let costs = bounds::cost_of_work(configuration, folder.path()).ok()?;
     known.insert(intensity, costs);
     Some(costs)
-}
-
-fn delay(plan: &Plan) -> f64 {
-    plan.gateway.delay.as_secs_f64()
 }
 
 fn setting(plan: &Plan, configuration: &Configuration) -> Setting {
@@ -85,20 +101,11 @@ fn setting(plan: &Plan, configuration: &Configuration) -> Setting {
         0 => given,
         cores => given.min(cores as f64),
     };
-    Setting { devices: f64::from(plan.devices), delay: delay(plan), processors, shared }
-}
-
-/// The median of each cost.
-fn typical(costs: &[Costs]) -> Option<Costs> {
-    let median = |of: fn(&Costs) -> f64| {
-        let mut values: Vec<f64> = costs.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied()
-    };
-    Some(Costs {
-        fetch: median(|costs| costs.fetch)?,
-        own: median(|costs| costs.own)?,
-        device: median(|costs| costs.device)?,
-        ..Costs::default()
-    })
+    Setting {
+        devices: f64::from(plan.devices),
+        delay: plan.gateway.delay.as_secs_f64(),
+        processors,
+        device_processors: placement.load.len() as f64,
+        shared,
+    }
 }

@@ -52,8 +52,10 @@ impl CoapDriver {
         while let Some(slot) = self.gathering.pop() {
             let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { continue };
             let mut gathered = std::mem::take(&mut endpoint.gathered);
-            // Of some the answer to an earlier sending may have come meanwhile.
-            gathered.retain(|place| self.places.get_mut(*place as usize).is_some_and(Place::stop_waiting));
+            // Of some the answer to an earlier sending may have come meanwhile,
+            // and then their places may be those of requests over another socket.
+            let own = |place: &mut Place| place.endpoint == slot && place.stop_waiting();
+            gathered.retain(|place| self.places.get_mut(*place as usize).is_some_and(own));
             self.hand_over(slot, &gathered, events);
             gathered.clear();
             if let Some(endpoint) = self.endpoints.get_mut(slot as usize) {
