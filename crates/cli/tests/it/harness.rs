@@ -17,7 +17,7 @@ static MACHINE: Mutex<()> = Mutex::new(());
 /// A run that takes longer than this hangs: the longest here plans for about 25 s.
 const LONGEST_RUN: Duration = Duration::from_secs(60);
 /// How often a measurement that a busy machine spoilt is tried.
-const ATTEMPTS: usize = 4;
+pub const ATTEMPTS: usize = 8;
 /// Pause between two looks at something that is awaited.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -311,6 +311,12 @@ pub fn on_a_calm_host(measure: impl FnMut() -> Finished) -> Finished {
 #[track_caller]
 pub fn until_valid(measure: impl FnMut() -> Finished) -> Finished {
     until(measure, |level| level["validity"] == "valid")
+}
+
+/// Measures again until every level measured what the test is about, and not a machine that was busy.
+#[track_caller]
+pub fn until_told(validity: &str, measure: impl FnMut() -> Finished) -> Finished {
+    until(measure, |level| level["validity"] == validity)
 }
 
 #[track_caller]

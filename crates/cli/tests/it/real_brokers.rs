@@ -1,6 +1,6 @@
 //! Real brokers at QoS 0, 1 and 2: the ledger adds up.
 
-use crate::harness::{Bench, Finished, count};
+use crate::harness::{ATTEMPTS, Bench, Finished, count};
 use serde_json::Value;
 
 /// Delivered = expected = sent x subscribers, and acknowledged = sent where the protocol acknowledges. Whether the
@@ -50,7 +50,10 @@ objectives: {{ {}_p99: \"< 500 ms\" }}
     );
     let measure = || Bench::new().run(&scenario);
     let mut run = measure();
-    if run.level(0)["validity"] != "valid" {
+    for _ in 1..ATTEMPTS {
+        if run.level(0)["validity"] == "valid" {
+            break;
+        }
         tell_invalid_levels(&run);
         run = measure();
     }

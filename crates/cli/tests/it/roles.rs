@@ -61,7 +61,7 @@ fn a_platform_is_added_by_a_yaml_file_alone() {
     let bench = Bench::new();
     bench.write("things.yaml", PROFILE);
     let service = HttpService::start([]);
-    let finished = bench.run(&scenario(&service, CLOSED)).exits(0);
+    let finished = bench.run(&scenario(&service, CLOSED)).judged();
     let level = finished.level(0);
     let sent = count(level, "sent");
     assert!(sent > 100, "{sent}");
@@ -82,7 +82,7 @@ fn a_platform_is_added_by_a_yaml_file_alone() {
     // The controller's connections, at most eight, and one of each device.
     assert!(state.connections <= 3 * 8 + 4, "{}", state.connections);
     // Cleaned up: the same things can be registered again.
-    bench.run(&scenario(&service, CLOSED)).exits(0);
+    bench.run(&scenario(&service, CLOSED)).judged();
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn queries_beside_the_load_have_times_of_their_own() {
     bench.write("things.yaml", PROFILE);
     let service = HttpService::start([]);
     let more = format!("{CLOSED}northbound: {{ rate: 200/s, arrivals: constant, queriers: 5 }}\n");
-    let finished = bench.run(&scenario(&service, &more)).exits(0);
+    let finished = bench.run(&scenario(&service, &more)).judged();
     let level = finished.level(0);
     // One every 5 ms; the first is due at 5 ms, the last may fall on the hold's end.
     let queries = count(level, "queries");
@@ -188,7 +188,7 @@ fn secrets_come_from_the_environment_and_are_not_kept() {
         scenario(&service, CLOSED).replace("clean_up: true", "with: { prefix: { env: THINGS_PREFIX } }");
     let mut command = bench.run_command(&text);
     command.env("THINGS_PREFIX", "hush-hush");
-    bench.start(&mut command).finish().exits(0);
+    bench.start(&mut command).finish().judged();
     assert!(service.state().values.contains_key("hush-hush0"));
     let store = std::fs::read(bench.path("runs.db")).unwrap();
     assert!(!store.windows(9).any(|window| window == b"hush-hush"));

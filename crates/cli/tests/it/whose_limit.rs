@@ -1,6 +1,6 @@
 //! Whose limit was it: a generator and a receiver that cannot keep up are told from a broker that cannot.
 
-use crate::harness::{Bench, count, on_a_calm_host};
+use crate::harness::{Bench, count, on_a_calm_host, until_told};
 use crate::scripted_broker::{Script, ScriptedBroker};
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ objectives: { publish_p99: \"< 100 ms\" }
 /// our reading is what is slow.
 #[test]
 fn a_slow_subscriber_is_told_from_a_slow_broker() {
-    let run = on_a_calm_host(|| {
+    let run = until_told("receiver_bound", || {
         let broker = ScriptedBroker::start(Script::default());
         let bench = Bench::new();
         let run = bench.run(&format!(
