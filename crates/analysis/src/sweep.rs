@@ -124,7 +124,7 @@ pub struct Measured {
     /// Which one.
     #[schemars(with = "String")]
     pub quantity: Quantity,
-    /// The value of each run that counts and has one.
+    /// The value of each run that counts.
     pub values: Vec<f64>,
     /// Their mean.
     pub mean: f64,

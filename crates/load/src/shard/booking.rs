@@ -11,7 +11,7 @@ impl<D: Driver> Shard<D> {
     /// Books an event of the driver.
     pub(super) fn book(&mut self, event: Event) {
         let Some(timeline) = self.level.as_ref().map(|level| level.timeline) else {
-            return self.book_between_levels(event);
+            return self.book_anywhere(event, self.last_place);
         };
         match event {
             Event::Sent { device, sequence, at, content, packet } => {
@@ -66,21 +66,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Acknowledgements that come after their level was closed change nothing.
-    fn book_between_levels(&mut self, event: Event) {
-        match event {
-            Event::Sent { .. }
-            | Event::Acknowledged { .. }
-            | Event::Handled { .. }
-            | Event::Refused { .. }
-            | Event::Repeated { .. }
-            | Event::Answered { .. }
-            | Event::Unanswered { .. }
-            | Event::Abandoned { .. } => {}
-            other => self.book_anywhere(other, self.last_place),
-        }
-    }
-
+    /// Books what belongs to no message of a level. Acknowledgements that come after their level was closed change nothing.
     fn book_anywhere(&mut self, event: Event, now: Place) {
         match event {
             Event::Received { subscriber, marker, at, lag, retained, content } => {

@@ -10,8 +10,7 @@ use plimsoll_analysis::sweep::{Cell, Quantity, Sweep};
 use plotly::Scatter;
 use plotly::common::{DashType, ErrorData, ErrorType, HoverInfo, Line, Marker, MarkerSymbol, Mode};
 
-/// Shapes by the last of what tells curves apart, fillings by the first: with the colours, which also follow the first, no
-/// curve is told from another by its colour alone.
+/// Shapes and, in each, fillings: twelve marks, so that up to twelve curves are not told apart by colours alone.
 const SHAPES: [[MarkerSymbol; 3]; 4] = [
     [MarkerSymbol::Circle, MarkerSymbol::CircleOpen, MarkerSymbol::CircleDot],
     [MarkerSymbol::Square, MarkerSymbol::SquareOpen, MarkerSymbol::SquareDot],
@@ -120,7 +119,7 @@ fn chart(sweep: &Sweep, quantity: Quantity) -> Figure {
                 .mode(Mode::LinesMarkers)
                 .name(name.clone())
                 .legend_group(name)
-                .marker(Marker::new().color(colour).size(9).symbol(symbol(&common, number)))
+                .marker(Marker::new().color(colour).size(9).symbol(symbol(sweep, &common, number)))
                 .line(Line::new().color(colour).width(1.6))
                 .error_y(bars),
         );
@@ -128,12 +127,14 @@ fn chart(sweep: &Sweep, quantity: Quantity) -> Figure {
     figure
 }
 
-/// The mark of a curve by what it has in common.
-fn symbol(common: &[usize], number: usize) -> MarkerSymbol {
-    let (filling, shape) = match common {
-        [] => (0, number),
-        [only] => (0, *only),
-        [first, .., last] => (*first, *last),
+/// The mark of a curve: shapes by the second of two axes and fillings by the first, where there are enough of both; else by
+/// its number.
+fn symbol(sweep: &Sweep, common: &[usize], number: usize) -> MarkerSymbol {
+    let sizes: Vec<usize> =
+        sweep.curves_by().into_iter().filter_map(|axis| Some(sweep.axes.get(axis)?.values.len())).collect();
+    let (filling, shape) = match (common, sizes.as_slice()) {
+        ([first, second], [..=3, ..=4]) => (*first, *second),
+        _ => (number / SHAPES.len(), number),
     };
     let shapes = SHAPES.iter().cycle().nth(shape).unwrap_or(&SHAPES[0]);
     shapes.iter().cycle().nth(filling).cloned().unwrap_or(MarkerSymbol::Circle)
@@ -210,6 +211,7 @@ const fn id(quantity: Quantity) -> &'static str {
 mod tests {
     use super::*;
     use crate::sweep::tests::sweep;
+    use plimsoll_analysis::sweep::Axis;
 
     #[test]
     fn curves_have_marks_of_their_own_and_predictions_are_dashed() {
@@ -226,10 +228,26 @@ mod tests {
     }
 
     #[test]
-    fn nine_curves_have_nine_marks() {
-        let marks: std::collections::BTreeSet<String> = (0..9)
-            .map(|number| serde_json::to_string(&symbol(&[number / 3, number % 3], number)).unwrap())
-            .collect();
-        assert_eq!(marks.len(), 9);
+    fn up_to_twelve_curves_have_marks_of_their_own() {
+        let axis = |key: &str, count: usize| Axis {
+            key: key.into(),
+            values: (0..count).map(|number| number.to_string()).collect(),
+        };
+        for sizes in [vec![3, 3], vec![2, 6], vec![12], vec![2, 2, 3]] {
+            let mut sweep = sweep();
+            sweep.axes = sizes.iter().map(|size| axis("a", *size)).chain([axis("foot", 2)]).collect();
+            sweep.along = sizes.len();
+            let curves: usize = sizes.iter().product();
+            let marks: std::collections::BTreeSet<String> = (0..curves)
+                .map(|number| {
+                    let common = match sizes.as_slice() {
+                        [_, second] => vec![number / second, number % second],
+                        _ => vec![number],
+                    };
+                    serde_json::to_string(&symbol(&sweep, &common, number)).unwrap()
+                })
+                .collect();
+            assert_eq!(marks.len(), curves, "{sizes:?}");
+        }
     }
 }
