@@ -85,15 +85,17 @@ impl<C: Borrow<Connection>> RunReader<C> {
         })
     }
 
-    /// The runs that came to their end in that version of Plimsoll, the newest last: their ids, scenarios and profiles.
+    /// The runs that came to their end in that version of Plimsoll, the newest last: their ids, scenarios and profiles. A run that
+    /// cannot be read is left out.
     ///
     /// # Errors
     /// The file is damaged.
     pub fn complete(&self, version: &str) -> Result<Vec<CompleteRun>, StoreError> {
         let sql = "SELECT id, scenario, provenance, ended FROM run WHERE ended IS NOT NULL ORDER BY rowid";
         let runs = self.rows(sql, params![], |row| {
-            let provenance: Provenance = self.parse(&row.get::<_, String>(2)?)?;
-            let end: RunEnd = self.parse(&row.get::<_, String>(3)?)?;
+            let provenance = self.parse::<Provenance>(&row.get::<_, String>(2)?);
+            let end = self.parse::<RunEnd>(&row.get::<_, String>(3)?);
+            let (Ok(provenance), Ok(end)) = (provenance, end) else { return Ok(None) };
             let counts = end == RunEnd::Complete && provenance.plimsoll == version;
             let run = CompleteRun { id: row.get(0)?, scenario: row.get(1)?, profile: provenance.profile };
             Ok(counts.then_some(run))
@@ -106,9 +108,23 @@ impl<C: Borrow<Connection>> RunReader<C> {
     /// # Errors
     /// There is no such run, or the file is damaged.
     pub fn run(&self, id: &str) -> Result<RunRecord, StoreError> {
-        let sql = "SELECT id, name, scenario, terms, provenance, ended FROM run
-                   WHERE (?1 = 'last' OR substr(id, 1, length(?1)) = ?1) ORDER BY rowid DESC LIMIT 1";
-        let found = self.rows(sql, params![id], |row| {
+        self.run_where("?1 = 'last' OR substr(id, 1, length(?1)) = ?1", id)
+    }
+
+    /// One run, by its whole id.
+    ///
+    /// # Errors
+    /// As for [`RunReader::run`].
+    pub fn run_of_id(&self, id: &str) -> Result<RunRecord, StoreError> {
+        self.run_where("id = ?1", id)
+    }
+
+    /// The newest run that meets a condition on `?1`, which stands for the id.
+    fn run_where(&self, condition: &str, id: &str) -> Result<RunRecord, StoreError> {
+        let sql = format!(
+            "SELECT id, name, scenario, terms, provenance, ended FROM run WHERE {condition} ORDER BY rowid DESC LIMIT 1"
+        );
+        let found = self.rows(&sql, params![id], |row| {
             let end = row.get::<_, Option<String>>(5)?;
             Ok(RunRecord {
                 id: row.get(0)?,

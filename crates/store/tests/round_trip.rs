@@ -104,6 +104,24 @@ fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
     assert_eq!(reader.runs().unwrap().len(), 1);
 }
 
+/// An id may begin another one, or be the word that means the newest run.
+#[test]
+fn a_run_is_found_by_its_whole_id_alone_or_by_the_beginning() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    for id in ["aaaa", "last", "aaaa1111"] {
+        RunWriter::begin(&path, &new_run(id)).unwrap().end(&RunEnd::Complete).unwrap();
+    }
+    let reader = RunReader::open(&path).unwrap();
+    assert_eq!(reader.run("aaaa").unwrap().id, "aaaa1111", "the newest of those that begin so");
+    assert_eq!(reader.run("last").unwrap().id, "aaaa1111");
+    for id in ["aaaa", "last", "aaaa1111"] {
+        assert_eq!(reader.run_of_id(id).unwrap().id, id);
+    }
+    assert!(matches!(reader.run_of_id("aaa"), Err(StoreError::NoRun { .. })));
+    assert!(matches!(reader.run_of_id(""), Err(StoreError::NoRun { .. })));
+}
+
 fn messages(path: &std::path::Path) -> Vec<MessageRecord> {
     let reader = RunReader::open(path).unwrap();
     let mut messages = Vec::new();

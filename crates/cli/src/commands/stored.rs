@@ -44,7 +44,7 @@ impl StoredRun {
         }
         let mut runs = Vec::new();
         for run in listed.iter().filter(|run| run.id == *first || run.series.as_ref() == Some(first)) {
-            let summary = plimsoll_analysis::summarize(&reader.run(&run.id)?);
+            let summary = plimsoll_analysis::summarize(&reader.run_of_id(&run.id)?);
             runs.push(Occurrence { started: run.started.clone(), summary });
         }
         Ok(runs)
