@@ -49,25 +49,9 @@ impl Axis {
         self.key.rsplit('.').next().unwrap_or(&self.key)
     }
 
-    /// The numbers of its values, with the unit that all of them have; `None` where one is no number.
+    /// The numbers of its values, with their unit; `None` where they are not of one kind.
     pub fn numbers(&self) -> Option<(Vec<f64>, &str)> {
-        let whole: Option<Vec<f64>> = self.values.iter().map(|value| value.trim().parse().ok()).collect();
-        if let Some(numbers) = whole.filter(|numbers| numbers.iter().all(|number: &f64| number.is_finite())) {
-            return Some((numbers, ""));
-        }
-        let mut numbers = Vec::new();
-        let mut unit = None;
-        for value in &self.values {
-            let value = value.trim();
-            let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
-            let (number, rest) = value.split_at_checked(end)?;
-            let is_unit = rest.trim().chars().all(|c| !c.is_ascii_digit() && c != '-' && c != '+');
-            if *unit.get_or_insert(rest.trim()) != rest.trim() || !is_unit {
-                return None;
-            }
-            numbers.push(number.parse().ok()?);
-        }
-        Some((numbers, unit.unwrap_or_default()))
+        plimsoll_scenario::numbers(&self.values)
     }
 }
 
@@ -275,13 +259,10 @@ impl Sweep {
         curves
     }
 
-    /// What a curve is called: its values.
-    pub fn name_of(&self, common: &[usize]) -> String {
+    /// What a curve is called: its values, as written.
+    pub fn values_of(&self, common: &[usize]) -> Vec<&str> {
         let values = self.curves_by().into_iter().zip(common);
-        let values: Vec<&str> = values
-            .filter_map(|(axis, value)| Some(self.axes.get(axis)?.values.get(*value)?.as_str()))
-            .collect();
-        values.join(" / ")
+        values.filter_map(|(axis, value)| Some(self.axes.get(axis)?.values.get(*value)?.as_str())).collect()
     }
 }
 
@@ -396,24 +377,10 @@ mod tests {
         assert_eq!((first.mean, first.values.len()), (12.0, 2), "valid runs alone");
         // Student's t with one degree of freedom: 12.706 times the standard error, 2.
         assert!((first.ci95.unwrap()[1] - (12.0 + 12.706 * 2.0)).abs() < 0.01);
-        let names: Vec<(String, usize)> =
-            sweep.curves().into_iter().map(|(common, cells)| (sweep.name_of(&common), cells.len())).collect();
-        assert_eq!(names, [("serial".into(), 2), ("cooperative".into(), 1)]);
+        let curves = sweep.curves();
+        let names: Vec<(Vec<&str>, usize)> =
+            curves.iter().map(|(common, cells)| (sweep.values_of(common), cells.len())).collect();
+        assert_eq!(names, [(vec!["serial"], 2), (vec!["cooperative"], 1)]);
         assert_eq!(sweep.notes, ["1 of 5 runs are left out: this host was the limit"]);
-    }
-
-    #[test]
-    fn values_of_several_units_are_no_numbers() {
-        let axis = |values: &[&str]| Axis {
-            key: "a.b".into(),
-            values: values.iter().map(|value| (*value).into()).collect(),
-        };
-        assert_eq!(axis(&["1s", "10ms"]).numbers(), None);
-        assert_eq!(axis(&["serial"]).numbers(), None);
-        assert_eq!(axis(&["0.5", "1"]).numbers(), Some((vec![0.5, 1.0], "")));
-        assert_eq!(axis(&[""]).numbers(), None);
-        assert_eq!(axis(&["1e-4", "0.001"]).numbers(), Some((vec![1e-4, 1e-3], "")));
-        assert_eq!(axis(&["1h30m", "2h30m"]).numbers(), None);
-        assert_eq!(axis(&["1k", "2k"]).numbers(), Some((vec![1.0, 2.0], "k")));
     }
 }

@@ -8,6 +8,27 @@ use plimsoll_model::Validity;
 /// What the terminal shows; the rest is in the page and the files.
 const SHOWN: [Quantity; 3] = [Quantity::Throughput, Quantity::Done, Quantity::PublishTimeMedian];
 
+/// Most characters of a value in tables and charts.
+const LABEL: usize = 32;
+/// Most characters of the name of a curve, which has a value of each axis.
+const CURVE: usize = 40;
+
+/// A value, or what is called so, in one line of at most 32 characters.
+pub fn label(value: &str) -> String {
+    shortened(value, LABEL)
+}
+
+/// A text in one line, with an ellipsis in its middle where it is too long: long values mostly differ at their ends.
+fn shortened(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let length = line.chars().count();
+    if length <= most {
+        return line;
+    }
+    let (head, tail) = (most / 2, most - most / 2 - 1);
+    line.chars().take(head).chain(['\u{2026}']).chain(line.chars().skip(length - tail)).collect()
+}
+
 /// The sweep as JSON, by its published schema.
 pub fn json(sweep: &Sweep) -> String {
     serde_json::to_string_pretty(sweep).unwrap_or_default() + "\n"
@@ -37,11 +58,12 @@ pub fn markdown(sweep: &Sweep) -> String {
     let mut out = String::new();
     let head = foot(sweep);
     for quantity in measured(sweep) {
-        out += &format!("**{}**, by {}\n\n| {} |", quantity.name(), axis_name(sweep), curves_name(sweep));
+        let curves = in_cell(&curves_name(sweep));
+        out += &format!("**{}**, by {}\n\n| {curves} |", quantity.name(), axis_name(sweep));
         head.iter().for_each(|value| out += &format!(" {} |", in_cell(value)));
         out += &format!("\n|---|{}\n", "---|".repeat(head.len()));
         for (common, cells) in sweep.curves() {
-            out += &format!("| {} |", in_cell(&sweep.name_of(&common)));
+            out += &format!("| {} |", in_cell(&curve_name(sweep, &common)));
             for place in 0..head.len() {
                 let cell = at(&cells, sweep, place);
                 let shown = cell.and_then(|cell| cell.measured(quantity)).map_or("–".into(), with_interval);
@@ -97,20 +119,26 @@ pub(crate) fn measured(sweep: &Sweep) -> impl Iterator<Item = Quantity> + '_ {
 pub(crate) fn axis_name(sweep: &Sweep) -> String {
     let Some(axis) = sweep.axes.get(sweep.along) else { return String::new() };
     match axis.numbers() {
-        Some((_, unit)) if !unit.is_empty() => format!("{} ({unit})", axis.name()),
-        _ => axis.name().to_owned(),
+        Some((_, unit)) if !unit.is_empty() => format!("{} ({})", label(axis.name()), label(unit)),
+        _ => label(axis.name()),
     }
 }
 
 /// What tells curves apart.
 pub(crate) fn curves_name(sweep: &Sweep) -> String {
-    let names = sweep.curves_by().into_iter().filter_map(|axis| Some(sweep.axes.get(axis)?.name()));
+    let names = sweep.curves_by().into_iter().filter_map(|axis| Some(label(sweep.axes.get(axis)?.name())));
     names.collect::<Vec<_>>().join(" / ")
 }
 
-/// The values along the foot, as written.
+/// What a curve is called: its values.
+pub(crate) fn curve_name(sweep: &Sweep, common: &[usize]) -> String {
+    sweep.values_of(common).into_iter().map(label).collect::<Vec<_>>().join(" / ")
+}
+
+/// The values along the foot.
 pub(crate) fn foot(sweep: &Sweep) -> Vec<String> {
-    sweep.axes.get(sweep.along).map(|axis| axis.values.clone()).unwrap_or_default()
+    let axis = sweep.axes.get(sweep.along);
+    axis.into_iter().flat_map(|axis| &axis.values).map(|value| label(value)).collect()
 }
 
 /// The cell of a curve at a place along the foot.
@@ -127,9 +155,9 @@ pub(crate) fn shown(quantity: Quantity, value: f64) -> String {
     }
 }
 
-/// A vertical bar would end a cell of Markdown.
+/// A vertical bar would end a cell of Markdown, if no backslash stood before it.
 fn in_cell(text: &str) -> String {
-    text.replace('|', "\\|")
+    text.replace('\\', "\\\\").replace('|', "\\|")
 }
 
 /// A mean and half of its interval, in one unit.
@@ -147,9 +175,10 @@ fn with_interval(measured: &Measured) -> String {
 /// A table of one quantity, in as many pieces as the terminal's width asks for.
 fn tables(sweep: &Sweep, quantity: Quantity) -> String {
     let curves = sweep.curves();
-    let names: Vec<String> = curves.iter().map(|(common, _)| sweep.name_of(common)).collect();
-    let head = curves_name(sweep);
-    let first = names.iter().chain([&head]).map(|name| name.chars().count()).max().unwrap_or(0).min(40);
+    let name = |common: &[usize]| shortened(&curve_name(sweep, common), CURVE);
+    let names: Vec<String> = curves.iter().map(|(common, _)| name(common)).collect();
+    let head = shortened(&curves_name(sweep), CURVE);
+    let first = names.iter().chain([&head]).map(|name| name.chars().count()).max().unwrap_or(0);
     let columns: Vec<Vec<String>> = foot(sweep)
         .into_iter()
         .enumerate()
@@ -175,7 +204,6 @@ fn tables(sweep: &Sweep, quantity: Quantity) -> String {
         rest = after;
         out += &format!("{}, by {}\n", quantity.name(), axis_name(sweep));
         for (line, name) in std::iter::once(&head).chain(&names).enumerate() {
-            let name: String = name.chars().take(first).collect();
             let mut text = format!("{name:<first$}");
             for column in piece {
                 let cell = column.get(line).map(String::as_str).unwrap_or_default();
@@ -249,5 +277,29 @@ pub(crate) mod tests {
         );
         assert!(told.lines().any(|line| line.starts_with("serial,0ms,throughput,2,1010,")), "{told}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json(&sweep())).unwrap()["along"], 1);
+    }
+
+    #[test]
+    fn long_values_and_those_of_several_lines_are_shortened() {
+        assert_eq!(label("a\n  b\tc"), "a b c");
+        assert_eq!(label(&"\u{e4}".repeat(32)), "\u{e4}".repeat(32));
+        assert_eq!(
+            label(&format!("{}end", "a".repeat(70_000))),
+            format!("{}\u{2026}{}end", "a".repeat(16), "a".repeat(12))
+        );
+        let mut sweep = sweep();
+        for value in sweep.axes.iter_mut().flat_map(|axis| &mut axis.values) {
+            *value = format!("{value}|\n{}\\", "wide ".repeat(70_000));
+        }
+        let told = terminal(&sweep);
+        assert!(told.lines().all(|line| line.chars().count() <= WIDTH), "{told}");
+        let told = markdown(&sweep);
+        assert!(told.contains("| serial\\| wide w"), "{told}");
+        let table = || told.lines().filter(|line| line.starts_with('|'));
+        // Its own bars are those without a backslash before them.
+        assert!(table().all(|line| line.replace("\\|", "").matches('|').count() == 5), "{told}");
+        assert_eq!(table().count(), 4 * measured(&sweep).count(), "a head, a rule and two curves each");
+        // The files for programs have them whole.
+        assert!(csv(&sweep).len() > 350_000 && json(&sweep).len() > 350_000);
     }
 }

@@ -342,7 +342,14 @@ fn single(scalar: &Scalar, schema: &Map<String, Json>) -> Result<Json, Complaint
         || Complaint { message: format!("expected {wanted}, found `{}`", shortened(text)), help: None };
     match wanted {
         "a text" if matches!(scalar.kind(), ScalarKind::Text | ScalarKind::Number) => {
-            Ok(Json::String(text.to_owned()))
+            let most = schema.get("maxLength").and_then(Json::as_u64);
+            match most.filter(|most| text.chars().count() as u64 > *most) {
+                None => Ok(Json::String(text.to_owned())),
+                Some(most) => Err(Complaint {
+                    message: format!("`{}` is longer than {most} characters", shortened(text)),
+                    help: None,
+                }),
+            }
         }
         "a whole number" if scalar.plain => {
             let unsigned = text.parse::<u64>().map(Json::from);
@@ -380,7 +387,7 @@ fn within_bounds(number: Json, schema: &Map<String, Json>) -> Result<Json, Compl
 }
 
 /// A text short enough for a message.
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     const LONGEST: usize = 60;
     if text.chars().count() <= LONGEST {
         return text.to_owned();

@@ -11,8 +11,10 @@ pub mod city;
 mod describe;
 mod diagnostic;
 mod matrix;
+mod numbers;
 mod objective;
 mod observations;
+mod outside;
 mod overrides;
 pub mod plan;
 pub mod profile;
@@ -31,7 +33,8 @@ mod yaml;
 
 pub use captures::Captures;
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use matrix::{Axis, Cell, Matrix, matrix};
+pub use matrix::{Axis, Matrix, matrix};
+pub use numbers::numbers;
 pub use overrides::Override;
 pub use profiles::{profile, profiles, read_profile};
 pub use quantity::duration;
@@ -42,8 +45,13 @@ pub use template::{Columns, Variables};
 pub use wrap::wrapped;
 
 use plan::Plan;
+use resolve::Feeds;
+use std::sync::LazyLock;
 use tree::Node;
 use written::Scenario;
+
+/// Made once: a matrix asks for it a thousand times.
+static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(scenario_schema);
 
 /// What reading a scenario needs of the world outside.
 #[derive(Clone, Copy)]
@@ -67,8 +75,13 @@ pub fn load(
 
 /// Checks and resolves a tree. What the tree check finds is reported before conflicts are looked for, because a
 /// missing or misspelt key would make half of those wrong.
-fn plan_of(root: &Node, environment: &Environment<'_>, mut found: Diagnostics) -> Result<Plan, Diagnostics> {
-    let json = check::check(root, &scenario_schema(), &mut found);
+fn plan_of(
+    root: &Node,
+    environment: &Environment<'_>,
+    feeds: &Feeds,
+    mut found: Diagnostics,
+) -> Result<Plan, Diagnostics> {
+    let json = check::check(root, &SCHEMA, &mut found);
     if !found.is_empty() {
         return Err(found);
     }
@@ -79,7 +92,7 @@ fn plan_of(root: &Node, environment: &Environment<'_>, mut found: Diagnostics) -
             return Err(found);
         }
     };
-    match resolve::resolve(scenario, root, environment, &mut found) {
+    match resolve::resolve(scenario, root, environment, feeds, &mut found) {
         Some(plan) => Ok(plan),
         None => Err(found),
     }

@@ -3,7 +3,7 @@
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::reader::read;
 use crate::span::{Origin, Position, Span};
-use crate::tree::{Entry, Node, Value};
+use crate::tree::{Entry, Node, Value, index};
 use std::sync::Arc;
 
 /// A value to set, as typed: `load.levels.0=100`. The value is YAML; a number in the path is an index into a list.
@@ -52,8 +52,34 @@ impl Words {
     }
 }
 
+/// A value and the key of the scenario that it is meant for.
+pub(crate) struct Change {
+    /// The key, such as `load.levels.0`.
+    pub path: String,
+    /// Where the key stands.
+    pub span: Span,
+    /// The value.
+    pub value: Node,
+}
+
+impl Change {
+    /// Sets the value at its key.
+    pub fn apply(self, root: &mut Node, found: &mut Diagnostics) {
+        let Change { path, span, value } = self;
+        if let Err(message) = set(root, &path, &span, value) {
+            found.push(Diagnostic::new(&span, message));
+        }
+    }
+}
+
 /// Sets every override, the later over the earlier.
 pub(crate) fn apply(overrides: &[Override], root: &mut Node, found: &mut Diagnostics) {
+    changes(overrides, found).into_iter().for_each(|change| change.apply(root, found));
+}
+
+/// What the overrides are to change, in their order.
+pub(crate) fn changes(overrides: &[Override], found: &mut Diagnostics) -> Vec<Change> {
+    let mut changes = Vec::new();
     for Override(text) in overrides {
         let words = Words::new("--set", text);
         let Some((path, value)) = text.split_once('=') else {
@@ -68,10 +94,9 @@ pub(crate) fn apply(overrides: &[Override], root: &mut Node, found: &mut Diagnos
         if node.span.columns().is_empty() {
             node.span = words.span();
         }
-        if let Err(message) = set(root, path, &key_span, node) {
-            found.push(Diagnostic::new(&key_span, message));
-        }
+        changes.push(Change { path: path.to_owned(), span: key_span, value: node });
     }
+    changes
 }
 
 /// Puts a value at a path, and makes the maps and lists on the way that are missing.
@@ -86,7 +111,7 @@ pub(crate) fn set(root: &mut Node, path: &str, key_span: &Span, value: Node) -> 
             return Err(format!("`{path}` is not a path such as `load.levels.0`"));
         }
         if node.is_null() {
-            let list = name.parse::<usize>().is_ok();
+            let list = index(name).is_some();
             node.value = if list { Value::List(Vec::new()) } else { Value::Map(Vec::new()) };
         }
         let missing = || Node::plain("", key_span);
@@ -106,7 +131,7 @@ pub(crate) fn set(root: &mut Node, path: &str, key_span: &Span, value: Node) -> 
             }
             Value::List(items) => {
                 let length = items.len();
-                let index = name.parse::<usize>().ok().filter(|index| *index <= length);
+                let index = index(name).filter(|index| *index <= length);
                 let Some(index) = index else {
                     return Err(format!(
                         "`{walked}` is a list of {length}; `{name}` is no index from 0 to {length}"

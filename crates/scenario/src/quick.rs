@@ -3,11 +3,15 @@
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::overrides::{Words, apply, set};
 use crate::plan::Plan;
+use crate::resolve::Feeds;
 use crate::tree::{Node, Value};
 use crate::{Environment, Override, plan_of};
 
 /// The environment variable that holds the password of the file-less form.
 pub const PASSWORD_VARIABLE: &str = "PLIMSOLL_PASSWORD";
+
+/// Characters that a scenario's name may have; an address may have more.
+const LONGEST_NAME: usize = 200;
 
 /// What the user typed, as typed. Options left out take the scenario's defaults; each has the meaning and the form
 /// of the key of a scenario that it stands for.
@@ -94,7 +98,7 @@ pub fn quick(
     }
     tree.complete(&address, environment);
     let root = tree.root;
-    plan_of(&root, environment, found)
+    plan_of(&root, environment, &Feeds::default(), found)
 }
 
 /// A scenario that grows from options.
@@ -135,7 +139,8 @@ impl Tree<'_> {
             }
             self.set("mqtt.username", words, text(user, words));
         }
-        self.set("name", words, text(&server, words));
+        let name: String = server.chars().take(LONGEST_NAME).collect();
+        self.set("name", words, text(&name, words));
         self.set("platform.profile", words, text("existing", words));
         self.set("platform.address", words, text(&server, words));
     }

@@ -42,6 +42,11 @@ pub(crate) enum ScalarKind {
     Text,
 }
 
+/// The index that a part of a path is, written in one way alone: two paths that differ are two places.
+pub(crate) fn index(name: &str) -> Option<usize> {
+    name.parse().ok().filter(|index: &usize| index.to_string() == name)
+}
+
 impl Scalar {
     /// What it is by itself.
     pub fn kind(&self) -> ScalarKind {
@@ -110,7 +115,7 @@ impl Node {
     pub fn child(&self, name: &str) -> Option<&Node> {
         match &self.value {
             Value::Map(entries) => entries.iter().find(|entry| entry.key == name).map(|entry| &entry.value),
-            Value::List(items) => items.get(name.parse::<usize>().ok()?),
+            Value::List(items) => items.get(index(name)?),
             Value::Scalar(_) => None,
         }
     }

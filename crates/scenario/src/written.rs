@@ -47,6 +47,7 @@ pub(crate) type Duration = Written<Nanos>;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scenario {
     /// Name of the scenario, for lists and reports.
+    #[schemars(length(max = 200))]
     pub name: String,
     /// What the scenario is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::say;
 use clap::Args;
+use plimsoll_report::sweep::label;
 use plimsoll_report::terminal::wrapped;
 use plimsoll_scenario::Matrix;
 
@@ -41,12 +42,13 @@ impl Check {
 fn described(matrix: &Matrix) -> String {
     let mut told = String::new();
     if !matrix.axes.is_empty() {
-        told += &format!("{} runs, which `plimsoll sweep` makes; what varies:\n", matrix.cells.len());
+        told += &format!("{} runs, which `plimsoll sweep` makes; what varies:\n", matrix.combinations());
         for axis in &matrix.axes {
-            let values = format!("{}: {}", axis.key, axis.values.join(", "));
+            let values: Vec<String> = axis.values.iter().map(|value| label(value)).collect();
+            let values = format!("{}: {}", axis.key, values.join(", "));
             wrapped(&values, "  ").iter().for_each(|line| told += &format!("{line}\n"));
         }
         told += "\nthe first of them:\n\n";
     }
-    told + &matrix.cells.first().map(|cell| cell.plan.describe()).unwrap_or_default()
+    told + &matrix.first.describe()
 }

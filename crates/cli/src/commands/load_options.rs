@@ -4,8 +4,8 @@ use crate::failure::Failure;
 use clap::Args;
 use plimsoll_scenario::plan::Plan;
 use plimsoll_scenario::{Environment, Matrix, Override, QuickOptions, Source, matrix, quick};
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// A scenario file, or the address of a platform with the load as options.
@@ -76,7 +76,26 @@ fn looks_like_address(what: &str) -> bool {
 
 /// Bytes that a scenario file may have.
 const LARGEST_FILE: u64 = 8 * 1024 * 1024;
+/// MiB that a file may have which a scenario names: a feed, a profile, a certificate.
+const LARGEST_NAMED: u64 = 64;
 const WITHOUT_FILE: &str = "Without a scenario file";
+
+/// The beginning of a file: a device may have no end.
+fn beginning(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
+    let mut read = Vec::new();
+    File::open(path)?.take(bytes).read_to_end(&mut read)?;
+    Ok(read)
+}
+
+/// The text of a file that a scenario names, or why there is none.
+fn read_named(path: &Path) -> Result<String, String> {
+    let most = LARGEST_NAMED << 20;
+    let bytes = beginning(path, most + 1).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > most {
+        return Err(format!("it is larger than the {LARGEST_NAMED} MiB that a file of a scenario may have"));
+    }
+    String::from_utf8(bytes).map_err(|error| format!("it is not UTF-8: {error}"))
+}
 
 impl LoadOptions {
     /// A scenario or an address with the load that matters to the host.
@@ -118,13 +137,13 @@ impl LoadOptions {
     ) -> Result<T, Failure> {
         let overrides: Vec<Override> = self.set.iter().cloned().map(Override).collect();
         let folder = self.file().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
-        let profile = |path: &str| fs::read_to_string(folder.join(path)).map_err(|error| error.to_string());
+        let profile = |path: &str| read_named(&folder.join(path));
         let variable = |name: &str| std::env::var(name).ok();
         let environment = Environment { profile: &profile, variable: &variable };
         read(&overrides, &environment)
     }
 
-    /// Reads, checks and resolves a scenario file with all that varies in it.
+    /// Reads and checks a scenario file with all that varies in it, and all files that it names.
     pub fn matrix(&self) -> Result<Matrix, Failure> {
         let Some(path) = self.file() else {
             return Err(Failure::Usage("what varies stands in a scenario file; this is an address".into()));
@@ -140,11 +159,8 @@ impl LoadOptions {
                 "{option} goes with an address, not with a scenario file; use --set to change a key of the file"
             )));
         }
-        let mut bytes = Vec::new();
-        // One byte more than a scenario may have, so that its check can say so; a device may have no end.
-        File::open(path)
-            .and_then(|file| file.take(LARGEST_FILE + 1).read_to_end(&mut bytes))
-            .map_err(|error| Failure::unreadable(path, &error))?;
+        // One byte more than a scenario may have, so that its check can say so.
+        let bytes = beginning(path, LARGEST_FILE + 1).map_err(|error| Failure::unreadable(path, &error))?;
         let text = String::from_utf8(bytes)
             .map_err(|error| Failure::Usage(format!("{} is not UTF-8: {error}", path.display())))?;
         let source = Source { name: self.what.clone(), text };

@@ -13,6 +13,7 @@ mod gateway;
 mod guard;
 mod load_options;
 mod ngsi;
+mod outputs;
 mod platforms;
 mod probe;
 mod report;

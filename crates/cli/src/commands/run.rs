@@ -1,6 +1,7 @@
 //! `plimsoll run`: brings the platform up, loads it, measures, stores, prints, writes the report.
 
 use super::load_options::LoadOptions;
+use super::outputs;
 use super::stored::StoreOption;
 use crate::failure::Failure;
 use crate::output::{complain, file, say};
@@ -63,7 +64,9 @@ impl Run {
             plan = self.load.with("record.capture.limit=1024MiB").plan()?;
         }
         let plan = Arc::new(plan);
-        self.check_outputs()?;
+        let written =
+            [("--summary-json", self.summary_json.as_deref()), ("--report", self.report.as_deref())];
+        outputs::check(&self.store.store, self.load.file(), &written)?;
         if let Some(schedule) = &plan.schedule {
             return self.perform_series(&plan, schedule);
         }
@@ -192,36 +195,6 @@ pub fn perform_scenario(
         Verdict::Failed => Err(Failure::Undoable(format!("{file}: {}", summary.reason))),
         Verdict::Interrupted => Err(Failure::Interrupted),
         _ => Ok(outcome.record.id),
-    }
-}
-
-impl Run {
-    /// Outputs that would overwrite each other or the scenario, or have no folder, are refused before the run.
-    fn check_outputs(&self) -> Result<(), Failure> {
-        let outputs = [
-            ("--store", Some(self.store.store.as_path())),
-            ("--summary-json", self.summary_json.as_deref()),
-            ("--report", self.report.as_deref()),
-        ];
-        let mut known: Vec<(&str, PathBuf)> = Vec::new();
-        known.extend(self.load.file().and_then(|file| Some(("the scenario", file.canonicalize().ok()?))));
-        for (name, path) in outputs.into_iter().filter_map(|(name, path)| Some((name, path?))) {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let folder = folder.unwrap_or(std::path::Path::new(".")).canonicalize();
-            let folder = match folder {
-                Ok(folder) => folder,
-                // The store tells by itself what is wrong, and what to do.
-                Err(_) if name == "--store" => continue,
-                Err(error) => return Err(Failure::unwritable(path, &error)),
-            };
-            let whole = folder.join(path.file_name().unwrap_or_default());
-            if let Some((other, _)) = known.iter().find(|(_, known)| *known == whole) {
-                let path = path.display();
-                return Err(Failure::Usage(format!("{name} and {other} are the same file: {path}")));
-            }
-            known.push((name, whole));
-        }
-        Ok(())
     }
 }
 

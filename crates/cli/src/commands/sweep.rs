@@ -3,6 +3,7 @@
 mod prediction;
 
 use super::load_options::LoadOptions;
+use super::outputs;
 use super::run::perform_plan;
 use super::stored::StoreOption;
 use crate::exit_code;
@@ -21,13 +22,13 @@ use plimsoll_report::terminal;
 use plimsoll_scenario::Matrix;
 use plimsoll_scenario::plan::Plan;
 use plimsoll_stats::distribution::random;
-use plimsoll_store::RunReader;
+use plimsoll_store::{RunReader, StoreError};
 use prediction::predict;
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Runs each combination of what varies in a scenario, several times, and compares them
 #[derive(Args)]
@@ -80,28 +81,26 @@ struct Course {
     taken: Vec<Taken>,
     /// Why runs could not be done.
     failures: Vec<String>,
+    /// Runs of the store that could not be read, and why.
+    unreadable: Vec<String>,
     interrupted: bool,
 }
 
 impl Sweeping {
     pub fn perform(self) -> Result<u8, Failure> {
         let matrix = self.load.matrix()?;
-        let first = matrix.cells.first().map(|cell| &cell.plan);
-        let Some(first) = first.filter(|_| !matrix.axes.is_empty()) else {
+        if matrix.axes.is_empty() {
             return Err(Failure::Usage(
                 "the scenario has no `matrix`: write what varies, as in `matrix: { population.devices: [10, 100] }`, \
                  or run it with `plimsoll run`"
                     .into(),
             ));
-        };
-        if first.schedule.is_some() {
-            return Err(Failure::Usage(
-                "a sweep has no `schedule`: --set schedule=null leaves it out".into(),
-            ));
         }
         self.check_outputs()?;
         let known = if self.resume { stored(&self.store.store)? } else { Known::new() };
-        let course = self.run_all(first.seed, known)?;
+        let stop = interrupt::stop_flag()
+            .map_err(|error| Failure::Undoable(format!("cannot catch signals: {error}")))?;
+        let course = self.run_all(&matrix, known, &stop);
         if course.taken.is_empty() {
             return Err(match (course.interrupted, course.failures.into_iter().next()) {
                 (true, _) => Failure::Interrupted,
@@ -110,16 +109,22 @@ impl Sweeping {
         }
         let axes = matrix.axes.iter();
         let axes = axes.map(|axis| Axis { key: axis.key.clone(), values: axis.values.clone() }).collect();
-        let mut sweep = Sweep::of(&first.name, axes, &course.taken);
-        let all = matrix.cells.len() * self.repeat as usize;
+        let mut sweep = Sweep::of(&matrix.first.name, axes, &course.taken);
+        let all = matrix.combinations() * self.repeat as usize;
         if let Some(why) = course.failures.first() {
             let failed = course.failures.len();
             sweep.notes.push(format!("{failed} of {all} runs could not be done; the first: {why}"));
         }
+        if let Some(why) = course.unreadable.first() {
+            let count = course.unreadable.len();
+            sweep.notes.push(format!(
+                "{count} of the store's runs could not be read and were made anew; the first: {why}"
+            ));
+        }
         if course.interrupted {
             sweep.notes.push(format!("interrupted: {} of {all} runs were made", course.taken.len()));
         }
-        predict(&mut sweep, &matrix);
+        predict(&mut sweep, &matrix, &stop);
         self.tell(&sweep)?;
         let measured = |cell: &Cell| cell.runs.iter().any(|run| run.validity == Some(Validity::Valid));
         Ok(match () {
@@ -131,43 +136,40 @@ impl Sweeping {
     }
 
     /// Runs every combination in every turn, until the user ends it. The turns have the seed of the scenario and those after it.
-    fn run_all(&self, seed: u64, mut known: Known) -> Result<Course, Failure> {
-        let stop = interrupt::stop_flag()
-            .map_err(|error| Failure::Undoable(format!("cannot catch signals: {error}")))?;
+    fn run_all(&self, matrix: &Matrix, mut known: Known, stop: &AtomicBool) -> Course {
         let mut progress = TerminalProgress::new(self.quiet);
         let mut course = Course::default();
+        let all = matrix.combinations() * self.repeat as usize;
         let mut begun = 0;
         for turn in 0..self.repeat {
-            let matrix = self.load.with(&format!("seed={}", seed.wrapping_add(u64::from(turn)))).matrix()?;
-            let all = matrix.cells.len() * self.repeat as usize;
-            let names: Vec<String> =
-                matrix.cells.iter().map(|cell| name_of(&matrix, &cell.position)).collect();
-            let mut cells: Vec<_> = matrix.cells.into_iter().zip(names).collect();
-            shuffle(&mut cells, turn);
-            for (cell, name) in cells {
+            let seed = matrix.first.seed.wrapping_add(u64::from(turn));
+            let mut positions: Vec<Vec<usize>> = matrix.positions().collect();
+            shuffle(&mut positions, turn);
+            for position in positions {
                 if stop.load(Ordering::Relaxed) {
                     course.interrupted = true;
-                    return Ok(course);
+                    return course;
                 }
                 begun += 1;
-                let plan = Arc::new(cell.plan);
-                let before = self.stored_run(&plan, &mut known)?;
-                let from = if before.is_some() { " (from the store)" } else { "" };
-                let outcome = match before {
-                    Some(summary) => Ok(summary),
+                let name = name_of(matrix, &position);
+                let outcome = matrix.plan(&position, seed).map_err(Failure::from).and_then(|plan| match self
+                    .stored_run(&plan, &mut known, &mut course.unreadable)
+                {
+                    Some(summary) => Ok((summary, " (from the store)")),
                     None => {
-                        perform_plan(&plan, &self.store, &mut progress, None).map(|outcome| outcome.summary)
+                        let outcome = perform_plan(&Arc::new(plan), &self.store, &mut progress, None)?;
+                        Ok((outcome.summary, ""))
                     }
-                };
+                });
                 // What stands in the way of one combination need not stand in that of the others.
                 let failed = match outcome {
-                    Ok(summary) if summary.verdict == Verdict::Interrupted => {
+                    Ok((summary, _)) if summary.verdict == Verdict::Interrupted => {
                         course.interrupted = true;
-                        return Ok(course);
+                        return course;
                     }
-                    Ok(summary) if summary.verdict == Verdict::Failed => summary.reason,
-                    Ok(summary) => {
-                        let taken = Taken::of(&cell.position, &summary);
+                    Ok((summary, _)) if summary.verdict == Verdict::Failed => summary.reason,
+                    Ok((summary, from)) => {
+                        let taken = Taken::of(&position, &summary);
                         if !self.quiet {
                             say(&format!("[{begun}/{all}] {name}: {}{from}\n", one_line(&taken)));
                         }
@@ -180,21 +182,29 @@ impl Sweeping {
                 course.failures.push(format!("{name}: {failed}"));
             }
         }
-        Ok(course)
+        course
     }
 
-    /// A run of that plan which the store has and which counts, once.
-    fn stored_run(&self, plan: &Plan, known: &mut Known) -> Result<Option<Summary>, Failure> {
+    /// A run of that plan which the store has and which counts, once. One that cannot be read is as good as none.
+    fn stored_run(&self, plan: &Plan, known: &mut Known, unreadable: &mut Vec<String>) -> Option<Summary> {
         let key = (plan.resolved.clone(), plan.platform.profile.source.clone());
         let ids = known.get_mut(&key);
         for id in ids.into_iter().flat_map(std::mem::take).rev() {
-            let summary = summarize(&RunReader::open(&self.store.store)?.run(&id)?);
-            let level = Taken::of(&[], &summary).level;
-            if level.is_some_and(|level| level.validity == Validity::Valid) {
-                return Ok(Some(summary));
+            match self.summary_of(&id) {
+                Ok(summary) => {
+                    let level = Taken::of(&[], &summary).level;
+                    if level.is_some_and(|level| level.validity == Validity::Valid) {
+                        return Some(summary);
+                    }
+                }
+                Err(error) => unreadable.push(format!("{id}: {error}")),
             }
         }
-        Ok(None)
+        None
+    }
+
+    fn summary_of(&self, id: &str) -> Result<Summary, StoreError> {
+        Ok(summarize(&RunReader::open(&self.store.store)?.run_of_id(id)?))
     }
 
     /// Where the page goes: beside the scenario unless somewhere is named.
@@ -206,18 +216,22 @@ impl Sweeping {
     /// What cannot be written is found out before the first run and not after hours.
     fn check_outputs(&self) -> Result<(), Failure> {
         let page = self.page();
-        for path in
-            [Some(&page), self.json.as_ref(), self.csv.as_ref(), self.markdown.as_ref()].into_iter().flatten()
-        {
+        let outputs = [
+            ("--report", Some(page.as_path())),
+            ("--json", self.json.as_deref()),
+            ("--csv", self.csv.as_deref()),
+            ("--markdown", self.markdown.as_deref()),
+        ];
+        outputs::check(&self.store.store, self.load.file(), &outputs)?;
+        for path in outputs.into_iter().filter_map(|(_, path)| path) {
             let opened = OpenOptions::new().append(true).create(true).open(path);
             opened.map_err(|error| Failure::unwritable(path, &error))?;
         }
         Ok(())
     }
 
-    /// Prints what came of it and writes it to all files, whatever becomes of one.
+    /// Writes what came of it to all files, whatever becomes of one, and prints it.
     fn tell(&self, sweep: &Sweep) -> Result<(), Failure> {
-        say(&render::terminal(sweep));
         let page_path = self.page();
         let mut written = Ok(());
         for (path, text) in [
@@ -231,6 +245,7 @@ impl Sweeping {
                 written = written.and(result.map_err(|error| Failure::unwritable(path, &error)));
             }
         }
+        say(&render::terminal(sweep));
         say(&format!("report: {}\n", page_path.display()));
         written
     }
@@ -241,7 +256,7 @@ fn name_of(matrix: &Matrix, position: &[usize]) -> String {
     let values = matrix.axes.iter().zip(position).filter(|(axis, _)| axis.values.len() > 1);
     let values = values.filter_map(|(axis, value)| {
         let name = axis.key.rsplit('.').next().unwrap_or(&axis.key);
-        Some(format!("{name} {}", axis.values.get(*value)?))
+        Some(format!("{} {}", render::label(name), render::label(axis.values.get(*value)?)))
     });
     values.collect::<Vec<_>>().join(", ")
 }

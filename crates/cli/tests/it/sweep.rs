@@ -3,6 +3,7 @@
 use crate::harness::{Bench, STORE};
 use serde_json::Value;
 use std::fs;
+use std::time::{Duration, Instant};
 
 /// Two by two combinations of the embedded broker, all short.
 const SCENARIO: &str = "
@@ -102,6 +103,113 @@ fn what_is_no_sweep_is_refused() {
         .call(["check", "sweep.yaml", "--set", "matrix.population.devices=[0]"])
         .exits(104)
         .says("population.devices");
+}
+
+/// A scenario can be read once alone, and a file that is edited meanwhile changes nothing.
+#[test]
+fn everything_is_read_before_the_first_run() {
+    let bench = Bench::new();
+    let feed = "{ template: \"{marker} {feed:v}\", feed: { file: feed.csv } }";
+    let text = SCENARIO.replace("population:", &format!("message: {feed}\npopulation:"));
+    let text = text.replace("  message.size: [16, 64]\n", "  population.devices: [2, 3]\n");
+    bench.write("sweep.yaml", &text.replace("feed.csv", bench.path("feed.csv").to_str().unwrap()));
+    bench.write("feed.csv", "v\n1\n");
+    let outputs = ["--json", "a.json", "--report", "a.html", "--store", STORE, "--repeat", "2"];
+    let piped = bench.plimsoll(["sweep", "/dev/stdin", "--quick"].into_iter().chain(outputs));
+    let sweep = bench.start(&mut bench.behind_shell("cat sweep.yaml | \"$@\"", &piped));
+    let begun = Instant::now();
+    while !sweep.said_so_far().contains("[1/4]") && begun.elapsed() < Duration::from_secs(30) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    bench.write("feed.csv", "v\n");
+    let swept = sweep.finish();
+    assert!([0, 3].map(Some).contains(&swept.code), "{:?} {}", swept.code, swept.stderr);
+    assert_eq!(runs(&json(&bench, "a.json")).len(), 4);
+}
+
+/// The store may be damaged, and an id may be the word that means the newest run.
+#[test]
+fn a_stored_run_that_cannot_be_read_is_made_anew() {
+    let bench = Bench::new();
+    bench.write("sweep.yaml", SCENARIO);
+    let sweep = |json: &'static str| {
+        let arguments = ["sweep", "sweep.yaml", "--quick", "--resume", "--store", STORE, "--json", json];
+        let swept = bench.call(arguments);
+        assert!([0, 3].map(Some).contains(&swept.code), "{:?} {}", swept.code, swept.stderr);
+        swept
+    };
+    sweep("a.json");
+    let first = json(&bench, "a.json");
+    let [renamed, damaged] = runs(&first).try_into().unwrap();
+    let change = format!(
+        "import sqlite3\n\
+         store = sqlite3.connect('{STORE}')\n\
+         store.execute(\"update level set start = 'x' where run = '{damaged}'\")\n\
+         store.execute(\"update run set id = 'last' where id = '{renamed}'\")\n\
+         for table in ['level', 'part', 'thread', 'component']:\n\
+         \x20   store.execute(f\"update {{table}} set run = 'last' where run = '{renamed}'\")\n\
+         store.commit()"
+    );
+    let python = bench.start(bench.in_folder("python3").args(["-c", &change])).finish();
+    python.exits(0);
+    let again = sweep("b.json");
+    let second = json(&bench, "b.json");
+    let notes = second["notes"].to_string();
+    assert!(notes.contains("1 of the store's runs could not be read") && notes.contains(&damaged), "{notes}");
+    let valid = |cell: usize| first["cells"][cell]["runs"][0]["validity"] == "valid";
+    assert_eq!(again.stdout.matches("(from the store)").count(), usize::from(valid(0)), "{}", again.stdout);
+    assert_eq!(runs(&second)[0] == "last", valid(0));
+}
+
+/// A thousand combinations need no more memory than one.
+#[test]
+fn combinations_share_what_they_have_in_common() {
+    let bench = Bench::new();
+    bench.write("feed.csv", &format!("v\n{}", "1\n".repeat(50_000)));
+    let values = |count: usize| (1..=count).map(|value| value.to_string()).collect::<Vec<_>>().join(", ");
+    bench.write(
+        "sweep.yaml",
+        &format!(
+            "name: many\nplatform: embedded\npopulation: {{ devices: 1 }}\nload: {{ levels: [10] }}\n\
+             message: {{ template: \"{{marker}} {{feed:v}}\", feed: {{ file: feed.csv }} }}\n\
+             matrix: {{ population.devices: [{}], mqtt.in_flight: [{}] }}\n",
+            values(20),
+            values(10)
+        ),
+    );
+    let checked = bench.call(["check", "sweep.yaml"]).exits(0).says("200 runs");
+    assert!(checked.peak_memory < 200 << 20, "{} bytes", checked.peak_memory);
+}
+
+#[test]
+fn outputs_overwrite_nothing_that_is_read_or_written_beside_them() {
+    let bench = Bench::new();
+    let scenario = bench.write("sweep.yaml", SCENARIO);
+    std::os::unix::fs::symlink(&scenario, bench.path("link.yaml")).unwrap();
+    for (outputs, expected) in [
+        (&["--json", "sweep.yaml"][..], "--json and the scenario are the same file"),
+        (&["--csv", "link.yaml"], "--csv and the scenario are the same file"),
+        (&["--markdown", STORE], "--markdown and --store are the same file"),
+        (&["--csv", "x", "--json", "./x"], "--csv and --json are the same file"),
+        (&["--json", "sweep.sweep.html"], "--json and --report are the same file"),
+    ] {
+        let arguments = ["sweep", "sweep.yaml", "--store", STORE].iter().chain(outputs);
+        bench.call(arguments).exits(104).says(expected);
+    }
+    assert_eq!(fs::read_to_string(scenario).unwrap(), SCENARIO);
+    assert_eq!(bench.files(), ["link.yaml", "sweep.yaml"], "nothing was begun");
+}
+
+#[test]
+fn what_is_too_large_for_a_scenario_is_refused() {
+    let bench = Bench::new();
+    let text = SCENARIO.replace("  message.size: [16, 64]\n", "");
+    bench.write("sweep.yaml", &text);
+    let feed = "message={ template: \"{marker}\", feed: { file: /dev/zero } }";
+    let checked = bench.call(["check", "sweep.yaml", "--set", feed]).exits(104);
+    checked.says("cannot read the feed `/dev/zero`: it is larger than the 64 MiB");
+    let long = format!("matrix.name=[{}, b]", "a".repeat(70_000));
+    bench.call(["check", "sweep.yaml", "--set", &long]).exits(104).says("longer than 200 characters");
 }
 
 /// A combination that cannot be run does not take the others with it.

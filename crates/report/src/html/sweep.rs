@@ -3,12 +3,13 @@
 use crate::html::figure::{self, CURVES, Figure};
 use crate::html::table::{Column, interval_cell, number_cell, table};
 use crate::html::{head, plotly_script};
-use crate::sweep::{at, axis_name, curves_name, foot, measured, shown};
+use crate::sweep::{at, axis_name, curve_name, curves_name, foot, measured, shown};
 use crate::terminal::count;
 use maud::{DOCTYPE, Markup, html};
 use plimsoll_analysis::sweep::{Cell, Quantity, Sweep};
 use plotly::Scatter;
-use plotly::common::{DashType, ErrorData, ErrorType, HoverInfo, Line, Marker, MarkerSymbol, Mode};
+use plotly::common::{DashType, ErrorData, ErrorType, HoverInfo, Line, Marker, MarkerSymbol, Mode, TickMode};
+use plotly::layout::{Axis, AxisType};
 
 /// Shapes and, in each, fillings: twelve marks, so that up to twelve curves are not told apart by colours alone.
 const SHAPES: [[MarkerSymbol; 3]; 4] = [
@@ -79,17 +80,16 @@ fn chart(sweep: &Sweep, quantity: Quantity) -> Figure {
     } else {
         figure::axis(&title)
     };
-    let layout = figure::layout().x_axis(figure::axis(&axis_name(sweep))).y_axis(vertical);
-    let mut figure = Figure::new(id(quantity), 520, layout);
     let numbers = sweep.axes.get(sweep.along).and_then(|axis| axis.numbers()).map(|(numbers, _)| numbers);
-    let place = |cell: &Cell| cell.position.get(sweep.along).copied().unwrap_or_default();
-    let x = |cell: &Cell| match &numbers {
-        Some(numbers) => numbers.get(place(cell)).map(ToString::to_string).unwrap_or_default(),
-        None => foot(sweep).get(place(cell)).map(|value| figure::text(value)).unwrap_or_default(),
+    let layout = figure::layout().x_axis(horizontal(sweep, numbers.is_some())).y_axis(vertical);
+    let mut figure = Figure::new(id(quantity), 520, layout);
+    let x = |cell: &Cell| {
+        let place = cell.position.get(sweep.along).copied().unwrap_or_default();
+        numbers.as_ref().and_then(|numbers| numbers.get(place).copied()).unwrap_or(place as f64).to_string()
     };
     for (number, (common, cells)) in sweep.curves().into_iter().enumerate() {
         let colour = *CURVES.iter().cycle().nth(*common.first().unwrap_or(&number)).unwrap_or(&CURVES[0]);
-        let name = figure::text(&sweep.name_of(&common));
+        let name = figure::text(&curve_name(sweep, &common));
         if quantity == Quantity::Throughput {
             let predicted = cells.iter().filter_map(|cell| Some((x(cell), cell.predicted?)));
             let (xs, ys): (Vec<String>, Vec<f64>) = predicted.unzip();
@@ -127,6 +127,18 @@ fn chart(sweep: &Sweep, quantity: Quantity) -> Figure {
     figure
 }
 
+/// The axis along the foot. Values that are no numbers stand at their places with their labels: Plotly would guess from texts
+/// whether they are numbers, leave out those that then are none, and order them as they come.
+fn horizontal(sweep: &Sweep, of_numbers: bool) -> Axis {
+    let axis = figure::axis(&figure::text(&axis_name(sweep))).type_(AxisType::Linear);
+    if of_numbers {
+        return axis;
+    }
+    let labels: Vec<String> = foot(sweep).iter().map(|value| figure::text(value)).collect();
+    let places = (0..labels.len()).map(|place| place as f64).collect();
+    axis.tick_mode(TickMode::Array).tick_values(places).tick_text(labels)
+}
+
 /// The mark of a curve: shapes by the second of two axes and fillings by the first, where there are enough of both; else by
 /// its number.
 fn symbol(sweep: &Sweep, common: &[usize], number: usize) -> MarkerSymbol {
@@ -152,7 +164,7 @@ fn values(sweep: &Sweep, quantity: Quantity) -> Markup {
         .map(|(common, cells)| {
             html! {
                 tr {
-                    td { (sweep.name_of(&common)) }
+                    td { (curve_name(sweep, &common)) }
                     @for place in 0..head.len() {
                         @let cell = at(&cells, sweep, place);
                         @if let Some(measured) = cell.and_then(|cell| cell.measured(quantity)) {
@@ -211,7 +223,7 @@ const fn id(quantity: Quantity) -> &'static str {
 mod tests {
     use super::*;
     use crate::sweep::tests::sweep;
-    use plimsoll_analysis::sweep::Axis;
+    use plimsoll_analysis::sweep;
 
     #[test]
     fn curves_have_marks_of_their_own_and_predictions_are_dashed() {
@@ -227,9 +239,27 @@ mod tests {
         assert!(traces[1]["error_y"]["array"][0].as_f64().unwrap() > 100.0);
     }
 
+    /// No value is left to the guess of the program that draws it.
+    #[test]
+    fn all_values_stand_along_the_foot() {
+        let drawn = |values: [&str; 3]| {
+            let mut sweep = sweep();
+            sweep.axes[1].values = values.map(str::to_owned).to_vec();
+            let chart = serde_json::to_value(chart(&sweep, Quantity::Throughput)).unwrap();
+            (chart["data"][1]["x"].clone(), chart["layout"]["xaxis"].clone())
+        };
+        let (x, axis) = drawn(["64", "1KiB", "2KiB"]);
+        assert_eq!((&x, &axis["type"]), (&serde_json::json!(["64", "1024", "2048"]), &"linear".into()));
+        assert!(axis["title"].to_string().contains("(B)") && axis["ticktext"].is_null(), "{axis}");
+        let (x, axis) = drawn(["64", "1s", "<b>"]);
+        assert_eq!((&x, &axis["type"]), (&serde_json::json!(["0", "1", "2"]), &"linear".into()));
+        assert_eq!(axis["tickvals"], serde_json::json!([0.0, 1.0, 2.0]));
+        assert_eq!(axis["ticktext"], serde_json::json!(["64", "1s", "&lt;b&gt;"]));
+    }
+
     #[test]
     fn up_to_twelve_curves_have_marks_of_their_own() {
-        let axis = |key: &str, count: usize| Axis {
+        let axis = |key: &str, count: usize| sweep::Axis {
             key: key.into(),
             values: (0..count).map(|number| number.to_string()).collect(),
         };

@@ -2,15 +2,27 @@
 
 use super::Context;
 use crate::city::{self, City};
+use crate::outside::Answers;
 use crate::template::Columns;
 use crate::written::{Feed, Message};
 use std::sync::Arc;
 
-/// A table of texts, in memory.
+/// The feed files that were read: all plans of a matrix share their rows.
+pub(crate) type Feeds = Answers<Result<Arc<Texts>, String>>;
+
+/// A file that was read.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    columns: Vec<String>,
+    rows: Vec<Vec<String>>,
+    /// The longest text of each column, in bytes.
+    longest: Vec<usize>,
+}
+
+/// The rows of a file as so many devices take them.
 #[derive(Debug)]
 struct Table {
-    rows: Vec<Vec<String>>,
-    longest: Vec<usize>,
+    texts: Arc<Texts>,
     devices: u32,
 }
 
@@ -19,13 +31,14 @@ impl Columns for Table {
     /// first comes again.
     fn write(&self, column: usize, device: u32, sequence: u32, out: &mut Vec<u8>) {
         let message = u64::from(sequence) * u64::from(self.devices) + u64::from(device);
-        let row = (message % self.rows.len().max(1) as u64) as usize;
-        let value = self.rows.get(row).and_then(|row| row.get(column));
+        let rows = &self.texts.rows;
+        let row = (message % rows.len().max(1) as u64) as usize;
+        let value = rows.get(row).and_then(|row| row.get(column));
         out.extend_from_slice(value.map(String::as_bytes).unwrap_or_default());
     }
 
     fn longest(&self, column: usize) -> usize {
-        self.longest.get(column).copied().unwrap_or_default()
+        self.texts.longest.get(column).copied().unwrap_or_default()
     }
 }
 
@@ -36,14 +49,8 @@ pub(super) struct Read {
 }
 
 enum Rows {
-    Texts(Vec<Vec<String>>),
+    Texts(Arc<Texts>),
     City(City),
-}
-
-/// A file that was read.
-struct Texts {
-    columns: Vec<String>,
-    rows: Vec<Vec<String>>,
 }
 
 /// Reads the feed that the scenario names; `None` without one, or where it cannot be read, which is reported.
@@ -52,8 +59,14 @@ pub(super) fn read(message: &Message, seed: u64, context: &mut Context<'_>) -> O
     let help = "write `feed: { file: rows.csv }` or `feed: { city: {} }`";
     match message.feed.as_ref()? {
         Feed { file: Some(file), city: None } => {
-            let Texts { columns, rows } = read_file(file, context)?;
-            Some(Read { columns, rows: Rows::Texts(rows) })
+            let texts = match context.feeds.get(file, || read_file(file, context)) {
+                Ok(texts) => texts,
+                Err(reason) => {
+                    context.error("message.feed.file", reason);
+                    return None;
+                }
+            };
+            Some(Read { columns: texts.columns.clone(), rows: Rows::Texts(texts) })
         }
         Feed { file: None, city: Some(written) } => {
             let city = City::new(written.segments, seed);
@@ -70,25 +83,18 @@ pub(super) fn read(message: &Message, seed: u64, context: &mut Context<'_>) -> O
     }
 }
 
-fn read_file(file: &str, context: &mut Context<'_>) -> Option<Texts> {
-    const FILE: &str = "message.feed.file";
-    let text = match (context.environment.profile)(file) {
-        Ok(text) => text,
-        Err(reason) => {
-            context.error(FILE, format!("cannot read the feed `{file}`: {reason}"));
-            return None;
-        }
-    };
+fn read_file(file: &str, context: &Context<'_>) -> Result<Arc<Texts>, String> {
+    let text = (context.environment.profile)(file);
+    let text = text.map_err(|reason| format!("cannot read the feed `{file}`: {reason}"))?;
     let read = match file.rsplit('.').next() {
         Some("jsonl" | "ndjson" | "json") => json_lines(&text),
         _ => csv(&text),
     };
     match read {
-        Ok(read) if !read.rows.is_empty() => return Some(read),
-        Ok(_) => context.error(FILE, format!("{file} has no rows")),
-        Err(reason) => context.error(FILE, format!("{file}: {reason}")),
+        Ok(read) if read.rows.is_empty() => Err(format!("{file} has no rows")),
+        Ok(read) => Ok(Arc::new(read)),
+        Err(reason) => Err(format!("{file}: {reason}")),
     }
-    None
 }
 
 impl Read {
@@ -99,14 +105,18 @@ impl Read {
 
     /// The rows as so many devices take them.
     pub(super) fn table(self, devices: u32) -> Arc<dyn Columns> {
-        let Read { columns, rows } = self;
-        let rows = match rows {
-            Rows::City(city) => return Arc::new(city::Rows { city, devices }),
-            Rows::Texts(rows) => rows,
-        };
+        match self.rows {
+            Rows::City(city) => Arc::new(city::Rows { city, devices }),
+            Rows::Texts(texts) => Arc::new(Table { texts, devices }),
+        }
+    }
+}
+
+impl Texts {
+    fn new(columns: Vec<String>, rows: Vec<Vec<String>>) -> Texts {
         let length = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(String::len).max();
         let longest = (0..columns.len()).map(|column| length(column).unwrap_or_default()).collect();
-        Arc::new(Table { rows, longest, devices })
+        Texts { columns, rows, longest }
     }
 }
 
@@ -120,7 +130,7 @@ fn csv(text: &str) -> Result<Texts, String> {
         let record = record.map_err(|error| error.to_string())?;
         rows.push(record.iter().map(str::to_owned).collect());
     }
-    Ok(Texts { columns, rows })
+    Ok(Texts::new(columns, rows))
 }
 
 /// One JSON object a line. The columns are the keys of the first; a text stands without its quotes, any other value as
@@ -140,7 +150,7 @@ fn json_lines(text: &str) -> Result<Texts, String> {
         };
         rows.push(columns.iter().map(value).collect::<Result<_, _>>()?);
     }
-    Ok(Texts { columns, rows })
+    Ok(Texts::new(columns, rows))
 }
 
 #[cfg(test)]
@@ -149,9 +159,12 @@ mod tests {
 
     #[test]
     fn rows_are_taken_in_turn() {
-        let Texts { columns, rows } = csv("id,text\n1,\"a, b\"\n2,c\n3,d\n").unwrap();
-        assert_eq!(columns, ["id", "text"]);
-        let table = Table { rows, longest: vec![1, 4], devices: 2 };
+        let texts = Arc::new(csv("id,text\n1,\"a, b\"\n2,c\n3,d\n").unwrap());
+        assert_eq!(
+            (texts.columns.as_slice(), &texts.longest),
+            (["id", "text"].map(String::from).as_slice(), &vec![1, 4])
+        );
+        let table = Table { texts, devices: 2 };
         let value = |column, device, sequence| {
             let mut out = Vec::new();
             table.write(column, device, sequence, &mut out);
@@ -163,7 +176,7 @@ mod tests {
 
     #[test]
     fn lines_of_json_are_rows() {
-        let Texts { columns, rows } =
+        let Texts { columns, rows, .. } =
             json_lines("{\"a\":1.50,\"b\":\"x\"}\n\n{\"b\":true,\"a\":null,\"c\":0}\n").unwrap();
         assert_eq!((columns, rows.len()), (vec!["a".to_owned(), "b".to_owned()], 2));
         assert_eq!(rows[1], ["null", "true"]);

@@ -23,6 +23,7 @@ mod storm;
 pub(crate) mod token;
 mod transport;
 
+pub(crate) use feed::Feeds;
 pub(crate) use roles::{Compiler, RoleError};
 
 use crate::Environment;
@@ -36,6 +37,7 @@ use crate::yaml;
 struct Context<'a> {
     root: &'a Node,
     environment: &'a Environment<'a>,
+    feeds: &'a Feeds,
     found: &'a mut Diagnostics,
 }
 
@@ -61,9 +63,10 @@ pub(crate) fn resolve(
     mut scenario: Scenario,
     root: &Node,
     environment: &Environment<'_>,
+    feeds: &Feeds,
     found: &mut Diagnostics,
 ) -> Option<Plan> {
-    let mut context = Context { root, environment, found };
+    let mut context = Context { root, environment, feeds, found };
     let feed = feed::read(&scenario.message, scenario.seed, &mut context);
     let columns = feed.as_ref().map(|feed| feed.columns().to_vec()).unwrap_or_default();
     let platform = platform::resolve(&mut scenario, &columns, &mut context);

@@ -28,7 +28,8 @@ pub(crate) struct Message {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Feed {
-    /// A file of comma-separated values with a header line, or of JSON Lines (`.jsonl`), relative to the scenario.
+    /// A file of comma-separated values with a header line, or of JSON Lines (`.jsonl`), relative to the scenario, of at most
+    /// 64 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The street segments of a city, made from the scenario's seed. Excludes `file`.

@@ -35,6 +35,14 @@ fn options_become_a_plan_for_a_platform_that_runs_already() {
     assert_eq!(plan.mqtt.password, None, "there is no user name");
 }
 
+/// The address is the scenario's name, which must not be longer than a name.
+#[test]
+fn an_address_may_be_longer_than_a_name() {
+    let address = format!("ws://host/{}", "a".repeat(300));
+    let plan = quick(&QuickOptions { address, ..least() }, &[], &ENVIRONMENT).unwrap();
+    assert_eq!((plan.name.len(), plan.platform.address.unwrap().path.len()), (200, 301));
+}
+
 #[test]
 fn a_rate_is_one_level_or_a_range() {
     let levels = |rate: &str| {

@@ -7,21 +7,34 @@ use plimsoll_runner::Placement;
 use plimsoll_scenario::Matrix;
 use plimsoll_scenario::plan::Plan;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What the CPU and the I/O work of an event cost, in seconds.
 type Work = (f64, f64);
 
+/// Measuring what work costs takes up to a second for each intensity.
+const INTERRUPTED: &str = "the sweep was interrupted";
+
 /// Adds predictions where each combination is a gateway that the models know. What work costs is measured here and now; what
-/// fetching an event costs is what the gateways of this sweep took beside it.
-pub fn predict(sweep: &mut Sweep, matrix: &Matrix) {
+/// fetching an event costs is what the gateways of this sweep took beside it. A user who wants to stop gets none.
+pub fn predict(sweep: &mut Sweep, matrix: &Matrix, stop: &AtomicBool) {
     let gateway = |cell: &Cell| {
-        let plan = &matrix.cells.iter().find(|planned| planned.position == cell.position)?.plan;
-        Some((plan, Configuration::of_words(&plan.platform.roles.device.configuration)?))
+        let mut plan = matrix.plan(&cell.position, matrix.first.seed).ok()?;
+        let configuration = Configuration::of_words(&plan.platform.roles.device.configuration)?;
+        // The texts are what is large in a plan, and of each combination one is kept here.
+        (plan.resolved, plan.platform.profile.source) = Default::default();
+        Some((plan, configuration))
     };
-    let gateways: Option<Vec<(&Plan, Configuration)>> = sweep.cells.iter().map(gateway).collect();
-    // No gateways, or not they alone: there is nothing to say.
-    let Some(gateways) = gateways else { return };
-    match costs(sweep, &gateways) {
+    let mut gateways = Vec::new();
+    for cell in &sweep.cells {
+        // No gateways, or not they alone: there is nothing to say.
+        let Some(gateway) = gateway(cell) else { return };
+        gateways.push(gateway);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    match costs(sweep, &gateways, stop) {
         Ok((found, work)) => {
             for ((cell, (plan, configuration)), (cpu, io)) in sweep.cells.iter_mut().zip(&gateways).zip(work)
             {
@@ -44,7 +57,14 @@ pub fn predict(sweep: &mut Sweep, matrix: &Matrix) {
 }
 
 /// The costs of fetching, and of each combination those of its work, CPU and I/O; or why they are not known.
-fn costs(sweep: &Sweep, gateways: &[(&Plan, Configuration)]) -> Result<(Costs, Vec<Work>), &'static str> {
+fn costs(
+    sweep: &Sweep,
+    gateways: &[(Plan, Configuration)],
+    stop: &AtomicBool,
+) -> Result<(Costs, Vec<Work>), &'static str> {
+    if stop.load(Ordering::Relaxed) {
+        return Err(INTERRUPTED);
+    }
     let is_serial = |configuration: &Configuration| {
         (configuration.dispatcher, configuration.event_handler) == (Model::Serial, Model::Serial)
     };
@@ -61,9 +81,14 @@ fn costs(sweep: &Sweep, gateways: &[(&Plan, Configuration)]) -> Result<(Costs, V
         return Err("only gateways at their limit tell what fetching an event costs (load.calibrate)");
     }
     let mut known = HashMap::new();
-    let work: Option<Vec<Work>> =
-        gateways.iter().map(|(_, configuration)| cost_of_work(configuration, &mut known)).collect();
-    let work = work.ok_or("no file can be written in the folder for temporary files")?;
+    let mut work: Vec<Work> = Vec::new();
+    for (_, configuration) in gateways {
+        if stop.load(Ordering::Relaxed) {
+            return Err(INTERRUPTED);
+        }
+        let costs = cost_of_work(configuration, &mut known);
+        work.push(costs.ok_or("no file can be written in the folder for temporary files")?);
+    }
     let measured = sweep.cells.iter().zip(gateways).zip(&work).filter_map(|((cell, gateway), (cpu, io))| {
         let (plan, configuration) = gateway;
         let mean = |quantity| cell.measured(quantity).map(|measured| measured.mean);
@@ -107,5 +132,51 @@ fn setting(plan: &Plan, configuration: &Configuration) -> Setting {
         processors,
         device_processors: placement.load.len() as f64,
         shared,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_analysis::level::LevelSummary;
+    use plimsoll_analysis::sweep::{Axis, Taken};
+    use plimsoll_model::Verdict;
+    use plimsoll_scenario::{Environment, Source, matrix};
+
+    /// A sweep of serial gateways at their limits, each with an intensity of its own.
+    fn swept() -> (Sweep, Matrix) {
+        let text = "
+name: g
+platform: { profile: gateway, with: { dispatcher: serial, handler: serial, io: \"0\" } }
+population: { devices: 2, subscribers: 0 }
+load: { arrivals: constant, per: device, calibrate: { from: 1k, done: 90 % } }
+objectives: { publish_p99: null }
+matrix: { platform.with.cpu: [\"0\", \"0.0001\"] }
+";
+        let environment = Environment { profile: &|_| Err(String::new()), variable: &|_| None };
+        let source = Source { name: "f".into(), text: text.into() };
+        let matrix = matrix(&source, false, &[], &environment).unwrap();
+        let taken = |position: Vec<usize>| Taken {
+            position,
+            run: "r".into(),
+            verdict: Verdict::Met,
+            level: Some(LevelSummary { achieved: Some(500.0), finished: true, ..LevelSummary::default() }),
+        };
+        let taken: Vec<Taken> = matrix.positions().map(taken).collect();
+        let axes = matrix.axes.iter();
+        let axes = axes.map(|axis| Axis { key: axis.key.clone(), values: axis.values.clone() }).collect();
+        (Sweep::of("g", axes, &taken), matrix)
+    }
+
+    /// Whether predictions are made needs processor times too, which these runs have not.
+    #[test]
+    fn nothing_is_predicted_for_a_user_who_wants_to_stop() {
+        for (stop, expected) in [(true, INTERRUPTED), (false, "no run of a serial gateway")] {
+            let (mut sweep, matrix) = swept();
+            predict(&mut sweep, &matrix, &AtomicBool::new(stop));
+            let note = sweep.notes.last().cloned().unwrap_or_default();
+            assert!(note.starts_with(&format!("nothing is predicted: {expected}")), "{:?}", sweep.notes);
+            assert!(sweep.cells.iter().all(|cell| cell.predicted.is_none()));
+        }
     }
 }
