@@ -5,7 +5,7 @@ use plimsoll_gateway::bounds::{self, Costs, Measured, Setting};
 use plimsoll_gateway::configuration::{Configuration, Model};
 use plimsoll_runner::Placement;
 use plimsoll_scenario::Matrix;
-use plimsoll_scenario::plan::Plan;
+use plimsoll_scenario::plan::{Plan, Protocol};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,15 +15,20 @@ type Work = (f64, f64);
 /// Measuring what work costs takes up to a second for each intensity.
 const INTERRUPTED: &str = "the sweep was interrupted";
 
+/// Events in a hold from which their rate is taken as the gateway's: with a delay and many devices, a few say where it was in its
+/// round.
+const ENOUGH: f64 = 100.0;
+
 /// Adds predictions where each combination is a gateway that the models know. What work costs is measured here and now; what
 /// fetching an event costs is what the gateways of this sweep took beside it. A user who wants to stop gets none.
 pub fn predict(sweep: &mut Sweep, matrix: &Matrix, stop: &AtomicBool) {
     let gateway = |cell: &Cell| {
         let mut plan = matrix.plan(&cell.position, matrix.first.seed).ok()?;
-        let configuration = Configuration::of_words(&plan.platform.roles.device.configuration)?;
+        let polls = plan.protocol() == Protocol::Gateway;
+        let configuration = Configuration::of_words(&plan.platform.roles.device.configuration);
         // The texts are what is large in a plan, and of each combination one is kept here.
         (plan.resolved, plan.platform.profile.source) = Default::default();
-        Some((plan, configuration))
+        polls.then_some(plan).zip(configuration)
     };
     let mut gateways = Vec::new();
     for cell in &sweep.cells {
@@ -92,8 +97,12 @@ fn costs(
     let measured = sweep.cells.iter().zip(gateways).zip(&work).filter_map(|((cell, gateway), (cpu, io))| {
         let (plan, configuration) = gateway;
         let mean = |quantity| cell.measured(quantity).map(|measured| measured.mean);
+        let rate = mean(Quantity::Throughput)?;
+        if rate * plan.load.hold.as_secs_f64() < ENOUGH {
+            return None;
+        }
         Some(Measured {
-            rate: mean(Quantity::Throughput)?,
+            rate,
             work: cpu + io,
             delay: plan.gateway.delay.as_secs_f64(),
             gateway: mean(Quantity::PlatformCpu)?,
@@ -102,7 +111,8 @@ fn costs(
         })
     });
     let found = bounds::cost_of_fetching(&measured.collect::<Vec<_>>());
-    Ok((found.ok_or("no run of a serial gateway counts, or its processor time could not be read")?, work))
+    let missing = "no run of a serial gateway counts or did a hundred events in its hold, or its processor time could not be read";
+    Ok((found.ok_or(missing)?, work))
 }
 
 /// What the work of an event costs, measured once for each intensity; `None` where no file can be written.
