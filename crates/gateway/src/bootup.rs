@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long it is tried to connect to it before that is begun anew: the end is looked for in between.
 const ATTEMPT: Duration = Duration::from_secs(1);
-/// Connections to the gateway's interface at once; with more, the one that was silent for longest makes way.
-const CALLERS: usize = 64;
+/// Connections to the gateway's interface at once; with more, the one that was silent for longest makes way. They are among the
+/// files that devices leave open for others.
+const CALLERS: usize = 16;
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(100);
 
