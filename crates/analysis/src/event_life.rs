@@ -1,4 +1,4 @@
-//! Where events spend their lives between a device and the end of their work at a gateway that polls it.
+//! Where events spend their lives between a device and the end of their work at a gateway.
 
 use crate::summary::TimeSummary;
 use plimsoll_model::Metric;
@@ -13,9 +13,10 @@ pub struct EventLife {
     pub load: Option<f64>,
     /// How the gateway's clock stood to ours when the level ended.
     pub clock: Option<ClockSummary>,
-    /// Created to fetched: at the device.
+    /// Created to fetched by a gateway that polls, or to sent by a device that pushes: at the device.
     pub wait: TimeSummary,
-    /// Fetched to retrieved: between the device and the gateway's own code.
+    /// Fetched or sent to retrieved: between the device and the gateway's own code. With push, that is where an event waits behind
+    /// an earlier one of its device.
     pub transfer: TimeSummary,
     /// Retrieved to taken by the event handler: at the dispatcher.
     pub dispatch: TimeSummary,
@@ -57,7 +58,7 @@ impl From<ClockRecord> for ClockSummary {
 }
 
 impl EventLife {
-    /// Of a level; `None` where nobody polls.
+    /// Of a level; `None` where no gateway tells.
     pub(crate) fn of(
         load: Option<f64>,
         clock: Option<ClockRecord>,

@@ -148,9 +148,9 @@ pub enum Quantity {
     PublishTimeP99,
     /// Due to delivered, the median.
     SubscribeTimeMedian,
-    /// Created to fetched, the median.
+    /// Created to fetched or sent, the median.
     WaitTime,
-    /// Fetched to retrieved, the median.
+    /// Fetched or sent to retrieved, the median.
     TransferTime,
     /// Retrieved to taken by the handler, the median.
     DispatchTime,

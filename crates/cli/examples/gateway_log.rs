@@ -8,9 +8,8 @@
 
 use plimsoll_gateway::log::{Log, Station, now};
 use plimsoll_load::clock::Clock;
-use plimsoll_load::drivers::gateway::manager::Manager;
+use plimsoll_load::drivers::gateway::manager::{ManagedRun, Manager};
 use rustix::time::{ClockId, clock_gettime};
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::net::TcpListener;
 use std::thread;
@@ -26,7 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rate = numbers.next().transpose()?.unwrap_or(100_000);
     let seconds = numbers.next().transpose()?.unwrap_or(5);
     let free = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    let manager = Manager::start(free, BTreeMap::new(), TAG, (0, 1), Clock::start())?;
+    let manager =
+        Manager::start(free, ManagedRun { tag: TAG, shards: 1, ..ManagedRun::default() }, Clock::start())?;
     let writing = thread::spawn(move || write(&Log::to(free)?, rate, seconds));
     let mut lives = Vec::new();
     let mut came = 0;

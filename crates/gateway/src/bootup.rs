@@ -55,17 +55,17 @@ pub enum BootupError {
 }
 
 /// The name service of the test manager.
-pub struct Manager<'a> {
+pub struct Manager {
     address: String,
     caller: Caller,
     host: IpAddr,
-    stop: &'a AtomicBool,
+    stop: Arc<AtomicBool>,
 }
 
-impl<'a> Manager<'a> {
+impl Manager {
     /// Connects to `HOST:PORT`, again and again until somebody listens there, or the end is asked for. That also gives up each
     /// call that is not answered yet.
-    pub fn connect(address: &str, stop: &'a AtomicBool) -> Result<Manager<'a>, BootupError> {
+    pub fn connect(address: &str, stop: &Arc<AtomicBool>) -> Result<Manager, BootupError> {
         let failed =
             |cause| BootupError::Manager { address: address.to_owned(), call: "a connection", cause };
         let found = resolve(address).map_err(failed)?;
@@ -78,7 +78,7 @@ impl<'a> Manager<'a> {
                 Err(_) => thread::sleep(LOOK),
             }
         };
-        Ok(Manager { address: address.to_owned(), caller, host: found.ip(), stop })
+        Ok(Manager { address: address.to_owned(), caller, host: found.ip(), stop: Arc::clone(stop) })
     }
 
     /// Where the gateway is as the manager sees it, on that port.
@@ -126,8 +126,7 @@ impl<'a> Manager<'a> {
     }
 
     fn call(&mut self, name: &'static str, line: &[u8]) -> Result<Value, BootupError> {
-        let (address, stop) = (self.address.clone(), self.stop);
-        let ends = || stop.load(Ordering::Relaxed);
+        let (address, ends) = (self.address.clone(), || self.stop.load(Ordering::Relaxed));
         self.caller.call(line, &ends).map_err(|cause| BootupError::Manager { address, call: name, cause })
     }
 

@@ -8,7 +8,7 @@ use crate::handler::Shared;
 use crate::log::Log;
 use crate::reactor::ReactorError;
 use crate::work::Work;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,14 +23,21 @@ const FLUSH: Duration = Duration::from_millis(5);
 pub struct Gateway {
     /// What it is.
     pub configuration: Configuration,
-    /// `HOST:PORT` of the manager's name service.
-    pub manager: String,
+    /// Who knows the devices and starts the test.
+    pub bootup: Bootup,
     /// `HOST:PORT` of the log server (UDP).
     pub log: String,
-    /// `ADDRESS:PORT` of the gateway's own interface.
-    pub listen: String,
     /// Where the I/O work writes.
     pub folder: PathBuf,
+}
+
+/// Who takes part in the start of a test.
+#[derive(Clone, Debug)]
+pub struct Bootup {
+    /// `HOST:PORT` of the manager's name service.
+    pub manager: String,
+    /// `ADDRESS:PORT` of the gateway's own interface.
+    pub interface: String,
 }
 
 /// A gateway to which devices send their events.
@@ -42,8 +49,8 @@ pub struct Push {
     pub protocol: Protocol,
     /// Where they connect.
     pub listener: TcpListener,
-    /// `HOST:PORT` of a test manager that is asked whether it is started with the same configuration.
-    pub manager: Option<String>,
+    /// A test manager that is asked whether it is started with the same configuration, and starts the test.
+    pub bootup: Option<Bootup>,
     /// `HOST:PORT` of the log server (UDP), where the life of events shall be logged.
     pub log: Option<String>,
     /// Where the I/O work writes.
@@ -107,13 +114,8 @@ impl Gateway {
     pub fn run(self, stop: &Arc<AtomicBool>) -> Result<Done, GatewayError> {
         let configuration = self.configuration;
         prepare(&configuration, &self.folder)?;
-        let listening = TcpListener::bind(&self.listen).and_then(|socket| Ok((socket.local_addr()?, socket)));
-        let (own, listener) = listening.map_err(host(format!("cannot listen at {}", self.listen)))?;
         let log = log_to(&self.log)?;
-        let interface = Interface::serve(listener, Arc::clone(stop))
-            .map_err(host("no thread for the interface".to_owned()))?;
-        let mut manager = Manager::connect(&self.manager, stop)?;
-        verify(&mut manager, &configuration, own)?;
+        let (interface, mut manager) = self.bootup.begin(&configuration, stop)?;
         let devices = manager.devices()?;
         let (wanted, room) =
             (dispatcher::connections(&configuration, devices.len()), dispatcher::room(&configuration));
@@ -139,14 +141,33 @@ impl Push {
         let configuration = self.configuration;
         prepare(&configuration, &self.folder)?;
         let log = self.log.as_deref().map_or_else(|| Ok(Log::none()), log_to)?;
-        if let Some(manager) = &self.manager {
-            let own = self.listener.local_addr().map_err(host("the socket has no address".to_owned()))?;
-            verify(&mut Manager::connect(manager, stop)?, &configuration, own)?;
-        }
+        let begun = self.bootup.map(|bootup| bootup.begin(&configuration, stop)).transpose()?;
         let most = dispatcher::push::most_connections(&configuration);
         let work = Work::new(&configuration, &self.folder);
         let shared = Arc::new(Shared::new(configuration, work, log, most, Arc::clone(stop)));
-        logged(&shared, || dispatcher::push::run(&shared, self.protocol, self.listener))
+        logged(&shared, || match begun.is_none_or(|(interface, _)| interface.await_start(stop)) {
+            true => dispatcher::push::run(&shared, self.protocol, self.listener),
+            false => Ok(()),
+        })
+    }
+}
+
+impl Bootup {
+    /// Serves the interface, and asks the manager whether it is started with the same configuration.
+    fn begin(
+        &self,
+        configuration: &Configuration,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<(Interface, Manager), GatewayError> {
+        let listening =
+            TcpListener::bind(&self.interface).and_then(|socket| Ok((socket.local_addr()?, socket)));
+        let (own, listener) = listening.map_err(host(format!("cannot listen at {}", self.interface)))?;
+        let interface = Interface::serve(listener, Arc::clone(stop))
+            .map_err(host("no thread for the interface".to_owned()))?;
+        let mut manager = Manager::connect(&self.manager, stop)?;
+        let own = if own.ip().is_unspecified() { manager.own_address(own.port())? } else { own };
+        manager.verify(configuration, own)?;
+        Ok((interface, manager))
     }
 }
 
@@ -164,12 +185,6 @@ fn log_to(address: &str) -> Result<Log, GatewayError> {
     let server =
         resolve(address).map_err(|cause| GatewayError::Log { address: address.to_owned(), cause })?;
     Log::to(server).map_err(host(format!("cannot log to {address}")))
-}
-
-/// Asks the manager whether it is started with the same configuration; `own` is where it finds this gateway.
-fn verify(manager: &mut Manager, configuration: &Configuration, own: SocketAddr) -> Result<(), BootupError> {
-    let own = if own.ip().is_unspecified() { manager.own_address(own.port())? } else { own };
-    manager.verify(configuration, own)
 }
 
 /// Lets a dispatcher run while the log is sent; asks all others for their end when it is over.

@@ -42,7 +42,7 @@ fn with_gateway(
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let folder_of = folder.path().to_owned();
-    let gateway = Push { configuration, protocol, listener, manager: None, log: None, folder: folder_of };
+    let gateway = Push { configuration, protocol, listener, bootup: None, log: None, folder: folder_of };
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
     let running = thread::spawn(move || gateway.run(&asked));

@@ -6,7 +6,7 @@
 mod told;
 
 use plimsoll_gateway::configuration::{Configuration, Model, Order, Reactor, Spread};
-use plimsoll_gateway::gateway::{Done, Gateway};
+use plimsoll_gateway::gateway::{Bootup, Done, Gateway};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -91,9 +91,8 @@ fn run_until(
     let log = UdpSocket::bind("127.0.0.1:0").unwrap();
     let gateway = Gateway {
         configuration,
-        manager: manager.to_string(),
+        bootup: Bootup { manager: manager.to_string(), interface: "127.0.0.1:0".into() },
         log: log.local_addr().unwrap().to_string(),
-        listen: "127.0.0.1:0".into(),
         folder: folder.to_owned(),
     };
     let stop = Arc::new(AtomicBool::new(false));
@@ -286,9 +285,8 @@ fn a_manager_with_another_configuration_refuses() {
     let folder = tempfile::tempdir().unwrap();
     let gateway = Gateway {
         configuration: configuration(Model::Serial, Model::Serial),
-        manager: manager.to_string(),
+        bootup: Bootup { manager: manager.to_string(), interface: "127.0.0.1:0".into() },
         log: "127.0.0.1:9".into(),
-        listen: "127.0.0.1:0".into(),
         folder: folder.path().to_owned(),
     };
     let error = gateway.run(&Arc::new(AtomicBool::new(false))).unwrap_err().to_string();

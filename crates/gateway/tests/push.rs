@@ -5,7 +5,7 @@
 mod told;
 
 use plimsoll_gateway::configuration::{Configuration, Model, Protocol, Reactor, Spread};
-use plimsoll_gateway::gateway::{Done, GatewayError, Push};
+use plimsoll_gateway::gateway::{Bootup, Done, GatewayError, Push};
 use rustix::net::sockopt;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -39,7 +39,7 @@ fn start_on(
         configuration,
         protocol,
         listener,
-        manager: None,
+        bootup: None,
         log: Some(log.local_addr().unwrap().to_string()),
         folder: folder.to_owned(),
     };
@@ -370,7 +370,7 @@ fn clients_of_mqtt_5_are_refused_and_nobody_subscribes() {
     }
 }
 
-/// A test manager is asked where there is one, and told where the devices connect.
+/// A test manager is asked where there is one, and told where it finds the gateway's interface.
 #[test]
 fn a_manager_with_another_configuration_refuses() {
     let manager = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -391,12 +391,70 @@ fn a_manager_with_another_configuration_refuses() {
         configuration: light(Model::Serial),
         protocol: Protocol::Tcp,
         listener,
-        manager: Some(address.to_string()),
+        bootup: Some(Bootup { manager: address.to_string(), interface: "127.0.0.1:0".into() }),
         log: None,
         folder: folder.path().to_owned(),
     };
     let error = gateway.run(&Arc::new(AtomicBool::new(false))).unwrap_err().to_string();
     assert!(error.contains("POOL_SIZE: 3 is not 10"), "{error}");
     let call = asked.join().unwrap();
-    assert!(call.contains("verify_gateway") && call.contains(&own.to_string()), "{call}");
+    let interface = interface_in(&call);
+    assert!(interface.ip().is_loopback() && interface != own, "{call}");
+}
+
+/// What a gateway calls its interface when it asks whether its configuration is the right one.
+fn interface_in(call: &str) -> SocketAddr {
+    let call: serde_json::Value = serde_json::from_str(call).unwrap();
+    assert_eq!(call["name"], "verify_gateway");
+    call["args"][1].as_str().unwrap().parse().unwrap()
+}
+
+/// Where there is a test manager, it starts the test: devices that came earlier wait for that.
+#[test]
+fn a_manager_starts_the_test() {
+    for dispatcher in Model::ALL {
+        let manager = TcpListener::bind("127.0.0.1:0").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let gateway = Push {
+            configuration: Configuration { dispatcher, ..light(Model::Serial) },
+            protocol: Protocol::Tcp,
+            listener,
+            bootup: Some(Bootup {
+                manager: manager.local_addr().unwrap().to_string(),
+                interface: "127.0.0.1:0".into(),
+            }),
+            log: None,
+            folder: folder.path().to_owned(),
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&stop);
+        let gateway = thread::spawn(move || gateway.run(&asked));
+        let (mut caller, _) = manager.accept().unwrap();
+        let mut call = [0; 4096];
+        let read = caller.read(&mut call).unwrap();
+        let interface = interface_in(std::str::from_utf8(&call[..read]).unwrap());
+        caller.write_all(b"{\"result\":true}\n").unwrap();
+
+        let mut device = TcpStream::connect(address).unwrap();
+        device.write_all(b"{\"name\":\"event\",\"args\":[\"0-0\"]}\n").unwrap();
+        device.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        assert!(device.read(&mut [0; 1]).is_err(), "answered before the test");
+        let mut interface = TcpStream::connect(interface).unwrap();
+        for (call, answers) in [("get_timestamp", false), ("start_test", true)] {
+            let line = format!("{{\"name\":\"{call}\",\"args\":[]}}\n");
+            interface.write_all(line.as_bytes()).unwrap();
+            let mut answer = [0; 256];
+            let read = interface.read(&mut answer).unwrap();
+            let answer: serde_json::Value = serde_json::from_slice(&answer[..read]).unwrap();
+            assert!(if answers { answer["result"] == true } else { answer["result"].is_f64() }, "{answer}");
+        }
+        device.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut answer = [0; 64];
+        let read = device.read(&mut answer).unwrap();
+        assert_eq!(&answer[..read], b"{\"result\":true}\n", "{dispatcher:?}");
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(gateway.join().unwrap().unwrap().done, 1);
+    }
 }

@@ -99,7 +99,7 @@ pub enum Event {
     },
     /// Something came that answers nothing of this run.
     Stray,
-    /// The platform took responsibility for the message (not at QoS 0).
+    /// The platform took responsibility for the message.
     Acknowledged {
         /// The device.
         device: u32,
@@ -108,7 +108,7 @@ pub enum Event {
         /// When.
         at: Nanos,
     },
-    /// A gateway has done the work of an event that it had fetched; all times are ours.
+    /// A gateway has done the work of an event, which nothing else acknowledges; all times are ours.
     Handled {
         /// The device.
         device: u32,
@@ -116,6 +116,24 @@ pub enum Event {
         sequence: u32,
         /// What became of it.
         life: Life,
+    },
+    /// What became at the gateway of an event that is answered otherwise.
+    Lived {
+        /// The device.
+        device: u32,
+        /// The message.
+        sequence: u32,
+        /// Its stations.
+        life: Life,
+    },
+    /// The work of an event failed at a gateway, which its answer may tell, too.
+    Failed {
+        /// The device.
+        device: u32,
+        /// The message.
+        sequence: u32,
+        /// When.
+        at: Nanos,
     },
     /// The platform refused the message.
     Refused {
@@ -166,6 +184,21 @@ pub struct Life {
     pub dispatched: Option<Nanos>,
     /// When its work was done.
     pub done: Nanos,
+    /// How well the gateway's clock is known: these times are right within so much, or its log is wrong.
+    pub within: Nanos,
+}
+
+impl Life {
+    /// Whether an event that was sent then can have had this life by now.
+    pub fn is_possible(&self, sent: Nanos, now: Nanos) -> bool {
+        let stations = [self.retrieved, self.dispatched, Some(self.done)].into_iter().flatten();
+        stations.is_sorted() && self.first() >= sent - self.within && self.done <= now + self.within
+    }
+
+    /// The first of its stations that is known.
+    fn first(&self) -> Nanos {
+        self.retrieved.or(self.dispatched).unwrap_or(self.done)
+    }
 }
 
 /// What went over all connections of a driver.

@@ -8,12 +8,13 @@ use crate::driver::{Client, Driver};
 use crate::drivers::Part;
 use crate::drivers::coap::{CoapDriver, ObserverDriver};
 use crate::drivers::coap_listener::CoapListenerDriver;
+use crate::drivers::gateway::lives::Lives;
 use crate::drivers::gateway::manager::Manager;
 use crate::drivers::gateway::{self, GatewayDriver};
 use crate::drivers::http::HttpDriver;
 use crate::drivers::listener::{ListenerDriver, Listening};
 use crate::drivers::mqtt::MqttDriver;
-use crate::drivers::together::Together;
+use crate::drivers::together::{Beside, Together};
 use crate::drivers::websocket::WebSocketDriver;
 use crate::given::Given;
 use crate::mailbox::Mailbox;
@@ -69,8 +70,10 @@ pub struct Engine {
     /// Where subscribers that are notified over MQTT are: the broker, as a URL.
     broker: Option<String>,
     subscribers_ready: bool,
-    /// Of a gateway that polls the devices.
+    /// Of a gateway.
     manager: Option<Arc<Manager>>,
+    /// The same where devices do not wait for the gateway by themselves, until it has come.
+    awaited: Option<Arc<Manager>>,
     given: Arc<Given>,
 }
 
@@ -78,6 +81,17 @@ pub struct Engine {
 fn broker_url(plan: &Plan, address: SocketAddr) -> String {
     let secured = if plan.mqtt.transport.tls.is_some() { "s" } else { "" };
     format!("mqtt{secured}://{address}")
+}
+
+/// Where a platform is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// By devices; of a gateway that polls, where it finds them and the test manager.
+    pub devices: SocketAddr,
+    /// By queriers, if there is anything to ask.
+    pub queriers: Option<SocketAddr>,
+    /// Where a gateway that devices send to finds the test manager, if it looks for one.
+    pub manager: Option<SocketAddr>,
 }
 
 /// What a load thread starts with.
@@ -93,16 +107,11 @@ struct Start {
 
 impl Start {
     /// A thread for these devices, with what else takes part beside them.
-    fn with<D: Part + Send + 'static>(
-        self,
-        devices: D,
-        listener: Option<Box<dyn Part + Send>>,
-        queriers: Option<HttpDriver>,
-    ) -> Result<ShardThread, EngineError> {
-        if listener.is_none() && queriers.is_none() {
+    fn with<D: Part + Send + 'static>(self, devices: D, beside: Beside) -> Result<ShardThread, EngineError> {
+        if beside.is_nobody() {
             return self.spawn(devices);
         }
-        let together = Together::new(devices, listener, queriers, &self.plan.load)?;
+        let together = Together::new(devices, beside, &self.plan.load)?;
         self.spawn(together)
     }
 
@@ -170,20 +179,21 @@ pub trait Watch {
 
 impl Engine {
     /// Starts one load thread for each entry of `processors`, bound to that processor where one is given. `precedence`
-    /// lets them go before whatever else runs there; it is not for processors that the platform may use. Devices connect to
-    /// the first address, queriers to the second. What is `given` to all may be filled later.
+    /// lets them go before whatever else runs there; it is not for processors that the platform may use. What is `given` to
+    /// all may be filled later.
     ///
     /// # Errors
     /// [`EngineError::Start`].
     pub fn start(
         plan: &Arc<Plan>,
         run: RunId,
-        (address, query_address): (SocketAddr, Option<SocketAddr>),
+        addresses: Addresses,
         processors: &[Option<usize>],
         precedence: bool,
         clock: Clock,
         given: Arc<Given>,
     ) -> Result<Engine, EngineError> {
+        let Addresses { devices: address, queriers: query_address, manager } = addresses;
         let topology = Arc::new(Topology::of(plan, run));
         let of = processors.len().max(1) as u32;
         let (replies_in, replies) = channel();
@@ -196,10 +206,10 @@ impl Engine {
             Delivery::Throttled(period) => Some(Arc::new(Throttle::new(period, plan.subscribers.count))),
             _ => None,
         };
-        let manager = match plan.protocol() {
-            Protocol::Gateway => Some(gateway::manager(plan, run, address, of, clock)?),
-            _ => None,
-        };
+        let polls = plan.protocol() == Protocol::Gateway;
+        let at = if polls { Some(address) } else { manager };
+        let manager = at.map(|at| gateway::manager(plan, run, at, of, clock)).transpose()?;
+        let awaited = manager.clone().filter(|_| !polls);
         let mut shards = Vec::new();
         for (index, &processor) in (0..).zip(processors) {
             let share = Share { index, of };
@@ -208,6 +218,7 @@ impl Engine {
                 mailboxes: mailboxes.clone(),
                 datagram_header: if address.is_ipv4() { UDP_OVER_IPV4 } else { UDP_OVER_IPV6 },
                 throttle: throttle.clone(),
+                awaits_lives: awaited.is_some() && plan.is_answered(),
             };
             let start = Start {
                 plan: Arc::clone(plan),
@@ -241,31 +252,25 @@ impl Engine {
                 )?),
                 _ => None,
             };
+            let lives = awaited.clone().map(|manager| Lives::new(manager, index, plan.is_answered()));
+            let beside = Beside { listener, queriers, lives };
             shards.push(match plan.protocol() {
                 Protocol::Mqtt => {
-                    start.with(MqttDriver::new(plan, run, address, share, clock, &given)?, listener, queriers)
+                    start.with(MqttDriver::new(plan, run, address, share, clock, &given)?, beside)
                 }
                 Protocol::Http => {
-                    let devices = HttpDriver::new(plan, run, address, share, clock, &given)?;
-                    start.with(devices, listener, queriers)
+                    start.with(HttpDriver::new(plan, run, address, share, clock, &given)?, beside)
                 }
                 Protocol::Coap => {
-                    let devices = CoapDriver::new(plan, run, address, share, clock, &given)?;
-                    start.with(devices, listener, queriers)
+                    start.with(CoapDriver::new(plan, run, address, share, clock, &given)?, beside)
                 }
                 Protocol::Gateway => {
                     let manager = manager.clone().ok_or_else(|| std::io::Error::other("no test manager"))?;
-                    start.with(
-                        GatewayDriver::new(plan, run, address, (share, clock), manager)?,
-                        listener,
-                        queriers,
-                    )
+                    start.with(GatewayDriver::new(plan, run, address, (share, clock), manager)?, beside)
                 }
-                Protocol::WebSocket => start.with(
-                    WebSocketDriver::new(plan, run, address, share, clock, &given)?,
-                    listener,
-                    queriers,
-                ),
+                Protocol::WebSocket => {
+                    start.with(WebSocketDriver::new(plan, run, address, share, clock, &given)?, beside)
+                }
             }?);
         }
         Ok(Engine {
@@ -280,6 +285,7 @@ impl Engine {
             broker: plan.platform.roles.notified.as_ref().map(|_| broker_url(plan, address)),
             subscribers_ready: false,
             manager,
+            awaited,
             given,
         })
     }

@@ -1,24 +1,25 @@
 //! What became of every message of this shard's devices: exact, for any number of subscribers, and with memory only
 //! for what is still outstanding or was lost.
 
+mod message;
+
 use crate::arrivals::Share;
 use crate::driver::Life;
 use crate::freshness::Freshness;
 use crate::recorder::{Place, Recorder, Timeline};
 use crate::throttle::Throttle;
-use crate::topology::{Receivers, Topology};
-use plimsoll_model::message::{Fate, MessageRecord};
+use crate::topology::Topology;
+use message::{Bits, Message, NOT_YET};
+use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::FirstLoss;
 use plimsoll_model::{Metric, Nanos};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-const NOT_YET: Nanos = Nanos(i64::MIN);
-
 /// Books events of the devices that this shard owns.
 pub struct Ledger {
     topology: Arc<Topology>,
-    /// Whether the platform acknowledges (QoS 1 and 2).
+    /// Whether messages are acknowledged.
     acknowledges: bool,
     /// The devices of this shard, in the order of their numbers.
     devices: Vec<Device>,
@@ -35,6 +36,8 @@ pub struct Ledger {
     latest_only: bool,
     /// When subscribers were notified, where the platform may leave out what comes too soon after that.
     throttle: Option<Arc<Throttle>>,
+    /// Whether a gateway's log tells of every message, beside what answers it.
+    awaits_lives: bool,
 }
 
 /// First sending and last end among the hold's messages.
@@ -60,123 +63,6 @@ impl Device {
     }
 }
 
-struct Message {
-    place: Place,
-    due: Nanos,
-    ready: Nanos,
-    sent: Nanos,
-    done: Nanos,
-    first_received: Nanos,
-    /// Of an event at a gateway.
-    retrieved: Nanos,
-    dispatched: Nanos,
-    /// Nobody waits for its acknowledgement any more.
-    settled: bool,
-    refused: bool,
-    undelivered: Bits,
-    number_in_hold: u64,
-}
-
-impl Message {
-    /// Puts away what a silence excuses; how many deliveries that is.
-    fn excused(&mut self, receivers: &Receivers, throttle: &Throttle) -> usize {
-        if self.undelivered.is_empty() {
-            return 0;
-        }
-        let subscribers = (0..throttle.subscribers()).filter(|&subscriber| {
-            let excused = || throttle.excuses(subscriber, self.sent, self.done);
-            receivers
-                .position(subscriber)
-                .is_some_and(|position| excused() && self.undelivered.take(position))
-        });
-        subscribers.count()
-    }
-
-    fn record(&self, device: u32, sequence: u32, receivers: u32, acknowledges: bool) -> MessageRecord {
-        let stamp = |at: Nanos| (at != NOT_YET).then_some(at);
-        let missing = if self.sent == NOT_YET { 0 } else { self.undelivered.count() };
-        let acknowledged = !acknowledges || self.done != NOT_YET;
-        let fate = if self.sent == NOT_YET {
-            Fate::Unsent
-        } else if self.refused {
-            Fate::Refused
-        } else if !acknowledged && self.settled {
-            Fate::Abandoned
-        } else if !acknowledged {
-            Fate::Unacknowledged
-        } else if missing > 0 {
-            Fate::Lost
-        } else {
-            Fate::Complete
-        };
-        MessageRecord {
-            level: self.place.level,
-            sample: self.place.sample,
-            device,
-            sequence,
-            due: self.due,
-            ready: self.ready,
-            sent: stamp(self.sent),
-            done: stamp(self.done),
-            first_received: stamp(self.first_received),
-            retrieved: stamp(self.retrieved),
-            dispatched: stamp(self.dispatched),
-            receivers,
-            missing,
-            fate,
-        }
-    }
-}
-
-/// A set of receivers, by position.
-enum Bits {
-    Few(u64),
-    Many(Box<[u64]>),
-}
-
-impl Bits {
-    fn full(length: usize) -> Bits {
-        if length <= 64 {
-            return Bits::Few(if length == 64 { u64::MAX } else { (1 << length) - 1 });
-        }
-        let mut words = vec![u64::MAX; length.div_ceil(64)].into_boxed_slice();
-        if let (Some(last), true) = (words.last_mut(), !length.is_multiple_of(64)) {
-            *last = (1 << (length % 64)) - 1;
-        }
-        Bits::Many(words)
-    }
-
-    /// Takes a position out; whether it was in.
-    #[inline]
-    fn take(&mut self, position: usize) -> bool {
-        let word = match self {
-            Bits::Few(word) => Some(word),
-            Bits::Many(words) => words.get_mut(position / 64),
-        };
-        let mask = 1 << (position % 64);
-        word.is_some_and(|word| {
-            let was_in = *word & mask != 0;
-            *word &= !mask;
-            was_in
-        })
-    }
-
-    fn count(&self) -> u32 {
-        match self {
-            Bits::Few(word) => word.count_ones(),
-            Bits::Many(words) => words.iter().map(|word| word.count_ones()).sum(),
-        }
-    }
-
-    #[inline]
-    fn is_empty(&self) -> bool {
-        match self {
-            Bits::Few(word) => *word == 0,
-            Bits::Many(words) => words.iter().all(|&word| word == 0),
-        }
-    }
-}
-
 /// A delivery, on its way to the shard that owns the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt {
@@ -193,7 +79,7 @@ pub struct Receipt {
 }
 
 impl Ledger {
-    /// An empty ledger. `acknowledges` is false at QoS 0.
+    /// An empty ledger. `acknowledges` is false where a message is done when it is sent, as at QoS 0.
     pub fn new(topology: Arc<Topology>, acknowledges: bool, share: Share) -> Ledger {
         let owned = (0..topology.devices()).filter(|&device| share.owns(device));
         let devices = owned.map(|device| Device::new(topology.receivers(device).seats())).collect();
@@ -209,6 +95,7 @@ impl Ledger {
             log: None,
             latest_only: false,
             throttle: None,
+            awaits_lives: false,
         }
     }
 
@@ -225,6 +112,11 @@ impl Ledger {
     /// The same for a platform that promises the newest message, and that not within a silence.
     pub fn of_throttled(self, throttle: Arc<Throttle>) -> Ledger {
         Ledger { throttle: Some(throttle), ..self.of_latest() }
+    }
+
+    /// The same where a gateway's log tells of every message, beside what answers it.
+    pub fn of_lives(self) -> Ledger {
+        Ledger { awaits_lives: true, ..self }
     }
 
     /// The same with the age of the newest values of its devices.
@@ -253,7 +145,8 @@ impl Ledger {
         self.log.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Messages taken up of which sending, acknowledgement or a delivery is still awaited.
+    /// Messages taken up of which sending, acknowledgement, a delivery or what a gateway's log tells is still awaited, and those that
+    /// are kept behind one of the same device. Where lines of such a log are lost, it does not come down to none.
     pub fn outstanding(&self) -> u64 {
         self.outstanding
     }
@@ -287,6 +180,7 @@ impl Ledger {
             retrieved: NOT_YET,
             dispatched: NOT_YET,
             settled: false,
+            lived: !self.awaits_lives,
             refused: false,
             undelivered: Bits::full(receivers),
             number_in_hold,
@@ -357,40 +251,61 @@ impl Ledger {
         self.retire(device);
     }
 
-    /// Books that a gateway has done the work of an event, which acknowledges it.
+    /// Books that a gateway has done the work of an event, which acknowledges it. Nothing is booked of a life that cannot have been
+    /// by now, which is told by `false`.
     pub fn handled(
         &mut self,
         recorder: &mut Recorder,
         timeline: &Timeline,
         (device, sequence): (u32, u32),
-        life: Life,
-    ) {
-        let Some(message) = self.message(device, sequence) else { return };
+        (life, now): (Life, Nanos),
+    ) -> bool {
+        let Some(message) = self.message(device, sequence) else { return true };
         if message.settled || message.sent == NOT_YET {
-            return;
+            return true;
         }
-        message.retrieved = life.retrieved.unwrap_or(NOT_YET);
-        message.dispatched = life.dispatched.unwrap_or(NOT_YET);
-        let (place, due, sent) = (message.place, message.due, message.sent);
-        recorder.time(place, Metric::WaitTime, sent - due);
-        if let Some(retrieved) = life.retrieved {
-            // The clocks are known to within some microseconds.
-            recorder.time(place, Metric::TransferTime, (retrieved - sent).max(Nanos::ZERO));
-            recorder.time(place, Metric::ProcessingTime, life.done - retrieved);
+        if !life.is_possible(message.sent, now) {
+            return false;
         }
-        if let Some((retrieved, dispatched)) = life.retrieved.zip(life.dispatched) {
-            recorder.time(place, Metric::DispatchTime, dispatched - retrieved);
-        }
+        message.book_life(recorder, life);
         self.acknowledged(recorder, timeline, (device, sequence), life.done);
+        true
     }
 
-    /// Books that no acknowledgement will come: refused (with a reason code) or lost with its connection.
-    pub fn given_up(&mut self, recorder: &mut Recorder, (device, sequence): (u32, u32), refused: bool) {
-        let Some(message) = self.message(device, sequence) else { return };
+    /// Books what a gateway's log tells of a message that is answered otherwise; see [`Ledger::handled`].
+    pub fn lived(
+        &mut self,
+        recorder: &mut Recorder,
+        (device, sequence): (u32, u32),
+        (life, now): (Life, Nanos),
+    ) -> bool {
+        let Some(message) = self.message(device, sequence) else { return true };
+        if message.lived || message.sent == NOT_YET {
+            return true;
+        }
+        message.lived = true;
+        let is_possible = life.is_possible(message.sent, now);
+        if is_possible {
+            message.book_life(recorder, life);
+        }
+        self.retire(device);
+        is_possible
+    }
+
+    /// Books that no acknowledgement will come: refused (with a reason code) or lost with its connection. Whether that was not
+    /// known.
+    pub fn given_up(
+        &mut self,
+        recorder: &mut Recorder,
+        (device, sequence): (u32, u32),
+        refused: bool,
+    ) -> bool {
+        let Some(message) = self.message(device, sequence) else { return false };
         if message.settled {
-            return;
+            return false;
         }
         message.settled = true;
+        message.lived = true;
         message.refused = refused;
         let counts = recorder.counts(message.place);
         counts.refused += u64::from(refused);
@@ -400,6 +315,7 @@ impl Ledger {
             message.undelivered = Bits::Few(0);
         }
         self.retire(device);
+        true
     }
 
     /// Books a delivery.
@@ -542,7 +458,7 @@ impl Ledger {
     #[inline]
     fn retire(&mut self, device: u32) {
         let Some(state) = self.devices.get_mut((device / self.share.of) as usize) else { return };
-        while state.messages.front().is_some_and(|front| front.settled && front.undelivered.is_empty()) {
+        while state.messages.front().is_some_and(|front| front.is_over()) {
             if let (Some(log), Some(message)) = (&mut self.log, state.messages.front()) {
                 let receivers = self.topology.receivers(device).len() as u32;
                 log.push(message.record(device, state.base, receivers, self.acknowledges));

@@ -167,6 +167,8 @@ pub struct Wiring {
     pub datagram_header: u64,
     /// When subscribers were notified, for a platform that notifies each at most once a period.
     pub throttle: Option<Arc<Throttle>>,
+    /// Whether a gateway's log tells of every message, beside what answers it.
+    pub awaits_lives: bool,
 }
 
 impl<D: Driver> Shard<D> {
@@ -188,6 +190,7 @@ impl<D: Driver> Shard<D> {
             (None, Delivery::Latest) => ledger.of_latest(),
             _ => ledger,
         };
+        let ledger = if wiring.awaits_lives { ledger.of_lives() } else { ledger };
         let ledger = if plan.record.messages { ledger.logging() } else { ledger };
         let ledger = if plan.record.freshness { ledger.with_freshness() } else { ledger };
         Shard {

@@ -187,8 +187,13 @@ fn neither_does_one_that_speaks_coap() {
 /// Loads a platform until a second goes by without an allocation; gives how much was acknowledged and delivered.
 fn assert_steady<D: Driver>(plan: &Arc<Plan>, run: RunId, clock: Clock, driver: D) -> [u64; 2] {
     let (replies_in, replies) = channel();
-    let wiring =
-        Wiring { replies: replies_in, mailboxes: vec![Arc::default()], datagram_header: 28, throttle: None };
+    let wiring = Wiring {
+        replies: replies_in,
+        mailboxes: vec![Arc::default()],
+        datagram_header: 28,
+        throttle: None,
+        awaits_lives: false,
+    };
     let topology = Arc::new(Topology::of(plan, run));
     let mut shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);
     let subscribers = plan.subscribers.count;

@@ -52,8 +52,13 @@ fn run_on(plan: &Arc<Plan>, driver: impl Driver, seconds: i64) -> Level {
     let run = RunId::from_bits(7);
     let topology = Arc::new(Topology::of(plan, run));
     let (replies_in, replies) = channel();
-    let wiring =
-        Wiring { replies: replies_in, mailboxes: vec![Arc::default()], datagram_header: 28, throttle: None };
+    let wiring = Wiring {
+        replies: replies_in,
+        mailboxes: vec![Arc::default()],
+        datagram_header: 28,
+        throttle: None,
+        awaits_lives: false,
+    };
     let mut shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);
     let clients = (0..10).map(Client::Device).collect();
     shard.apply(Command::Connect { clients, start: Nanos::ZERO, gap: Nanos(1), awaited: true });

@@ -45,8 +45,13 @@ fn measure(workers: usize, service: ServiceTime, rate: f64) -> (Vec<MessageRecor
     let plan = Arc::new(plan);
     let run = RunId::from_bits(7);
     let (replies_in, replies) = channel();
-    let wiring =
-        Wiring { replies: replies_in, mailboxes: vec![Arc::default()], datagram_header: 28, throttle: None };
+    let wiring = Wiring {
+        replies: replies_in,
+        mailboxes: vec![Arc::default()],
+        datagram_header: 28,
+        throttle: None,
+        awaits_lives: false,
+    };
     let queue = Queue::new(Settings { workers, service, limit: None, stall: None, seed: SEED });
     let driver = NullDriver::new(run.tag(), queue, 0);
     let topology = Arc::new(Topology::of(&plan, run));

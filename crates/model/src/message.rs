@@ -20,11 +20,12 @@ pub struct MessageRecord {
     pub ready: Nanos,
     /// When its last byte was handed to the kernel; `None` where it was not sent.
     pub sent: Option<Nanos>,
-    /// When its acknowledgement was read; `None` where none came, as at QoS 0.
+    /// When its acknowledgement was read, or at a gateway whose log stands for that, when its work was done; `None` where none came,
+    /// as at QoS 0.
     pub done: Option<Nanos>,
     /// When the first subscriber read it.
     pub first_received: Option<Nanos>,
-    /// Of an event that a gateway fetches: when it was there, and when its event handler had it. `None` for all others, and
+    /// Of an event at a gateway: when it was there, and when its event handler had it. `None` for all others, and
     /// where the gateway's log does not say.
     pub retrieved: Option<Nanos>,
     /// See [`MessageRecord::retrieved`].

@@ -44,9 +44,9 @@ pub enum Metric {
     RetryDelay,
     /// A probe's round trip to the platform's host: SYN to SYN-ACK, or to a reset where nobody listens.
     NetworkRtt,
-    /// Due to sent, of an event that a gateway fetches: how long it was at its device.
+    /// Due to sent, of an event that a gateway fetches or is sent and tells of: how long it was at its device.
     WaitTime,
-    /// Fetched from the device to retrieved by the gateway.
+    /// Fetched from the device, or sent by it, to retrieved by the gateway.
     TransferTime,
     /// Retrieved by the gateway to taken by its event handler.
     DispatchTime,

@@ -72,7 +72,7 @@ pub struct LevelEnd {
     /// Messages sent again, by the status of the answer that asked for it; 0 where their connection was lost.
     #[serde(default)]
     pub repeated: BTreeMap<u16, u64>,
-    /// How the clock of a gateway that polls stood to ours; `None` without one.
+    /// How the clock of a gateway stood to ours; `None` without one.
     #[serde(default)]
     pub clock: Option<ClockRecord>,
 }
@@ -273,6 +273,10 @@ pub struct Terms {
     pub subscribers: u32,
     /// QoS of publishing.
     pub qos: u8,
+    /// Whether messages are acknowledged at a QoS that has no acknowledgement of its own: by an answer of the platform's, or by what
+    /// a gateway's log tells.
+    #[serde(default)]
+    pub acknowledged_otherwise: bool,
     /// QoS that subscribers asked for.
     pub subscribe_qos: u8,
     /// Whether some subscriber has several filters, which lets a broker deliver a message once for each.
@@ -299,6 +303,13 @@ pub struct Terms {
     pub stop_after_missed: Option<u16>,
     /// What the user demands.
     pub objectives: crate::objective::Objectives,
+}
+
+impl Terms {
+    /// Whether messages are acknowledged.
+    pub fn acknowledges(&self) -> bool {
+        self.qos > 0 || self.acknowledged_otherwise
+    }
 }
 
 /// Over what a platform notifies those who listen.

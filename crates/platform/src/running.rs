@@ -240,6 +240,13 @@ impl Platform {
         self.address
     }
 
+    /// Where a gateway that devices send to was told to find the test manager.
+    pub fn manager_address(&self, plan: &PlatformPlan) -> Option<SocketAddr> {
+        let named = plan.profile.components.iter().find_map(|component| component.gateway_port.as_ref());
+        let port = named.filter(|_| plan.tells_lives()).and_then(|name| self.ports.get(name));
+        port.map(|&port| SocketAddr::new(self.address.ip(), port))
+    }
+
     /// Where requests over HTTP go: to a port by its name, else to the one that speaks HTTP.
     pub fn http_addresses(&self, plan: &PlatformPlan) -> HttpAddresses {
         let mut ports = self.ports.clone();

@@ -55,7 +55,8 @@ fn terms(plan: &Plan) -> Terms {
     Terms {
         devices: plan.devices,
         subscribers: plan.subscribers.count,
-        qos: if mqtt { plan.mqtt.qos.level().max(u8::from(plan.acknowledges())) } else { 1 },
+        qos: if mqtt { plan.mqtt.qos.level() } else { 1 },
+        acknowledged_otherwise: mqtt && plan.mqtt.qos.level() == 0 && plan.acknowledges(),
         // Those who listen have no QoS that would excuse what comes twice.
         subscribe_qos: if mqtt && !listens { plan.subscribers.qos.level() } else { 0 },
         listener: roles.listener.as_ref().map(|listener| match listener.protocol {

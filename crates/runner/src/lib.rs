@@ -27,7 +27,7 @@ use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_capture::marker::MessageId;
 use plimsoll_load::clock::{Clock, wall_nanos};
-use plimsoll_load::engine::{Engine, EngineError, Watch};
+use plimsoll_load::engine::{Addresses, Engine, EngineError, Watch};
 use plimsoll_load::given::Given;
 use plimsoll_model::RunId;
 use plimsoll_model::message::Fate;
@@ -199,7 +199,11 @@ fn perform(
     writer.set_epoch(clock.epoch(), wall_nanos() - clock.now().0)?;
     let http = platform.http_addresses(&plan.platform);
     let query_port = plan.platform.roles.query.as_ref().and_then(|query| query.port.as_deref());
-    let addresses = (platform.address(), http.of(query_port));
+    let addresses = Addresses {
+        devices: platform.address(),
+        queriers: http.of(query_port),
+        manager: platform.manager_address(&plan.platform),
+    };
     let given = Arc::new(Given { keys: tap.as_ref().map(Tap::key_log), ..Given::default() });
     let mut engine = Engine::start(plan, id, addresses, &placement.load, placement.precedence, clock, given)?;
     // Before this process steps back, so that the probe does not wait for a processor behind the load.

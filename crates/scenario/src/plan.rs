@@ -165,8 +165,13 @@ impl Plan {
         of_devices + u64::from(self.subscribers.count) + queriers
     }
 
-    /// Whether the platform answers each message: not at QoS 0 of MQTT, unless by a message of its own.
+    /// Whether each message is acknowledged: the platform answers it, or a gateway's log tells of its end.
     pub fn acknowledges(&self) -> bool {
+        self.is_answered() || self.platform.tells_lives()
+    }
+
+    /// Whether the platform answers each message: not at QoS 0 of MQTT, unless by a message of its own.
+    pub fn is_answered(&self) -> bool {
         let answers = self.platform.roles.device.answer.is_some();
         self.protocol() != Protocol::Mqtt || self.mqtt.qos != QoS::AtMostOnce || answers
     }

@@ -60,7 +60,7 @@ pub struct Component {
     pub http_port: Option<String>,
     /// Name of the UDP port that speaks CoAP, if any.
     pub coap_port: Option<String>,
-    /// Name of the port at which devices and the test manager are, of a gateway that polls them, if any.
+    /// Name of the port at which the test manager is, of a gateway, if any.
     pub gateway_port: Option<String>,
     /// How to install the command where it is missing.
     pub install: Option<String>,

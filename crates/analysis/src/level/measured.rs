@@ -30,7 +30,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
     let before = if connecting { record.warm_up.counts } else { Counts::default() };
     let hold = measured_hold(record);
     let per_second = |count: u64| (hold > 0.0).then(|| count as f64 / hold);
-    let acknowledges = terms.qos > 0;
+    let acknowledges = terms.acknowledges();
     let overload = record.start.offered.is_some() && (counts.completed as f64) < STEADY * counts.due as f64;
     let time = |metric| {
         let histograms = of_samples(&samples, metric);

@@ -5,7 +5,7 @@ use crate::output::say;
 use crate::{exit_code, interrupt};
 use clap::Args;
 use plimsoll_gateway::configuration::{Configuration, Model, Order, Protocol, Reactor, Spread};
-use plimsoll_gateway::gateway::{Done, Gateway as Pull, GatewayError, Push};
+use plimsoll_gateway::gateway::{Bootup, Done, Gateway as Pull, GatewayError, Push};
 use plimsoll_observe::limits::raise_open_files;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ const MOST_DEVICES: u64 = 1 << 16;
 
 The test manager must be there, started with the same values: else it refuses. With
 --push none is needed: devices connect here and send their events, each of which is
-answered when it is worked on. The calls, and the rules of push, are in
+answered when it is worked on; where there is one, it starts the test. The calls, and the rules of push, are in
 docs/gateway-protocol.md. Ctrl-C or SIGTERM ends it; what is being worked on is
 finished first.
 
@@ -44,6 +44,16 @@ pub struct Gateway {
     /// where devices connect
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:0")]
     listen: String,
+    /// With --push and --manager: where the manager asks this gateway for the time and
+    /// starts the test
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "0.0.0.0:0",
+        requires = "push",
+        requires = "manager"
+    )]
+    interface: String,
     /// How it gets at events: serial (one device after the other), preemptive (a thread
     /// for each device) or cooperative (state machines on one event loop)
     #[arg(long, value_name = "MODEL", default_value = "cooperative")]
@@ -118,13 +128,16 @@ impl Gateway {
                 let cannot = |error| undoable(&format!("cannot listen at {listen}"), error);
                 let listener = TcpListener::bind(&listen).map_err(cannot)?;
                 let address = listener.local_addr().map_err(cannot)?;
-                let push = Push { configuration, protocol, listener, manager: self.manager, log, folder };
+                let interface = self.interface;
+                let bootup = self.manager.map(|manager| Bootup { manager, interface });
+                let push = Push { configuration, protocol, listener, bootup, log, folder };
                 say(&format!("listening on {address}\n"));
                 push.run(&stop).map_err(failure)?
             }
             None => {
                 let (manager, log) = (self.manager.unwrap_or_default(), log.unwrap_or_default());
-                Pull { configuration, manager, log, listen, folder }.run(&stop).map_err(failure)?
+                let bootup = Bootup { manager, interface: listen };
+                Pull { configuration, bootup, log, folder }.run(&stop).map_err(failure)?
             }
         };
         say(&sum(&done));

@@ -15,6 +15,8 @@ fn events_over_http_and_mqtt_are_all_worked_on() {
         ("gateway-http", "", "cooperative", "cooperative"),
         ("gateway-mqtt", "mqtt: { qos: 1 }\n", "preemptive", "serial"),
         ("gateway-mqtt", "mqtt: { qos: 1 }\n", "cooperative", "preemptive"),
+        // Nothing is answered: the log alone tells which events were worked on.
+        ("gateway-mqtt", "mqtt: { qos: 0 }\n", "preemptive", "cooperative"),
     ] {
         let bench = Bench::new();
         let finished = until_valid(|| {
@@ -30,6 +32,28 @@ fn events_over_http_and_mqtt_are_all_worked_on() {
         let due = count(level, "due");
         assert!(due >= 199, "{finished:?}");
         assert_eq!((count(level, "sent"), count(level, "acknowledged")), (due, due), "{finished:?}");
+        // The gateway's log tells of each what its answer does not.
+        let (life, whole) = (&level["event_life"], &level["publish_time"]);
+        let parts = ["wait", "transfer", "processing"];
+        for part in parts.iter().chain(&["dispatch"]) {
+            assert_eq!(life[part]["n"], whole["n"], "{profile} {dispatcher}/{handler}, {part}: {level:#}");
+        }
+        let clock = &life["clock"];
+        assert!(clock["readings"].as_u64().unwrap() >= 5, "{clock:#}");
+        // What is left of the publish time is the way of the answer.
+        let mean = |of: &serde_json::Value| of["mean"].as_f64();
+        let parts: Option<f64> = parts.iter().map(|part| mean(&life[part])).sum();
+        let known: f64 =
+            ["median_within", "offset_within"].iter().map(|part| clock[part].as_f64().unwrap()).sum();
+        let (parts, whole) = parts.zip(mean(whole)).expect("no overload");
+        assert!(parts > 0.0 && parts < whole + 50e-6 + 2.0 * known, "{parts} of {whole}: {clock:#}");
+        if mqtt.contains("qos: 0") {
+            // The log alone tells of the end.
+            assert!(
+                (parts - whole).abs() < 0.02 * whole + 50e-6 + 2.0 * known,
+                "{parts} of {whole}: {clock:#}"
+            );
+        }
     }
 }
 
@@ -89,6 +113,53 @@ fn more_connections_than_open_files_are_refused() {
         gateway.signal(Signal::TERM);
         gateway.finish().exits(0).says("1 events done, 0 failed, ").says("connections refused");
     }
+}
+
+/// A gateway that is killed and started again comes by the same bootup, and its log is read on.
+#[test]
+fn a_gateway_comes_again_after_a_storm() {
+    let finished = Bench::new().run(
+        "name: storm\nplatform: { profile: gateway-mqtt, with: { cpu: '0.01', io: '0' } }\npopulation: { devices: 4 }\n\
+         mqtt: { qos: 1, offline: buffer, reconnect: { from: 50ms, to: 200ms } }\n\
+         load: { arrivals: constant, levels: [100], hold: 4s, samples: 4, warm_up: 0s, drain: 10s, \
+         storm: { after: 1s, down: 500ms } }\n\
+         objectives: { achieved: null, publish_p99: null }\n",
+    );
+    let level = finished.level(0);
+    assert_eq!((count(level, "clients_lost"), count(level, "clients_back")), (4, 4), "{finished:?}");
+    let due = count(level, "due");
+    assert!(due >= 399, "{finished:?}");
+    // What was sent before the storm and not answered may be gone with the gateway: one event of each device, and its window.
+    let acknowledged = count(level, "acknowledged");
+    assert!(acknowledged + 4 * 20 >= due, "{acknowledged} of {due}: {finished:?}");
+    // Lives were told before and after: more than a second and a half of the four could have brought.
+    let told = level["event_life"]["processing"]["n"].as_u64().unwrap();
+    assert!(told > 160 && told <= acknowledged, "{told} of {acknowledged}: {finished:?}");
+}
+
+/// A gateway that cannot begin is not awaited: what it said is told.
+#[test]
+fn a_gateway_that_cannot_begin_says_why() {
+    for profile in ["gateway-http", "gateway-mqtt"] {
+        let finished = Bench::new().run(&format!(
+            "name: none\nplatform: {{ profile: {profile}, with: {{ cores: '4096' }} }}\npopulation: {{ devices: 1 }}\n\
+             load: {{ levels: [1], hold: 1s }}\n"
+        ));
+        assert_eq!(finished.code, Some(1), "{finished:?}");
+        let reason = finished.summary["reason"].as_str().unwrap_or_default();
+        assert!(reason.contains("cannot keep to 4096 processors"), "{finished:?}");
+    }
+}
+
+/// What the gateway cannot call by a name in its log is refused before anything is started.
+#[test]
+fn events_have_names() {
+    let finished = Bench::new().run(
+        "name: none\nplatform: { profile: gateway-mqtt }\npopulation: { devices: 1 }\nmessage: { marker: integer }\n\
+         load: { levels: [1], hold: 1s }\n",
+    );
+    assert_eq!(finished.code, Some(104), "{finished:?}");
+    assert!(finished.stderr.contains("use `ascii`"), "{finished:?}");
 }
 
 #[test]

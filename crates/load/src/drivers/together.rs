@@ -1,8 +1,9 @@
 //! Drivers of different roles that take turns in one load thread: devices of one protocol, subscribers of another,
-//! queriers beside both.
+//! queriers beside both, and what a gateway tells of the devices' events.
 
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
+use crate::drivers::gateway::lives::Lives;
 use crate::drivers::http::HttpDriver;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::LoadPlan;
@@ -13,12 +14,30 @@ use rustix::time::ClockId;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
-/// Devices, subscribers that listen, queriers. Each part has an epoll of its own; this one waits for all.
+/// Who takes part beside the devices.
+#[derive(Default)]
+pub struct Beside {
+    /// Subscribers; `None` where they are clients beside the devices.
+    pub listener: Option<Box<dyn Part + Send>>,
+    /// Who asks northbound.
+    pub queriers: Option<HttpDriver>,
+    /// What a gateway tells.
+    pub lives: Option<Lives>,
+}
+
+impl Beside {
+    /// Whether the devices are alone.
+    pub fn is_nobody(&self) -> bool {
+        self.listener.is_none() && self.queriers.is_none() && self.lives.is_none()
+    }
+}
+
+/// All of them. Each part has an epoll of its own; this one waits for all.
 pub struct Together<D> {
     devices: D,
-    /// `None` where subscribers are clients beside the devices.
     listener: Option<Box<dyn Part + Send>>,
     queriers: Option<HttpDriver>,
+    lives: Option<Lives>,
     /// What the queriers' driver tells, as if queries were messages.
     told: Vec<Event>,
     epoll: OwnedFd,
@@ -34,8 +53,7 @@ impl<D: Part> Together<D> {
     /// The kernel refuses an epoll instance.
     pub fn new(
         devices: D,
-        listener: Option<Box<dyn Part + Send>>,
-        queriers: Option<HttpDriver>,
+        Beside { listener, queriers, lives }: Beside,
         load: &LoadPlan,
     ) -> std::io::Result<Together<D>> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -43,12 +61,14 @@ impl<D: Part> Together<D> {
             Some(devices.descriptor()),
             listener.as_ref().map(|listener| listener.descriptor()),
             queriers.as_ref().map(Part::descriptor),
+            lives.as_ref().and_then(Lives::descriptor),
         ];
         for part in parts.into_iter().flatten() {
             epoll::add(&epoll, part, EventData::new_u64(0), EventFlags::IN)?;
         }
         let (coalescing, spin) = (load.coalescing(), load.spin);
-        Ok(Together { devices, listener, queriers, told: Vec::new(), epoll, coalescing, spin, lively: false })
+        let told = Vec::new();
+        Ok(Together { devices, listener, queriers, lives, told, epoll, coalescing, spin, lively: false })
     }
 
     /// When the first of them has something to do whatever the network brings.
@@ -69,7 +89,8 @@ impl<D: Part> Together<D> {
         let wait = wait.max(Nanos::ZERO);
         let timeout = Timespec { tv_sec: wait.0 / 1_000_000_000, tv_nsec: wait.0 % 1_000_000_000 };
         let mut room = [const { MaybeUninit::uninit() }; 2];
-        // The only error of a sound epoll instance is an interrupting signal, after which both are looked at anyway.
+        // The only error of a sound epoll instance is an interrupting signal, after which all are looked at anyway; so are those
+        // for which there is no room.
         let found = epoll::wait(&self.epoll, &mut room[..], Some(&timeout));
         self.lively = found.is_ok_and(|(ready, _)| !ready.is_empty());
     }
@@ -163,6 +184,10 @@ impl<D: Part> Driver for Together<D> {
             listener.poll(now, events);
         }
         self.devices.poll(now, events);
+        // After the devices: what was sent is booked before what became of it.
+        if let Some(lives) = &mut self.lives {
+            lives.take(events);
+        }
         self.ask_around(events);
     }
 

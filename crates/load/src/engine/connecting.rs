@@ -20,8 +20,9 @@ impl Engine {
     /// Connects every subscriber that was not connected before, then every device, at the scenario's connect rate.
     ///
     /// # Errors
-    /// [`EngineError::Connect`] at the first client that fails.
+    /// [`EngineError::Connect`] at the first client that fails, or where a gateway is awaited and does not come.
     pub fn connect(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
+        self.await_gateway(watch)?;
         let subscribers = if self.subscribers_ready { 0 } else { self.plan.subscribers.count };
         let devices = if self.plan.load.connects_in_levels() { 0 } else { self.plan.devices };
         let subscribers = (0..subscribers).map(Client::Subscriber).collect();
@@ -29,6 +30,22 @@ impl Engine {
         // After a failure no level follows: what the goodbyes still bring belongs to the set-up too.
         self.in_set_up = outcome.is_err();
         outcome
+    }
+
+    /// Waits until a gateway that devices send to has come and its clock is known. One that polls is awaited by its devices.
+    fn await_gateway(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
+        let Some(manager) = self.awaited.take() else { return Ok(()) };
+        let begin = self.clock.now();
+        let wanted = u64::from(self.plan.devices) + u64::from(self.plan.subscribers.count);
+        loop {
+            match manager.begun(self.clock.now() - begin) {
+                // Nothing that the threads were told is still to be answered.
+                None => drop(self.next(watch)?),
+                Some(begun) => {
+                    return begun.map_err(|reason| EngineError::Connect { ready: 0, wanted, reason });
+                }
+            }
+        }
     }
 
     fn connect_in_turn(&mut self, groups: &[Vec<Client>], watch: &mut dyn Watch) -> Result<(), EngineError> {

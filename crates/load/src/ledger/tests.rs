@@ -2,6 +2,7 @@
 
 use super::*;
 use plimsoll_model::Counts;
+use plimsoll_model::message::Fate;
 
 const TIMELINE: Timeline =
     Timeline { level: 0, start: Nanos(0), hold_start: Nanos(0), hold_end: Nanos(1000), samples: 1 };
@@ -60,6 +61,67 @@ fn what_everybody_has_is_forgotten_and_comes_again_as_a_duplicate() {
     bench.receive(sequence, 1);
     let counts = bench.counts();
     assert_eq!((counts.delivered, counts.duplicated, counts.acknowledged), (2, 1, 1));
+}
+
+#[test]
+fn what_a_gateways_log_tells_is_awaited_beside_the_answer() {
+    let mut bench = Bench::new(0);
+    bench.ledger = bench.ledger.of_lives().logging();
+    let life = |retrieved| {
+        let life =
+            Life { retrieved: Some(Nanos(retrieved)), dispatched: None, done: Nanos(400), within: Nanos(5) };
+        (life, Nanos(500))
+    };
+    let [first, second, refused, untold] = [0, 10, 20, 30].map(|at| bench.send(at));
+    // Answered, but behind one that is not: kept, and told in time.
+    bench.acknowledge(second);
+    bench.ledger.lived(&mut bench.recorder, (0, second), life(110));
+    bench.ledger.lived(&mut bench.recorder, (0, first), life(100));
+    // Said twice, it counts once.
+    bench.ledger.lived(&mut bench.recorder, (0, first), life(200));
+    assert_eq!(bench.ledger.outstanding(), 4, "the first answer is still awaited");
+    bench.acknowledge(first);
+    assert_eq!(bench.ledger.outstanding(), 2);
+    assert!(bench.ledger.given_up(&mut bench.recorder, (0, refused), true));
+    assert!(!bench.ledger.given_up(&mut bench.recorder, (0, refused), true), "that was known");
+    bench.acknowledge(untold);
+    assert_eq!(bench.ledger.outstanding(), 1, "what the log says of the last is still awaited");
+    bench.close();
+    // Of a message that is gone, and of one that never was.
+    bench.ledger.lived(&mut bench.recorder, (0, untold), life(130));
+    bench.ledger.lived(&mut bench.recorder, (0, 99), life(130));
+    let records = bench.ledger.take_log();
+    let lives: Vec<_> = records.iter().map(|record| (record.retrieved, record.fate)).collect();
+    let [complete, gone] = [Fate::Complete, Fate::Refused];
+    let expected =
+        [(Some(Nanos(100)), complete), (Some(Nanos(110)), complete), (None, gone), (None, complete)];
+    assert_eq!(lives, expected);
+    let parts = bench.recorder.flush();
+    let transfers = parts.iter().flat_map(|part| &part.histograms);
+    let transfers = transfers.filter(|(metric, _)| *metric == Metric::TransferTime);
+    assert_eq!(transfers.map(|(_, times)| times.count()).sum::<u64>(), 2);
+}
+
+#[test]
+fn a_life_that_cannot_have_been_is_not_booked() {
+    let mut bench = Bench::new(0);
+    let sequence = bench.send(100);
+    let life = |[retrieved, dispatched, done]: [i64; 3]| Life {
+        retrieved: Some(Nanos(retrieved)),
+        dispatched: Some(Nanos(dispatched)),
+        done: Nanos(done),
+        within: Nanos(5),
+    };
+    let mut handled = |stations, now| {
+        let told = (life(stations), Nanos(now));
+        bench.ledger.handled(&mut bench.recorder, &TIMELINE, (0, sequence), told)
+    };
+    assert!(!handled([90, 200, 300], 400), "before it was sent");
+    assert!(!handled([200, 300, 410], 400), "after now");
+    assert!(!handled([300, 200, 350], 400), "out of order");
+    assert!(!handled([i64::MIN, i64::MAX, i64::MIN], 400));
+    assert!(handled([96, 200, 404], 400), "as well as the clocks are known");
+    assert_eq!((bench.counts().acknowledged, bench.ledger.outstanding()), (1, 0));
 }
 
 #[test]

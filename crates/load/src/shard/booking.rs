@@ -3,9 +3,14 @@
 use super::source::Source;
 use super::{INCIDENTS, Reply, Shard};
 use crate::driver::{Client, Driver, Event};
+use crate::drivers::gateway::FAILED;
 use crate::ledger::Receipt;
 use crate::recorder::Place;
 use plimsoll_model::{Metric, Nanos};
+
+/// What is said of a life that is not booked.
+const IMPOSSIBLE: &str = "the gateway's log tells of an event that was over before it was sent, after now, or out of order: \
+                          its clock has jumped, or the log is not of this run";
 
 impl<D: Driver> Shard<D> {
     /// Books an event of the driver.
@@ -26,8 +31,23 @@ impl<D: Driver> Shard<D> {
                 self.operation_ended((device, sequence), at);
             }
             Event::Handled { device, sequence, life } => {
-                self.ledger.handled(&mut self.recorder, &timeline, (device, sequence), life);
+                let told = (life, self.driver.now());
+                if !self.ledger.handled(&mut self.recorder, &timeline, (device, sequence), told) {
+                    return self.incident(IMPOSSIBLE.to_owned());
+                }
                 self.operation_ended((device, sequence), life.done);
+            }
+            Event::Lived { device, sequence, life } => {
+                let told = (life, self.driver.now());
+                if !self.ledger.lived(&mut self.recorder, (device, sequence), told) {
+                    self.incident(IMPOSSIBLE.to_owned());
+                }
+            }
+            Event::Failed { device, sequence, at } => {
+                if self.ledger.given_up(&mut self.recorder, (device, sequence), true) {
+                    self.incident(FAILED.to_owned());
+                    self.operation_ended((device, sequence), at);
+                }
             }
             Event::Refused { device, sequence, at, reason } => {
                 self.ledger.given_up(&mut self.recorder, (device, sequence), true);
@@ -133,6 +153,8 @@ impl<D: Driver> Shard<D> {
             Event::Sent { .. }
             | Event::Acknowledged { .. }
             | Event::Handled { .. }
+            | Event::Lived { .. }
+            | Event::Failed { .. }
             | Event::Refused { .. }
             | Event::Repeated { .. }
             | Event::Answered { .. }

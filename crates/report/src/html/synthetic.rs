@@ -92,6 +92,7 @@ fn terms() -> Terms {
         devices: 1000,
         subscribers: 1,
         qos: 1,
+        acknowledged_otherwise: false,
         subscribe_qos: 1,
         listener: None,
         repeats_lost: false,

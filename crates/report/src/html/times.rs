@@ -47,7 +47,7 @@ pub fn body(record: &RunRecord, summary: &Summary) -> Markup {
     let shown: Vec<&Shown> =
         SHOWN.iter().filter(|shown| levels.iter().any(|level| (shown.boxplot)(level).is_some())).collect();
     html! {
-        @if record.terms.qos == 0 {
+        @if !record.terms.acknowledges() {
             p.note { "At QoS 0 nothing is acknowledged, so there is no publish time." }
         }
         @if record.terms.subscribers == 0 {

@@ -1,7 +1,7 @@
 //! The platform under test: its profile, where it is, what is spoken there.
 
 use super::{RolePlan, Secret};
-use crate::profile::Profile;
+use crate::profile::{Component, Profile};
 use plimsoll_model::Nanos;
 use std::collections::BTreeMap;
 
@@ -40,6 +40,14 @@ impl PlatformPlan {
     pub fn protocol(&self) -> Protocol {
         let told = self.address.as_ref().map(|address| address.protocol);
         self.roles.device.protocol.or(told).unwrap_or_default()
+    }
+
+    /// Whether devices send their events to a gateway that tells a test manager what becomes of them, one that we start.
+    pub fn tells_lives(&self) -> bool {
+        let told = |component: &Component| component.gateway_port.is_some();
+        self.address.is_none()
+            && self.protocol() != Protocol::Gateway
+            && self.profile.components.iter().any(told)
     }
 }
 

@@ -153,7 +153,7 @@ pub(crate) struct Device {
     /// The form of the marker that the platform leaves unharmed, where the scenario names none.
     #[serde(default)]
     pub marker: Option<MarkerWritten>,
-    /// Of a gateway that polls them: what its configuration must say, by its keys; a gateway that says something else is
+    /// Of a gateway with a test manager: what its configuration must say, by its keys; a gateway that says something else is
     /// refused.
     #[serde(default)]
     pub configuration: BTreeMap<String, String>,

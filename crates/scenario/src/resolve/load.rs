@@ -301,7 +301,7 @@ fn check_numbers(
         Protocol::Coap => u64::from(scenario.coap.outstanding),
         Protocol::WebSocket | Protocol::Gateway => u64::MAX,
     };
-    if super::mqtt::is_acknowledged(scenario) {
+    if super::mqtt::has_window(scenario) {
         let most = u64::from(devices).saturating_mul(most_of_device);
         for (position, level) in levels.iter().enumerate() {
             if let LevelPlan::InFlight(count) = level

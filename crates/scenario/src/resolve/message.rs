@@ -54,6 +54,14 @@ pub(super) fn resolve(
         let help = format!("use `{wished}`, which the profile says survives");
         context.error_with_help("message.marker", "the platform takes text, not a binary marker", help);
     }
+    if platform.is_some_and(PlatformPlan::tells_lives) && marker != MarkerForm::Ascii {
+        let help = "use `ascii`: the gateway calls events by that in its log";
+        context.error_with_help(
+            "message.marker",
+            format!("no event has a name with the marker `{marker}`"),
+            help,
+        );
+    }
     let content = match &message.template {
         Some(text) => Content::Template(template(text, marker, &rows, context)?),
         None => {

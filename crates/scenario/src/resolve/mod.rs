@@ -96,7 +96,7 @@ pub(crate) fn resolve(
     storm::check_offline(&scenario, &mut context);
     let schedule = schedule::resolve(scenario.schedule.as_ref(), &mut context);
     let northbound = northbound::resolve(scenario.northbound.as_ref(), platform.as_ref(), &mut context);
-    let objectives = objectives::resolve(&mut scenario, &mut context);
+    let objectives = objectives::resolve(&mut scenario, platform.as_ref(), &mut context);
     scenario.record.freshness |= objectives.level.iter().any(|objective| objective.subject.needs_freshness());
     let capture = capture::resolve(scenario.record.capture.as_ref(), &mut context);
     // Lost messages are looked for on the wire.

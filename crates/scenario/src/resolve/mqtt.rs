@@ -2,7 +2,9 @@
 
 use super::Context;
 use crate::diagnostic::Diagnostic;
-use crate::plan::{MqttPlan, Offline, Piece, Secret, SessionPlan, SubscriberPlan, Template, TransportPlan};
+use crate::plan::{
+    MqttPlan, Offline, Piece, PlatformPlan, Secret, SessionPlan, SubscriberPlan, Template, TransportPlan,
+};
 use crate::template::{TemplateError, Variables};
 use crate::written::{
     Mqtt, OfflinePolicy, ProtocolVersion, QosLevel, Scenario, SubscriberGroup, Subscribers,
@@ -235,7 +237,14 @@ pub(super) fn example(template: &Template) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Whether the platform acknowledges what devices publish.
-pub(super) fn is_acknowledged(scenario: &Scenario) -> bool {
+/// Whether a device awaits the acknowledgements of what it publishes, so that only so many are in flight.
+pub(super) fn has_window(scenario: &Scenario) -> bool {
     scenario.mqtt.qos.0 != QoS::AtMostOnce
+}
+
+/// Whether messages are acknowledged: by MQTT, by an answer of the platform's own, or by what a gateway's log tells.
+pub(super) fn is_acknowledged(scenario: &Scenario, platform: Option<&PlatformPlan>) -> bool {
+    let otherwise =
+        |platform: &PlatformPlan| platform.roles.device.answer.is_some() || platform.tells_lives();
+    has_window(scenario) || platform.is_some_and(otherwise)
 }

@@ -3,17 +3,21 @@
 use super::Context;
 use super::mqtt::is_acknowledged;
 use crate::objective::Name;
-use crate::plan::{Objective, Objectives, Subject};
+use crate::plan::{Objective, Objectives, PlatformPlan, Subject};
 use crate::written::{Scenario, Subscribers, WorkloadModel};
 use plimsoll_model::Metric;
 
 /// Resolves the objectives; what cannot be used is reported and left out.
-pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Objectives {
+pub(super) fn resolve(
+    scenario: &mut Scenario,
+    platform: Option<&PlatformPlan>,
+    context: &mut Context<'_>,
+) -> Objectives {
     let receivers = match &scenario.population.subscribers {
         Subscribers::Count(count) => *count,
         Subscribers::Group(group) => group.count,
     };
-    let acknowledged = is_acknowledged(scenario);
+    let acknowledged = is_acknowledged(scenario, platform);
     let closed = scenario.load.model == WorkloadModel::Closed;
     let load = &scenario.load;
     let connecting = load.devices.is_some() || load.connect_rates.is_some();

@@ -5,18 +5,24 @@ use plimsoll_gateway::bounds::{self, Costs, Measured, Setting};
 use plimsoll_gateway::configuration::{Configuration, Model};
 use plimsoll_runner::Placement;
 use plimsoll_scenario::Matrix;
-use plimsoll_scenario::plan::Plan;
+use plimsoll_scenario::plan::{Plan, Protocol};
 use std::collections::HashMap;
 
 /// What the CPU and the I/O work of an event cost, in seconds.
 type Work = (f64, f64);
+
+/// Events in a hold from which their rate is taken as the gateway's: with a delay and many devices, a few say where it was in its
+/// round.
+const ENOUGH: f64 = 100.0;
 
 /// Adds predictions where each combination is a gateway that the models know. What work costs is measured here and now; what
 /// fetching an event costs is what the gateways of this sweep took beside it.
 pub fn predict(sweep: &mut Sweep, matrix: &Matrix) {
     let gateway = |cell: &Cell| {
         let plan = &matrix.cells.iter().find(|planned| planned.position == cell.position)?.plan;
-        Some((plan, Configuration::of_words(&plan.platform.roles.device.configuration)?))
+        let polls = plan.protocol() == Protocol::Gateway;
+        let configuration = Configuration::of_words(&plan.platform.roles.device.configuration);
+        polls.then_some(plan).zip(configuration)
     };
     let gateways: Option<Vec<(&Plan, Configuration)>> = sweep.cells.iter().map(gateway).collect();
     // No gateways, or not they alone: there is nothing to say.
@@ -67,8 +73,12 @@ fn costs(sweep: &Sweep, gateways: &[(&Plan, Configuration)]) -> Result<(Costs, V
     let measured = sweep.cells.iter().zip(gateways).zip(&work).filter_map(|((cell, gateway), (cpu, io))| {
         let (plan, configuration) = gateway;
         let mean = |quantity| cell.measured(quantity).map(|measured| measured.mean);
+        let rate = mean(Quantity::Throughput)?;
+        if rate * plan.load.hold.as_secs_f64() < ENOUGH {
+            return None;
+        }
         Some(Measured {
-            rate: mean(Quantity::Throughput)?,
+            rate,
             work: cpu + io,
             delay: plan.gateway.delay.as_secs_f64(),
             gateway: mean(Quantity::PlatformCpu)?,
@@ -77,7 +87,8 @@ fn costs(sweep: &Sweep, gateways: &[(&Plan, Configuration)]) -> Result<(Costs, V
         })
     });
     let found = bounds::cost_of_fetching(&measured.collect::<Vec<_>>());
-    Ok((found.ok_or("no run of a serial gateway counts, or its processor time could not be read")?, work))
+    let missing = "no run of a serial gateway counts or did a hundred events in its hold, or its processor time could not be read";
+    Ok((found.ok_or(missing)?, work))
 }
 
 /// What the work of an event costs, measured once for each intensity; `None` where no file can be written.

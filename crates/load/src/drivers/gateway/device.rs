@@ -1,6 +1,6 @@
 //! One passive device: a server that a gateway asks for events.
 
-use super::calls::{self, DeviceCall};
+use super::calls::{self, DeviceCall, Input};
 use super::{Io, Timer};
 use crate::driver::Event;
 use crate::drivers::readiness::data;
@@ -15,6 +15,10 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 const LISTENING: u32 = 0;
 /// Connections of one device at once: a gateway has one, and a new one before it has noticed that the old one broke.
 const CONNECTIONS: usize = 8;
+/// Calls of a connection that wait for the delay of the network; a gateway awaits the answer to each.
+const MOST_DELAYED: usize = 1 << 12;
+/// How long a device that cannot take a connection, for want of open files, leaves it.
+const PAUSE: Nanos = Nanos::from_millis(100);
 /// Bytes that wait for a gateway that does not read.
 const MOST_UNSENT: usize = 1 << 16;
 
@@ -26,12 +30,14 @@ pub(super) struct Device {
     queue: VecDeque<u32>,
     connections: Vec<Connection>,
     opened: u32,
+    /// Whether it does not listen for a while.
+    pauses: bool,
 }
 
 struct Connection {
     generation: u32,
     stream: TcpStream,
-    input: Vec<u8>,
+    input: Input,
     unsent: Vec<u8>,
     /// Calls that wait for the delay of the network to pass, and until when.
     delayed: VecDeque<(Nanos, DeviceCall)>,
@@ -53,7 +59,8 @@ impl Device {
         listener.set_nonblocking(true)?;
         let data = EventData::new_u64(data(slot, LISTENING));
         epoll::add(io.readiness.epoll(), &listener, data, EventFlags::IN)?;
-        Ok(Device { number, listener, queue: VecDeque::new(), connections: Vec::new(), opened: LISTENING })
+        let (queue, connections) = (VecDeque::new(), Vec::new());
+        Ok(Device { number, listener, queue, connections, opened: LISTENING, pauses: false })
     }
 
     /// Where it listens.
@@ -103,8 +110,17 @@ impl Device {
         }
     }
 
-    fn accept(&mut self, slot: u32, io: &mut Io) {
-        while let Ok((stream, _)) = self.listener.accept() {
+    /// Takes the connections that have come.
+    pub fn accept(&mut self, slot: u32, io: &mut Io) {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    let is_out = error.kind() != ErrorKind::WouldBlock;
+                    return self.listen_again(slot, is_out, io);
+                }
+            };
             self.opened += 1;
             let data = EventData::new_u64(data(slot, self.opened));
             let registered = stream
@@ -120,35 +136,45 @@ impl Device {
             self.connections.push(Connection {
                 generation: self.opened,
                 stream,
-                input: Vec::new(),
+                input: Input::default(),
                 unsent: Vec::new(),
                 delayed: VecDeque::new(),
             });
         }
     }
 
+    /// Listens on, or leaves for a while what it cannot take: its socket would be ready without end.
+    fn listen_again(&mut self, slot: u32, is_out: bool, io: &mut Io) {
+        if is_out == self.pauses {
+            return;
+        }
+        self.pauses = is_out;
+        let wanted = if is_out { EventFlags::empty() } else { EventFlags::IN };
+        let data = EventData::new_u64(data(slot, LISTENING));
+        // Where the kernel refuses, the device goes on as before.
+        let _ = epoll::modify(io.readiness.epoll(), &self.listener, data, wanted);
+        if is_out {
+            io.timers.set(io.clock.now() + PAUSE, slot, Timer::Accept);
+        }
+    }
+
     /// Reads calls and answers them, at once or after the delay. An error ends the connection.
     fn serve(&mut self, slot: u32, at: usize, io: &mut Io, events: &mut Vec<Event>) -> std::io::Result<()> {
         let connection = &mut self.connections[at];
-        loop {
-            match connection.stream.read(&mut io.scratch) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(read) => {
-                    io.traffic.received += read as u64;
-                    connection.input.extend_from_slice(&io.scratch[..read]);
-                    if read < io.scratch.len() {
-                        break;
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+        // Once: whoever sends more than fits is read on in the next turn, after the others.
+        match connection.stream.read(&mut io.scratch) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                io.traffic.received += read as u64;
+                connection.input.add(&io.scratch[..read]);
             }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
         }
         connection.send(&[], io)?;
         loop {
             let connection = &mut self.connections[at];
-            let call = match calls::next_device_call(&mut connection.input) {
+            let call = match connection.input.device_call() {
                 Ok(Some(call)) => call,
                 Ok(None) => return Ok(()),
                 Err(reason) => {
@@ -159,6 +185,9 @@ impl Device {
             if io.delay == Nanos::ZERO {
                 self.answer(at, call, io, events)?;
             } else {
+                if connection.delayed.len() == MOST_DELAYED {
+                    return Err(ErrorKind::InvalidData.into());
+                }
                 let due = io.clock.now() + io.delay;
                 connection.delayed.push_back((due, call));
                 io.timers.set(due, slot, Timer::Answer);

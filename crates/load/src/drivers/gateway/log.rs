@@ -1,11 +1,15 @@
 //! The log of a gateway, read: what became of which event when, and what is missing.
 
 use super::offset::Line;
+use plimsoll_codec::marker::Marker;
 use plimsoll_model::Nanos;
 use std::collections::HashMap;
 
 /// Events that are on their way at the gateway; above them the log is not one of this test.
 const OPEN: usize = 1 << 21;
+
+/// Datagrams that may be missing in a row; a larger number is none of this log.
+const MOST_MISSING: u64 = 1 << 32;
 
 /// Characters of a line that are shown to people.
 const SHOWN: usize = 120;
@@ -25,6 +29,8 @@ pub struct Life {
     pub over: Nanos,
     /// Whether it failed.
     pub failed: bool,
+    /// How well these times are known; zero on the gateway's own clock.
+    pub within: Nanos,
 }
 
 impl Life {
@@ -35,6 +41,7 @@ impl Life {
             retrieved: self.retrieved.map(ours),
             dispatched: self.dispatched.map(ours),
             over: ours(self.over),
+            within: line.within(),
             ..self
         }
     }
@@ -47,6 +54,8 @@ pub struct Reader {
     open: HashMap<(u32, u32), [Option<Nanos>; 2]>,
     /// The number of the next datagram, where they have numbers.
     next: u64,
+    /// Whether numbers begin anew with the next datagram that has the first.
+    begins_again: bool,
     /// Datagrams that did not come.
     pub missing: u64,
     /// Lines that name no event of this test, or cannot be read.
@@ -59,6 +68,11 @@ impl Reader {
     /// Of a run with that tag.
     pub fn new(tag: u16) -> Reader {
         Reader { tag, ..Reader::default() }
+    }
+
+    /// Another process goes on with the log, whose datagrams have numbers of their own.
+    pub fn begin_again(&mut self) {
+        self.begins_again = true;
     }
 
     /// Reads a datagram and adds the lives that have ended in it.
@@ -85,8 +99,16 @@ impl Reader {
             if let Some("LOG_BATCH" | "LOG_END") = keyword {
                 // The number of this datagram, or how many there were in all.
                 let number: u64 = event?.split(':').next()?.parse().ok()?;
-                self.missing += number.saturating_sub(self.next);
-                let next = number.saturating_add(u64::from(keyword == Some("LOG_BATCH")));
+                if number == 0 && std::mem::take(&mut self.begins_again) {
+                    self.next = 0;
+                    self.open.clear();
+                }
+                let missing = number.saturating_sub(self.next);
+                if missing > MOST_MISSING {
+                    return None;
+                }
+                self.missing += missing;
+                let next = number + u64::from(keyword == Some("LOG_BATCH"));
                 self.next = self.next.max(next);
             } else if level == "ERROR" && self.errors.len() < 64 {
                 let words = [Some(function), keyword, event].into_iter().flatten().collect::<Vec<_>>();
@@ -102,12 +124,14 @@ impl Reader {
                 if self.open.len() >= OPEN {
                     return None;
                 }
-                self.open.entry(known).or_default()[usize::from(station == "DISPATCHED")] = Some(at);
+                // The first counts of an event that came twice.
+                self.open.entry(known).or_default()[usize::from(station == "DISPATCHED")].get_or_insert(at);
             }
             "DONE" | "FAILED" => {
                 let [retrieved, dispatched] = self.open.remove(&known).unwrap_or_default();
                 let failed = station == "FAILED";
-                lives.push(Life { device, sequence, retrieved, dispatched, over: at, failed });
+                let within = Nanos::ZERO;
+                lives.push(Life { device, sequence, retrieved, dispatched, over: at, failed, within });
             }
             _ => return None,
         }
@@ -120,7 +144,11 @@ pub fn name(tag: u16, device: u32, sequence: u32) -> String {
     format!("{tag:04x}-{device}-{sequence}")
 }
 
+/// The event of that name: as [`name`] calls it, or by its marker, which is the name of what a device sent by itself.
 fn event_of(name: &str, tag: u16) -> Option<(u32, u32)> {
+    if let Some(marker) = Marker::find_ascii(name.as_bytes()) {
+        return (marker.run == tag).then_some((marker.device, marker.sequence));
+    }
     let mut parts = name.split('-');
     let (run, device, sequence) = (parts.next()?, parts.next()?, parts.next()?);
     let ours = u16::from_str_radix(run, 16).ok()? == tag && parts.next().is_none();
@@ -168,7 +196,8 @@ mod tests {
                     retrieved: ms(10_500_000),
                     dispatched: ms(11_000_000),
                     over: Nanos(12_000_001),
-                    failed: false
+                    failed: false,
+                    within: Nanos::ZERO
                 },
                 Life {
                     device: 0,
@@ -176,7 +205,8 @@ mod tests {
                     retrieved: None,
                     dispatched: None,
                     over: Nanos(13_000_000),
-                    failed: true
+                    failed: true,
+                    within: Nanos::ZERO
                 },
             ]
         );
@@ -186,6 +216,12 @@ mod tests {
         // Of nine that were sent in all, five more have not come; said twice, they are counted once.
         reader.read(b"VERBOSE:15:log:LOG_END:9:12\nVERBOSE:15:log:LOG_END:9:12\n", &mut lives);
         assert_eq!(reader.missing, 7);
+        // A gateway that was started again counts from the beginning.
+        reader.begin_again();
+        reader.read(b"VERBOSE:1.0:log:LOG_BATCH:0:0\nVERBOSE:1.0:log:LOG_BATCH:2:0\n", &mut lives);
+        assert_eq!((reader.missing, reader.foreign), (8, 0));
+        reader.read(b"VERBOSE:1.0:log:LOG_BATCH:18446744073709551615:0\n", &mut lives);
+        assert_eq!((reader.missing, reader.foreign), (8, 1));
     }
 
     #[test]
@@ -204,6 +240,10 @@ mod tests {
     #[test]
     fn names_are_read_as_they_are_written() {
         assert_eq!(event_of(&name(0xffff, 9, 4_000_000_000), 0xffff), Some((9, 4_000_000_000)));
+        let mut marker = Vec::new();
+        Marker { run: 0x4d, device: 3, sequence: 7 }.write_ascii(&mut marker);
+        let marker = String::from_utf8(marker).unwrap();
+        assert_eq!((event_of(&marker, 0x4d), event_of(&marker, 0x4e)), (Some((3, 7)), None));
         assert_eq!(milliseconds("-5"), Some(Nanos(-5_000_000)));
         assert_eq!(milliseconds("1.5e3"), None);
     }

@@ -1,6 +1,6 @@
 //! The test manager: the name service that a gateway asks, the log that it writes to, and the clock that it is asked for.
 
-use super::calls;
+use super::calls::{self, Input};
 use super::log::{Life, Reader};
 use super::offset::{Offset, Reading};
 use crate::clock::Clock;
@@ -9,14 +9,23 @@ use plimsoll_model::record::ClockRecord;
 use rustix::event::{EventfdFlags, eventfd};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+/// How long the gateway may take until it has come and its clock is known.
+const BOOTUP: Nanos = Nanos::from_secs(60);
+/// Connections to the name service at once; a gateway has one.
+const CALLERS: usize = 64;
+/// How often those look whether they should end.
+const LISTEN: Duration = Duration::from_millis(200);
+/// Characters of an answer that are shown to people.
+const SHOWN: usize = 200;
 /// How often threads look whether they should end.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a gateway may take to answer.
@@ -33,7 +42,7 @@ const WORDS: usize = 32;
 
 /// How far the bootup has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Phase {
+enum Phase {
     /// No gateway has shown its configuration.
     Waiting,
     /// One has, and it is another one, or it cannot be spoken to.
@@ -42,6 +51,23 @@ pub enum Phase {
     Verified,
     /// The test goes on.
     Started,
+    /// The test goes on without the gateway, which may come again.
+    Gone,
+}
+
+/// The run that a manager belongs to.
+#[derive(Clone, Debug, Default)]
+pub struct ManagedRun {
+    /// Its tag.
+    pub tag: u16,
+    /// What the gateway must show.
+    pub configuration: BTreeMap<String, String>,
+    /// Devices that the gateway polls; none where they send by themselves.
+    pub polled: u32,
+    /// Whether the gateway answers events, and not its log alone.
+    pub is_answered: bool,
+    /// Shards that the devices belong to.
+    pub shards: u32,
 }
 
 /// See the module. Dropped, it ends its threads.
@@ -55,6 +81,9 @@ struct Service {
     clock: Clock,
     stop: AtomicBool,
     expected: BTreeMap<String, String>,
+    is_answered: bool,
+    /// Whether a gateway has come after another one, or the same anew.
+    came_again: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
     offset: Mutex<Offset>,
@@ -79,22 +108,18 @@ type Work = Box<dyn FnOnce(&Arc<Service>) + Send>;
 /// What has come for one shard.
 struct Inbox {
     lives: Mutex<Vec<Life>>,
-    /// Ready to be read when something is there.
+    /// Whether something is there, or words for people.
+    has_news: AtomicBool,
+    /// Ready to be read when that is so.
     wake: OwnedFd,
 }
 
 impl Manager {
-    /// Listens at that address, over TCP for calls and over UDP for the log, for so many devices that belong to so many shards.
+    /// Listens at that address, over TCP for calls and over UDP for the log.
     ///
     /// # Errors
     /// The address cannot be used, or a thread cannot be started.
-    pub fn start(
-        address: SocketAddr,
-        expected: BTreeMap<String, String>,
-        tag: u16,
-        (devices, shards): (u32, u32),
-        clock: Clock,
-    ) -> std::io::Result<Manager> {
+    pub fn start(address: SocketAddr, run: ManagedRun, clock: Clock) -> std::io::Result<Manager> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let log = UdpSocket::bind(address)?;
@@ -102,11 +127,11 @@ impl Manager {
         rustix::net::sockopt::set_socket_recv_buffer_size(&log, LOG_BUFFER)?;
         let inbox = |_| {
             let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-            Ok(Inbox { lives: Mutex::default(), wake })
+            Ok(Inbox { lives: Mutex::default(), has_news: AtomicBool::new(false), wake })
         };
         let state = State {
             phase: Phase::Waiting,
-            ports: vec![None; devices as usize],
+            ports: vec![None; run.polled as usize],
             gateway: None,
             incidents: Vec::new(),
             said: None,
@@ -114,11 +139,13 @@ impl Manager {
         let service = Arc::new(Service {
             clock,
             stop: AtomicBool::new(false),
-            expected,
+            expected: run.configuration,
+            is_answered: run.is_answered,
+            came_again: AtomicBool::new(false),
             state: Mutex::new(state),
             changed: Condvar::new(),
             offset: Mutex::default(),
-            inboxes: (0..shards.max(1)).map(inbox).collect::<std::io::Result<_>>()?,
+            inboxes: (0..run.shards.max(1)).map(inbox).collect::<std::io::Result<_>>()?,
         });
         let start = |name: &str, work: Work| {
             let service = Arc::clone(&service);
@@ -126,7 +153,7 @@ impl Manager {
         };
         let threads = vec![
             start("names", Box::new(move |service| service.serve_names(&listener)))?,
-            start("log", Box::new(move |service| service.read_log(&log, Reader::new(tag))))?,
+            start("log", Box::new(move |service| service.read_log(&log, Reader::new(run.tag))))?,
             start("clock", Box::new(|service| service.compare_clocks()))?,
         ];
         Ok(Manager { service, threads })
@@ -140,16 +167,35 @@ impl Manager {
         self.service.changed.notify_all();
     }
 
-    /// How far the bootup has come.
-    pub fn phase(&self) -> Phase {
+    fn phase(&self) -> Phase {
         self.service.state().phase.clone()
+    }
+
+    /// Whether the test has begun, or why it cannot; `None` while a gateway is still awaited, for which so much time has
+    /// been spent.
+    pub fn begun(&self, waited: Nanos) -> Option<Result<(), String>> {
+        match self.phase() {
+            Phase::Started => Some(Ok(())),
+            Phase::Failed(reason) => Some(Err(reason)),
+            Phase::Waiting | Phase::Verified | Phase::Gone if waited < BOOTUP => None,
+            Phase::Waiting | Phase::Gone => Some(Err("no gateway has called verify_gateway".to_owned())),
+            Phase::Verified => Some(Err("the gateway's clock could not be compared in time".to_owned())),
+        }
     }
 
     /// Takes the lives that have ended, of a shard's events.
     pub fn take(&self, shard: u32, into: &mut Vec<Life>) {
         let Some(inbox) = self.service.inboxes.get(shard as usize) else { return };
+        // Before the look: what comes during it wakes again.
+        inbox.has_news.store(false, Ordering::Release);
         let _ = rustix::io::read(&inbox.wake, &mut [0; 8]);
         into.append(&mut inbox.lives.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Whether there is something to take, lives or words; costs next to nothing.
+    pub fn has_news(&self, shard: u32) -> bool {
+        let inbox = self.service.inboxes.get(shard as usize);
+        inbox.is_some_and(|inbox| inbox.has_news.load(Ordering::Acquire))
     }
 
     /// What becomes ready to be read when there is something to [take](Manager::take).
@@ -192,13 +238,17 @@ impl Service {
     }
 
     fn serve_names(self: &Arc<Self>, listener: &TcpListener) {
+        let callers = Arc::new(());
         while !self.ends() {
             match listener.accept() {
+                // Who comes then is sent away, and says so.
+                Ok(_) if Arc::strong_count(&callers) > CALLERS => {}
                 Ok((stream, _)) => {
-                    let service = Arc::clone(self);
+                    let (service, caller) = (Arc::clone(self), Arc::clone(&callers));
                     // Where no thread can be had, the gateway is not answered and says so.
                     let _ = thread::Builder::new().name("names".into()).spawn(move || {
                         let _ = service.answer(stream);
+                        drop(caller);
                     });
                 }
                 Err(_) => thread::sleep(LOOK),
@@ -209,20 +259,25 @@ impl Service {
     fn answer(&self, mut stream: TcpStream) -> std::io::Result<()> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(LOOK))?;
-        let mut input = Vec::new();
+        stream.set_read_timeout(Some(LISTEN))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut input = Input::default();
         let mut buffer = [0; 4096];
-        while !self.ends() {
+        let (begin, mut has_called) = (Instant::now(), false);
+        while !self.ends() && (has_called || begin.elapsed() < PATIENCE) {
             match stream.read(&mut buffer) {
                 Ok(0) => return Ok(()),
-                Ok(read) => input.extend_from_slice(&buffer[..read]),
+                Ok(read) => input.add(&buffer[..read]),
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(error) => return Err(error),
             }
             loop {
-                match calls::next(&mut input) {
+                match input.object() {
                     Ok(None) => break,
-                    Ok(Some(call)) => stream.write_all(&self.answer_to(&call))?,
+                    Ok(Some(call)) => {
+                        has_called = true;
+                        stream.write_all(&self.answer_to(&call))?;
+                    }
                     Err(reason) => return stream.write_all(&calls::error("ValueError", &[reason])),
                 }
             }
@@ -252,12 +307,16 @@ impl Service {
         let mut state = self.state();
         if !different.is_empty() {
             let words = format!("the gateway's configuration is another one: {}", different.join("; "));
-            state.phase = Phase::Failed(words);
+            // A stranger that comes while the test goes on does not end it.
+            if matches!(state.phase, Phase::Waiting | Phase::Failed(_)) {
+                state.phase = Phase::Failed(words);
+            }
             return calls::error("ConfigurationError", &different);
         }
         if state.phase == Phase::Started {
             return calls::error("RuntimeError", &["the test has begun, with another gateway".to_owned()]);
         }
+        self.came_again.store(state.phase == Phase::Gone, Ordering::Relaxed);
         (state.phase, state.gateway) = (Phase::Verified, Some(address));
         self.changed.notify_all();
         calls::result(&json!(true))
@@ -275,17 +334,25 @@ impl Service {
 
     /// Compares the clocks, starts the test, and goes on comparing.
     fn compare_clocks(&self) {
-        let Some(address) = self.await_gateway() else { return };
-        if let Err(reason) = self.follow(address) {
+        let mut between = BETWEEN;
+        while let Some(address) = self.await_gateway() {
+            let Err(reason) = self.follow(address, between) else { return };
             let words = format!("the gateway's interface at {address}: {reason}");
+            // One that is started again in the test shall not wait for more than it must.
             if self.state().phase == Phase::Started {
-                return self.tell(format!("{words}; its clock is not followed any more"));
+                between = Duration::ZERO;
+            }
+            if between.is_zero() {
+                self.tell(format!("{words}; its clock is not followed any more"));
+                self.state().phase = Phase::Gone;
+                continue;
             }
             // Its last words may still be on their way.
             thread::sleep(LOOK);
             let mut state = self.state();
             let said = state.said.take().map(|said| format!("; it said: {said}"));
             state.phase = Phase::Failed(words + &said.unwrap_or_default());
+            return;
         }
     }
 
@@ -300,39 +367,81 @@ impl Service {
         None
     }
 
-    fn follow(&self, address: SocketAddr) -> Result<(), String> {
+    /// Reads its clock some times, so far from each other, and starts the test.
+    fn follow(&self, address: SocketAddr, between: Duration) -> Result<(), String> {
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(|error| error.to_string())?;
-        let set_up = stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
+        let set_up = stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_read_timeout(Some(LOOK)))
+            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
         set_up.map_err(|error| error.to_string())?;
+        // Another process may have another clock; what the log of the last one still says is told by the old.
+        let mut offset = Offset::default();
         for _ in 0..READINGS {
-            self.read_clock(&mut stream)?;
-            thread::sleep(BETWEEN);
+            offset.add(self.read_clock(&mut stream)?);
+            thread::sleep(between);
         }
-        call(&mut stream, "start_test", || ())?;
+        *self.offset() = offset;
+        self.call(&mut stream, "start_test", || ())?;
         self.state().phase = Phase::Started;
         let mut waited = Duration::ZERO;
         while !self.ends() {
             thread::sleep(LOOK);
             waited += LOOK;
-            if waited >= EVERY {
-                waited = Duration::ZERO;
+            let read = match waited >= EVERY {
+                true => self.read_clock(&mut stream).map(Some),
+                false if is_closed(&stream) => Err("it has closed the connection".to_owned()),
+                false => continue,
+            };
+            waited = Duration::ZERO;
+            match read {
+                Ok(reading) => reading.into_iter().for_each(|reading| self.offset().add(reading)),
                 // A gateway that was asked to end answers no more.
-                self.read_clock(&mut stream)
-                    .or_else(|reason| if self.ends() { Ok(()) } else { Err(reason) })?;
+                Err(_) if self.ends() => {}
+                Err(reason) => return Err(reason),
             }
         }
         Ok(())
     }
 
-    fn read_clock(&self, stream: &mut TcpStream) -> Result<(), String> {
+    fn read_clock(&self, stream: &mut TcpStream) -> Result<Reading, String> {
         let mut asked = Nanos::ZERO;
-        let shown = call(stream, "get_timestamp", || asked = self.clock.now())?;
+        let shown = self.call(stream, "get_timestamp", || asked = self.clock.now())?;
         let answered = self.clock.now();
         let shown = shown.as_f64().filter(|shown| shown.is_finite());
         let shown = shown.ok_or("get_timestamp gives no number")?;
         let theirs = Nanos((shown * 1e6) as i64);
-        self.offset().add(Reading { asked, answered, theirs });
-        Ok(())
+        Ok(Reading { asked, answered, theirs })
+    }
+
+    /// Calls a function without arguments; `before` is done right before it is sent. The gateway has its patience for the whole
+    /// answer, however it comes.
+    fn call(&self, stream: &mut TcpStream, name: &str, before: impl FnOnce()) -> Result<Value, String> {
+        let told = |words: &dyn Display| format!("{name}: {words}");
+        let line = format!("{{\"name\":\"{name}\",\"args\":[]}}\n");
+        before();
+        stream.write_all(line.as_bytes()).map_err(|error| told(&error))?;
+        let begin = Instant::now();
+        let mut input = Input::default();
+        let mut buffer = [0; 1024];
+        while !self.ends() {
+            match stream.read(&mut buffer) {
+                Ok(0) => return Err(told(&"the connection was closed")),
+                Ok(read) => input.add(&buffer[..read]),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                Err(error) => return Err(told(&error)),
+            }
+            if let Some(mut answer) = input.object().map_err(|reason| told(&reason))? {
+                return match answer.get_mut("result") {
+                    Some(result) => Ok(result.take()),
+                    None => Err(told(&answer.to_string().chars().take(SHOWN).collect::<String>())),
+                };
+            }
+            if begin.elapsed() > PATIENCE {
+                return Err(told(&format_args!("there was no answer within {PATIENCE:?}")));
+            }
+        }
+        Err(told(&"the run is over"))
     }
 
     fn read_log(&self, socket: &UdpSocket, mut reader: Reader) {
@@ -341,15 +450,21 @@ impl Service {
         let mut missing = 0;
         while !self.ends() {
             let Ok(read) = socket.recv(&mut buffer) else { continue };
+            if self.came_again.swap(false, Ordering::Relaxed) {
+                reader.begin_again();
+            }
             reader.read(&buffer[..read], &mut lives);
             if !lives.is_empty() {
                 self.pass_on(&mut lives);
             }
             if reader.missing > missing {
                 missing = reader.missing;
-                self.tell(
-                    "datagrams of the gateway's log are missing: events in them count as not done".to_owned(),
-                );
+                let means = if self.is_answered {
+                    "the lives of events in them are unknown"
+                } else {
+                    "events in them count as not done"
+                };
+                self.tell(format!("datagrams of the gateway's log are missing: {means}"));
             }
             reader.errors.drain(..).for_each(|words| self.tell(words));
         }
@@ -381,31 +496,18 @@ impl Service {
 
 impl Inbox {
     fn wake_up(&self) {
+        self.has_news.store(true, Ordering::Release);
         // Where it is full, the load thread is awake.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 }
 
-/// Calls a function without arguments; `before` is done right before it is sent.
-fn call(stream: &mut TcpStream, name: &str, before: impl FnOnce()) -> Result<Value, String> {
-    let line = format!("{{\"name\":\"{name}\",\"args\":[]}}\n");
-    before();
-    stream.write_all(line.as_bytes()).map_err(|error| format!("{name}: {error}"))?;
-    let mut input = Vec::new();
-    let mut buffer = [0; 1024];
-    loop {
-        let read = stream.read(&mut buffer).map_err(|error| format!("{name}: {error}"))?;
-        if read == 0 {
-            return Err(format!("{name}: the connection was closed"));
-        }
-        input.extend_from_slice(&buffer[..read]);
-        if let Some(answer) = calls::next(&mut input).map_err(|reason| format!("{name}: {reason}"))? {
-            return match answer.get("result") {
-                Some(result) => Ok(result.clone()),
-                None => Err(format!("{name}: {answer}")),
-            };
-        }
-    }
+/// Whether the other side has closed, or broken, the connection.
+fn is_closed(stream: &TcpStream) -> bool {
+    let looked = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut [0]));
+    let restored = stream.set_nonblocking(false);
+    let is_open = looked.map_or_else(|error| error.kind() == ErrorKind::WouldBlock, |read| read > 0);
+    !is_open || restored.is_err()
 }
 
 /// What the gateway says otherwise than it should, each with both values.
@@ -423,83 +525,4 @@ fn differences(expected: &BTreeMap<String, String>, shown: &Value) -> Vec<String
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn connect(manager: SocketAddr) -> TcpStream {
-        let stream = TcpStream::connect(manager).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream
-    }
-
-    fn ask(stream: &mut TcpStream, call: &Value) -> Value {
-        writeln!(stream, "{call}").unwrap();
-        let mut buffer = [0; 1024];
-        let read = stream.read(&mut buffer).unwrap();
-        serde_json::from_slice(&buffer[..read]).unwrap()
-    }
-
-    fn manager(expected: &[(&str, &str)]) -> (Manager, SocketAddr) {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let expected = expected.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        (Manager::start(free, expected, 0x4d, (2, 1), Clock::start()).unwrap(), free)
-    }
-
-    #[test]
-    fn a_configuration_that_differs_is_refused_with_both_values() {
-        let (manager, address) =
-            manager(&[("POOL_SIZE", "10"), ("CPU_INTENSITY", "0.10"), ("DISPATCHER", "serial")]);
-        let mut stream = connect(address);
-        let shown = json!({"POOL_SIZE": 3, "CPU_INTENSITY": 0.1, "SOMETHING": 1});
-        let answer = ask(&mut stream, &json!({"name": "verify_gateway", "args": [shown, "127.0.0.1:9"]}));
-        assert_eq!(answer["error"]["name"], "ConfigurationError");
-        assert_eq!(answer["error"]["args"], json!(["POOL_SIZE: the gateway has 3, the scenario 10"]));
-        assert!(matches!(manager.phase(), Phase::Failed(words) if words.contains("POOL_SIZE")));
-        let answer = ask(&mut stream, &json!({"name": "verify_gateway", "args": [{}, 7]}));
-        assert_eq!(answer["error"]["name"], "ValueError");
-        assert_eq!(ask(&mut stream, &json!({"name": "reboot"}))["error"]["name"], "AttributeError");
-    }
-
-    #[test]
-    fn a_gateway_is_led_through_its_bootup() {
-        let (manager, address) = manager(&[]);
-        manager.listens(0, 5000);
-        manager.listens(1, 5001);
-        let interface = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut stream = connect(address);
-        let place = interface.local_addr().unwrap().to_string();
-        let answer = ask(&mut stream, &json!({"name": "verify_gateway", "args": [{}, place]}));
-        assert_eq!(answer["result"], true);
-        assert_eq!(
-            ask(&mut stream, &json!({"name": "hostnames", "args": []}))["result"],
-            json!([5000, 5001])
-        );
-        let (mut caller, _) = interface.accept().unwrap();
-        let mut asked = Vec::new();
-        while asked.last().is_none_or(|name| name != "start_test") {
-            let mut buffer = [0; 1024];
-            let read = caller.read(&mut buffer).unwrap();
-            let call: Value = serde_json::from_slice(&buffer[..read]).unwrap();
-            asked.push(call["name"].as_str().unwrap().to_owned());
-            let result = if asked.len() <= READINGS { json!(1_000.5) } else { json!(true) };
-            caller.write_all(&calls::result(&result)).unwrap();
-        }
-        assert_eq!(asked.len(), READINGS + 1);
-        while manager.phase() != Phase::Started {
-            thread::sleep(Duration::from_millis(5));
-        }
-        let log = UdpSocket::bind("127.0.0.1:0").unwrap();
-        log.send_to(
-            b"INFO:1000.7:h:EVENT_LIFECYCLE_DONE:004d-1-0\nERROR:1:gateway:device 0: gone\n",
-            address,
-        )
-        .unwrap();
-        let mut lives = Vec::new();
-        while lives.is_empty() {
-            manager.take(0, &mut lives);
-        }
-        assert_eq!((lives[0].device, lives[0].sequence, lives[0].retrieved), (1, 0, None));
-        while manager.take_incidents().is_empty() {}
-        assert_eq!(manager.clocks().readings, READINGS);
-    }
-}
+mod tests;

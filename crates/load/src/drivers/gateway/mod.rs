@@ -3,6 +3,7 @@
 
 mod calls;
 mod device;
+pub mod lives;
 mod log;
 pub mod manager;
 pub mod offset;
@@ -14,19 +15,19 @@ use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::driver::{Client, Driver, Event, Life, Traffic};
 use device::Device;
-use manager::{Manager, Phase};
+use manager::{ManagedRun, Manager};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::Plan;
+use plimsoll_scenario::plan::{Plan, Protocol};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+/// What is said of an event whose work failed.
+pub(crate) const FAILED: &str = "the gateway could not do the work of an event";
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 16 * 1024;
-/// How long the gateway may take until it has come and its clock is known.
-const BOOTUP: Nanos = Nanos::from_secs(60);
 /// How often it is looked for.
 const LOOK: Nanos = Nanos::from_millis(10);
 /// What the manager's news are known by.
@@ -61,9 +62,10 @@ struct Io {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Answer,
+    Accept,
 }
 
-/// The manager of a run whose devices are polled: one for all shards.
+/// The manager of a run with a gateway, which polls the devices or logs what becomes of their events: one for all shards.
 ///
 /// # Errors
 /// The address cannot be used.
@@ -74,8 +76,15 @@ pub fn manager(
     shards: u32,
     clock: Clock,
 ) -> std::io::Result<Arc<Manager>> {
-    let expected = plan.platform.roles.device.configuration.clone();
-    let manager = Manager::start(address, expected, run.tag(), (plan.devices, shards), clock);
+    let polls = plan.protocol() == Protocol::Gateway;
+    let managed = ManagedRun {
+        tag: run.tag(),
+        configuration: plan.platform.roles.device.configuration.clone(),
+        polled: if polls { plan.devices } else { 0 },
+        is_answered: !polls && plan.is_answered(),
+        shards,
+    };
+    let manager = Manager::start(address, managed, clock);
     let told = |error| std::io::Error::other(format!("cannot listen for the gateway at {address}: {error}"));
     manager.map(Arc::new).map_err(told)
 }
@@ -130,44 +139,37 @@ impl GatewayDriver {
     /// Devices that wait for the gateway are ready when the test has begun, and fail when it cannot.
     fn look_for_gateway(&mut self, events: &mut Vec<Event>) {
         let waited = self.io.clock.now() - self.since;
-        let reason = match self.manager.phase() {
-            Phase::Started => {
-                for device in self.waiting.drain(..) {
-                    let client = Client::Device(device);
-                    events.push(Event::Ready { client, took: waited, again: false });
-                }
-                return;
+        match self.manager.begun(waited) {
+            None => {}
+            Some(Ok(())) => {
+                let client = self.waiting.drain(..).map(Client::Device);
+                events.extend(client.map(|client| Event::Ready { client, took: waited, again: false }));
             }
-            Phase::Failed(reason) => reason,
-            Phase::Waiting | Phase::Verified if waited < BOOTUP => return,
-            Phase::Waiting => "no gateway has called verify_gateway".to_owned(),
-            Phase::Verified => "the gateway's clock could not be compared in time".to_owned(),
-        };
-        if let Some(device) = self.waiting.pop() {
-            self.waiting.clear();
-            events.push(Event::ConnectFailed { client: Client::Device(device), reason });
+            Some(Err(reason)) => {
+                if let Some(device) = self.waiting.pop() {
+                    self.waiting.clear();
+                    events.push(Event::ConnectFailed { client: Client::Device(device), reason });
+                }
+            }
         }
     }
 
     fn take_news(&mut self, events: &mut Vec<Event>) {
         self.manager.take(self.share.index, &mut self.lives);
         for life in self.lives.drain(..) {
-            let log::Life { device, sequence, retrieved, dispatched, over, failed } = life;
+            let log::Life { device, sequence, retrieved, dispatched, over, failed, within } = life;
             if !self.io.fetched.remove(&(device, sequence)) {
                 events.push(Event::Stray);
                 continue;
             }
             if failed {
-                let reason = "the gateway could not do the work of an event".to_owned();
-                events.push(Event::Refused { device, sequence, at: over, reason });
+                events.push(Event::Refused { device, sequence, at: over, reason: FAILED.to_owned() });
                 continue;
             }
-            let life = Life { retrieved, dispatched, done: over };
+            let life = Life { retrieved, dispatched, done: over, within };
             events.push(Event::Handled { device, sequence, life });
         }
-        for reason in self.manager.take_incidents() {
-            events.push(Event::Incident { reason });
-        }
+        events.extend(self.manager.take_incidents().into_iter().map(|reason| Event::Incident { reason }));
     }
 }
 
@@ -237,9 +239,11 @@ impl Driver for GatewayDriver {
         }
         self.io.readiness.served(found);
         let now = self.io.clock.now();
-        while let Some((_, slot, Timer::Answer)) = self.io.timers.due(now) {
-            if let Some(device) = self.devices.get_mut(slot as usize) {
-                device.elapsed(now, &mut self.io, events);
+        while let Some((_, slot, timer)) = self.io.timers.due(now) {
+            let Some(device) = self.devices.get_mut(slot as usize) else { continue };
+            match timer {
+                Timer::Answer => device.elapsed(now, &mut self.io, events),
+                Timer::Accept => device.accept(slot, &mut self.io),
             }
         }
     }

@@ -29,7 +29,7 @@ impl Reading {
 
     /// Theirs minus ours.
     fn offset(&self) -> i64 {
-        self.theirs.0 - self.middle().0
+        self.theirs.0.saturating_sub(self.middle().0)
     }
 
     /// The clock was read somewhere within this, either way.
@@ -52,7 +52,15 @@ pub struct Line {
     offset: f64,
     /// Their nanoseconds more in one of ours.
     drift: f64,
+    /// It is right within so much.
+    within: Nanos,
 }
+
+/// What is added to what the readings say of their own error: a few of them may agree by chance, and clocks are not quite steady.
+const UNSTEADY: Nanos = Nanos::from_millis(10);
+/// So many standard errors are allowed for, and from one reading to the next so much time passes.
+const ERRORS: f64 = 4.0;
+const BETWEEN: f64 = 2e9;
 
 impl Offset {
     /// Another round trip.
@@ -66,7 +74,11 @@ impl Offset {
             });
         }
         self.readings.push(reading);
-        self.line = self.fit().0;
+        let best = self.readings.iter().map(Reading::uncertainty).min().unwrap_or_default();
+        let (line, offset_error, drift_error) = self.fit();
+        let errors =
+            ERRORS * (offset_error + if drift_error.is_finite() { drift_error * BETWEEN } else { 0.0 });
+        self.line = Line { within: best + UNSTEADY + Nanos(errors as i64), ..line };
     }
 
     /// How to turn their times into ours now.
@@ -109,18 +121,23 @@ impl Offset {
         let spread: f64 = points().map(|(time, _)| (time - x).powi(2)).sum();
         let within = good.iter().map(|one| one.uncertainty().0 as f64).fold(f64::INFINITY, f64::min);
         if good.len() < 3 || spread == 0.0 {
-            return (Line { at, offset: y, drift: 0.0 }, within, f64::INFINITY);
+            return (Line { at, offset: y, ..Line::default() }, within, f64::INFINITY);
         }
         let drift = points().map(|(time, offset)| (time - x) * (offset - y)).sum::<f64>() / spread;
         let offset = y - drift * x;
         let residuals: f64 = points().map(|(time, found)| (found - offset - drift * time).powi(2)).sum();
         let variance = residuals / (n - 2.0);
         let errors = ((variance * (1.0 / n + x * x / spread)).sqrt(), (variance / spread).sqrt());
-        (Line { at, offset, drift }, errors.0, errors.1)
+        (Line { at, offset, drift, ..Line::default() }, errors.0, errors.1)
     }
 }
 
 impl Line {
+    /// How well the clocks are known to stand to each other.
+    pub fn within(&self) -> Nanos {
+        self.within
+    }
+
     /// Their time as ours.
     pub fn ours(&self, theirs: Nanos) -> Nanos {
         // The offset changes by less than it matters between their time and the first guess of ours.

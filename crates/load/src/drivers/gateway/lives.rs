@@ -1,0 +1,47 @@
+//! What the log of a gateway tells of events that devices sent to it by themselves.
+
+use super::manager::Manager;
+use super::{FAILED, log};
+use crate::driver::{Event, Life};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+/// The lives of the events of one shard's devices.
+pub struct Lives {
+    manager: Arc<Manager>,
+    shard: u32,
+    /// Whether the gateway answers each event, so that its log need not stand for that.
+    is_answered: bool,
+    taken: Vec<log::Life>,
+}
+
+impl Lives {
+    /// Those of a shard, as that manager reads them.
+    pub fn new(manager: Arc<Manager>, shard: u32, is_answered: bool) -> Lives {
+        Lives { manager, shard, is_answered, taken: Vec::new() }
+    }
+
+    /// Ready to be read when there is something to take.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.manager.wake(self.shard).map(AsFd::as_fd)
+    }
+
+    /// Adds what has come.
+    pub fn take(&mut self, events: &mut Vec<Event>) {
+        if !self.manager.has_news(self.shard) {
+            return;
+        }
+        self.manager.take(self.shard, &mut self.taken);
+        for life in self.taken.drain(..) {
+            let log::Life { device, sequence, retrieved, dispatched, over, failed, within } = life;
+            let life = Life { retrieved, dispatched, done: over, within };
+            events.push(match (self.is_answered, failed) {
+                (true, false) => Event::Lived { device, sequence, life },
+                (true, true) => Event::Failed { device, sequence, at: over },
+                (false, false) => Event::Handled { device, sequence, life },
+                (false, true) => Event::Refused { device, sequence, at: over, reason: FAILED.to_owned() },
+            });
+        }
+        events.extend(self.manager.take_incidents().into_iter().map(|reason| Event::Incident { reason }));
+    }
+}

@@ -1,0 +1,158 @@
+//! What is known of one message, and who lacks it.
+
+use crate::driver::Life;
+use crate::recorder::{Place, Recorder};
+use crate::throttle::Throttle;
+use crate::topology::Receivers;
+use plimsoll_model::message::{Fate, MessageRecord};
+use plimsoll_model::{Metric, Nanos};
+
+/// The stamp of what has not happened.
+pub(super) const NOT_YET: Nanos = Nanos(i64::MIN);
+
+/// A message of which something is still awaited, or was lost.
+pub(super) struct Message {
+    pub(super) place: Place,
+    pub(super) due: Nanos,
+    pub(super) ready: Nanos,
+    pub(super) sent: Nanos,
+    pub(super) done: Nanos,
+    pub(super) first_received: Nanos,
+    /// Of an event at a gateway.
+    pub(super) retrieved: Nanos,
+    pub(super) dispatched: Nanos,
+    /// Nobody waits for its acknowledgement any more.
+    pub(super) settled: bool,
+    /// Nobody waits any more for what a gateway's log tells of it.
+    pub(super) lived: bool,
+    pub(super) refused: bool,
+    pub(super) undelivered: Bits,
+    pub(super) number_in_hold: u64,
+}
+
+impl Message {
+    /// Nothing of it is awaited any more.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        self.settled && self.lived && self.undelivered.is_empty()
+    }
+
+    pub(super) fn book_life(&mut self, recorder: &mut Recorder, life: Life) {
+        self.retrieved = life.retrieved.unwrap_or(NOT_YET);
+        self.dispatched = life.dispatched.unwrap_or(NOT_YET);
+        let place = self.place;
+        recorder.time(place, Metric::WaitTime, self.sent - self.due);
+        if let Some(retrieved) = life.retrieved {
+            // The clocks are known to within some microseconds.
+            recorder.time(place, Metric::TransferTime, (retrieved - self.sent).max(Nanos::ZERO));
+            recorder.time(place, Metric::ProcessingTime, life.done - retrieved);
+        }
+        if let Some((retrieved, dispatched)) = life.retrieved.zip(life.dispatched) {
+            recorder.time(place, Metric::DispatchTime, dispatched - retrieved);
+        }
+    }
+
+    /// Puts away what a silence excuses; how many deliveries that is.
+    pub(super) fn excused(&mut self, receivers: &Receivers, throttle: &Throttle) -> usize {
+        if self.undelivered.is_empty() {
+            return 0;
+        }
+        let subscribers = (0..throttle.subscribers()).filter(|&subscriber| {
+            let excused = || throttle.excuses(subscriber, self.sent, self.done);
+            receivers
+                .position(subscriber)
+                .is_some_and(|position| excused() && self.undelivered.take(position))
+        });
+        subscribers.count()
+    }
+
+    pub(super) fn record(
+        &self,
+        device: u32,
+        sequence: u32,
+        receivers: u32,
+        acknowledges: bool,
+    ) -> MessageRecord {
+        let stamp = |at: Nanos| (at != NOT_YET).then_some(at);
+        let missing = if self.sent == NOT_YET { 0 } else { self.undelivered.count() };
+        let acknowledged = !acknowledges || self.done != NOT_YET;
+        let fate = if self.sent == NOT_YET {
+            Fate::Unsent
+        } else if self.refused {
+            Fate::Refused
+        } else if !acknowledged && self.settled {
+            Fate::Abandoned
+        } else if !acknowledged {
+            Fate::Unacknowledged
+        } else if missing > 0 {
+            Fate::Lost
+        } else {
+            Fate::Complete
+        };
+        MessageRecord {
+            level: self.place.level,
+            sample: self.place.sample,
+            device,
+            sequence,
+            due: self.due,
+            ready: self.ready,
+            sent: stamp(self.sent),
+            done: stamp(self.done),
+            first_received: stamp(self.first_received),
+            retrieved: stamp(self.retrieved),
+            dispatched: stamp(self.dispatched),
+            receivers,
+            missing,
+            fate,
+        }
+    }
+}
+
+/// A set of receivers, by position.
+pub(super) enum Bits {
+    Few(u64),
+    Many(Box<[u64]>),
+}
+
+impl Bits {
+    pub(super) fn full(length: usize) -> Bits {
+        if length <= 64 {
+            return Bits::Few(if length == 64 { u64::MAX } else { (1 << length) - 1 });
+        }
+        let mut words = vec![u64::MAX; length.div_ceil(64)].into_boxed_slice();
+        if let (Some(last), true) = (words.last_mut(), !length.is_multiple_of(64)) {
+            *last = (1 << (length % 64)) - 1;
+        }
+        Bits::Many(words)
+    }
+
+    /// Takes a position out; whether it was in.
+    #[inline]
+    pub(super) fn take(&mut self, position: usize) -> bool {
+        let word = match self {
+            Bits::Few(word) => Some(word),
+            Bits::Many(words) => words.get_mut(position / 64),
+        };
+        let mask = 1 << (position % 64);
+        word.is_some_and(|word| {
+            let was_in = *word & mask != 0;
+            *word &= !mask;
+            was_in
+        })
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        match self {
+            Bits::Few(word) => word.count_ones(),
+            Bits::Many(words) => words.iter().map(|word| word.count_ones()).sum(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Bits::Few(word) => *word == 0,
+            Bits::Many(words) => words.iter().all(|&word| word == 0),
+        }
+    }
+}
