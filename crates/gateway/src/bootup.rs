@@ -5,17 +5,21 @@ use crate::calls::{Answer, Call, CallError, Caller, Messages, resolve};
 use crate::configuration::Configuration;
 use crate::log::now;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long the manager may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Connections to the gateway's interface at once.
-const CALLERS: usize = 64;
+/// How long it is tried to connect to it before that is begun anew: the end is looked for in between.
+const ATTEMPT: Duration = Duration::from_secs(1);
+/// Connections to the gateway's interface at once; with more, the one that was silent for longest makes way. They are among the
+/// files that devices leave open for others.
+const CALLERS: usize = 16;
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -55,25 +59,26 @@ pub struct Manager {
     address: String,
     caller: Caller,
     host: IpAddr,
+    stop: Arc<AtomicBool>,
 }
 
 impl Manager {
-    /// Connects to `HOST:PORT`, again and again until somebody listens there, or the end is asked for.
-    pub fn connect(address: &str, stop: &AtomicBool) -> Result<Manager, BootupError> {
+    /// Connects to `HOST:PORT`, again and again until somebody listens there, or the end is asked for. That also gives up each
+    /// call that is not answered yet.
+    pub fn connect(address: &str, stop: &Arc<AtomicBool>) -> Result<Manager, BootupError> {
         let failed =
             |cause| BootupError::Manager { address: address.to_owned(), call: "a connection", cause };
         let found = resolve(address).map_err(failed)?;
         let begin = Instant::now();
         let caller = loop {
-            match Caller::connect(found, PATIENCE) {
+            match Caller::connect(found, ATTEMPT, PATIENCE) {
                 Ok(caller) => break caller,
-                Err(error) if begin.elapsed() > PATIENCE || stop.load(Ordering::Relaxed) => {
-                    return Err(failed(error));
-                }
+                Err(_) if stop.load(Ordering::Relaxed) => return Err(failed(CallError::GivenUp)),
+                Err(error) if begin.elapsed() > PATIENCE => return Err(failed(error)),
                 Err(_) => thread::sleep(LOOK),
             }
         };
-        Ok(Manager { address: address.to_owned(), caller, host: found.ip() })
+        Ok(Manager { address: address.to_owned(), caller, host: found.ip(), stop: Arc::clone(stop) })
     }
 
     /// Where the gateway is as the manager sees it, on that port.
@@ -121,8 +126,8 @@ impl Manager {
     }
 
     fn call(&mut self, name: &'static str, line: &[u8]) -> Result<Value, BootupError> {
-        let address = self.address.clone();
-        self.caller.call(line, &|| false).map_err(|cause| BootupError::Manager { address, call: name, cause })
+        let (address, ends) = (self.address.clone(), || self.stop.load(Ordering::Relaxed));
+        self.caller.call(line, &ends).map_err(|cause| BootupError::Manager { address, call: name, cause })
     }
 
     fn refused(&self, reason: String) -> BootupError {
@@ -141,24 +146,28 @@ impl Interface {
     pub fn serve(listener: TcpListener, stop: Arc<AtomicBool>) -> std::io::Result<Interface> {
         let interface = Interface { started: Arc::default() };
         let started = Arc::clone(&interface.started);
-        let callers = Arc::new(AtomicUsize::new(0));
+        let callers = Arc::new(Callers::default());
         thread::Builder::new().name("interface".into()).spawn(move || {
-            for caller in listener.incoming() {
+            for number in 0.. {
+                let accepted = listener.accept();
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
-                let (Ok(caller), true) = (caller, callers.load(Ordering::Relaxed) < CALLERS) else {
+                let Ok((stream, _)) = accepted else {
+                    // No file may be left for it, and that is so for a while.
+                    thread::sleep(LOOK);
                     continue;
                 };
-                let (started, count) = (Arc::clone(&started), Arc::clone(&callers));
-                count.fetch_add(1, Ordering::Relaxed);
+                let (started, callers) = (Arc::clone(&started), Arc::clone(&callers));
+                let stream = callers.enter(number, stream);
+                let others = Arc::clone(&callers);
                 let answering = thread::Builder::new().name("interface".into()).spawn(move || {
                     // Who closes, or says what is no call, is not answered any more.
-                    let _ = answer(caller, &started);
-                    count.fetch_sub(1, Ordering::Relaxed);
+                    let _ = answer(&stream, &started, || callers.has_called(number));
+                    callers.leave(number);
                 });
                 if answering.is_err() {
-                    callers.fetch_sub(1, Ordering::Relaxed);
+                    others.leave(number);
                 }
             }
         })?;
@@ -176,7 +185,51 @@ impl Interface {
     }
 }
 
-fn answer(mut caller: TcpStream, started: &(Mutex<bool>, Condvar)) -> std::io::Result<()> {
+/// Who is connected to the interface, by the order in which they came.
+#[derive(Default)]
+struct Callers(Mutex<BTreeMap<u64, Connected>>);
+
+struct Connected {
+    stream: Arc<TcpStream>,
+    /// Whether it has called, and since when it is silent: who never called makes way before the manager does.
+    silent: (bool, Instant),
+}
+
+impl Callers {
+    fn enter(&self, number: u64, stream: TcpStream) -> Arc<TcpStream> {
+        let mut all = self.all();
+        if all.len() >= CALLERS
+            && let Some(first) = all.iter().min_by_key(|(_, one)| one.silent).map(|(&number, _)| number)
+            && let Some(one) = all.remove(&first)
+        {
+            // Its thread reads the end, and goes.
+            let _ = one.stream.shutdown(Shutdown::Both);
+        }
+        let stream = Arc::new(stream);
+        all.insert(number, Connected { stream: Arc::clone(&stream), silent: (false, Instant::now()) });
+        stream
+    }
+
+    fn has_called(&self, number: u64) {
+        if let Some(one) = self.all().get_mut(&number) {
+            one.silent = (true, Instant::now());
+        }
+    }
+
+    fn leave(&self, number: u64) {
+        self.all().remove(&number);
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<u64, Connected>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn answer(
+    mut caller: &TcpStream,
+    started: &(Mutex<bool>, Condvar),
+    has_called: impl Fn(),
+) -> std::io::Result<()> {
     caller.set_nodelay(true)?;
     let mut messages = Messages::default();
     let mut buffer = [0; 4096];
@@ -188,7 +241,10 @@ fn answer(mut caller: TcpStream, started: &(Mutex<bool>, Condvar)) -> std::io::R
         messages.add(&buffer[..read]);
         loop {
             let answer = match messages.take::<Call>() {
-                Ok(Some(call)) => answer_to(&call, started),
+                Ok(Some(call)) => {
+                    has_called();
+                    answer_to(&call, started)
+                }
                 Ok(None) => break,
                 Err(reason) => {
                     caller.write_all(&Answer::error("ValueError", reason).line())?;
@@ -209,5 +265,82 @@ fn answer_to(call: &Call, started: &(Mutex<bool>, Condvar)) -> Answer {
             Answer::Result(json!(true))
         }
         _ => Answer::error("AttributeError", "The API-function is not available."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::{Model, Order, Reactor, Spread};
+
+    fn configuration() -> Configuration {
+        Configuration {
+            dispatcher: Model::Serial,
+            event_handler: Model::Serial,
+            cpu_intensity: 0.0,
+            io_intensity: 0.0,
+            pool_size: 1,
+            cores: 0,
+            cpu_spread: Spread::Constant,
+            io_spread: Spread::Constant,
+            io_order: Order::After,
+            event_loop: Reactor::Epoll,
+            sockets: 0,
+        }
+    }
+
+    /// The end is asked for while the manager says nothing, or nothing but spaces: nobody waits for the half minute that it has.
+    #[test]
+    fn the_end_is_not_kept_by_a_manager_that_does_not_answer() {
+        for words in [&b""[..], b" "] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let stop = Arc::new(AtomicBool::new(false));
+            let end = Arc::clone(&stop);
+            let manager = thread::spawn(move || {
+                let (mut caller, _) = listener.accept().unwrap();
+                assert!(caller.read(&mut [0; 4096]).unwrap() > 0);
+                end.store(true, Ordering::Relaxed);
+                if words.is_empty() {
+                    let _ = caller.read(&mut [0]);
+                    return;
+                }
+                while caller.write_all(words).is_ok() {
+                    thread::sleep(Duration::from_millis(5));
+                }
+            });
+            let mut manager_of = Manager::connect(&address.to_string(), &stop).unwrap();
+            let begin = Instant::now();
+            let error = manager_of.verify(&configuration(), address).unwrap_err().to_string();
+            assert!(error.contains("verify_gateway: the end was asked for"), "{error}");
+            assert!(begin.elapsed() < PATIENCE);
+            drop(manager_of);
+            manager.join().unwrap();
+        }
+    }
+
+    fn ask(mut interface: &TcpStream) -> Option<Value> {
+        interface.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        interface.write_all(&Call::line("get_timestamp", vec![])).ok()?;
+        let mut answer = [0; 256];
+        let read = interface.read(&mut answer).ok()?;
+        serde_json::from_slice(&answer[..read]).ok()
+    }
+
+    /// Whoever connects and says nothing makes way for others; who has called stays before those.
+    #[test]
+    fn silent_callers_make_way() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let _interface = Interface::serve(listener, Arc::default()).unwrap();
+        let connect = || TcpStream::connect(address).unwrap();
+        let manager = connect();
+        assert!(ask(&manager).is_some());
+        let silent: Vec<TcpStream> = (0..2 * CALLERS).map(|_| connect()).collect();
+        let late = connect();
+        assert!(ask(&late).is_some());
+        assert!(ask(&manager).is_some());
+        // Accepted in their order, so the first of them had to go.
+        assert_eq!((&silent[0]).read(&mut [0]).unwrap(), 0);
     }
 }

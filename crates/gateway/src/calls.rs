@@ -1,6 +1,7 @@
 //! Calls between test manager, devices and gateway, as in work E: `{"name", "args"}` is answered by `{"result"}` or by
 //! `{"error": {"name", "args"}}`. One JSON object stands on a line; objects of others may follow each other without one.
 
+use crate::received::Received;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -83,6 +84,9 @@ pub enum CallError {
     /// No answer came in time.
     #[error("there was no answer within {0:?}")]
     Late(Duration),
+    /// The caller did not want it any more.
+    #[error("the end was asked for before the answer came")]
+    GivenUp,
     /// What came is no answer.
     #[error("the answer is no answer: {0}")]
     Malformed(String),
@@ -98,12 +102,19 @@ pub enum CallError {
 /// once more when that is whole.
 #[derive(Debug, Default)]
 pub struct Messages {
-    bytes: Vec<u8>,
-    /// Where the next object begins.
-    begin: usize,
+    /// From the next object on.
+    bytes: Received,
+    /// White space before it that was passed over.
+    spaces: usize,
     /// How far its end was looked for.
     seen: usize,
-    /// Brackets that are open there.
+    scan: Scan,
+}
+
+/// What is open where the end of an object is looked for.
+#[derive(Debug, Default)]
+struct Scan {
+    /// Brackets.
     depth: usize,
     /// Whether that is within a text, and behind a backslash.
     in_text: bool,
@@ -113,41 +124,48 @@ pub struct Messages {
 impl Messages {
     /// More has come.
     pub fn add(&mut self, bytes: &[u8]) {
-        self.bytes.drain(..self.begin);
-        self.seen -= self.begin;
-        self.begin = 0;
-        self.bytes.extend_from_slice(bytes);
+        self.bytes.add(bytes);
     }
 
-    /// Bytes that are part of no object yet.
+    /// Bytes that are held; after [`Messages::take`] none of them is white space between objects.
     pub fn waiting(&self) -> usize {
-        self.bytes[self.begin..].trim_ascii().len()
+        self.bytes.rest().len()
     }
 
-    /// The next whole object, `None` where it is not whole yet. What is no JSON, or longer than [`LONGEST`], is an error
-    /// that says so.
+    /// The next whole object, `None` where it is not whole yet. What is no JSON, or longer than [`LONGEST`] with the white space
+    /// before it, is an error that says so.
     pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, String> {
-        if self.seen == self.begin {
-            let rest = &self.bytes[self.begin..];
-            self.begin = self.bytes.len() - rest.trim_ascii_start().len();
-            self.seen = self.begin;
+        if self.seen == 0 {
+            self.pass_spaces();
         }
-        while self.seen < self.bytes.len() {
-            if self.ends_with(self.bytes[self.seen]) {
-                let object = &self.bytes[self.begin..self.seen];
-                self.begin = self.seen;
-                return serde_json::from_slice(object).map(Some).map_err(|error| error.to_string());
+        let rest = self.bytes.rest();
+        while let Some(&byte) = rest.get(self.seen) {
+            self.seen += 1;
+            if self.scan.ends_with(byte) {
+                let object = serde_json::from_slice(&rest[..self.seen]);
+                self.bytes.take(self.seen);
+                (self.seen, self.spaces) = (0, 0);
+                self.pass_spaces();
+                return object.map(Some).map_err(|error| error.to_string());
             }
         }
-        if self.seen - self.begin > LONGEST {
+        if self.spaces + self.seen > LONGEST {
             return Err(format!("it is longer than {LONGEST} bytes"));
         }
         Ok(None)
     }
 
+    fn pass_spaces(&mut self) {
+        let rest = self.bytes.rest();
+        let spaces = rest.len() - rest.trim_ascii_start().len();
+        self.spaces += spaces;
+        self.bytes.take(spaces);
+    }
+}
+
+impl Scan {
     /// Looks at one more byte: whether the object ends with it. What is no object ends at once, to be refused.
     fn ends_with(&mut self, byte: u8) -> bool {
-        self.seen += 1;
         if self.in_text {
             self.in_text = self.escaped || byte != b'"';
             self.escaped = !self.escaped && byte == b'\\';
@@ -172,9 +190,9 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Connects; what takes longer than the patience fails.
-    pub fn connect(address: SocketAddr, patience: Duration) -> Result<Caller, CallError> {
-        let stream = TcpStream::connect_timeout(&address, patience)?;
+    /// Connects within that time; calls that take longer than the patience fail.
+    pub fn connect(address: SocketAddr, time: Duration, patience: Duration) -> Result<Caller, CallError> {
+        let stream = TcpStream::connect_timeout(&address, time)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(LOOK.min(patience)))?;
         stream.set_write_timeout(Some(patience))?;
@@ -186,13 +204,24 @@ impl Caller {
         Ok(self.stream.local_addr()?)
     }
 
-    /// Calls and waits for the answer, unless it is given up meanwhile.
+    /// Calls and waits for the answer until the patience is at its end, whatever comes meanwhile, or the call is given up. The
+    /// end of either is seen with what comes next, or after 0.2 s.
     pub fn call(&mut self, line: &[u8], given_up: &dyn Fn() -> bool) -> Result<Value, CallError> {
         self.stream.write_all(line)?;
         let mut buffer = [0; 4096];
-        // Most answers come at once: the clock is read only for those that do not.
+        // Most answers come at once and in one piece: the clock is read only for those that do not.
         let mut begin = None;
         loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Err(CallError::Closed),
+                Ok(read) => self.messages.add(&buffer[..read]),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                    ) => {}
+                Err(error) => return Err(error.into()),
+            }
             if let Some(answer) = self.messages.take().map_err(CallError::Malformed)? {
                 if self.messages.waiting() > 0 {
                     return Err(CallError::Unasked);
@@ -202,17 +231,11 @@ impl Caller {
                     Answer::Error(raised) => Err(CallError::Raised(raised)),
                 };
             }
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return Err(CallError::Closed),
-                Ok(read) => self.messages.add(&buffer[..read]),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    let begin = begin.get_or_insert_with(|| Instant::now() - LOOK);
-                    if given_up() || begin.elapsed() >= self.patience {
-                        return Err(CallError::Late(self.patience));
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
+            if given_up() {
+                return Err(CallError::GivenUp);
+            }
+            if begin.get_or_insert_with(Instant::now).elapsed() >= self.patience {
+                return Err(CallError::Late(self.patience));
             }
         }
     }
@@ -261,7 +284,7 @@ mod tests {
         for byte in br#" {"result":"}]\"{\\"}{"error":{"name":"[","args":[{}]}}"# {
             assert_eq!(messages.take::<Answer>(), Ok(None));
             messages.add(&[*byte]);
-            if messages.bytes.ends_with(br#"\\"}"#) {
+            if messages.bytes.rest().ends_with(br#"\\"}"#) {
                 assert_eq!(messages.take(), Ok(Some(Answer::Result(json!(r#"}]"{\"#)))));
             }
         }
@@ -284,6 +307,55 @@ mod tests {
             }
         }
         panic!("it was never refused");
+    }
+
+    #[test]
+    fn white_space_is_passed_over_and_counts_like_the_rest() {
+        let mut messages = Messages::default();
+        messages.add(b" \n{\"result\":1}\r\n ");
+        assert_eq!(messages.take(), Ok(Some(Answer::Result(json!(1)))));
+        assert_eq!(messages.waiting(), 0);
+        for _ in 1..LONGEST / (1 << 14) {
+            messages.add(&[b' '; 1 << 14]);
+            // What was not looked at yet is held.
+            assert_eq!(messages.waiting(), 1 << 14);
+            assert_eq!((messages.take::<Answer>(), messages.waiting()), (Ok(None), 0));
+        }
+        messages.add(&[b' '; 1 << 14]);
+        assert!(messages.take::<Answer>().unwrap_err().contains("longer than 1048576"));
+    }
+
+    /// Somebody who accepts a connection and sends a space each 5 ms until the other side has gone.
+    fn who_drips() -> (SocketAddr, std::thread::JoinHandle<()>) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let dripping = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            while stream.write_all(b" ").is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        (address, dripping)
+    }
+
+    #[test]
+    fn a_call_has_its_time_whatever_comes_meanwhile_and_can_be_given_up() {
+        let call = Call::line("status", vec![]);
+        let (address, dripping) = who_drips();
+        let mut caller =
+            Caller::connect(address, Duration::from_secs(20), Duration::from_millis(100)).unwrap();
+        assert!(matches!(caller.call(&call, &|| false), Err(CallError::Late(_))));
+        drop(caller);
+        dripping.join().unwrap();
+
+        let (address, dripping) = who_drips();
+        let mut caller =
+            Caller::connect(address, Duration::from_secs(20), Duration::from_secs(3600)).unwrap();
+        let looks = std::cell::Cell::new(0);
+        let third = || looks.replace(looks.get() + 1) == 2;
+        assert!(matches!(caller.call(&call, &third), Err(CallError::GivenUp)));
+        drop(caller);
+        dripping.join().unwrap();
     }
 
     proptest! {

@@ -80,7 +80,7 @@ impl Order {
     }
 }
 
-/// How the work of one event differs from that of another; the mean is the intensity.
+/// How the work of one event differs from that of another; the mean is the intensity, which one event may exceed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Spread {
@@ -89,7 +89,7 @@ pub enum Spread {
     Constant,
     /// Evenly from nothing to twice the mean.
     Uniform,
-    /// Exponentially: most events are light, few are heavy.
+    /// Exponentially, up to 16 times the mean: most events are light, few are heavy.
     Exponential,
 }
 
@@ -172,9 +172,9 @@ pub struct Configuration {
     pub dispatcher: Model,
     /// How they are handled.
     pub event_handler: Model,
-    /// The n-th prime is calculated for each event, n being this times 2^12, rounded down; from 0 to 1.
+    /// The n-th prime is calculated for each event, n being this times 2^12, rounded down; from 0 to 1, of a spread the mean.
     pub cpu_intensity: f64,
-    /// This times 2^28 bytes, rounded down, are written to a file for each event; from 0 to 1.
+    /// This times 2^28 bytes, rounded down, are written to a file for each event; from 0 to 1, of a spread the mean.
     pub io_intensity: f64,
     /// Threads of the preemptive handler, and of the cooperative one for files.
     pub pool_size: usize,

@@ -3,7 +3,7 @@
 use crate::configuration::{Configuration, Order};
 use crate::log::{Log, Station, now};
 use crate::reactor::{Happened, Reactor, ReactorError, Waker};
-use crate::work::{Work, calculate, letters};
+use crate::work::{Work, calculate};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -346,11 +346,11 @@ impl Cooperative {
         self.next += 1;
         self.writing.insert(number, event);
         if shared.work.order == Order::Beside {
-            reactor.write(number, path, letters(task.bytes));
+            reactor.write(number, path, task.bytes);
             calculate(task.prime);
         } else {
             calculate(task.prime);
-            reactor.write(number, path, letters(task.bytes));
+            reactor.write(number, path, task.bytes);
         }
     }
 

@@ -11,4 +11,5 @@ pub mod handler;
 pub mod log;
 pub mod push;
 pub mod reactor;
+pub mod received;
 pub mod work;

@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a datagram: what one frame of Ethernet carries.
 const DATAGRAM: usize = 1400;
+/// Lines that go to standard error in a second.
+const LINES: u64 = 10;
 
 /// The gateway's clock: milliseconds since some moment, in nanoseconds' steps, never set.
 pub fn now() -> i64 {
@@ -52,6 +54,30 @@ pub struct Log {
     /// To the log server, if there is one.
     socket: Option<UdpSocket>,
     batch: Mutex<Batch>,
+    spoken: Mutex<Spoken>,
+}
+
+/// What went to standard error.
+#[derive(Debug, Default)]
+struct Spoken {
+    /// The second of the last line.
+    second: i64,
+    /// Lines in it.
+    lines: u64,
+    left_out: u64,
+}
+
+impl Spoken {
+    /// Whether one more line may be said at that time. Whoever connects may give cause for any number.
+    fn allows(&mut self, at: i64) -> bool {
+        let second = at / 1_000_000_000;
+        if second != self.second {
+            (self.second, self.lines) = (second, 0);
+        }
+        self.lines += 1;
+        self.left_out += u64::from(self.lines > LINES);
+        self.lines <= LINES
+    }
 }
 
 #[derive(Debug, Default)]
@@ -71,12 +97,12 @@ impl Log {
         let own = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(own)?;
         socket.connect(server)?;
-        Ok(Log { socket: Some(socket), batch: Mutex::default() })
+        Ok(Log { socket: Some(socket), batch: Mutex::default(), spoken: Mutex::default() })
     }
 
-    /// To nobody; what people may want to know goes to standard error.
+    /// To nobody; what people may want to know goes to standard error, ten lines a second of it.
     pub fn none() -> Log {
-        Log { socket: None, batch: Mutex::default() }
+        Log { socket: None, batch: Mutex::default(), spoken: Mutex::default() }
     }
 
     /// An event was there at that time.
@@ -96,8 +122,10 @@ impl Log {
         // A line is a line.
         let words = words.replace(['\n', '\r'], " ");
         if self.socket.is_none() {
-            // Nobody may be there to read it.
-            let _ = writeln!(io::stderr(), "gateway: {words}");
+            if self.spoken.lock().unwrap_or_else(PoisonError::into_inner).allows(at) {
+                // Nobody may be there to read it.
+                let _ = writeln!(io::stderr(), "gateway: {words}");
+            }
             return;
         }
         self.line(at, |text| write!(text, "{level}:{}:gateway:{words}", Milliseconds(at)));
@@ -108,10 +136,17 @@ impl Log {
         self.send(&mut self.lock(), now());
     }
 
-    /// Sends what waits and says how much that was in all. The last word may be lost like any other: it is said three times.
+    /// Sends what waits and says how much that was in all. The last word may be lost like any other: it is said three times. Of
+    /// standard error, it is said how many lines were left out.
     pub fn end(&self) {
         self.flush();
-        let Some(socket) = &self.socket else { return };
+        let Some(socket) = &self.socket else {
+            let left_out = self.spoken.lock().unwrap_or_else(PoisonError::into_inner).left_out;
+            if left_out > 0 {
+                let _ = writeln!(io::stderr(), "gateway: {left_out} more lines like these were left out");
+            }
+            return;
+        };
         let batch = self.lock();
         let at = now();
         let last = format!("VERBOSE:{}:log:LOG_END:{}:{}\n", Milliseconds(at), batch.number, batch.before);
@@ -166,6 +201,16 @@ impl std::fmt::Display for Milliseconds {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn standard_error_is_spared() {
+        let mut spoken = Spoken::default();
+        let in_second = |spoken: &mut Spoken, second: i64| {
+            (0..25).filter(|line| spoken.allows(second * 1_000_000_000 + line)).count()
+        };
+        assert_eq!([in_second(&mut spoken, 7), in_second(&mut spoken, 8)], [10, 10]);
+        assert_eq!(spoken.left_out, 30);
+    }
 
     #[test]
     fn lines_are_those_of_the_work_and_datagrams_are_numbered() {

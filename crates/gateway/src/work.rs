@@ -1,15 +1,18 @@
 //! The work that an event causes: the n-th prime, and a buffer that is written to a file.
 
 use crate::configuration::{Configuration, Order, Spread};
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// Primes that the highest intensity counts.
 const PRIMES: f64 = 4096.0;
 /// Bytes that the highest intensity writes.
 const BYTES: f64 = 268_435_456.0;
+/// The heaviest event of an exponential spread, in means.
+const HEAVIEST: f64 = 16.0;
 
 /// What all events cause.
 #[derive(Clone, Debug)]
@@ -49,8 +52,8 @@ impl Work {
         let of = |(mean, spread): (f64, Spread), share: f64| match spread {
             Spread::Constant => mean,
             Spread::Uniform => 2.0 * mean * share,
-            // No event may take for ever.
-            Spread::Exponential => (-mean * (1.0 - share).ln()).min(16.0 * mean),
+            // No event may take for ever. What is cut off is e^-16 of the mean, a ten-millionth.
+            Spread::Exponential => (-mean * (1.0 - share).ln()).min(HEAVIEST * mean),
         };
         Task {
             prime: (of(self.cpu, share(bits)) * PRIMES) as u32,
@@ -73,8 +76,7 @@ impl Work {
         if bytes == 0 {
             return Ok(());
         }
-        let mut file = OpenOptions::new().create(true).write(true).truncate(true).open(self.file(device))?;
-        file.write_all(&letters(bytes))
+        write_letters(&self.file(device), bytes)
     }
 }
 
@@ -85,9 +87,19 @@ pub fn calculate(prime: u32) {
     }
 }
 
-/// A buffer of letters.
-pub fn letters(bytes: usize) -> Vec<u8> {
-    vec![b'e'; bytes]
+/// The content of files: the same letters for all of them, so that no event needs memory of its own for what it writes.
+static LETTERS: LazyLock<Vec<u8>> = LazyLock::new(|| vec![b'e'; 1 << 20]);
+
+/// So many bytes of the content of a file, in pieces.
+pub fn letters(bytes: usize) -> impl Iterator<Item = &'static [u8]> {
+    let all: &'static [u8] = &LETTERS;
+    (0..bytes).step_by(all.len()).map(move |at| &all[..all.len().min(bytes - at)])
+}
+
+/// Writes a file of so many bytes; waits for the file system.
+pub fn write_letters(path: &Path, bytes: usize) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    letters(bytes).try_for_each(|piece| file.write_all(piece))
 }
 
 /// The n-th prime, by division by all odd numbers up to the root: what a reader of the work would write.
@@ -146,6 +158,21 @@ mod tests {
     }
 
     #[test]
+    fn files_are_as_long_as_the_work_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let work = Work {
+            folder: folder.path().to_owned(),
+            ..work((0.0, Spread::Constant), (0.0, Spread::Constant))
+        };
+        for bytes in [1, 53_687, 1 << 20, (5 << 20) + 1] {
+            work.write(3, bytes).unwrap();
+            assert!(std::fs::read(work.file(3)).unwrap() == vec![b'e'; bytes], "{bytes}");
+        }
+        work.write(4, 0).unwrap();
+        assert!(!work.file(4).exists());
+    }
+
+    #[test]
     fn work_that_differs_has_the_same_mean_and_depends_on_the_event_alone() {
         for spread in [Spread::Uniform, Spread::Exponential] {
             let work = work((0.5, spread), (0.5, spread));
@@ -153,6 +180,8 @@ mod tests {
             assert_eq!(tasks[7], work.task("e-7"));
             let mean = tasks.iter().map(|task| f64::from(task.prime)).sum::<f64>() / 20_000.0;
             assert!((mean / 2048.0 - 1.0).abs() < 0.03, "{spread}: {mean}");
+            let most = if spread == Spread::Uniform { 2.0 } else { HEAVIEST };
+            assert!(tasks.iter().all(|task| f64::from(task.prime) <= most * 2048.0), "{spread}");
             let both: f64 = tasks.iter().map(|task| f64::from(task.prime) * task.bytes as f64).sum();
             let bytes = tasks.iter().map(|task| task.bytes as f64).sum::<f64>() / 20_000.0;
             let together = both / 20_000.0 / mean / bytes;

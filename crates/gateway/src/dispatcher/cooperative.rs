@@ -141,7 +141,10 @@ impl Dispatcher<'_> {
 
     fn take(&mut self, happened: Happened) {
         match happened {
-            Happened::Connected(number) | Happened::Data(number, _) | Happened::Closed(number, _)
+            Happened::Connected(number)
+            | Happened::Data(number, _)
+            | Happened::Ended(number)
+            | Happened::Closed(number, _)
                 if self.machines[number].closed_in == self.turns => {}
             Happened::Connected(number) => self.ask(number),
             Happened::Data(number, bytes) => {
@@ -150,6 +153,8 @@ impl Dispatcher<'_> {
             }
             // Nobody listens.
             Happened::Incoming => {}
+            // A device that says nothing more can give no answer.
+            Happened::Ended(number) => self.fail(number, "the connection was closed"),
             Happened::Closed(number, reason) => self.failed(number, &reason),
             Happened::Written(number, result) => self.handler.written(self.shared, number, &result),
             Happened::Elapsed(slot) if slot == self.look => self.look_at_all(),
@@ -158,6 +163,9 @@ impl Dispatcher<'_> {
     }
 
     fn connect(&mut self, number: usize) {
+        if self.shared.ends() {
+            return;
+        }
         let machine = &mut self.machines[number];
         if self.shared.is_busy(machine.device()) {
             // Its connection failed while its event is being handled: the next one must wait.
@@ -338,7 +346,7 @@ mod tests {
         fn unsent(&self, _: usize) -> usize {
             0
         }
-        fn write(&mut self, _: u64, _: PathBuf, _: Vec<u8>) {}
+        fn write(&mut self, _: u64, _: PathBuf, _: usize) {}
     }
 
     /// What is asked of the loop by a dispatcher of two devices that take turns on one socket.

@@ -88,7 +88,7 @@ impl<'a> Polling<'a> {
             Some(connection) => connection,
             None => {
                 self.open += 1;
-                device.connection.insert(Caller::connect(device.address, PATIENCE)?)
+                device.connection.insert(Caller::connect(device.address, PATIENCE, PATIENCE)?)
             }
         };
         let ends = || self.shared.ends();

@@ -52,8 +52,12 @@ impl Session for Calls {
         self.messages.waiting()
     }
 
+    fn is_begun(&self) -> bool {
+        self.messages.waiting() > 0
+    }
+
     fn patience(&self) -> Option<Duration> {
-        (self.waiting() > 0).then_some(PATIENCE)
+        self.is_begun().then_some(PATIENCE)
     }
 }
 

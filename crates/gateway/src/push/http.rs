@@ -1,11 +1,14 @@
 //! Events as requests of HTTP/1.1 (RFC 9112): POST of any path, the event in the body, answered by 204 when it is done.
 
 use super::{LONGEST, PATIENCE, Reply, Said, Session, name_in};
+use crate::received::Received;
 use std::time::Duration;
 
 /// The longest head of a request, and the longest line between chunks, bytes.
 const LONGEST_HEAD: usize = 1 << 14;
 const LONGEST_LINE: usize = 1 << 10;
+/// Empty lines before a request that are passed over: one at least (RFC 9112, section 2.2).
+const EMPTY_LINES: usize = 4;
 
 /// Why a request cannot be taken: its status, and in words.
 type Refusal = (&'static str, String);
@@ -13,8 +16,10 @@ type Refusal = (&'static str, String);
 /// A session of requests.
 #[derive(Debug, Default)]
 pub struct Http {
-    bytes: Vec<u8>,
+    bytes: Received,
     stage: Stage,
+    /// Empty lines that came instead of a head.
+    empty: usize,
     /// Of chunks, as far as they have come.
     body: Vec<u8>,
     /// The connection goes on after this request.
@@ -47,7 +52,7 @@ struct Head {
 
 impl Session for Http {
     fn add(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        self.bytes.add(bytes);
     }
 
     fn next(&mut self) -> Option<Said> {
@@ -70,12 +75,15 @@ impl Session for Http {
     }
 
     fn waiting(&self) -> usize {
-        self.bytes.len()
+        self.bytes.rest().len() + self.body.len()
+    }
+
+    fn is_begun(&self) -> bool {
+        self.stage != Stage::Head || !self.bytes.rest().is_empty()
     }
 
     fn patience(&self) -> Option<Duration> {
-        let idle = self.stage == Stage::Head && self.bytes.is_empty();
-        (!idle).then_some(PATIENCE)
+        self.is_begun().then_some(PATIENCE)
     }
 }
 
@@ -84,22 +92,26 @@ impl Http {
         loop {
             match self.stage {
                 Stage::Head => {
-                    // Empty lines before a request are passed over (section 2.2).
-                    while self.bytes.starts_with(b"\r\n") {
-                        self.bytes.drain(..2);
+                    let pairs = self.bytes.rest().chunks_exact(2);
+                    let empty = pairs.take(EMPTY_LINES + 1).take_while(|pair| pair == b"\r\n").count();
+                    self.bytes.take(2 * empty);
+                    self.empty += empty;
+                    if self.empty > EMPTY_LINES {
+                        return Err(bad("there are too many empty lines before a request"));
                     }
-                    let Some(end) = head_end(&self.bytes)? else { return Ok(None) };
-                    let head = read_head(&self.bytes[..end])?;
-                    self.bytes.drain(..end);
-                    (self.stage, self.keeps) = (head.body, head.keeps);
-                    if head.is_hesitant && self.bytes.is_empty() {
+                    let rest = self.bytes.rest();
+                    let Some(end) = head_end(rest)? else { return Ok(None) };
+                    let head = read_head(&rest[..end])?;
+                    self.bytes.take(end);
+                    (self.stage, self.keeps, self.empty) = (head.body, head.keeps, 0);
+                    if head.is_hesitant && self.bytes.rest().is_empty() {
                         return Ok(Some(Said::Call(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec())));
                     }
                 }
                 Stage::Body(length) => {
-                    let Some(body) = self.bytes.get(..length) else { return Ok(None) };
+                    let Some(body) = self.bytes.rest().get(..length) else { return Ok(None) };
                     let name = name_in(body);
-                    self.bytes.drain(..length);
+                    self.bytes.take(length);
                     self.stage = Stage::Head;
                     return Ok(Some(Said::Event(name)));
                 }
@@ -112,12 +124,12 @@ impl Http {
                     self.stage = if size == 0 { Stage::Trailer(LONGEST_HEAD) } else { Stage::Chunk(size) };
                 }
                 Stage::Chunk(size) => {
-                    let Some(chunk) = self.bytes.get(..size + 2) else { return Ok(None) };
+                    let Some(chunk) = self.bytes.rest().get(..size + 2) else { return Ok(None) };
                     if !chunk.ends_with(b"\r\n") {
                         return Err(bad("a chunk is not as long as it says"));
                     }
                     self.body.extend_from_slice(&chunk[..size]);
-                    self.bytes.drain(..size + 2);
+                    self.bytes.take(size + 2);
                     self.stage = Stage::Size;
                 }
                 Stage::Trailer(left) => {
@@ -135,14 +147,15 @@ impl Http {
 
     /// The next line between chunks, without its end.
     fn line(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
-        match self.bytes.iter().take(LONGEST_LINE).position(|&byte| byte == b'\n') {
-            Some(at) if at > 0 && self.bytes[at - 1] == b'\r' => {
-                let mut line: Vec<u8> = self.bytes.drain(..=at).collect();
-                line.truncate(at - 1);
+        let rest = self.bytes.rest();
+        match rest.iter().take(LONGEST_LINE).position(|&byte| byte == b'\n') {
+            Some(at) if at > 0 && rest[at - 1] == b'\r' => {
+                let line = rest[..at - 1].to_vec();
+                self.bytes.take(at + 1);
                 Ok(Some(line))
             }
             Some(_) => Err(bad("a line does not end with CR and LF")),
-            None if self.bytes.len() >= LONGEST_LINE => Err(bad("a line between chunks is too long")),
+            None if rest.len() >= LONGEST_LINE => Err(bad("a line between chunks is too long")),
             None => Ok(None),
         }
     }
@@ -268,6 +281,49 @@ mod tests {
         let last = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n";
         assert_eq!(http.over(true), Reply { bytes: last.to_vec(), is_last: true });
         assert_eq!((http.next(), http.patience()), (None, None));
+    }
+
+    #[test]
+    fn few_empty_lines_before_a_request_are_passed_over() {
+        let request = b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\na-1";
+        for (lines, passes) in [(EMPTY_LINES, true), (EMPTY_LINES + 1, false), (1 << 20, false)] {
+            let bytes = [b"\r\n".repeat(lines), request.to_vec()].concat();
+            for piece in [1, 3, bytes.len()] {
+                let mut http = Http::default();
+                // Between requests, so many may come again.
+                http.add(request);
+                assert!(matches!(http.next(), Some(Said::Event(_))));
+                let said = bytes.chunks(piece).find_map(|piece| {
+                    http.add(piece);
+                    http.next()
+                });
+                match said {
+                    Some(Said::Event(_)) => assert!(passes, "{lines}"),
+                    Some(Said::Refused(answer, _)) => {
+                        assert!(!passes && answer.starts_with(b"HTTP/1.1 400 "), "{lines}");
+                    }
+                    other => panic!("{lines}: {other:?}"),
+                }
+            }
+        }
+    }
+
+    /// A message has begun also between two of its chunks, when nothing of it is left to be read.
+    #[test]
+    fn a_message_has_begun_until_it_is_whole() {
+        let mut http = Http::default();
+        assert!(!http.is_begun());
+        for piece in [&b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"[..], b"1\r\na\r\n", b"0\r\n"]
+        {
+            http.add(piece);
+            assert_eq!((http.next(), http.is_begun(), http.patience()), (None, true, Some(PATIENCE)));
+        }
+        assert_eq!(http.waiting(), 1, "the body that has come");
+        http.add(b"\r\n");
+        assert_eq!(
+            (http.next(), http.is_begun(), http.waiting()),
+            (Some(Said::Event(Some("a".into()))), false, 0)
+        );
     }
 
     #[test]

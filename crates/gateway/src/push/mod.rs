@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The longest body of an event, bytes.
 pub const LONGEST: usize = 1 << 20;
-/// How long a device may take for a message that it has begun.
+/// How long a device may take for a message that it has begun, whatever comes of it meanwhile.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest name of an event, bytes.
 pub(crate) const LONGEST_NAME: usize = 128;
@@ -51,10 +51,13 @@ pub trait Session: Send {
     /// The event that was said last is done, or has failed.
     fn over(&mut self, is_done: bool) -> Reply;
 
-    /// Bytes that have come and were not understood yet.
+    /// Bytes that are held: they were not looked at yet, or their message is not whole.
     fn waiting(&self) -> usize;
 
-    /// How long the device may be silent now; `None` for ever.
+    /// Whether a message has begun that is not whole yet; asked when all that came was looked at.
+    fn is_begun(&self) -> bool;
+
+    /// How long the device may take for the message that it has begun, or be silent where it has begun none; `None` for ever.
     fn patience(&self) -> Option<Duration>;
 }
 

@@ -2,6 +2,7 @@
 //! subscribe is refused: a gateway takes and gives nothing.
 
 use super::{LONGEST, PATIENCE, Reply, Said, Session, name_in};
+use crate::received::Received;
 use std::time::Duration;
 
 /// Beside the payload: the longest topic, its length and a packet identifier.
@@ -17,7 +18,7 @@ const DISCONNECT: u8 = 14;
 /// A session of packets.
 #[derive(Debug, Default)]
 pub struct Mqtt {
-    bytes: Vec<u8>,
+    bytes: Received,
     is_connected: bool,
     /// What the client promised, seconds; 0 for nothing.
     keep_alive: u16,
@@ -34,22 +35,15 @@ fn malformed(reason: &str) -> Refusal {
 
 impl Session for Mqtt {
     fn add(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        self.bytes.add(bytes);
     }
 
     fn next(&mut self) -> Option<Said> {
-        let taken = packet(&self.bytes).and_then(|found| {
-            let Some((head, length)) = found else { return Ok(None) };
-            let Some(packet) = self.bytes.get(head..head + length) else { return Ok(None) };
-            let packet = packet.to_vec();
-            let first = self.bytes[0];
-            self.bytes.drain(..head + length);
-            self.take(first, &packet).map(Some)
-        });
-        match taken {
-            Ok(said) => said,
-            Err((answer, reason)) => Some(Said::Refused(answer, reason)),
-        }
+        let said = match self.packet() {
+            Ok(packet) => packet.map(|(first, packet)| self.take(first, &packet))?,
+            Err(refusal) => Err(refusal),
+        };
+        Some(said.unwrap_or_else(|(answer, reason)| Said::Refused(answer, reason)))
     }
 
     fn over(&mut self, is_done: bool) -> Reply {
@@ -62,11 +56,15 @@ impl Session for Mqtt {
     }
 
     fn waiting(&self) -> usize {
-        self.bytes.len()
+        self.bytes.rest().len()
+    }
+
+    fn is_begun(&self) -> bool {
+        !self.bytes.rest().is_empty()
     }
 
     fn patience(&self) -> Option<Duration> {
-        if !self.is_connected || !self.bytes.is_empty() {
+        if !self.is_connected || self.is_begun() {
             return Some(PATIENCE);
         }
         // One and a half times what was promised (section 3.1.2.10).
@@ -75,6 +73,16 @@ impl Session for Mqtt {
 }
 
 impl Mqtt {
+    /// Takes the first packet off, once it is whole: its first byte, and what follows its fixed header.
+    fn packet(&mut self) -> Result<Option<(u8, Vec<u8>)>, Refusal> {
+        let rest = self.bytes.rest();
+        let Some((head, length)) = lengths(rest)? else { return Ok(None) };
+        let Some(packet) = rest.get(head..head + length) else { return Ok(None) };
+        let packet = (rest[0], packet.to_vec());
+        self.bytes.take(head + length);
+        Ok(Some(packet))
+    }
+
     fn take(&mut self, first: u8, packet: &[u8]) -> Result<Said, Refusal> {
         let (kind, flags) = (first >> 4, first & 0x0f);
         if kind != CONNECT && !self.is_connected {
@@ -138,7 +146,7 @@ impl Mqtt {
 }
 
 /// The lengths of the fixed header and of the rest of the first packet; `None` where the header is not whole yet.
-fn packet(bytes: &[u8]) -> Result<Option<(usize, usize)>, Refusal> {
+fn lengths(bytes: &[u8]) -> Result<Option<(usize, usize)>, Refusal> {
     let mut length = 0;
     for (place, byte) in bytes.iter().skip(1).enumerate() {
         if place == 4 {

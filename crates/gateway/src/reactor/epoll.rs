@@ -1,10 +1,10 @@
 //! An event loop of our own on epoll(7), with threads that write files.
 
 use super::{Happened, Reactor, Waker};
+use crate::work::write_letters;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
-use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,10 +27,13 @@ pub struct Epoll {
     connections: HashMap<usize, Connection>,
     /// Sockets that are looked at in a turn.
     at_once: usize,
-    timers: BTreeMap<(Instant, usize), ()>,
+    /// By their time, and when each is due.
+    timers: BTreeSet<(Instant, usize)>,
+    due: HashMap<usize, Instant>,
     jobs: Sender<Job>,
     results: Receiver<(u64, io::Result<()>)>,
-    waiting: Vec<Happened>,
+    /// Connections that failed since the last turn: why.
+    failed: BTreeMap<usize, String>,
     buffer: Vec<u8>,
 }
 
@@ -39,6 +42,8 @@ struct Connection {
     connected: bool,
     /// Nothing is read.
     held: bool,
+    /// The other side says nothing more.
+    ended: bool,
     /// What the socket would not take yet.
     unsent: Vec<u8>,
     /// What epoll was asked for.
@@ -48,7 +53,7 @@ struct Connection {
 struct Job {
     number: u64,
     path: PathBuf,
-    content: Vec<u8>,
+    bytes: usize,
 }
 
 impl Epoll {
@@ -70,10 +75,11 @@ impl Epoll {
             listener: None,
             connections: HashMap::new(),
             at_once,
-            timers: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            due: HashMap::new(),
             jobs,
             results,
-            waiting: Vec::new(),
+            failed: BTreeMap::new(),
             buffer: vec![0; 1 << 16],
         })
     }
@@ -94,8 +100,8 @@ impl Epoll {
     fn add(&mut self, slot: usize, stream: TcpStream, connected: bool) -> io::Result<()> {
         let asked = if connected { EventFlags::IN } else { EventFlags::OUT };
         epoll::add(&self.poll, &stream, EventData::new_u64(slot as u64), asked)?;
-        self.connections
-            .insert(slot, Connection { stream, connected, held: false, unsent: Vec::new(), asked });
+        let (held, ended, unsent) = (false, false, Vec::new());
+        self.connections.insert(slot, Connection { stream, connected, held, ended, unsent, asked });
         Ok(())
     }
 
@@ -103,7 +109,7 @@ impl Epoll {
     fn ask(&mut self, slot: usize) {
         let Some(connection) = self.connections.get_mut(&slot) else { return };
         let mut wanted = EventFlags::empty();
-        wanted.set(EventFlags::IN, connection.connected && !connection.held);
+        wanted.set(EventFlags::IN, connection.connected && connection.is_read());
         wanted.set(EventFlags::OUT, !connection.connected || !connection.unsent.is_empty());
         if wanted == connection.asked {
             return;
@@ -112,7 +118,7 @@ impl Epoll {
         let data = EventData::new_u64(slot as u64);
         if let Err(error) = epoll::modify(&self.poll, &connection.stream, data, wanted) {
             self.connections.remove(&slot);
-            self.waiting.push(Happened::Closed(slot, io::Error::from(error).to_string()));
+            self.failed.insert(slot, io::Error::from(error).to_string());
         }
     }
 
@@ -137,12 +143,15 @@ impl Epoll {
         }
         // Once in a turn, so that nobody who sends without end keeps the others waiting.
         let ends = flags.intersects(EventFlags::HUP | EventFlags::ERR);
-        if over.is_none() && connection.held && ends {
+        if over.is_none() && !connection.is_read() && ends {
             over = Some("the connection was closed".to_owned());
         }
-        if over.is_none() && !connection.held && (ends || flags.contains(EventFlags::IN)) {
+        if over.is_none() && connection.is_read() && (ends || flags.contains(EventFlags::IN)) {
             match connection.stream.read(&mut self.buffer) {
-                Ok(0) => over = Some("the connection was closed".to_owned()),
+                Ok(0) => {
+                    connection.ended = true;
+                    happened.push(Happened::Ended(slot));
+                }
                 Ok(read) => happened.push(Happened::Data(slot, self.buffer[..read].to_vec())),
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
@@ -158,11 +167,15 @@ impl Epoll {
 
     /// How long there is nothing to do but wait.
     fn patience(&self) -> Option<Duration> {
-        self.timers.keys().next().map(|(at, _)| at.saturating_duration_since(Instant::now()))
+        self.timers.first().map(|(at, _)| at.saturating_duration_since(Instant::now()))
     }
 }
 
 impl Connection {
+    fn is_read(&self) -> bool {
+        !self.held && !self.ended
+    }
+
     fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.stream.write(bytes) {
@@ -182,7 +195,7 @@ impl Connection {
 impl Reactor for Epoll {
     fn connect(&mut self, slot: usize, address: SocketAddr) {
         if let Err(error) = self.begin(slot, address) {
-            self.waiting.push(Happened::Closed(slot, error.to_string()));
+            self.failed.insert(slot, error.to_string());
         }
     }
 
@@ -234,7 +247,8 @@ impl Reactor for Epoll {
         }
         if let Err(error) = connection.send(bytes) {
             self.connections.remove(&slot);
-            return self.waiting.push(Happened::Closed(slot, error.to_string()));
+            self.failed.insert(slot, error.to_string());
+            return;
         }
         self.ask(slot);
     }
@@ -242,22 +256,26 @@ impl Reactor for Epoll {
     fn close(&mut self, slot: usize) {
         self.connections.remove(&slot);
         // Nothing more is told of it.
-        self.waiting.retain(|one| !matches!(one, Happened::Closed(known, _) if *known == slot));
+        self.failed.remove(&slot);
     }
 
-    fn write(&mut self, number: u64, path: PathBuf, content: Vec<u8>) {
+    fn write(&mut self, number: u64, path: PathBuf, bytes: usize) {
         // The threads live as long as this end of their queue.
-        let _ = self.jobs.send(Job { number, path, content });
+        let _ = self.jobs.send(Job { number, path, bytes });
     }
 
     fn after(&mut self, slot: usize, time: Duration) {
-        self.timers.retain(|(_, known), ()| *known != slot);
-        self.timers.insert((Instant::now() + time, slot), ());
+        let at = Instant::now() + time;
+        if let Some(before) = self.due.insert(slot, at) {
+            self.timers.remove(&(before, slot));
+        }
+        self.timers.insert((at, slot));
     }
 
     fn turn(&mut self, wait: bool, happened: &mut Vec<Happened>) {
         let before = happened.len();
-        happened.append(&mut self.waiting);
+        let failed = std::mem::take(&mut self.failed);
+        happened.extend(failed.into_iter().map(|(slot, reason)| Happened::Closed(slot, reason)));
         let patience = if wait && happened.len() == before { self.patience() } else { Some(Duration::ZERO) };
         let timeout = patience.map(|patience| rustix::time::Timespec {
             tv_sec: patience.as_secs().min(3600) as i64,
@@ -279,9 +297,10 @@ impl Reactor for Epoll {
             happened.push(Happened::Written(number, result));
         }
         let now = Instant::now();
-        while let Some(first) = self.timers.first_entry().filter(|first| first.key().0 <= now) {
-            happened.push(Happened::Elapsed(first.key().1));
-            first.remove();
+        while let Some(&(at, slot)) = self.timers.first().filter(|(at, _)| *at <= now) {
+            self.timers.remove(&(at, slot));
+            self.due.remove(&slot);
+            happened.push(Happened::Elapsed(slot));
         }
     }
 
@@ -304,7 +323,7 @@ fn write_files(jobs: &Mutex<Receiver<Job>>, done: &Sender<(u64, io::Result<()>)>
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
-        let result = File::create(&job.path).and_then(|mut file| file.write_all(&job.content));
+        let result = write_letters(&job.path, job.bytes);
         if done.send((job.number, result)).is_err() {
             return;
         }

@@ -20,6 +20,8 @@ pub enum Happened {
     Connected(usize),
     /// Bytes came on it.
     Data(usize, Vec<u8>),
+    /// Nothing more comes on it; it may still be sent on, and stays until it is closed.
+    Ended(usize),
     /// It is no more: why.
     Closed(usize, String),
     /// The file of that number is written, or not.
@@ -43,7 +45,8 @@ pub trait Reactor {
     /// nobody is told of before it was tried again.
     fn accept(&mut self, slot: usize) -> io::Result<bool>;
 
-    /// Lets a connection wait: nothing is read of it, so that the other side has to wait too; or reads on.
+    /// Lets a connection wait: nothing is read of it, so that the other side has to wait too; or reads on. Of one that had
+    /// ended, that may be told again.
     fn hold(&mut self, slot: usize, is_held: bool);
 
     /// Bytes of a connection that the other side has left no room for.
@@ -55,8 +58,8 @@ pub trait Reactor {
     /// Closes a connection; nothing more is told of it.
     fn close(&mut self, slot: usize);
 
-    /// Begins to write a file; that number comes back with its end.
-    fn write(&mut self, number: u64, path: PathBuf, content: Vec<u8>);
+    /// Begins to write a file of so many letters; that number comes back with its end.
+    fn write(&mut self, number: u64, path: PathBuf, bytes: usize);
 
     /// Tells after that time; a timer that runs already begins anew.
     fn after(&mut self, slot: usize, time: Duration);
@@ -142,10 +145,9 @@ mod tests {
         reactor.close(3);
         // The slot is free at once.
         reactor.connect(3, address);
-        until(&mut *reactor, &mut all, |all| {
-            matches!(all, [Happened::Connected(3), Happened::Closed(3, _)] | [Happened::Closed(3, _)])
-        });
+        until(&mut *reactor, &mut all, |all| matches!(all, [Happened::Connected(3), Happened::Ended(3)]));
         server.join().unwrap();
+        reactor.close(3);
         all.clear();
         // Nobody listens any more.
         reactor.connect(4, address);
@@ -158,8 +160,9 @@ mod tests {
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("content");
-        reactor.write(7, path.clone(), vec![b'e'; 300_000]);
-        reactor.write(8, folder.path().join("no/such/folder"), vec![1]);
+        // More than there are letters in one piece.
+        reactor.write(7, path.clone(), 3_000_000);
+        reactor.write(8, folder.path().join("no/such/folder"), 1);
         until(&mut *reactor, &mut all, |all| all.len() == 2);
         for one in &all {
             match one {
@@ -170,14 +173,17 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!(std::fs::read(&path).unwrap(), vec![b'e'; 300_000]);
+        assert!(std::fs::read(&path).unwrap() == vec![b'e'; 3_000_000]);
         all.clear();
 
         listens(&mut *reactor);
 
         let begin = Instant::now();
+        // A timer that runs begins anew; another one does not.
+        reactor.after(5, Duration::from_secs(3600));
+        reactor.after(6, Duration::ZERO);
         reactor.after(5, Duration::from_millis(20));
-        until(&mut *reactor, &mut all, |all| matches!(all, [Happened::Elapsed(5)]));
+        until(&mut *reactor, &mut all, |all| matches!(all, [Happened::Elapsed(6), Happened::Elapsed(5)]));
         assert!(begin.elapsed() >= Duration::from_millis(19));
         all.clear();
 
@@ -209,8 +215,9 @@ mod tests {
         assert!(reactor.accept(11).unwrap());
         assert!(!reactor.accept(12).unwrap(), "nobody else has come");
         drop(other);
-        until(reactor, &mut all, |all| matches!(all, [Happened::Closed(11, _)]));
+        until(reactor, &mut all, |all| matches!(all, [Happened::Ended(11)]));
         all.clear();
+        reactor.close(11);
 
         reactor.hold(10, true);
         one.write_all(b"some").unwrap();
@@ -226,13 +233,28 @@ mod tests {
         let much = vec![b'm'; 32 << 20];
         reactor.send(10, &much);
         assert!(reactor.unsent(10) > 0);
+        // Who says nothing more may still read; it is told once.
+        one.shutdown(std::net::Shutdown::Write).unwrap();
+        until(reactor, &mut all, |all| matches!(all, [Happened::Ended(10)]));
         let reader = std::thread::spawn(move || {
             let mut read = vec![0; 32 << 20];
             one.read_exact(&mut read).unwrap();
-            read
+            (read, one)
         });
-        until(reactor, &mut all, |all| matches!(all, [Happened::Closed(10, _)]));
-        assert_eq!(reader.join().unwrap(), much);
+        while reactor.unsent(10) > 0 {
+            reactor.turn(true, &mut all);
+        }
+        let (read, one) = reader.join().unwrap();
+        assert!(read == much);
+        drop(one);
+        reactor.after(5, Duration::from_millis(50));
+        until(reactor, &mut all, |all| matches!(all.last(), Some(Happened::Elapsed(5))));
+        // Whether it is seen that the other side has gone altogether, depends on the loop.
+        assert!(
+            matches!(all[..], [Happened::Ended(10), .., Happened::Elapsed(5)]) && all.len() <= 3,
+            "{all:?}"
+        );
+        reactor.close(10);
         assert_eq!(reactor.unsent(10), 0);
     }
 

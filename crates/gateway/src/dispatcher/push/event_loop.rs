@@ -1,11 +1,12 @@
 //! A state machine for each connection on one loop: the serial dispatcher, whose loop tells of one socket at a time, and the
 //! cooperative one.
 
-use super::{BACKLOG, LINGER, LOOK, PAUSE, Slots};
+use super::conversation::{BACKLOG, Conversation, Crowd};
+use super::{LINGER, LOOK, PAUSE, Slots};
 use crate::configuration::Protocol;
 use crate::dispatcher::cooperative::Handler;
 use crate::handler::{Event, Shared};
-use crate::push::{Said, Session, session};
+use crate::push::Said;
 use crate::reactor::{Happened, Reactor, ReactorError};
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -24,16 +25,16 @@ enum State {
     Handling,
     /// The same, but the device has gone.
     Gone,
-    /// The last word was said to it, and it has not closed yet.
-    Parting,
+    /// The last word was said to it at that time, and it has not closed yet.
+    Parting(Instant),
 }
 
-struct Connection {
-    session: Box<dyn Session>,
+struct Connection<'a> {
+    conversation: Conversation<'a>,
     state: State,
-    /// When it became silent, began a message, or was parted with.
-    since: Instant,
     is_held: bool,
+    /// The device says nothing more, and may still wait for answers.
+    has_ended: bool,
 }
 
 struct Loop<'a> {
@@ -41,7 +42,8 @@ struct Loop<'a> {
     protocol: Protocol,
     reactor: Box<dyn Reactor>,
     handler: Handler,
-    connections: Vec<Option<Connection>>,
+    crowd: &'a Crowd,
+    connections: Vec<Option<Connection<'a>>>,
     slots: Slots,
     /// Slots whose connections ended in this turn: what is still told of them means nobody else.
     left: Vec<usize>,
@@ -57,12 +59,12 @@ pub(super) fn run(
     let handler = Handler::of(shared)?;
     reactor.listen(listener)?;
     let slots = Slots::new(shared.devices());
-    let (connections, left) = (Vec::new(), Vec::new());
-    Loop { shared, protocol, reactor, handler, connections, slots, left }.run();
+    let (connections, left, crowd) = (Vec::new(), Vec::new(), Crowd::new());
+    Loop { shared, protocol, reactor, handler, crowd: &crowd, connections, slots, left }.run();
     Ok(())
 }
 
-impl Loop<'_> {
+impl<'a> Loop<'a> {
     fn run(&mut self) {
         self.reactor.after(LOOKING, LOOK);
         let mut happened = Vec::new();
@@ -93,6 +95,7 @@ impl Loop<'_> {
         match happened {
             Happened::Incoming | Happened::Elapsed(ACCEPTING) => self.accept(),
             Happened::Data(slot, bytes) => self.data(slot, &bytes),
+            Happened::Ended(slot) => self.ended(slot),
             Happened::Closed(slot, reason) => self.closed(slot, &reason),
             Happened::Written(number, result) => self.handler.written(self.shared, number, &result),
             Happened::Elapsed(_) => self.look_at_all(),
@@ -101,7 +104,7 @@ impl Loop<'_> {
         }
     }
 
-    fn connection(&mut self, slot: usize) -> Option<&mut Connection> {
+    fn connection(&mut self, slot: usize) -> Option<&mut Connection<'a>> {
         self.connections.get_mut(slot)?.as_mut()
     }
 
@@ -118,9 +121,9 @@ impl Loop<'_> {
                 if self.connections.len() <= slot {
                     self.connections.resize_with(slot + 1, || None);
                 }
-                let session = session(self.protocol);
-                let (state, since) = (State::Open, Instant::now());
-                self.connections[slot] = Some(Connection { session, state, since, is_held: false });
+                let conversation = Conversation::new(self.protocol, self.crowd);
+                let (state, is_held, has_ended) = (State::Open, false, false);
+                self.connections[slot] = Some(Connection { conversation, state, is_held, has_ended });
                 return;
             }
             (None, Ok(true)) => {
@@ -141,21 +144,24 @@ impl Loop<'_> {
     fn data(&mut self, slot: usize, bytes: &[u8]) {
         let Some(connection) = self.connection(slot) else { return };
         match connection.state {
-            State::Gone | State::Parting => {}
+            State::Gone | State::Parting(_) => {}
             State::Open => {
-                if connection.session.waiting() == 0 {
-                    connection.since = Instant::now();
-                }
-                connection.session.add(bytes);
+                connection.conversation.add(bytes);
                 self.proceed(slot);
             }
             State::Handling => {
-                connection.session.add(bytes);
-                if connection.session.waiting() > BACKLOG && !connection.is_held {
-                    connection.is_held = true;
-                    self.reactor.hold(slot, true);
-                }
+                connection.conversation.add(bytes);
+                self.hold(slot);
             }
+        }
+    }
+
+    /// Reads of a device, or lets it wait until there is room for what it says behind its event.
+    fn hold(&mut self, slot: usize) {
+        let Some(connection) = self.connection(slot) else { return };
+        let is_held = connection.state == State::Handling && connection.conversation.is_full();
+        if std::mem::replace(&mut connection.is_held, is_held) != is_held {
+            self.reactor.hold(slot, is_held);
         }
     }
 
@@ -163,8 +169,7 @@ impl Loop<'_> {
     fn proceed(&mut self, slot: usize) {
         while !self.shared.ends() {
             let Some(connection) = self.connection(slot) else { return };
-            let Some(said) = connection.session.next() else { return };
-            connection.since = Instant::now();
+            let Some(said) = connection.conversation.next() else { return self.judge(slot) };
             match said {
                 Said::Call(answer) => self.answer(slot, &answer),
                 Said::Event(name) => return self.dispatch(slot, name),
@@ -174,6 +179,20 @@ impl Loop<'_> {
                 }
                 Said::Farewell => return self.leave(slot),
             }
+        }
+    }
+
+    /// Whether a device that has said nothing more as a whole may stay.
+    fn judge(&mut self, slot: usize) {
+        let Some(connection) = self.connection(slot) else { return };
+        if connection.has_ended {
+            if connection.conversation.is_begun() {
+                self.shared.complain(slot, "within a message: the connection was closed");
+            }
+            self.part(slot, &[]);
+        } else if let Some(fault) = connection.conversation.fault() {
+            self.shared.complain(slot, fault);
+            self.leave(slot);
         }
     }
 
@@ -193,9 +212,8 @@ impl Loop<'_> {
         if connection.state == State::Gone {
             return self.forget(slot);
         }
-        let reply = connection.session.over(is_done);
+        let reply = connection.conversation.over(is_done);
         connection.state = State::Open;
-        connection.since = Instant::now();
         if reply.is_last {
             return self.part(slot, &reply.bytes);
         }
@@ -203,11 +221,7 @@ impl Loop<'_> {
             self.answer(slot, &reply.bytes);
         }
         self.proceed(slot);
-        let Some(connection) = self.connection(slot) else { return };
-        if connection.is_held && connection.session.waiting() <= BACKLOG {
-            connection.is_held = false;
-            self.reactor.hold(slot, false);
-        }
+        self.hold(slot);
     }
 
     fn answer(&mut self, slot: usize, bytes: &[u8]) {
@@ -218,18 +232,19 @@ impl Loop<'_> {
         }
     }
 
-    /// Says the last word to a device. What it says from now on means nothing.
+    /// Says the last word to a device, if there is one. What it says from now on means nothing.
     fn part(&mut self, slot: usize, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return self.leave(slot);
+        let Some(connection) = self.connection(slot) else { return };
+        connection.state = State::Parting(Instant::now());
+        let has_ended = connection.has_ended;
+        self.hold(slot);
+        if !bytes.is_empty() {
+            self.answer(slot, bytes);
         }
-        if let Some(connection) = self.connection(slot) {
-            (connection.state, connection.since) = (State::Parting, Instant::now());
-            if std::mem::take(&mut connection.is_held) {
-                self.reactor.hold(slot, false);
-            }
+        // Who goes on talking may lose the last word when the connection is closed at once.
+        if (has_ended || bytes.is_empty()) && self.reactor.unsent(slot) == 0 {
+            self.leave(slot);
         }
-        self.answer(slot, bytes);
     }
 
     fn leave(&mut self, slot: usize) {
@@ -238,8 +253,21 @@ impl Loop<'_> {
     }
 
     fn forget(&mut self, slot: usize) {
-        self.connections[slot] = None;
-        self.left.push(slot);
+        if self.connections[slot].take().is_some() {
+            self.left.push(slot);
+        }
+    }
+
+    /// A device says nothing more. What it has said is answered.
+    fn ended(&mut self, slot: usize) {
+        let Some(connection) = self.connection(slot) else { return };
+        connection.has_ended = true;
+        let state = connection.state;
+        match state {
+            State::Open => self.judge(slot),
+            State::Parting(_) if self.reactor.unsent(slot) == 0 => self.leave(slot),
+            State::Handling | State::Gone | State::Parting(_) => {}
+        }
     }
 
     fn closed(&mut self, slot: usize, reason: &str) {
@@ -247,27 +275,20 @@ impl Loop<'_> {
         match connection.state {
             State::Handling => connection.state = State::Gone,
             State::Gone => {}
-            State::Open if connection.session.waiting() > 0 => {
+            State::Open if connection.conversation.is_begun() => {
                 self.shared.complain(slot, &format!("within a message: {reason}"));
                 self.forget(slot);
             }
-            State::Open | State::Parting => self.forget(slot),
+            State::Open | State::Parting(_) => self.forget(slot),
         }
     }
 
     fn look_at_all(&mut self) {
         for slot in 0..self.connections.len() {
-            let Some(connection) = self.connection(slot) else { continue };
-            let patience = match connection.state {
-                State::Open => connection.session.patience(),
-                State::Parting => Some(LINGER),
-                State::Handling | State::Gone => None,
-            };
-            if patience.is_some_and(|patience| connection.since.elapsed() > patience) {
-                if connection.state == State::Open {
-                    self.shared.complain(slot, "it was silent for too long");
-                }
-                self.leave(slot);
+            match self.connection(slot).map(|connection| connection.state) {
+                Some(State::Open) => self.judge(slot),
+                Some(State::Parting(since)) if since.elapsed() > LINGER => self.leave(slot),
+                _ => {}
             }
         }
         self.reactor.after(LOOKING, LOOK);

@@ -3,6 +3,7 @@
 //! An event is answered when it is over, and until then nothing more is taken of its connection: so the events of a device
 //! stay in their order, and who sends them sees how long each took.
 
+mod conversation;
 mod event_loop;
 mod preemptive;
 
@@ -22,8 +23,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long the other side may take to read the last word and to close; else the kernel might take that word back, since what
 /// the other side had sent was never read (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(1);
-/// Bytes that are read of a device while an event of it is handled; with more it has to wait.
-const BACKLOG: usize = 1 << 16;
+
 /// How many devices may be connected at once: as many as the configuration says, and as there may be open files.
 pub fn most_connections(configuration: &Configuration) -> usize {
     match (configuration.sockets, room(configuration)) {

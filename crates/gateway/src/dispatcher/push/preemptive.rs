@@ -1,10 +1,11 @@
 //! The preemptive dispatcher: a thread for each connection.
 
+use super::conversation::{Conversation, Crowd};
 use super::{LINGER, LOOK, PAUSE, Slots};
 use crate::configuration::Protocol;
 use crate::dispatcher::preemptive::Handler;
 use crate::handler::{Event, Shared};
-use crate::push::{Reply, Said, Session, session};
+use crate::push::{Reply, Said};
 use crate::reactor::ReactorError;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{ErrorKind, Read, Write};
@@ -23,6 +24,7 @@ pub(super) fn run(
 ) -> Result<(), ReactorError> {
     let handler = Handler::of(shared)?;
     let slots = Mutex::new(Slots::new(shared.devices()));
+    let crowd = Crowd::new();
     let of_slots = || slots.lock().unwrap_or_else(PoisonError::into_inner);
     listener.set_nonblocking(true)?;
     thread::scope(|scope| {
@@ -43,9 +45,10 @@ pub(super) fn run(
                 shared.refused("there are as many connections as there may be");
                 continue;
             };
-            let (handler, of_slots) = (&handler, &of_slots);
+            let (handler, of_slots, crowd) = (&handler, &of_slots, &crowd);
             let serve = move || {
-                Device { shared, handler, stream, slot, session: session(protocol) }.serve();
+                let conversation = Conversation::new(protocol, crowd);
+                Device { shared, handler, stream, slot, conversation }.serve();
                 of_slots().give(slot);
             };
             let thread = thread::Builder::new().name("dispatcher".into());
@@ -70,7 +73,7 @@ struct Device<'a> {
     handler: &'a Handler,
     stream: TcpStream,
     slot: usize,
-    session: Box<dyn Session>,
+    conversation: Conversation<'a>,
 }
 
 impl Device<'_> {
@@ -90,32 +93,23 @@ impl Device<'_> {
         self.stream.set_read_timeout(Some(LOOK)).map_err(said)?;
         self.stream.set_write_timeout(Some(LINGER)).map_err(said)?;
         let mut buffer = vec![0; READ];
-        let mut since = Instant::now();
         while !self.shared.ends() {
-            if let Some(said) = self.session.next() {
+            if let Some(said) = self.conversation.next() {
                 if !self.answer(said)? {
                     return Ok(());
                 }
-                since = Instant::now();
                 continue;
             }
-            let was_idle = self.session.waiting() == 0;
+            if let Some(fault) = self.conversation.fault() {
+                return Err(fault.to_owned());
+            }
             match self.stream.read(&mut buffer) {
-                Ok(0) if was_idle => return Ok(()),
-                Ok(0) => return Err("within a message: the connection was closed".to_owned()),
-                Ok(read) => {
-                    if was_idle {
-                        since = Instant::now();
-                    }
-                    self.session.add(&buffer[..read]);
-                }
+                Ok(read @ 1..) => self.conversation.add(&buffer[..read]),
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) if was_idle => return Ok(()),
+                Ok(0) | Err(_) if !self.conversation.is_begun() => return Ok(()),
+                Ok(0) => return Err("within a message: the connection was closed".to_owned()),
                 Err(error) => return Err(format!("within a message: {error}")),
-            }
-            if self.session.patience().is_some_and(|patience| since.elapsed() > patience) {
-                return Err("it was silent for too long".to_owned());
             }
         }
         Ok(())
@@ -152,7 +146,7 @@ impl Device<'_> {
         while self.shared.is_busy(self.slot) {
             thread::park_timeout(LOOK);
         }
-        self.session.over(self.shared.is_done(self.slot))
+        self.conversation.over(self.shared.is_done(self.slot))
     }
 
     /// Reads what nobody wants to know until the other side closes, so that it can read the last word.

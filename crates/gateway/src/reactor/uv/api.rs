@@ -13,6 +13,8 @@ pub(super) const TIMER: c_int = 13;
 pub(super) const CONNECT: c_int = 2;
 pub(super) const WRITE: c_int = 3;
 pub(super) const FS: c_int = 6;
+/// What is read at the end of a stream (`UV_EOF`, on Unix).
+pub(super) const EOF: isize = -4095;
 /// Of `uv_run`.
 pub(super) const ONCE: c_int = 1;
 pub(super) const NOWAIT: c_int = 2;

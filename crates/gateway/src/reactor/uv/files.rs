@@ -3,7 +3,8 @@
 use super::Inner;
 use super::api::{Buffer, FS, Request, data, free, memory};
 use crate::reactor::Happened;
-use std::ffi::{CString, c_int, c_void};
+use crate::work::letters;
+use std::ffi::{CString, c_int, c_uint, c_void};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -13,7 +14,8 @@ struct Writing {
     inner: *mut Inner,
     event_loop: *mut c_void,
     number: u64,
-    content: Vec<u8>,
+    /// How long it shall be, and how long it is.
+    bytes: usize,
     written: usize,
     file: c_int,
     /// What went wrong before the file was closed.
@@ -29,14 +31,14 @@ pub(super) unsafe fn begin(
     event_loop: *mut c_void,
     number: u64,
     path: &Path,
-    content: Vec<u8>,
+    bytes: usize,
 ) {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
         let error = io::Error::new(io::ErrorKind::InvalidInput, "a path with a zero in it");
         // SAFETY: as demanded above.
         return unsafe { (*inner).happened.push(Happened::Written(number, Err(error))) };
     };
-    let writing = Writing { inner, event_loop, number, content, written: 0, file: -1, failure: 0 };
+    let writing = Writing { inner, event_loop, number, bytes, written: 0, file: -1, failure: 0 };
     // SAFETY: libuv copies the path; the request and its data are freed by `end_of_file`.
     unsafe {
         let api = &(*inner).api;
@@ -67,17 +69,20 @@ unsafe extern "C" fn on_opened(request: Request) {
 
 /// Writes what is left, or closes the file.
 unsafe fn write_rest(request: Request) {
-    // SAFETY: the request's data is a `Writing`, whose content stays where it is until the end of the file.
+    // SAFETY: the request's data is a `Writing`. libuv copies the descriptions of buffers; what they describe lives as long as the
+    // program, and is only read.
     unsafe {
         let writing = &mut *data::<Writing>(request);
         let api = &(*writing.inner).api;
         (api.fs_req_cleanup)(request);
-        let rest = &mut writing.content[writing.written..];
+        let rest: Vec<Buffer> = letters(writing.bytes.saturating_sub(writing.written))
+            .map(|piece| Buffer { base: piece.as_ptr().cast_mut(), length: piece.len() })
+            .collect();
         let failed = if rest.is_empty() || writing.failure != 0 {
             (api.fs_close)(writing.event_loop, request, writing.file, on_file_closed)
         } else {
-            let buffer = Buffer { base: rest.as_mut_ptr(), length: rest.len() };
-            (api.fs_write)(writing.event_loop, request, writing.file, &raw const buffer, 1, -1, on_written)
+            let (first, count) = (rest.as_ptr(), rest.len() as c_uint);
+            (api.fs_write)(writing.event_loop, request, writing.file, first, count, -1, on_written)
         };
         if failed < 0 {
             end_of_file(request, failed);

@@ -12,7 +12,7 @@ mod files;
 
 use super::{Happened, Reactor, ReactorError, Waker};
 use api::{
-    ASYNC, Api, Buffer, CONNECT, Handle, NOWAIT, ONCE, Request, TCP, TIMER, WRITE, data, free, memory,
+    ASYNC, Api, Buffer, CONNECT, EOF, Handle, NOWAIT, ONCE, Request, TCP, TIMER, WRITE, data, free, memory,
 };
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -286,13 +286,13 @@ impl Reactor for Uv {
         // SAFETY: no callback runs now.
         let happened = unsafe { &mut (*self.inner).happened };
         happened.retain(
-            |one| !matches!(one, Happened::Closed(known, _) | Happened::Data(known, _) if *known == slot),
+            |one| !matches!(one, Happened::Closed(known, _) | Happened::Data(known, _) | Happened::Ended(known) if *known == slot),
         );
     }
 
-    fn write(&mut self, number: u64, path: PathBuf, content: Vec<u8>) {
+    fn write(&mut self, number: u64, path: PathBuf, bytes: usize) {
         // SAFETY: no callback runs now, and the loop is there as long as this.
-        unsafe { files::begin(self.inner, self.event_loop, number, &path, content) };
+        unsafe { files::begin(self.inner, self.event_loop, number, &path, bytes) };
     }
 
     fn after(&mut self, slot: usize, time: Duration) {
@@ -469,6 +469,7 @@ unsafe extern "C" fn on_read(handle: Handle, read: isize, _: *const Buffer) {
         }
         match usize::try_from(read) {
             Ok(read) => inner.happened.push(Happened::Data(stream.slot, inner.buffer[..read].to_vec())),
+            Err(_) if read == EOF => inner.happened.push(Happened::Ended(stream.slot)),
             Err(_) => {
                 let reason = inner.api.words(read as c_int);
                 inner.happened.push(Happened::Closed(stream.slot, reason));
