@@ -56,6 +56,9 @@ pub struct Line {
     within: Nanos,
 }
 
+/// Clocks are faster or slower than each other by about so much; a line that is steeper is the readings' noise, unless they lie far
+/// enough apart to say otherwise.
+const STEADY: f64 = 1e-4;
 /// What is added to what the readings say of their own error: a few of them may agree by chance, and clocks are not quite steady.
 const UNSTEADY: Nanos = Nanos::from_millis(10);
 /// So many standard errors are allowed for, and from one reading to the next so much time passes.
@@ -107,7 +110,8 @@ impl Offset {
     }
 
     /// Least squares through the readings with the shortest round trips, a half of them, at the last reading; with the standard
-    /// errors of both coefficients.
+    /// errors of both coefficients. The slope is drawn towards none as far as the readings are too uncertain, or too close to each other, to
+    /// tell one that clocks have: five readings within a fraction of a second say nothing of the next second.
     fn fit(&self) -> (Line, f64, f64) {
         let Some(last) = self.readings.last() else { return (Line::default(), f64::INFINITY, f64::INFINITY) };
         let mut good: Vec<&Reading> = self.readings.iter().collect();
@@ -123,11 +127,13 @@ impl Offset {
         if good.len() < 3 || spread == 0.0 {
             return (Line { at, offset: y, ..Line::default() }, within, f64::INFINITY);
         }
-        let drift = points().map(|(time, offset)| (time - x) * (offset - y)).sum::<f64>() / spread;
+        let noise = good.iter().map(|one| one.uncertainty().0 as f64).sum::<f64>() / n;
+        let drawn = spread + (noise / STEADY).powi(2);
+        let drift = points().map(|(time, offset)| (time - x) * (offset - y)).sum::<f64>() / drawn;
         let offset = y - drift * x;
         let residuals: f64 = points().map(|(time, found)| (found - offset - drift * time).powi(2)).sum();
         let variance = residuals / (n - 2.0);
-        let errors = ((variance * (1.0 / n + x * x / spread)).sqrt(), (variance / spread).sqrt());
+        let errors = ((variance * (1.0 / n + x * x / drawn)).sqrt(), (variance / spread).sqrt().min(STEADY));
         (Line { at, offset, drift, ..Line::default() }, errors.0, errors.1)
     }
 }
@@ -187,6 +193,27 @@ mod tests {
         for ours in [0_i64, 30_000_000_000, 70_000_000_000] {
             let theirs = Nanos(3_000_000_000 + ours + ours / 1_000_000 * 40);
             assert!((line.ours(theirs).0 - ours).abs() < 30_000, "{:?} for {ours}", line.ours(theirs));
+        }
+    }
+
+    /// Five readings within a fifth of a second, of clocks that are alike, on a host that is busy: each way may take a millisecond more.
+    #[test]
+    fn readings_close_to_each_other_tell_no_drift() {
+        let mut offset = Offset::default();
+        for (number, (there, back)) in
+            [(50, 900), (60, 50), (1_000, 40), (50, 60), (40, 1_200)].into_iter().enumerate()
+        {
+            let asked = number as i64 * 50_000_000;
+            offset.add(Reading {
+                asked: Nanos(asked),
+                answered: Nanos(asked + (there + back) * 1_000),
+                theirs: Nanos(asked + there * 1_000),
+            });
+        }
+        let line = offset.line();
+        for later in [200_000_000_i64, 1_200_000_000] {
+            let wrong = (line.ours(Nanos(later)).0 - later).abs();
+            assert!(wrong < 300_000 && wrong < line.within().0, "{wrong} ns at {later}: {:?}", offset.told());
         }
     }
 
