@@ -102,7 +102,8 @@ pub fn cost_of_fetching(gateways: &[Measured]) -> Option<Costs> {
     let mut fetch: Vec<f64> =
         serial.map(|one| (1.0 / one.rate - one.work - 2.0 * one.delay).max(0.0)).collect();
     fetch.sort_by(f64::total_cmp);
-    let fetch = *fetch.get(fetch.len() / 2)?;
+    let middle = [fetch.len().checked_sub(1)? / 2, fetch.len() / 2].map(|at| fetch[at]);
+    let fetch = middle[0].midpoint(middle[1]);
     let least = |of: fn(&Measured) -> f64| gateways.iter().map(of).fold(f64::INFINITY, f64::min).max(0.0);
     Some(Costs {
         fetch,

@@ -36,6 +36,11 @@ impl Plan {
         self.connecting() + level * levels + self.connecting_in_levels()
     }
 
+    /// How long so many runs like this one take at most, for people.
+    pub fn longest_duration_of(&self, runs: usize) -> String {
+        clock(Nanos::from_secs_f64(self.longest_duration().as_secs_f64() * runs as f64))
+    }
+
     /// The planned connecting of all levels, where they connect devices themselves.
     fn connecting_in_levels(&self) -> Nanos {
         let mut connected = 0u32;

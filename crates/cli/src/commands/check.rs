@@ -48,6 +48,8 @@ fn described(matrix: &Matrix) -> String {
             let values = format!("{}: {}", axis.key, values.join(", "));
             wrapped(&values, "  ").iter().for_each(|line| told += &format!("{line}\n"));
         }
+        let all = matrix.first.longest_duration_of(matrix.combinations());
+        told += &format!("each turn at most {all}, if all take as long as the first\n");
         told += "\nthe first of them:\n\n";
     }
     told + &matrix.first.describe()

@@ -19,6 +19,9 @@ const INTERRUPTED: &str = "the sweep was interrupted";
 /// round.
 const ENOUGH: f64 = 100.0;
 
+/// So many times a bound is no measuring error any more.
+const BEYOND: f64 = 1.2;
+
 /// Adds predictions where each combination is a gateway that the models know. What work costs is measured here and now; what
 /// fetching an event costs is what the gateways of this sweep took beside it. A user who wants to stop gets none.
 pub fn predict(sweep: &mut Sweep, matrix: &Matrix, stop: &AtomicBool) {
@@ -40,6 +43,11 @@ pub fn predict(sweep: &mut Sweep, matrix: &Matrix, stop: &AtomicBool) {
         }
     }
     match costs(sweep, &gateways, stop) {
+        Ok((found, _)) if found.fetch <= 0.0 || found.own <= 0.0 => sweep.notes.push(
+            "nothing is predicted: the work of an event alone took longer on this host now than all of an event in a run of the \
+             sweep, so this host was busier"
+                .to_owned(),
+        ),
         Ok((found, work)) => {
             for ((cell, (plan, configuration)), (cpu, io)) in sweep.cells.iter_mut().zip(&gateways).zip(work)
             {
@@ -56,6 +64,16 @@ pub fn predict(sweep: &mut Sweep, matrix: &Matrix, stop: &AtomicBool) {
                 found.own * 1e6,
                 found.device * 1e6
             ));
+            let did = |cell: &Cell| cell.measured(Quantity::Throughput).map(|measured| measured.mean);
+            let more = |cell: &&Cell| did(cell).zip(cell.predicted).is_some_and(|(did, most)| did > BEYOND * most);
+            match sweep.cells.iter().filter(more).count() {
+                0 => {}
+                count => sweep.notes.push(format!(
+                    "{count} of {} combinations did more than {BEYOND} times what is predicted to be the most: an event cost them \
+                     less than it did where the costs were measured",
+                    sweep.cells.len()
+                )),
+            }
         }
         Err(why) => sweep.notes.push(format!("nothing is predicted: {why}")),
     }

@@ -83,7 +83,7 @@ impl Reader {
                 self.foreign += 1;
                 if self.foreign == 1 {
                     let line: String = line.chars().take(SHOWN).collect();
-                    self.errors.push(format!("its log names no event of this run in the line {line:?}"));
+                    self.errors.push(format!("its log names no event of this run, or nothing that became of it, in the line {line:?}"));
                 }
             }
         }
@@ -114,7 +114,8 @@ impl Reader {
                 let words = [Some(function), keyword, event].into_iter().flatten().collect::<Vec<_>>();
                 self.errors.push(words.join(":"));
             }
-            return Some(());
+            // Whoever names an event of this run wants to tell what became of it.
+            return event.is_none_or(|event| event_of(event, self.tag).is_none()).then_some(());
         };
         let at = milliseconds(time)?;
         let (device, sequence) = event_of(event?, self.tag)?;
@@ -233,8 +234,12 @@ mod tests {
         assert_eq!(reader.foreign, 3);
         assert_eq!(
             reader.errors,
-            ["its log names no event of this run in the line \"INFO:1:f:EVENT_LIFECYCLE_DONE:0001-3-7\""]
+            [
+                "its log names no event of this run, or nothing that became of it, in the line \"INFO:1:f:EVENT_LIFECYCLE_DONE:0001-3-7\""
+            ]
         );
+        reader.read(b"INFO:1:f:DONE:004d-3-7\n", &mut lives);
+        assert_eq!((lives.len(), reader.foreign), (0, 4));
     }
 
     #[test]
