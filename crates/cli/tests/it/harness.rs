@@ -319,8 +319,9 @@ pub fn until_told(validity: &str, measure: impl FnMut() -> Finished) -> Finished
     until(measure, |level| level["validity"] == validity)
 }
 
+/// Measures again until every level is fit to be looked at.
 #[track_caller]
-fn until(mut measure: impl FnMut() -> Finished, fit: impl Fn(&Value) -> bool) -> Finished {
+pub fn until(mut measure: impl FnMut() -> Finished, fit: impl Fn(&Value) -> bool) -> Finished {
     for _ in 0..ATTEMPTS {
         let finished = measure();
         if finished.levels().iter().all(&fit) {
