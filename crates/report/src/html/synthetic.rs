@@ -2,7 +2,7 @@
 
 use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
 use plimsoll_model::record::{
-    ComponentUsage, FirstLoss, LevelEnd, LevelRecord, LevelStart, Provenance, RunEnd, RunRecord,
+    ClockRecord, ComponentUsage, FirstLoss, LevelEnd, LevelRecord, LevelStart, Provenance, RunEnd, RunRecord,
     SampleRecord, Terms, ThreadUsage,
 };
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
@@ -83,6 +83,35 @@ pub fn devices() -> RunRecord {
         (end.connected, end.first_loss) = (devices.min(5000), None);
     }
     record.levels[5].warm_up.counts.connect_failed = 1000;
+    record
+}
+
+/// The same run at a gateway that tells where events spend their lives; of its last level it tells nothing.
+pub fn gateway() -> RunRecord {
+    let mut record = record();
+    let [.., last] = record.levels.as_slice() else { return record };
+    let last = last.start.index;
+    for level in record.levels.iter_mut().filter(|level| level.start.index != last) {
+        for sample in level.samples.iter_mut().flatten() {
+            for (metric, milliseconds) in [
+                (Metric::WaitTime, 1),
+                (Metric::TransferTime, 2),
+                (Metric::DispatchTime, 3),
+                (Metric::ProcessingTime, 4),
+            ] {
+                let spent = Nanos::from_millis(milliseconds);
+                sample.histograms.entry(metric).or_default().record_n(spent, sample.counts.due);
+            }
+        }
+        level.end.as_mut().unwrap().clock = Some(ClockRecord {
+            offset: Nanos::from_millis(7),
+            offset_within: Nanos::from_micros(30 + i64::from(level.start.index)),
+            drift: 12.5,
+            drift_within: Some(1.5),
+            readings: 15,
+            ..ClockRecord::default()
+        });
+    }
     record
 }
 
