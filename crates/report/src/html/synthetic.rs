@@ -165,6 +165,7 @@ fn provenance() -> Provenance {
         ]),
         platform: facts(&[
             ("profile", "mosquitto"),
+            ("protocol", "MQTT"),
             ("version", "mosquitto 2.0.21"),
             ("address", "127.0.0.1:41883"),
             ("limit: max_inflight_messages", "0, that is no limit"),
