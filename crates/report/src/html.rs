@@ -7,6 +7,7 @@ mod figure;
 mod generator;
 mod ledger;
 mod level;
+mod lives;
 mod load_line;
 mod outages;
 mod parts;
@@ -142,6 +143,11 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
         sections.extend([
             section("times", "Publish and subscribe time", times::body(record, summary)),
             section("percentiles", "Percentiles", percentiles::body(record, summary)),
+        ]);
+        if lives::told(summary) {
+            sections.push(section("lives", "Lives of events", lives::body(summary)));
+        }
+        sections.extend([
             section("sizes", "Differences, goodput and sizes", sizes::body(summary)),
             section("ledger", "Ledger", ledger::body(summary)),
             section("generator", "Generator health", generator::body(record, summary)),

@@ -92,7 +92,10 @@ pub fn state_facts(plan: &Plan) -> BTreeMap<String, String> {
 
 fn platform_facts(plan: &Plan) -> BTreeMap<String, String> {
     let profile = &plan.platform.profile;
-    let mut facts = BTreeMap::from([("profile".to_owned(), profile.name.clone())]);
+    let mut facts = BTreeMap::from([
+        ("profile".to_owned(), profile.name.clone()),
+        ("protocol".to_owned(), plan.protocol().to_string()),
+    ]);
     facts.extend(profile.limits.iter().map(|(name, value)| (format!("limit: {name}"), value.clone())));
     facts
 }

@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 #[derive(Args)]
 #[command(after_help = "Examples:
   plimsoll compare 3vk1 a81x
-  plimsoll compare examples/quickstart.yaml mine.yaml --repeat 5 --html compared.html
+  plimsoll compare examples/quickstart.yaml mine.yaml --repeat 5 --html out.html
 
-Runs of equal scenarios are repeats of one candidate. A difference is claimed only of
-repeats in turns, with a 95 % interval over runs. Of scenario files, each is run so
-often, in turns, with a new seed at each turn.")]
+Runs of equal scenarios are repeats of one candidate. A difference is claimed
+only of repeats in turns, with a 95 % interval over runs. Of scenario files,
+each is run so often, in turns, with a new seed at each turn.")]
 pub struct Compare {
     /// Runs (ids or their beginnings), or scenario files to be run first
     #[arg(value_name = "RUN|SCENARIO.yaml", required = true, num_args = 1..)]

@@ -35,15 +35,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
   plimsoll dissect secured.pcap --keys keys.log
   tcpdump -i any -w - | plimsoll dissect - --export spans.json
 
-Reads pcap and pcapng, packed with gzip or zstd or not; finds HTTP, WebSocket, MQTT,
-CoAP, Redis, MongoDB, PostgreSQL, Kafka, NATS, AMQP and HTTP/2 by content and port.
-Several files are put together by time, as one capture.
-TLS is opened with the keys that clients write where SSLKEYLOGFILE says (--keys),
-or that a pcapng file carries.
+Reads pcap and pcapng, packed with gzip or zstd or not; finds HTTP, WebSocket,
+MQTT, CoAP, Redis, MongoDB, PostgreSQL, Kafka, NATS, AMQP and HTTP/2 by content
+and port. Several files are put together by time, as one capture. TLS is opened
+with the keys that clients write where SSLKEYLOGFILE says (--keys), or that a
+pcapng file carries.
 
-Exit codes: 0 read; 1 a file is no capture or cannot be read to its end (what was
-read is reported); 104 wrong usage; 105 interrupted (what was read is reported),
-except with --follow.")]
+Exit codes: 0 read; 1 a file is no capture or cannot be read to its end (what
+was read is reported); 104 wrong usage; 105 interrupted (what was read is
+reported), except with --follow.")]
 pub struct Dissect {
     /// Captures, `-` for the standard input
     #[arg(value_name = "FILE", required = true)]

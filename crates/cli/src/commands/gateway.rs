@@ -17,19 +17,20 @@ const MOST_DEVICES: u64 = 1 << 16;
 /// ways: dispatcher and event handler are each serial, preemptive or cooperative
 #[derive(Args)]
 #[command(after_help = "Examples:
-  plimsoll gateway --manager 127.0.0.1:5000 --dispatcher serial --handler preemptive
+  plimsoll gateway --manager 127.0.0.1:5000 --dispatcher serial \\
+      --handler preemptive
   plimsoll gateway --manager 10.0.0.2:5000 --dispatcher cooperative \\
       --handler cooperative --cpu 0.1 --io 0.0002 --cores 1
   plimsoll gateway --push http --listen 127.0.0.1:8080 --cpu 0.1
 
-The test manager must be there, started with the same values: else it refuses. With
---push none is needed: devices connect here and send their events, each of which is
-answered when it is worked on; where there is one, it starts the test. The calls, and the rules of push, are in
-docs/gateway-protocol.md. Ctrl-C or SIGTERM ends it; what is being worked on is
-finished first.
+The test manager must be there, started with the same values: else it refuses.
+With --push none is needed: devices connect here and send their events, each of
+which is answered when it is worked on; where there is one, it starts the test.
+The calls, and the rules of push, are in docs/gateway-protocol.md. Ctrl-C or
+SIGTERM ends it; what is being worked on is finished first.
 
-Exit codes: 0 ended as asked; 1 the test cannot go on; 104 wrong usage, or another
-configuration than the manager's.")]
+Exit codes: 0 ended as asked; 1 the test cannot go on; 104 wrong usage, or
+another configuration than the manager's.")]
 pub struct Gateway {
     /// The test manager's name service, as HOST:PORT; may be left out with --push
     #[arg(long, value_name = "ADDRESS", required_unless_present = "push")]

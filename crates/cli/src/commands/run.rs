@@ -29,10 +29,10 @@ const LOOK: Duration = Duration::from_millis(200);
   plimsoll run mqtt://localhost:1883 --devices 100 --rate 100..1500/100 --hold 30s
   plimsoll run mqtt://localhost:1883 --devices 100 --search 100..200k
   plimsoll run examples/chain.yaml --capture
-  plimsoll run ws://localhost:8080/in --protocol websocket --devices 100 --rate 500
+  plimsoll run ws://localhost/in --protocol websocket --devices 100 --rate 500
 
-Exit codes: 0 met, 99 objectives missed, 3 measurement invalid, 1 could not be done,
-104 wrong scenario or command line, 105 interrupted.")]
+Exit codes: 0 met, 99 objectives missed, 3 measurement invalid, 1 could not be
+done, 104 wrong scenario or command line, 105 interrupted.")]
 pub struct Run {
     #[command(flatten)]
     load: LoadOptions,

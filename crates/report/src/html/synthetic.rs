@@ -2,7 +2,7 @@
 
 use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
 use plimsoll_model::record::{
-    ComponentUsage, FirstLoss, LevelEnd, LevelRecord, LevelStart, Provenance, RunEnd, RunRecord,
+    ClockRecord, ComponentUsage, FirstLoss, LevelEnd, LevelRecord, LevelStart, Provenance, RunEnd, RunRecord,
     SampleRecord, Terms, ThreadUsage,
 };
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
@@ -86,6 +86,35 @@ pub fn devices() -> RunRecord {
     record
 }
 
+/// The same run at a gateway that tells where events spend their lives; of its last level it tells nothing.
+pub fn gateway() -> RunRecord {
+    let mut record = record();
+    let [.., last] = record.levels.as_slice() else { return record };
+    let last = last.start.index;
+    for level in record.levels.iter_mut().filter(|level| level.start.index != last) {
+        for sample in level.samples.iter_mut().flatten() {
+            for (metric, milliseconds) in [
+                (Metric::WaitTime, 1),
+                (Metric::TransferTime, 2),
+                (Metric::DispatchTime, 3),
+                (Metric::ProcessingTime, 4),
+            ] {
+                let spent = Nanos::from_millis(milliseconds);
+                sample.histograms.entry(metric).or_default().record_n(spent, sample.counts.due);
+            }
+        }
+        level.end.as_mut().unwrap().clock = Some(ClockRecord {
+            offset: Nanos::from_millis(7),
+            offset_within: Nanos::from_micros(30 + i64::from(level.start.index)),
+            drift: 12.5,
+            drift_within: Some(1.5),
+            readings: 15,
+            ..ClockRecord::default()
+        });
+    }
+    record
+}
+
 fn terms() -> Terms {
     let objective = |subject, comparison, bound| Objective { subject, comparison, bound };
     Terms {
@@ -136,6 +165,7 @@ fn provenance() -> Provenance {
         ]),
         platform: facts(&[
             ("profile", "mosquitto"),
+            ("protocol", "MQTT"),
             ("version", "mosquitto 2.0.21"),
             ("address", "127.0.0.1:41883"),
             ("limit: max_inflight_messages", "0, that is no limit"),

@@ -325,6 +325,28 @@ fn lost_connections_are_told_with_their_outages() {
 }
 
 #[test]
+fn lives_of_events_are_told_where_a_gateway_tells_them() {
+    assert!(!bare(&synthetic::record()).contains("section id=\"lives\""));
+    let record = synthetic::gateway();
+    keep("gateway", &record);
+    let page = bare(&record);
+    let (_, section) = page.split_once("section id=\"lives\"").unwrap();
+    let (section, _) = section.split_once("</section>").unwrap();
+    assert_eq!(section.matches("<th scope=\"row\">").count(), 5, "the last level tells nothing");
+    for (part, time) in [("at device", 1), ("transfer", 2), ("dispatch", 3), ("processing", 4)] {
+        let (_, row) = section.split_once(&format!(">{part}</td>")).unwrap();
+        let (row, _) = row.split_once("</tr>").unwrap();
+        assert!(row.matches(&format!("{time}.00 ms")).count() >= 3, "mean, p50 and p99: {row}");
+    }
+    assert_eq!(section.matches(">publish time</td>").count(), 5);
+    for part in
+        ["least known at 5,000/s: by 15 readings", "7.00 ms ahead of ours, ± 34.0 µs", "12.5 ± 1.5 parts"]
+    {
+        assert!(section.contains(part), "{part} is missing");
+    }
+}
+
+#[test]
 fn lines_of_equal_objectives_have_one_label() {
     let mut record = synthetic::record();
     for objective in &mut record.terms.objectives.level {

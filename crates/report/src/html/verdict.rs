@@ -94,17 +94,31 @@ fn facts(record: &RunRecord, summary: &Summary) -> Vec<(&'static str, String)> {
     let people = |count: u32, one: &str| {
         format!("{} {one}{}", terminal::count(f64::from(count)), if count == 1 { "" } else { "s" })
     };
-    vec![
+    let mut facts = vec![
         ("Platform", platform(&provenance.platform)),
         (
             "Population",
             format!("{}, {}", people(terms.devices, "device"), people(terms.subscribers, "subscriber")),
         ),
-        ("QoS of MQTT", format!("publish {}, subscribe {}", terms.qos, terms.subscribe_qos)),
+    ];
+    facts.extend(qos(record).map(|qos| ("QoS of MQTT", qos)));
+    facts.extend([
         ("Levels", levels_run(summary, terms)),
         ("Started", started(&provenance.started)),
         ("Run", record.id.clone()),
-    ]
+    ]);
+    facts
+}
+
+/// The QoS of those who speak MQTT; `None` where devices speak something else, or an older version did not say what.
+fn qos(record: &RunRecord) -> Option<String> {
+    let terms = &record.terms;
+    record.provenance.platform.get("protocol").filter(|protocol| *protocol == "MQTT")?;
+    Some(if terms.subscribers == 0 || terms.listener.is_some() {
+        format!("publish {}", terms.qos)
+    } else {
+        format!("publish {}, subscribe {}", terms.qos, terms.subscribe_qos)
+    })
 }
 
 /// How many levels were run, and of how many.
@@ -210,6 +224,18 @@ mod tests {
     fn the_start_is_shown_with_its_zone() {
         assert_eq!(started("2026-01-02T03:04:05Z"), "2026-01-02 03:04:05 UTC");
         assert_eq!(started("yesterday"), "yesterday");
+    }
+
+    #[test]
+    fn a_qos_is_told_of_those_who_speak_mqtt() {
+        let mut record = crate::html::synthetic::record();
+        assert_eq!(qos(&record).as_deref(), Some("publish 1, subscribe 1"));
+        record.terms.subscribers = 0;
+        assert_eq!(qos(&record).as_deref(), Some("publish 1"));
+        record.provenance.platform.insert("protocol".into(), "HTTP".into());
+        assert_eq!(qos(&record), None);
+        record.provenance.platform.remove("protocol");
+        assert_eq!(qos(&record), None);
     }
 
     #[test]
