@@ -62,6 +62,8 @@ pub struct Sweep {
     pub schema: u32,
     /// The scenario's name.
     pub name: String,
+    /// Where it comes from, and what its runs have in common.
+    pub origin: Origin,
     /// What varied.
     pub axes: Vec<Axis>,
     /// Which of the axes charts have along their foot: the first of numbers, else the first.
@@ -70,6 +72,23 @@ pub struct Sweep {
     pub cells: Vec<Cell>,
     /// What the reader must know, for people.
     pub notes: Vec<String>,
+}
+
+/// Where a sweep comes from, and what its runs have in common.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Origin {
+    /// Version of Plimsoll.
+    pub plimsoll: String,
+    /// When the runs were put together, RFC 3339 in UTC.
+    pub written: String,
+    /// Whether the quick form of the scenario was run, which tries it out.
+    pub quick: bool,
+    /// The platform's profile; null where it varies.
+    pub platform: Option<String>,
+    /// Load before each hold that is not counted, in seconds; null where it varies.
+    pub warm_up: Option<f64>,
+    /// Measured time of each level, in seconds; null where it varies.
+    pub hold: Option<f64>,
 }
 
 /// One combination.
@@ -181,6 +200,15 @@ impl Quantity {
         }
     }
 
+    /// In what it is told to programs.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Quantity::Throughput => "1/s",
+            Quantity::Done => "1",
+            _ => "s",
+        }
+    }
+
     /// Whether it is a time; else it is a rate or a share.
     pub const fn is_time(self) -> bool {
         !matches!(self, Quantity::Throughput | Quantity::Done)
@@ -215,7 +243,7 @@ impl Cell {
 
 impl Sweep {
     /// Puts runs of a matrix together.
-    pub fn of(name: &str, axes: Vec<Axis>, taken: &[Taken]) -> Sweep {
+    pub fn of(name: &str, origin: Origin, axes: Vec<Axis>, taken: &[Taken]) -> Sweep {
         let mut cells: Vec<(&Vec<usize>, Vec<&Taken>)> = Vec::new();
         for run in taken {
             match cells.iter_mut().find(|(position, _)| **position == run.position) {
@@ -232,7 +260,7 @@ impl Sweep {
             .or_else(|| axes.iter().position(|axis| varies(&axis)))
             .unwrap_or(0);
         let notes = notes(&cells, taken);
-        Sweep { schema: SCHEMA, name: name.to_owned(), axes, along, cells, notes }
+        Sweep { schema: SCHEMA, name: name.to_owned(), origin, axes, along, cells, notes }
     }
 
     /// The axes beside that along the foot which have several values: each combination of theirs is a curve.
@@ -303,19 +331,21 @@ fn notes(cells: &[Cell], taken: &[Taken]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut left_out = |count: usize, why: &str| {
         if count > 0 {
-            notes.push(format!("{count} of {all} runs are left out: {why}"));
+            let verb = if count == 1 { "is" } else { "are" };
+            notes.push(format!("{count} of {all} runs {verb} left out: {why}"));
         }
     };
     let invalid = |validity| runs().filter(|run| run.validity == Some(validity)).count();
     left_out(invalid(Validity::GeneratorBound), "the load threads were the limit");
     left_out(invalid(Validity::ReceiverBound), "receiving was the limit");
     left_out(invalid(Validity::HostBound), "this host was the limit");
-    left_out(runs().filter(|run| run.level.is_none()).count(), "they measured nothing");
+    left_out(runs().filter(|run| run.level.is_none()).count(), "nothing was measured");
     let overloaded = taken.iter().filter_map(|run| run.level.as_ref());
     let overloaded = overloaded.filter(|level| level.overload && level.validity == Validity::Valid).count();
     if overloaded > 0 {
+        let verb = if overloaded == 1 { "was" } else { "were" };
         notes.push(format!(
-            "{overloaded} of {all} runs were in overload, less than 99 % done: their times grow with the length of the hold"
+            "{overloaded} of {all} runs {verb} in overload, less than 99 % done: times grow with the length of the hold there"
         ));
     }
     if !cells.is_empty() && cells.iter().all(|cell| cell.runs.len() < 2) {
@@ -370,7 +400,7 @@ mod tests {
             taken([0, 0], 99.0, Validity::HostBound),
             taken([0, 1], 20.0, valid),
         ];
-        let sweep = Sweep::of("sweep", axes(), &runs);
+        let sweep = Sweep::of("sweep", Origin::default(), axes(), &runs);
         assert_eq!(sweep.along, 1);
         assert_eq!(sweep.axes[1].numbers(), Some((vec![0.0, 10.0], "ms")));
         let first = sweep.cells[0].measured(Quantity::Throughput).unwrap();
@@ -381,6 +411,6 @@ mod tests {
         let names: Vec<(Vec<&str>, usize)> =
             curves.iter().map(|(common, cells)| (sweep.values_of(common), cells.len())).collect();
         assert_eq!(names, [(vec!["serial"], 2), (vec!["cooperative"], 1)]);
-        assert_eq!(sweep.notes, ["1 of 5 runs are left out: this host was the limit"]);
+        assert_eq!(sweep.notes, ["1 of 5 runs is left out: this host was the limit"]);
     }
 }

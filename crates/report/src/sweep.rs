@@ -59,7 +59,7 @@ pub fn markdown(sweep: &Sweep) -> String {
     let head = foot(sweep);
     for quantity in measured(sweep) {
         let curves = in_cell(&curves_name(sweep));
-        out += &format!("**{}**, by {}\n\n| {curves} |", quantity.name(), axis_name(sweep));
+        out += &format!("**{}**, by {}\n\n| {curves} |", heading(quantity), axis_name(sweep));
         head.iter().for_each(|value| out += &format!(" {} |", in_cell(value)));
         out += &format!("\n|---|{}\n", "---|".repeat(head.len()));
         for (common, cells) in sweep.curves() {
@@ -80,10 +80,10 @@ pub fn markdown(sweep: &Sweep) -> String {
     out
 }
 
-/// The sweep as comma-separated values: a row for each quantity of each combination, times in seconds.
+/// The sweep as comma-separated values: a row for each quantity of each combination, with its unit.
 pub fn csv(sweep: &Sweep) -> String {
     let mut header: Vec<String> = sweep.axes.iter().map(|axis| axis.key.clone()).collect();
-    let columns = ["quantity", "runs", "mean", "ci95_lo", "ci95_hi", "predicted", "run_ids"];
+    let columns = ["quantity", "unit", "runs", "mean", "ci95_lo", "ci95_hi", "predicted", "run_ids"];
     header.extend(columns.map(str::to_owned));
     let mut out = csv::row(header);
     for cell in &sweep.cells {
@@ -96,6 +96,7 @@ pub fn csv(sweep: &Sweep) -> String {
             let predicted = cell.predicted.filter(|_| measured.quantity == Quantity::Throughput);
             row.extend([
                 measured.quantity.name().to_owned(),
+                measured.quantity.unit().to_owned(),
                 measured.values.len().to_string(),
                 measured.mean.to_string(),
                 csv::optional(measured.ci95.map(|[low, _]| low)),
@@ -144,6 +145,14 @@ pub(crate) fn foot(sweep: &Sweep) -> Vec<String> {
 /// The cell of a curve at a place along the foot.
 pub(crate) fn at<'a>(cells: &[&'a Cell], sweep: &Sweep, place: usize) -> Option<&'a Cell> {
     cells.iter().copied().find(|cell| cell.position.get(sweep.along) == Some(&place))
+}
+
+/// A quantity over its values: times and shares have their units beside each value.
+pub(crate) fn heading(quantity: Quantity) -> String {
+    match quantity {
+        Quantity::Throughput => format!("{} (operations/s)", quantity.name()),
+        _ => quantity.name().to_owned(),
+    }
 }
 
 /// A value for people.
@@ -202,7 +211,7 @@ fn tables(sweep: &Sweep, quantity: Quantity) -> String {
         });
         let (piece, after) = rest.split_at(fits.count().max(1));
         rest = after;
-        out += &format!("{}, by {}\n", quantity.name(), axis_name(sweep));
+        out += &format!("{}, by {}\n", heading(quantity), axis_name(sweep));
         for (line, name) in std::iter::once(&head).chain(&names).enumerate() {
             let mut text = format!("{name:<first$}");
             for column in piece {
@@ -221,7 +230,7 @@ pub(crate) mod tests {
     use super::*;
     use plimsoll_analysis::level::LevelSummary;
     use plimsoll_analysis::summary::TimeSummary;
-    use plimsoll_analysis::sweep::{Axis, Taken};
+    use plimsoll_analysis::sweep::{Axis, Origin, Taken};
     use plimsoll_model::Verdict;
 
     /// Two curves over three values, each run twice, one of them missing.
@@ -245,12 +254,20 @@ pub(crate) mod tests {
                 ..LevelSummary::default()
             }),
         };
+        let origin = Origin {
+            plimsoll: "0.1.0".into(),
+            written: "2026-03-14T09:26:53Z".into(),
+            quick: true,
+            platform: Some("gateway".into()),
+            warm_up: Some(2.0),
+            hold: Some(10.0),
+        };
         let mut runs = Vec::new();
         for (handler, delay) in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 2)] {
             let rate = 1000.0 / (1.0 + handler as f64 + delay as f64);
             runs.extend([taken(handler, delay, rate), taken(handler, delay, rate * 1.02)]);
         }
-        let mut sweep = Sweep::of("two handlers", axes, &runs);
+        let mut sweep = Sweep::of("two handlers", origin, axes, &runs);
         for cell in &mut sweep.cells {
             cell.predicted = Some(1234.0);
             cell.bound_by = Some("the pool".into());
@@ -261,9 +278,11 @@ pub(crate) mod tests {
     #[test]
     fn it_is_told_in_every_form() {
         let told = terminal(&sweep());
-        for expected in
-            ["throughput, by delay (ms)", "handler    0ms  10ms  50ms", "<b>        505     -   253"]
-        {
+        for expected in [
+            "throughput (operations/s), by delay (ms)",
+            "handler    0ms  10ms  50ms",
+            "<b>        505     -   253",
+        ] {
             assert!(told.contains(expected), "{expected}:\n{told}");
         }
         assert!(told.lines().all(|line| line.chars().count() <= WIDTH), "{told}");
@@ -273,9 +292,11 @@ pub(crate) mod tests {
         let told = csv(&sweep());
         assert_eq!(
             told.lines().next(),
-            Some("platform.with.handler,gateway.delay,quantity,runs,mean,ci95_lo,ci95_hi,predicted,run_ids")
+            Some(
+                "platform.with.handler,gateway.delay,quantity,unit,runs,mean,ci95_lo,ci95_hi,predicted,run_ids"
+            )
         );
-        assert!(told.lines().any(|line| line.starts_with("serial,0ms,throughput,2,1010,")), "{told}");
+        assert!(told.lines().any(|line| line.starts_with("serial,0ms,throughput,1/s,2,1010,")), "{told}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json(&sweep())).unwrap()["along"], 1);
     }
 

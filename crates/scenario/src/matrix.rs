@@ -73,7 +73,9 @@ impl Matrix {
     /// The plan of a scenario in which nothing varies; an error where something does.
     pub fn one(self) -> Result<Plan, Diagnostics> {
         let Some(axis) = self.axes.first() else { return Ok(self.first) };
-        let message = format!("the scenario has a `matrix`: it is {} runs", self.combinations());
+        let combinations = self.combinations();
+        let runs = if combinations == 1 { "run" } else { "runs" };
+        let message = format!("the scenario has a `matrix`: it is {combinations} {runs}");
         let help = "`plimsoll sweep` runs all of them; `--set matrix=null` leaves what does not vary";
         Err(Diagnostics(vec![Diagnostic::new(&axis.span, message).help(help)]))
     }

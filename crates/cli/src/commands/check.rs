@@ -42,7 +42,9 @@ impl Check {
 fn described(matrix: &Matrix) -> String {
     let mut told = String::new();
     if !matrix.axes.is_empty() {
-        told += &format!("{} runs, which `plimsoll sweep` makes; what varies:\n", matrix.combinations());
+        let combinations = matrix.combinations();
+        let runs = if combinations == 1 { "run" } else { "runs" };
+        told += &format!("{combinations} {runs}, which `plimsoll sweep` makes; what varies:\n");
         for axis in &matrix.axes {
             let values: Vec<String> = axis.values.iter().map(|value| label(value)).collect();
             let values = format!("{}: {}", axis.key, values.join(", "));

@@ -14,7 +14,7 @@ use crate::progress::TerminalProgress;
 use clap::Args;
 use plimsoll_analysis::summarize;
 use plimsoll_analysis::summary::Summary;
-use plimsoll_analysis::sweep::{Axis, Cell, Quantity, Sweep, Taken};
+use plimsoll_analysis::sweep::{Axis, Cell, Origin, Quantity, Sweep, Taken};
 use plimsoll_model::{Validity, Verdict};
 use plimsoll_report::html::sweep as page;
 use plimsoll_report::sweep as render;
@@ -109,7 +109,7 @@ impl Sweeping {
         }
         let axes = matrix.axes.iter();
         let axes = axes.map(|axis| Axis { key: axis.key.clone(), values: axis.values.clone() }).collect();
-        let mut sweep = Sweep::of(&matrix.first.name, axes, &course.taken);
+        let mut sweep = Sweep::of(&matrix.first.name, self.origin(&matrix), axes, &course.taken);
         let all = matrix.combinations() * self.repeat as usize;
         if let Some(why) = course.failures.first() {
             let failed = course.failures.len();
@@ -117,12 +117,14 @@ impl Sweeping {
         }
         if let Some(why) = course.unreadable.first() {
             let count = course.unreadable.len();
+            let verb = was(count);
             sweep.notes.push(format!(
-                "{count} of the store's runs could not be read and were made anew; the first: {why}"
+                "{count} of the store's runs could not be read and {verb} made anew; the first: {why}"
             ));
         }
         if course.interrupted {
-            sweep.notes.push(format!("interrupted: {} of {all} runs were made", course.taken.len()));
+            let made = course.taken.len();
+            sweep.notes.push(format!("interrupted: {made} of {all} runs {} made", was(made)));
         }
         predict(&mut sweep, &matrix, &stop);
         self.tell(&sweep)?;
@@ -133,6 +135,27 @@ impl Sweeping {
             () if !sweep.cells.iter().all(measured) => exit_code::INVALID,
             () => exit_code::MET,
         })
+    }
+
+    /// What is known of all runs beforehand.
+    fn origin(&self, matrix: &Matrix) -> Origin {
+        let constant = |key: &str| {
+            let of = |axis: &str| {
+                [(key, axis), (axis, key)].iter().any(|(whole, part)| {
+                    part.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+                })
+            };
+            !matrix.axes.iter().any(|axis| axis.values.len() > 1 && of(&axis.key))
+        };
+        let load = &matrix.first.load;
+        Origin {
+            plimsoll: env!("CARGO_PKG_VERSION").to_owned(),
+            written: jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string(),
+            quick: self.load.is_quick(),
+            platform: constant("platform.profile").then(|| matrix.first.platform.profile.name.clone()),
+            warm_up: constant("load.warm_up").then(|| load.warm_up.as_secs_f64()),
+            hold: constant("load.hold").then(|| load.hold.as_secs_f64()),
+        }
     }
 
     /// Runs every combination in every turn, until the user ends it. The turns have the seed of the scenario and those after it.
@@ -155,7 +178,7 @@ impl Sweeping {
                 let outcome = matrix.plan(&position, seed).map_err(Failure::from).and_then(|plan| match self
                     .stored_run(&plan, &mut known, &mut course.unreadable)
                 {
-                    Some(summary) => Ok((summary, " (from the store)")),
+                    Some(summary) => Ok((summary, " (stored)")),
                     None => {
                         let outcome = perform_plan(&Arc::new(plan), &self.store, &mut progress, None)?;
                         Ok((outcome.summary, ""))
@@ -171,7 +194,8 @@ impl Sweeping {
                     Ok((summary, from)) => {
                         let taken = Taken::of(&position, &summary);
                         if !self.quiet {
-                            say(&format!("[{begun}/{all}] {name}: {}{from}\n", one_line(&taken)));
+                            let told = format!("[{begun}/{all}] {name}: {}{from}", one_line(&taken));
+                            say(&format!("{}\n", terminal::wrapped(&told, "  ").join("\n").trim_start()));
                         }
                         course.taken.push(taken);
                         continue;
@@ -259,6 +283,11 @@ fn name_of(matrix: &Matrix, position: &[usize]) -> String {
         Some(format!("{} {}", render::label(name), render::label(axis.values.get(*value)?)))
     });
     values.collect::<Vec<_>>().join(", ")
+}
+
+/// The verb of so many.
+fn was(count: usize) -> &'static str {
+    if count == 1 { "was" } else { "were" }
 }
 
 /// What a run found, in a line.

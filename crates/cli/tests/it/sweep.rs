@@ -48,9 +48,10 @@ fn each_combination_is_run_in_each_turn_and_told_in_every_form() {
     let shown = bench.call(["show", &first[0], "--store", STORE]).exits(0);
     assert!(shown.stdout.contains("two by two"));
     for (file, expected) in [
-        ("a.csv", "message.size,mqtt.qos,quantity,runs,mean,"),
-        ("a.md", "**throughput**, by size"),
+        ("a.csv", "message.size,mqtt.qos,quantity,unit,runs,mean,"),
+        ("a.md", "**throughput (operations/s)**, by size"),
         ("a.html", "<h1>two by two</h1>"),
+        ("a.html", "platform embedded · hold 500 ms · warm-up 100 ms · Plimsoll "),
     ] {
         let text = fs::read_to_string(bench.path(file)).unwrap();
         assert!(text.contains(expected), "{file}");
@@ -69,7 +70,8 @@ fn each_combination_is_run_in_each_turn_and_told_in_every_form() {
     ]);
     let valid = sweep["cells"].as_array().unwrap().iter().flat_map(|cell| cell["runs"].as_array().unwrap());
     let valid = valid.filter(|run| run["validity"] == "valid").count();
-    assert_eq!(again.stdout.matches("(from the store)").count(), valid, "{}", again.stdout);
+    assert_eq!(again.stdout.matches("(stored)").count(), valid, "{}", again.stdout);
+    assert!(again.stdout.lines().all(|line| line.chars().count() <= 80), "{}", again.stdout);
     assert_eq!(runs(&json(&bench, "b.json")).len(), 12);
     assert!(bench.path("sweep.sweep.html").exists(), "the report stands beside the scenario by default");
 }
@@ -80,7 +82,7 @@ fn what_varies_is_changed_from_the_command_line() {
     bench.write("sweep.yaml", SCENARIO);
     let checked =
         bench.call(["check", "sweep.yaml", "--quick", "--set", "matrix.message.size=[16]"]).exits(0);
-    assert!(checked.stdout.starts_with("1 runs, which `plimsoll sweep` makes"), "{}", checked.stdout);
+    assert!(checked.stdout.starts_with("1 run, which `plimsoll sweep` makes"), "{}", checked.stdout);
     bench.call(["check", "sweep.yaml"]).exits(0);
     let one = bench.call(["check", "sweep.yaml", "--set", "matrix=null"]).exits(0);
     assert!(!one.stdout.contains("sweep"), "{}", one.stdout);
@@ -157,7 +159,7 @@ fn a_stored_run_that_cannot_be_read_is_made_anew() {
     let notes = second["notes"].to_string();
     assert!(notes.contains("1 of the store's runs could not be read") && notes.contains(&damaged), "{notes}");
     let valid = |cell: usize| first["cells"][cell]["runs"][0]["validity"] == "valid";
-    assert_eq!(again.stdout.matches("(from the store)").count(), usize::from(valid(0)), "{}", again.stdout);
+    assert_eq!(again.stdout.matches("(stored)").count(), usize::from(valid(0)), "{}", again.stdout);
     assert_eq!(runs(&second)[0] == "last", valid(0));
 }
 

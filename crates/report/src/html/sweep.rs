@@ -2,11 +2,12 @@
 
 use crate::html::figure::{self, CURVES, Figure};
 use crate::html::table::{Column, interval_cell, number_cell, table};
+use crate::html::verdict::started;
 use crate::html::{head, plotly_script};
-use crate::sweep::{at, axis_name, curve_name, curves_name, foot, measured, shown};
-use crate::terminal::count;
+use crate::sweep::{at, axis_name, curve_name, curves_name, foot, heading, measured, shown};
+use crate::terminal::{self, count};
 use maud::{DOCTYPE, Markup, html};
-use plimsoll_analysis::sweep::{Cell, Quantity, Sweep};
+use plimsoll_analysis::sweep::{Cell, Origin, Quantity, Sweep};
 use plotly::Scatter;
 use plotly::common::{DashType, ErrorData, ErrorType, HoverInfo, Line, Marker, MarkerSymbol, Mode, TickMode};
 use plotly::layout::{Axis, AxisType};
@@ -28,12 +29,13 @@ pub fn page(sweep: &Sweep) -> String {
             body {
                 main {
                     h1 { (sweep.name) }
+                    p.note { (origin(&sweep.origin)) }
                     @for note in &sweep.notes {
                         p { (note) }
                     }
                     @for quantity in measured(sweep) {
                         section {
-                            h2 { (quantity.name()) }
+                            h2 { (heading(quantity)) }
                             (chart(sweep, quantity).render(caption(sweep, quantity)))
                             (values(sweep, quantity))
                         }
@@ -43,6 +45,20 @@ pub fn page(sweep: &Sweep) -> String {
         }
     };
     markup.into_string()
+}
+
+/// Of what the page is, in a line.
+fn origin(origin: &Origin) -> String {
+    let time = |seconds: Option<f64>| seconds.map(|seconds| terminal::time(Some(seconds)));
+    let parts = [
+        origin.platform.as_ref().map(|platform| format!("platform {platform}")),
+        time(origin.hold).map(|hold| format!("hold {hold}")),
+        time(origin.warm_up).map(|warm_up| format!("warm-up {warm_up}")),
+        origin.quick.then(|| "quick form of the scenario, which tries it out".to_owned()),
+        Some(format!("Plimsoll {}", origin.plimsoll)),
+        Some(started(&origin.written)),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" \u{b7} ")
 }
 
 fn caption(sweep: &Sweep, quantity: Quantity) -> &'static str {
@@ -229,6 +245,9 @@ mod tests {
     fn curves_have_marks_of_their_own_and_predictions_are_dashed() {
         let page = page(&sweep());
         assert!(page.contains("&lt;b&gt;") && !page.contains("<b>"));
+        let origin = "platform gateway \u{b7} hold 10.0 s \u{b7} warm-up 2.00 s \u{b7} quick form of the scenario, which tries \
+                      it out \u{b7} Plimsoll 0.1.0 \u{b7} 2026-03-14 09:26:53 UTC";
+        assert!(page.contains(origin));
         let chart = serde_json::to_value(chart(&sweep(), Quantity::Throughput)).unwrap();
         let traces = chart["data"].as_array().unwrap();
         let dashed = traces.iter().filter(|trace| trace["line"]["dash"] == "dash").count();

@@ -167,7 +167,7 @@ fn setting(plan: &Plan, configuration: &Configuration) -> Setting {
 mod tests {
     use super::*;
     use plimsoll_analysis::level::LevelSummary;
-    use plimsoll_analysis::sweep::{Axis, Taken};
+    use plimsoll_analysis::sweep::{Axis, Origin, Taken};
     use plimsoll_model::Verdict;
     use plimsoll_scenario::{Environment, Source, matrix};
 
@@ -193,7 +193,7 @@ matrix: { platform.with.cpu: [\"0\", \"0.0001\"] }
         let taken: Vec<Taken> = matrix.positions().map(taken).collect();
         let axes = matrix.axes.iter();
         let axes = axes.map(|axis| Axis { key: axis.key.clone(), values: axis.values.clone() }).collect();
-        (Sweep::of("g", axes, &taken), matrix)
+        (Sweep::of("g", Origin::default(), axes, &taken), matrix)
     }
 
     /// Whether predictions are made needs processor times too, which these runs have not.
