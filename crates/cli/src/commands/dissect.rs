@@ -31,7 +31,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Args)]
 #[command(after_help = "Examples:
   plimsoll dissect capture.pcap
-  plimsoll dissect chain.pcapng --marker 'plm1:{device}:{seq};' --name redis=:6379
+  plimsoll dissect chain.pcapng --marker 'plm1:{device}:{seq};' \\
+      --name redis=:6379
   plimsoll dissect secured.pcap --keys keys.log
   tcpdump -i any -w - | plimsoll dissect - --export spans.json
 

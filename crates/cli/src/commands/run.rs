@@ -26,7 +26,8 @@ const LOOK: Duration = Duration::from_millis(200);
 #[derive(Args)]
 #[command(after_help = "Examples:
   plimsoll run examples/quickstart.yaml --summary-json out.json
-  plimsoll run mqtt://localhost:1883 --devices 100 --rate 100..1500/100 --hold 30s
+  plimsoll run mqtt://localhost:1883 --devices 100 \\
+      --rate 100..1500/100 --hold 30s
   plimsoll run mqtt://localhost:1883 --devices 100 --search 100..200k
   plimsoll run examples/chain.yaml --capture
   plimsoll run ws://localhost/in --protocol websocket --devices 100 --rate 500
