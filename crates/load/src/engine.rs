@@ -72,8 +72,6 @@ pub struct Engine {
     subscribers_ready: bool,
     /// Of a gateway.
     manager: Option<Arc<Manager>>,
-    /// The same where devices do not wait for the gateway by themselves, until it has come.
-    awaited: Option<Arc<Manager>>,
     given: Arc<Given>,
 }
 
@@ -209,7 +207,8 @@ impl Engine {
         let polls = plan.protocol() == Protocol::Gateway;
         let at = if polls { Some(address) } else { manager };
         let manager = at.map(|at| gateway::manager(plan, run, at, of, clock)).transpose()?;
-        let awaited = manager.clone().filter(|_| !polls);
+        // Of devices that send by themselves.
+        let telling = manager.as_ref().filter(|_| !polls);
         let mut shards = Vec::new();
         for (index, &processor) in (0..).zip(processors) {
             let share = Share { index, of };
@@ -218,7 +217,7 @@ impl Engine {
                 mailboxes: mailboxes.clone(),
                 datagram_header: if address.is_ipv4() { UDP_OVER_IPV4 } else { UDP_OVER_IPV6 },
                 throttle: throttle.clone(),
-                awaits_lives: awaited.is_some() && plan.is_answered(),
+                awaits_lives: telling.is_some() && plan.is_answered(),
             };
             let start = Start {
                 plan: Arc::clone(plan),
@@ -252,7 +251,7 @@ impl Engine {
                 )?),
                 _ => None,
             };
-            let lives = awaited.clone().map(|manager| Lives::new(manager, index, plan.is_answered()));
+            let lives = telling.map(|manager| Lives::new(Arc::clone(manager), index, plan.is_answered()));
             let beside = Beside { listener, queriers, lives };
             shards.push(match plan.protocol() {
                 Protocol::Mqtt => {
@@ -285,7 +284,6 @@ impl Engine {
             broker: plan.platform.roles.notified.as_ref().map(|_| broker_url(plan, address)),
             subscribers_ready: false,
             manager,
-            awaited,
             given,
         })
     }

@@ -4,6 +4,7 @@ use super::{Engine, EngineError, Watch};
 use crate::driver::Client;
 use crate::shard::{Command, Reply};
 use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::Protocol;
 
 impl Engine {
     /// Connects every subscriber, at the scenario's connect rate; for platforms that notify them while the controller
@@ -34,7 +35,8 @@ impl Engine {
 
     /// Waits until a gateway that devices send to has come and its clock is known. One that polls is awaited by its devices.
     fn await_gateway(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
-        let Some(manager) = self.awaited.take() else { return Ok(()) };
+        let polls = self.plan.protocol() == Protocol::Gateway;
+        let Some(manager) = self.manager.clone().filter(|_| !polls) else { return Ok(()) };
         let begin = self.clock.now();
         let wanted = u64::from(self.plan.devices) + u64::from(self.plan.subscribers.count);
         loop {

@@ -1,8 +1,8 @@
 //! What the log of a gateway tells of events that devices sent to it by themselves.
 
+use super::log;
 use super::manager::Manager;
-use super::{FAILED, log};
-use crate::driver::{Event, Life};
+use crate::driver::Event;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -33,13 +33,11 @@ impl Lives {
         }
         self.manager.take(self.shard, &mut self.taken);
         for life in self.taken.drain(..) {
-            let log::Life { device, sequence, retrieved, dispatched, over, failed, within } = life;
-            let life = Life { retrieved, dispatched, done: over, within };
+            let log::Life { device, sequence, over, failed, .. } = life;
             events.push(match (self.is_answered, failed) {
-                (true, false) => Event::Lived { device, sequence, life },
+                (false, _) => life.end(),
+                (true, false) => Event::Lived { device, sequence, life: life.stations() },
                 (true, true) => Event::Failed { device, sequence, at: over },
-                (false, false) => Event::Handled { device, sequence, life },
-                (false, true) => Event::Refused { device, sequence, at: over, reason: FAILED.to_owned() },
             });
         }
         events.extend(self.manager.take_incidents().into_iter().map(|reason| Event::Incident { reason }));

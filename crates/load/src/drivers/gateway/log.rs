@@ -1,6 +1,8 @@
 //! The log of a gateway, read: what became of which event when, and what is missing.
 
+use super::FAILED;
 use super::offset::Line;
+use crate::driver::{self, Event};
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::Nanos;
 use std::collections::HashMap;
@@ -34,6 +36,21 @@ pub struct Life {
 }
 
 impl Life {
+    /// Its stations.
+    pub fn stations(&self) -> driver::Life {
+        let Life { retrieved, dispatched, over, within, .. } = *self;
+        driver::Life { retrieved, dispatched, done: over, within }
+    }
+
+    /// What it says of an event that nothing else acknowledges.
+    pub fn end(&self) -> Event {
+        let (device, sequence) = (self.device, self.sequence);
+        match self.failed {
+            true => Event::Refused { device, sequence, at: self.over, reason: FAILED.to_owned() },
+            false => Event::Handled { device, sequence, life: self.stations() },
+        }
+    }
+
     /// On our clock, as far as it is known how the gateway's stands to it.
     pub fn told_by(self, line: &Line) -> Life {
         let ours = |at| line.ours(at);

@@ -334,15 +334,14 @@ impl Service {
 
     /// Compares the clocks, starts the test, and goes on comparing.
     fn compare_clocks(&self) {
-        let mut between = BETWEEN;
+        let mut has_started = false;
         while let Some(address) = self.await_gateway() {
+            // One that is started again in the test shall not wait for more than it must.
+            let between = if has_started { Duration::ZERO } else { BETWEEN };
             let Err(reason) = self.follow(address, between) else { return };
             let words = format!("the gateway's interface at {address}: {reason}");
-            // One that is started again in the test shall not wait for more than it must.
-            if self.state().phase == Phase::Started {
-                between = Duration::ZERO;
-            }
-            if between.is_zero() {
+            has_started |= self.state().phase == Phase::Started;
+            if has_started {
                 self.tell(format!("{words}; its clock is not followed any more"));
                 self.state().phase = Phase::Gone;
                 continue;

@@ -13,7 +13,7 @@ use super::readiness::{Readiness, Ready};
 use super::timers::Timers;
 use crate::arrivals::Share;
 use crate::clock::Clock;
-use crate::driver::{Client, Driver, Event, Life, Traffic};
+use crate::driver::{Client, Driver, Event, Traffic};
 use device::Device;
 use manager::{ManagedRun, Manager};
 use plimsoll_model::{Nanos, RunId};
@@ -157,17 +157,8 @@ impl GatewayDriver {
     fn take_news(&mut self, events: &mut Vec<Event>) {
         self.manager.take(self.share.index, &mut self.lives);
         for life in self.lives.drain(..) {
-            let log::Life { device, sequence, retrieved, dispatched, over, failed, within } = life;
-            if !self.io.fetched.remove(&(device, sequence)) {
-                events.push(Event::Stray);
-                continue;
-            }
-            if failed {
-                events.push(Event::Refused { device, sequence, at: over, reason: FAILED.to_owned() });
-                continue;
-            }
-            let life = Life { retrieved, dispatched, done: over, within };
-            events.push(Event::Handled { device, sequence, life });
+            let was_fetched = self.io.fetched.remove(&(life.device, life.sequence));
+            events.push(if was_fetched { life.end() } else { Event::Stray });
         }
         events.extend(self.manager.take_incidents().into_iter().map(|reason| Event::Incident { reason }));
     }
