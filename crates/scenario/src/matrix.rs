@@ -48,6 +48,12 @@ impl Matrix {
         combinations(&self.axes).unwrap_or_default()
     }
 
+    /// Whether a key, a part of it or what it is a part of has several values.
+    pub fn varies(&self, key: &str) -> bool {
+        let touches = |axis: &str| is_within(axis, Some(key)) || is_within(key, Some(axis));
+        self.axes.iter().any(|axis| axis.values.len() > 1 && touches(&axis.key))
+    }
+
     /// Each combination: the index of its value on each axis, the last axis changing fastest. One where nothing varies.
     pub fn positions(&self) -> impl Iterator<Item = Vec<usize>> {
         positions(&self.axes)

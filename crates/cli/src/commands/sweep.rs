@@ -139,14 +139,7 @@ impl Sweeping {
 
     /// What is known of all runs beforehand.
     fn origin(&self, matrix: &Matrix) -> Origin {
-        let constant = |key: &str| {
-            let of = |axis: &str| {
-                [(key, axis), (axis, key)].iter().any(|(whole, part)| {
-                    part.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-                })
-            };
-            !matrix.axes.iter().any(|axis| axis.values.len() > 1 && of(&axis.key))
-        };
+        let constant = |key: &str| !matrix.varies(key);
         let load = &matrix.first.load;
         Origin {
             plimsoll: env!("CARGO_PKG_VERSION").to_owned(),

@@ -44,8 +44,8 @@ pub fn predict(sweep: &mut Sweep, matrix: &Matrix, stop: &AtomicBool) {
     }
     match costs(sweep, &gateways, stop) {
         Ok((found, _)) if found.fetch <= 0.0 || found.own <= 0.0 => sweep.notes.push(
-            "nothing is predicted: the work of an event alone took longer on this host now than all of an event in a run of the \
-             sweep, so this host was busier"
+            "nothing is predicted: the work of an event alone took longer on this host now than all of an event, or all of its \
+             processor time, in a run of the sweep, so this host was busier"
                 .to_owned(),
         ),
         Ok((found, work)) => {
