@@ -39,6 +39,8 @@ mod tests {
             window: Nanos(1_000),
             cpu: Nanos(cpu),
             run_delay: None,
+            held_by_others: None,
+            holder: None,
             rss: 0,
             descriptors: 0,
         };

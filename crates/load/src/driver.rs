@@ -156,6 +156,13 @@ pub enum Event {
         /// When.
         at: Nanos,
     },
+    /// The platform answered what [`Driver::ask_for_arrival`] asked: the device's messages up to that one have arrived.
+    Arrived {
+        /// The device.
+        device: u32,
+        /// The last message that it had sent before.
+        through: u32,
+    },
     /// A subscriber received a device's will.
     Will,
     /// A subscriber received something.
@@ -357,6 +364,12 @@ pub trait Driver {
 
     /// Takes over one northbound query about a device. Drivers of devices alone ask nobody.
     fn ask(&mut self, _device: u32, _query: u32) {}
+
+    /// Asks the platform for an answer on the connection of a device, which shows that what was sent there before has
+    /// arrived; it comes as [`Event::Arrived`]. `false` where the protocol has nothing of that kind.
+    fn ask_for_arrival(&mut self, _device: u32) -> bool {
+        false
+    }
 
     /// Forgets every message that has not begun to be sent. One whose first byte the kernel already has cannot be
     /// called back and is reported as sent.

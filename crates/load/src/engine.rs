@@ -1,6 +1,7 @@
 //! All shards together: starts their threads, leads them through set-up and levels, gives what they measure.
 
 mod connecting;
+mod simulated;
 
 use crate::arrivals::Share;
 use crate::clock::Clock;
@@ -58,6 +59,8 @@ pub struct Engine {
     plan: Arc<Plan>,
     clock: Clock,
     shards: Vec<ShardThread>,
+    /// The only shard of a run in simulated time.
+    simulated: Option<Box<simulated::Simulated>>,
     replies: Receiver<Reply>,
     /// Whether parts belong to the set-up, which goes on until all are connected.
     in_set_up: bool,
@@ -276,6 +279,7 @@ impl Engine {
             plan: Arc::clone(plan),
             clock,
             shards,
+            simulated: None,
             replies,
             in_set_up: true,
             has_run: false,
@@ -346,7 +350,7 @@ impl Engine {
                 connecting = f64::from(self.plan.devices) / rate;
             }
         }
-        let hold_start = self.clock.now() + LEAD + Nanos::from_secs_f64(connecting) + warm_up;
+        let hold_start = self.now() + LEAD + Nanos::from_secs_f64(connecting) + warm_up;
         Ok(LevelStart { index, offered, in_flight, devices, connect_rate, hold_start, hold, samples })
     }
 
@@ -373,11 +377,11 @@ impl Engine {
     pub fn settle(&mut self, longest: Nanos, watch: &mut dyn Watch) -> Result<(), EngineError> {
         // What the network still brings while nobody publishes: an answer to a ping of each client at most.
         let clients = u64::from(self.plan.devices) + u64::from(self.plan.subscribers.count);
-        let end = self.clock.now() + longest;
+        let end = self.now() + longest;
         let mut quiet = 0;
-        while quiet < QUIET_LOOKS && self.clock.now() < end {
-            let look = self.clock.now() + LOOK;
-            while self.clock.now() < look {
+        while quiet < QUIET_LOOKS && self.now() < end {
+            let look = self.now() + LOOK;
+            while self.now() < look {
                 self.next(watch)?;
             }
             let mut ear = Ear { watch, received: 0 };
@@ -412,7 +416,7 @@ impl Engine {
         if let Some(devices) = start.devices {
             let clients: Vec<Client> = (0..devices).map(Client::Device).collect();
             let rate = start.connect_rate.unwrap_or(self.plan.load.connect_rate);
-            self.tell_to_connect(&clients, self.clock.now() + LEAD, rate, false)?;
+            self.tell_to_connect(&clients, self.now() + LEAD, rate, false)?;
         }
         let mut stopped = false;
         let mut drained = 0;
@@ -448,6 +452,18 @@ impl Engine {
         }
     }
 
+    /// The time on the run's clock.
+    fn now(&self) -> Nanos {
+        self.simulated.as_ref().map_or_else(|| self.clock.now(), |simulated| simulated.simulation.now())
+    }
+
+    fn receive(&mut self, patience: Duration) -> Result<Reply, RecvTimeoutError> {
+        match &mut self.simulated {
+            None => self.replies.recv_timeout(patience),
+            Some(simulated) => simulated.receive(&self.replies, patience.into()),
+        }
+    }
+
     fn tell_all_and_await(
         &mut self,
         command: &Command,
@@ -467,7 +483,7 @@ impl Engine {
     ) -> Result<Vec<Reply>, EngineError> {
         let mut answers = Vec::new();
         while answers.len() < self.shards.len() {
-            match self.replies.recv_timeout(SHARD_SILENCE) {
+            match self.receive(SHARD_SILENCE) {
                 Ok(Reply::Part(part)) => {
                     // The level is being closed already; there is nothing to stop.
                     let _ = watch.measured(self.measurement(*part));
@@ -489,7 +505,7 @@ impl Engine {
 
     /// The next reply that is not a part; `None` after a tenth of a second without one.
     fn next(&mut self, watch: &mut dyn Watch) -> Result<Option<Reply>, EngineError> {
-        let reply = match self.replies.recv_timeout(Duration::from_millis(100)) {
+        let reply = match self.receive(Duration::from_millis(100)) {
             Ok(Reply::Part(part)) => {
                 if !watch.measured(self.measurement(*part)) {
                     return Err(EngineError::Interrupted);
@@ -506,7 +522,7 @@ impl Engine {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Err(EngineError::ShardDied),
         };
-        if !watch.tick(self.clock.now()) {
+        if !watch.tick(self.now()) {
             return Err(EngineError::Interrupted);
         }
         let died = self.shards.iter().any(|shard| shard.thread.as_ref().is_some_and(JoinHandle::is_finished));

@@ -6,6 +6,7 @@ mod message;
 use crate::arrivals::Share;
 use crate::driver::Life;
 use crate::freshness::Freshness;
+use crate::proof::Unproved;
 use crate::recorder::{Place, Recorder, Timeline};
 use crate::throttle::Throttle;
 use crate::topology::Topology;
@@ -38,6 +39,8 @@ pub struct Ledger {
     throttle: Option<Arc<Throttle>>,
     /// Whether a gateway's log tells of every message, beside what answers it.
     awaits_lives: bool,
+    /// Messages of the hold that neither an acknowledgement nor a delivery can prove; `None` where messages are acknowledged.
+    unproved: Option<Unproved>,
 }
 
 /// First sending and last end among the hold's messages.
@@ -82,8 +85,10 @@ impl Ledger {
     /// An empty ledger. `acknowledges` is false where a message is done when it is sent, as at QoS 0.
     pub fn new(topology: Arc<Topology>, acknowledges: bool, share: Share) -> Ledger {
         let owned = (0..topology.devices()).filter(|&device| share.owns(device));
-        let devices = owned.map(|device| Device::new(topology.receivers(device).seats())).collect();
+        let devices: Vec<Device> =
+            owned.map(|device| Device::new(topology.receivers(device).seats())).collect();
         Ledger {
+            unproved: (!acknowledges).then(|| Unproved::new(share, devices.len())),
             topology,
             acknowledges,
             devices,
@@ -223,7 +228,27 @@ impl Ledger {
         if !acknowledges {
             self.completed(recorder, timeline, place, at);
         }
+        if let Some(unproved) = self.unproved.as_mut().filter(|_| receivers == 0 && place.sample.is_some()) {
+            unproved.sent(device, sequence);
+        }
         self.retire(device);
+    }
+
+    /// Books that the platform has read the messages of a device up to that one.
+    pub fn arrived(&mut self, device: u32, through: u32) {
+        if let Some(unproved) = &mut self.unproved {
+            unproved.arrived(device, through);
+        }
+    }
+
+    /// How many messages of the hold nothing has proved to have arrived.
+    pub fn unproved(&self) -> u64 {
+        self.unproved.as_ref().map_or(0, Unproved::count)
+    }
+
+    /// The devices that they are of.
+    pub fn unproved_devices(&self) -> Vec<u32> {
+        self.unproved.as_ref().map_or(Vec::new(), |unproved| unproved.devices().collect())
     }
 
     /// Books an acknowledgement.
@@ -389,6 +414,11 @@ impl Ledger {
     ) -> (Option<Nanos>, Option<Nanos>, Option<FirstLoss>) {
         if let Some(freshness) = &mut self.freshness {
             freshness.end(recorder);
+        }
+        if let Some(unproved) = &mut self.unproved {
+            let last = Place { level: timeline.level, sample: Some(timeline.samples.saturating_sub(1)) };
+            recorder.counts(last).unproved += unproved.count();
+            unproved.clear();
         }
         let mut first_loss: Option<(Nanos, FirstLoss)> = None;
         for (index, state) in (0..).zip(&mut self.devices) {

@@ -20,6 +20,7 @@ pub mod ledger;
 pub mod mailbox;
 mod outages;
 pub mod partly_open;
+mod proof;
 pub mod queries;
 pub mod recorder;
 pub mod refusal;

@@ -154,6 +154,9 @@ struct Level {
     next_flush: Option<u16>,
     /// Whether nothing is taken up any more: what turns out to have been due in the hold was never made ready.
     over: bool,
+    /// Whether the platform was asked, once all was sent, if it has what nothing else proves; `Some(true)` where it can
+    /// answer.
+    asked_for_arrival: Option<bool>,
     drained: bool,
 }
 
@@ -271,6 +274,7 @@ impl<D: Driver> Shard<D> {
                     drain_end,
                     next_flush: None,
                     over: false,
+                    asked_for_arrival: None,
                     drained: false,
                 });
             }
@@ -468,7 +472,14 @@ impl<D: Driver> Shard<D> {
             flush = true;
         }
         let asked = level.queries.as_ref().map_or(0, Queries::outstanding);
-        let waited = now >= level.drain_end || (self.ledger.outstanding() == 0 && asked == 0);
+        let all_sent = self.ledger.outstanding() == 0 && asked == 0;
+        if level.over && all_sent && level.asked_for_arrival.is_none() {
+            let devices = self.ledger.unproved_devices().into_iter();
+            let can = devices.fold(false, |can, device| self.driver.ask_for_arrival(device) | can);
+            level.asked_for_arrival = Some(can);
+        }
+        let proved = level.asked_for_arrival != Some(true) || self.ledger.unproved() == 0;
+        let waited = now >= level.drain_end || (all_sent && proved);
         let drained = !level.drained && level.over && waited;
         level.drained |= drained;
         if flush {

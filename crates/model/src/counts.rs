@@ -16,6 +16,9 @@ pub struct Counts {
     pub sent: u64,
     /// Messages not sent when the level's drain ended, the never-ready ones included. `due = sent + unsent`.
     pub unsent: u64,
+    /// Of the messages sent, those that nothing proves to have arrived: they are neither acknowledged nor delivered to
+    /// anybody, and no later answer came on their connection.
+    pub unproved: u64,
     /// Messages whose acknowledgement came before the level closed (none at QoS 0).
     pub acknowledged: u64,
     /// Messages that the platform refused with a reason code.
@@ -140,6 +143,7 @@ impl AddAssign for Counts {
         self.never_ready += other.never_ready;
         self.sent += other.sent;
         self.unsent += other.unsent;
+        self.unproved += other.unproved;
         self.acknowledged += other.acknowledged;
         self.refused += other.refused;
         self.repeated += other.repeated;

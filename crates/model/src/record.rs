@@ -203,6 +203,13 @@ pub struct ComponentUsage {
     /// Time that its threads were runnable without a processor, summed (schedstat); `None` where it cannot be read.
     #[serde(default)]
     pub run_delay: Option<Nanos>,
+    /// Of that, the time in which processes outside the platform held the processors that it may run on; `None` where that
+    /// cannot be read.
+    #[serde(default)]
+    pub held_by_others: Option<Nanos>,
+    /// The process outside the platform that held them longest.
+    #[serde(default)]
+    pub holder: Option<String>,
     /// Resident memory at the end of the window, in bytes.
     pub rss: u64,
     /// Open file descriptors at the end of the window.

@@ -59,6 +59,8 @@ impl ProcessSampler {
             window: now - last.at,
             cpu: Nanos::from_secs_f64(used as f64 / procfs::ticks_per_second() as f64),
             run_delay: (!reading.waits.is_empty()).then_some(Nanos(waited as i64)),
+            held_by_others: None,
+            holder: None,
             rss: family.iter().map(|(_, stat)| stat.rss * page).sum(),
             descriptors: family.iter().map(|(process, _)| process.fd_count().unwrap_or(0) as u64).sum(),
         })

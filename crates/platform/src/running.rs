@@ -7,6 +7,7 @@ use crate::guard::guarded;
 use crate::placeholders::Placeholders;
 use plimsoll_scenario::plan::{Endpoint, PlatformPlan, Protocol};
 use plimsoll_scenario::profile::{Component, ReadyRequest};
+use plimsoll_simulate::Simulation;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -57,6 +58,8 @@ pub struct Platform {
     ports: BTreeMap<String, u16>,
     /// Holds the components' files; removed with the platform.
     dir: Option<Folder>,
+    /// Of a platform that is only simulated.
+    simulation: Option<Simulation>,
 }
 
 #[derive(Debug)]
@@ -103,14 +106,19 @@ pub enum Planned {
     Running(SocketAddr),
     /// It will be started, with files in that folder.
     ToStart(Box<(Folder, Placeholders)>),
+    /// It is only simulated.
+    Simulated(Simulation),
 }
 
 impl Planned {
-    /// Finds the address of a platform that runs, and free ports for one that does not.
+    /// Finds the address of a platform that runs, and free ports for one that does not. The seed is that of a simulation.
     ///
     /// # Errors
     /// See [`PlatformError`].
-    pub fn of(plan: &PlatformPlan) -> Result<Planned, PlatformError> {
+    pub fn of(plan: &PlatformPlan, seed: u64) -> Result<Planned, PlatformError> {
+        if let Some(spec) = &plan.profile.simulated {
+            return Ok(Planned::Simulated(Simulation::of(spec.clone(), seed)));
+        }
         if let Some(endpoint) = &plan.address {
             return Ok(Planned::Running(resolve(endpoint)?));
         }
@@ -131,6 +139,7 @@ impl Planned {
     pub fn ports(&self, plan: &PlatformPlan) -> Vec<(String, SocketAddr)> {
         match self {
             Planned::Running(address) => vec![(plan.profile.name.clone(), *address)],
+            Planned::Simulated(_) => Vec::new(),
             Planned::ToStart(start) => {
                 let owner = |port: &String| {
                     let has = |component: &&Component| {
@@ -172,7 +181,11 @@ impl Planned {
                 if let Some(endpoint) = &plan.address {
                     facts.insert("address".into(), format!("{}:{}", endpoint.host, endpoint.port));
                 }
-                Ok(Platform { address, components: Vec::new(), facts, ports: BTreeMap::new(), dir: None })
+                Ok(Platform::at(address, facts, None))
+            }
+            Planned::Simulated(simulation) => {
+                let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+                Ok(Platform::at(nowhere, facts(plan), Some(simulation)))
             }
             Planned::ToStart(start) => Platform::start_all(plan, options, start.0, start.1),
         }
@@ -186,13 +199,23 @@ fn facts(plan: &PlatformPlan) -> BTreeMap<String, String> {
 }
 
 impl Platform {
+    /// Nothing of which was started.
+    fn at(address: SocketAddr, facts: BTreeMap<String, String>, simulation: Option<Simulation>) -> Platform {
+        Platform { address, components: Vec::new(), facts, ports: BTreeMap::new(), dir: None, simulation }
+    }
+
+    /// The simulation that this platform is, if it is one.
+    pub fn simulation(&self) -> Option<Simulation> {
+        self.simulation.clone()
+    }
+
     /// Starts every component of the profile in order and waits until each accepts connections; for a platform that
     /// runs already, finds its address.
     ///
     /// # Errors
     /// See [`PlatformError`]; what had been started is taken down again.
     pub fn bring_up(plan: &PlatformPlan, options: &Options) -> Result<Platform, PlatformError> {
-        Planned::of(plan)?.bring_up(plan, options)
+        Planned::of(plan, 0)?.bring_up(plan, options)
     }
 
     fn start_all(
@@ -203,13 +226,7 @@ impl Platform {
     ) -> Result<Platform, PlatformError> {
         let wrong = |what: String| PlatformError::Profile { profile: plan.profile.name.clone(), what };
         placeholders.stand_for_program(&options.program);
-        let mut platform = Platform {
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            components: Vec::new(),
-            facts: facts(plan),
-            ports: BTreeMap::new(),
-            dir: None,
-        };
+        let mut platform = Platform::at(([127, 0, 0, 1], 0).into(), facts(plan), None);
         let protocol = plan.protocol();
         let mut device_port = None;
         for component in &plan.profile.components {
@@ -271,6 +288,9 @@ impl Platform {
 
     /// A component that has ended by itself since the last call.
     pub fn take_death(&mut self) -> Option<Death> {
+        if let Some((component, _)) = self.simulation.as_ref().and_then(Simulation::take_death) {
+            return Some(Death { component, status: "signal: 11 (SIGSEGV)".into() });
+        }
         self.components.iter_mut().filter(|running| !running.reported).find_map(|running| {
             let status = running.child.try_wait().ok().flatten()?;
             running.reported = true;
@@ -280,6 +300,9 @@ impl Platform {
 
     /// Kills a component as a crash would (SIGKILL to all of its processes). It is not told as a death.
     pub fn kill(&mut self, component: &str) {
+        if let Some(simulation) = &self.simulation {
+            simulation.kill(component);
+        }
         if let Some(running) = self.components.iter_mut().find(|running| running.name == component) {
             running.reported = true;
             let group = i32::try_from(running.child.id()).ok().and_then(Pid::from_raw);
@@ -294,6 +317,9 @@ impl Platform {
     /// # Errors
     /// The operating system does not start it.
     pub fn start_again(&mut self, component: &str, options: &Options) -> Result<(), PlatformError> {
+        if let Some(simulation) = &self.simulation {
+            simulation.start_again(component);
+        }
         let found = self.components.iter_mut().find(|running| running.name == component);
         let (Some(running), Some(dir)) = (found, &self.dir) else { return Ok(()) };
         running.child = spawn(&running.name, &running.command, &running.log, dir.path(), options)?;

@@ -34,7 +34,9 @@ pub fn new_run(
         provenance: Provenance {
             plimsoll: env!("CARGO_PKG_VERSION").to_owned(),
             seed: plan.seed,
-            started: jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string(),
+            started: options.started.clone().unwrap_or_else(|| {
+                jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string()
+            }),
             command: options.command.clone(),
             host,
             platform: platform_facts(plan),

@@ -8,6 +8,7 @@ pub mod capturing;
 mod controller;
 mod course;
 mod identity;
+mod observers;
 mod placement;
 pub mod preflight;
 pub mod schedule;
@@ -59,6 +60,8 @@ pub struct Options {
     pub command: Vec<String>,
     /// The schedule that the run belongs to: the id of its first run.
     pub series: Option<String>,
+    /// When the run begins in simulated time, RFC 3339; `None` for now.
+    pub started: Option<String>,
     /// Set to stop the run: what was measured is kept.
     pub stop: Arc<AtomicBool>,
 }
@@ -104,7 +107,8 @@ pub enum RunError {
 /// The host makes the run impossible, or the store cannot be used. A platform that cannot be brought up or reached
 /// is no error of this function but an [`Outcome`] with the verdict `failed`.
 pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> Result<Outcome, RunError> {
-    let mut findings = examine_host(plan);
+    let is_simulated = plan.platform.profile.simulated.is_some();
+    let mut findings = if is_simulated { Vec::new() } else { examine_host(plan) };
     findings.extend(plan.oversize().map(preflight::oversize));
     if let Some(problem) = findings.iter().find(|finding| finding.severity == Severity::Problem) {
         return Err(RunError::Host(problem.to_string()));
@@ -185,7 +189,7 @@ fn perform(
         plimsoll_platform::reset(&state.command, &platform_options)?;
     }
     progress.step(&format!("bringing up {}", plan.platform.profile.name));
-    let planned = Planned::of(&plan.platform)?;
+    let planned = Planned::of(&plan.platform, plan.seed)?;
     let listens = plan.platform.roles.listener.is_some();
     let begin = |capture| Tap::begin(capture, id, &options.program, planned.ports(&plan.platform), listens);
     let mut tap = plan.record.capture.as_ref().map(begin).transpose()?;
@@ -205,10 +209,17 @@ fn perform(
         manager: platform.manager_address(&plan.platform),
     };
     let given = Arc::new(Given { keys: tap.as_ref().map(Tap::key_log), ..Given::default() });
-    let mut engine = Engine::start(plan, id, addresses, &placement.load, placement.precedence, clock, given)?;
-    // Before this process steps back, so that the probe does not wait for a processor behind the load.
-    let network = plan.record.network.then(|| NetworkProbe::new(platform.address()).ok()).flatten();
-    placement::step_back();
+    let (mut engine, network) = match platform.simulation() {
+        Some(simulation) => (Engine::simulated(plan, id, simulation)?, None),
+        None => {
+            let precedence = placement.precedence;
+            let engine = Engine::start(plan, id, addresses, &placement.load, precedence, clock, given)?;
+            // Before this process steps back, so that the probe does not wait for a processor behind the load.
+            let network = plan.record.network.then(|| NetworkProbe::new(platform.address()).ok()).flatten();
+            placement::step_back();
+            (engine, network)
+        }
+    };
     let storm = plan.load.storm.clone().map(|storm| Storm::new(storm, platform_options));
     let happenings = Happenings::default();
     let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, network, progress)

@@ -1,6 +1,7 @@
 //! Stands beside the engine while it works: stores what is measured, reads the platform's processes and the load
 //! threads, notices a platform that dies and a user who wants to stop.
 
+use crate::observers::Observers;
 use crate::secrets::Secrets;
 use crate::storm::Storm;
 use crate::tap::Tap;
@@ -9,11 +10,8 @@ use crate::{Options, Progress};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, RunRecord, SamplePart};
-use plimsoll_model::{Counts, Metric, Nanos, RunId};
+use plimsoll_model::{Counts, Nanos, RunId};
 use plimsoll_observe::network::NetworkProbe;
-use plimsoll_observe::process::ProcessSampler;
-use plimsoll_observe::tcp::TcpSampler;
-use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_platform::Platform;
 use plimsoll_scenario::plan::Plan;
 use plimsoll_store::{RunWriter, StoreError};
@@ -32,13 +30,8 @@ pub struct RunWatch<'a> {
     levels: Option<usize>,
     warm_up: Nanos,
     pending: Vec<Measurement>,
-    components: Vec<ProcessSampler>,
+    observers: Observers,
     next_component_reading: Nanos,
-    threads: ThreadSampler,
-    /// Tells the network from the platform, from the first level on; `None` where the scenario does not want it, or no
-    /// thread can be had.
-    network: Option<NetworkProbe>,
-    tcp: TcpSampler,
     /// Whether the connections were looked at since the hold began.
     tcp_counts: bool,
     level: Option<LevelStart>,
@@ -69,11 +62,8 @@ impl<'a> RunWatch<'a> {
         network: Option<NetworkProbe>,
         progress: &'a mut dyn Progress,
     ) -> RunWatch<'a> {
-        let components = platform.processes().into_iter().map(|(name, pid)| ProcessSampler::new(name, pid));
         RunWatch {
-            components: components.collect(),
-            network,
-            tcp: TcpSampler::new(platform.address(), engine.listening_ports()),
+            observers: Observers::new(platform, engine, network, plan.record.network),
             tcp_counts: false,
             writer,
             platform,
@@ -83,7 +73,6 @@ impl<'a> RunWatch<'a> {
             warm_up: plan.load.warm_up,
             pending: Vec::new(),
             next_component_reading: Nanos::ZERO,
-            threads: ThreadSampler::new(engine.threads()),
             level: None,
             next_sample: 0,
             completed: Vec::new(),
@@ -136,9 +125,7 @@ impl<'a> RunWatch<'a> {
         self.due = 0;
         self.next_sample = 0;
         self.level = Some(start.clone());
-        if let Some(network) = &self.network {
-            network.begin();
-        }
+        self.observers.begin_level();
         if let Some(storm) = &mut self.storm {
             storm.begin_level(start.hold_start);
         }
@@ -148,8 +135,7 @@ impl<'a> RunWatch<'a> {
         if let Some((told, new_process)) = done {
             self.stormed.push(told);
             if new_process {
-                let processes = self.platform.processes().into_iter();
-                self.components = processes.map(|(name, pid)| ProcessSampler::new(name, pid)).collect();
+                self.observers.renew(self.platform);
             }
         }
     }
@@ -217,9 +203,7 @@ impl<'a> RunWatch<'a> {
         if let Some(tap) = &mut self.tap {
             tap.look(self.platform.processes());
         }
-        for sampler in &mut self.components {
-            self.pending.extend(sampler.sample(now).map(Measurement::Component));
-        }
+        self.pending.extend(self.observers.components(now).into_iter().map(Measurement::Component));
     }
 
     fn read_threads(&mut self, now: Nanos) {
@@ -230,28 +214,23 @@ impl<'a> RunWatch<'a> {
         if self.next_sample == 0 && now < level.hold_start {
             // Until the hold begins every reading is a new beginning.
             self.tcp_counts = false;
-            return self.threads.restart(now);
+            return self.observers.restart(now);
         }
         if self.next_sample < level.samples && !self.tcp_counts {
             // What was sent again before the hold belongs to none of its samples.
             self.tcp_counts = true;
-            let _ = self.tcp.sample();
-            let _ = self.network.as_ref().and_then(NetworkProbe::take);
+            let _ = self.observers.network();
         }
         if self.next_sample < level.samples && now >= sample_end(self.next_sample) {
             // After a hiccup of ours one reading covers several samples, and is booked under the last of them.
             while self.next_sample + 1 < level.samples && now >= sample_end(self.next_sample + 1) {
                 self.next_sample += 1;
             }
-            let usages = self.threads.sample(now, level.index, self.next_sample);
+            let usages = self.observers.threads(now, level.index, self.next_sample);
             self.pending.extend(usages.into_iter().map(Measurement::Thread));
             let sample = Some(self.next_sample);
-            let mut part = SamplePart { level: level.index, sample, ..SamplePart::default() };
-            if let Some(reading) = self.tcp.sample() {
-                (part.counts, part.histograms) = (reading.counts, reading.histograms);
-            }
-            let round_trips = self.network.as_ref().and_then(NetworkProbe::take);
-            part.histograms.extend(round_trips.map(|seen| (Metric::NetworkRtt, seen)));
+            let (counts, histograms) = self.observers.network();
+            let part = SamplePart { level: level.index, sample, counts, histograms };
             if part.counts != Counts::default() || !part.histograms.is_empty() {
                 self.pending.push(Measurement::Sample(part));
             }

@@ -34,6 +34,8 @@ pub struct Profile {
     pub mappings: BTreeMap<String, Roles>,
     /// The mapping taken where a scenario names none.
     pub mapping: Option<String>,
+    /// What is simulated in the place of components; `None` of a real platform.
+    pub simulated: Option<plimsoll_simulate::Spec>,
     /// The file as written.
     pub source: String,
 }

@@ -15,9 +15,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 pub(crate) mod roles;
+mod simulated;
 pub(crate) mod token;
 
 use roles::Roles;
+use simulated::Simulated;
 use token::Token;
 
 /// The profiles embedded in the program, in the order of lists: name and text.
@@ -41,6 +43,9 @@ const EMBEDDED: [(&str, &str); 18] = [
     ("gateway-existing", include_str!("../../../platforms/gateway-existing.yaml")),
     ("existing", include_str!("../../../platforms/existing.yaml")),
 ];
+
+/// Known by its name, but not listed: it is there for tests of what is concluded from measurements.
+const HIDDEN: (&str, &str) = ("simulated", include_str!("../../../platforms/simulated.yaml"));
 
 /// How to start a platform, how to know that it is up, and what the reader of a report must know of it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -94,6 +99,10 @@ pub(crate) struct WrittenProfile {
     mapping: Option<String>,
     /// The components, in the order of starting; empty for a platform that runs already.
     components: Vec<WrittenComponent>,
+    /// A platform that is only simulated: no process is started and no packet sent, and time passes as fast as it can be
+    /// computed. For tests.
+    #[serde(default)]
+    simulated: Option<Simulated>,
 }
 
 /// One process of a platform. In `command` and `files`, `{port:NAME}` stands for a free port (the same wherever the
@@ -150,7 +159,7 @@ pub fn profiles() -> Vec<Profile> {
 
 /// The embedded profile of that name. Tests ensure that every embedded file is without error.
 pub fn profile(name: &str) -> Option<Profile> {
-    let (name, text) = EMBEDDED.iter().find(|(known, _)| *known == name)?;
+    let (name, text) = EMBEDDED.iter().chain([&HIDDEN]).find(|(known, _)| *known == name)?;
     read_profile(Source { name: format!("platforms/{name}.yaml"), text: (*text).to_owned() }).ok()
 }
 
@@ -180,6 +189,10 @@ pub fn read_profile(source: Source) -> Result<Profile, Diagnostics> {
     let shared_ids = shared_ids(&written, &root, &mut found);
     check_profile(&written, &root, &mut found);
     check_roles(&written, &root, &mut found);
+    let simulated = written.simulated.as_ref().map(Simulated::spec).transpose().unwrap_or_else(|wrong| {
+        found.push(Diagnostic::new(root.locate("simulated"), wrong));
+        None
+    });
     if !found.is_empty() {
         return Err(found);
     }
@@ -190,6 +203,7 @@ pub fn read_profile(source: Source) -> Result<Profile, Diagnostics> {
         variables: written.variables,
         token: written.token,
         qualities: written.qualities,
+        simulated,
         shared_ids,
         name: written.name,
         title: written.title,

@@ -84,6 +84,8 @@ fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
         window: Nanos(1),
         cpu: Nanos(1),
         run_delay: Some(Nanos(5)),
+        held_by_others: None,
+        holder: None,
         rss: 5,
         descriptors: 6,
     };

@@ -2,7 +2,7 @@
 //! through the platform unharmed.
 
 use super::load_options::LoadOptions;
-use super::run::perform_plan;
+use super::run::{Occasion, perform_plan};
 use super::stored::StoreOption;
 use crate::exit_code;
 use crate::failure::Failure;
@@ -98,7 +98,8 @@ fn probe(load: &LoadOptions, form: MarkerForm, store: &StoreOption) -> Result<Ou
             return Ok(Outcome::Impossible(first.trim_start_matches("error: ").to_owned()));
         }
     };
-    let outcome = perform_plan(&Arc::new(plan), store, &mut TerminalProgress::new(true), None)?;
+    let outcome =
+        perform_plan(&Arc::new(plan), store, &mut TerminalProgress::new(true), Occasion::default())?;
     match outcome.summary.verdict {
         Verdict::Failed => return Err(Failure::Undoable(outcome.summary.reason)),
         Verdict::Interrupted => return Err(Failure::Interrupted),

@@ -71,7 +71,8 @@ impl Run {
         if let Some(schedule) = &plan.schedule {
             return self.perform_series(&plan, schedule);
         }
-        let outcome = perform_plan(&plan, &self.store, &mut TerminalProgress::new(self.quiet), None)?;
+        let progress = &mut TerminalProgress::new(self.quiet);
+        let outcome = perform_plan(&plan, &self.store, progress, Occasion::default())?;
         self.tell(&outcome, &[])?;
         Ok(exit_code::of(outcome.summary.verdict))
     }
@@ -85,10 +86,14 @@ impl Run {
         let mut first = None;
         let mut progress = TerminalProgress::new(self.quiet);
         for begin in schedule::begins(schedule, &jiff::Zoned::now()) {
-            if !await_begin(&begin, self.quiet, &stop) {
+            // Where nothing is real, time is not either.
+            let simulated = plan.platform.profile.simulated.is_some();
+            let started = simulated.then(|| begin.timestamp().to_string());
+            if !simulated && !await_begin(&begin, self.quiet, &stop) {
                 break;
             }
-            let outcome = match perform_plan(plan, &self.store, &mut progress, first.clone()) {
+            let occasion = Occasion { series: first.clone(), started };
+            let outcome = match perform_plan(plan, &self.store, &mut progress, occasion) {
                 Ok(outcome) => outcome,
                 // What stands in the way now may be gone by the next time.
                 Err(failure) => {
@@ -156,12 +161,21 @@ fn await_begin(begin: &jiff::Zoned, quiet: bool, stop: &AtomicBool) -> bool {
     !stop.load(Ordering::Relaxed)
 }
 
+/// When a run takes place, and among which others.
+#[derive(Default)]
+pub struct Occasion {
+    /// The schedule that it belongs to: the id of its first run.
+    pub series: Option<String>,
+    /// When it begins in simulated time, RFC 3339; `None` for now.
+    pub started: Option<String>,
+}
+
 /// Runs a plan, with its progress.
 pub fn perform_plan(
     plan: &Arc<Plan>,
     store: &StoreOption,
     progress: &mut TerminalProgress,
-    series: Option<String>,
+    Occasion { series, started }: Occasion,
 ) -> Result<Outcome, Failure> {
     let undoable = |what: &str, error: std::io::Error| Failure::Undoable(format!("{what}: {error}"));
     let options = Options {
@@ -169,6 +183,7 @@ pub fn perform_plan(
         store: store.store.clone(),
         command: command_line(),
         series,
+        started,
         stop: interrupt::stop_flag().map_err(|error| undoable("cannot catch signals", error))?,
     };
     let outcome = run(plan, &options, progress);
@@ -187,7 +202,7 @@ pub fn perform_scenario(
     quiet: bool,
 ) -> Result<String, Failure> {
     let plan = Arc::new(LoadOptions::brief(file.clone(), set, None, None).plan()?);
-    let outcome = perform_plan(&plan, store, &mut TerminalProgress::new(quiet), None)?;
+    let outcome = perform_plan(&plan, store, &mut TerminalProgress::new(quiet), Occasion::default())?;
     let summary = &outcome.summary;
     if !quiet {
         say(&format!("{file}: run {} {}\n", outcome.record.id, summary.verdict.name()));

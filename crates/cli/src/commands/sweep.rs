@@ -4,7 +4,7 @@ mod prediction;
 
 use super::load_options::LoadOptions;
 use super::outputs;
-use super::run::perform_plan;
+use super::run::{Occasion, perform_plan};
 use super::stored::StoreOption;
 use crate::exit_code;
 use crate::failure::Failure;
@@ -173,7 +173,8 @@ impl Sweeping {
                 {
                     Some(summary) => Ok((summary, " (stored)")),
                     None => {
-                        let outcome = perform_plan(&Arc::new(plan), &self.store, &mut progress, None)?;
+                        let outcome =
+                            perform_plan(&Arc::new(plan), &self.store, &mut progress, Occasion::default())?;
                         Ok((outcome.summary, ""))
                     }
                 });

@@ -54,6 +54,7 @@ fn write(bench: &Bench) {
         clock_epoch: None,
         wall_epoch: None,
         series: None,
+        started: None,
         process: None,
     };
     let terms =

@@ -12,6 +12,7 @@ pub mod mqtt;
 pub mod null;
 mod outgoing;
 mod readiness;
+pub mod simulated;
 mod socket;
 mod timers;
 pub mod together;

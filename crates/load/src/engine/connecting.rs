@@ -37,10 +37,10 @@ impl Engine {
     fn await_gateway(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
         let polls = self.plan.protocol() == Protocol::Gateway;
         let Some(manager) = self.manager.clone().filter(|_| !polls) else { return Ok(()) };
-        let begin = self.clock.now();
+        let begin = self.now();
         let wanted = u64::from(self.plan.devices) + u64::from(self.plan.subscribers.count);
         loop {
-            match manager.begun(self.clock.now() - begin) {
+            match manager.begun(self.now() - begin) {
                 // Nothing that the threads were told is still to be answered.
                 None => drop(self.next(watch)?),
                 Some(begun) => {
@@ -67,7 +67,7 @@ impl Engine {
         watch: &mut dyn Watch,
     ) -> Result<(), EngineError> {
         let of = self.shards.len();
-        self.tell_to_connect(clients, self.clock.now(), self.plan.load.connect_rate, true)?;
+        self.tell_to_connect(clients, self.now(), self.plan.load.connect_rate, true)?;
         let mut shards_ready = 0;
         while shards_ready < of {
             match self.next(watch)? {

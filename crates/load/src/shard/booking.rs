@@ -78,6 +78,7 @@ impl<D: Driver> Shard<D> {
                     status => format!("sent again after {status}"),
                 });
             }
+            Event::Arrived { device, through } => self.ledger.arrived(device, through),
             Event::Abandoned { device, sequence, at } => {
                 self.ledger.given_up(&mut self.recorder, (device, sequence), false);
                 self.operation_ended((device, sequence), at);
@@ -159,6 +160,7 @@ impl<D: Driver> Shard<D> {
             | Event::Repeated { .. }
             | Event::Answered { .. }
             | Event::Unanswered { .. }
+            | Event::Arrived { .. }
             | Event::Abandoned { .. } => {}
         }
     }

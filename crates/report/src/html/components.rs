@@ -140,6 +140,8 @@ mod tests {
             window: Nanos::from_secs(1),
             cpu: Nanos::from_millis(500),
             run_delay: None,
+            held_by_others: None,
+            holder: None,
             rss: 3 << 20,
             descriptors: 9,
         }

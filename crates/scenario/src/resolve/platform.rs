@@ -25,7 +25,7 @@ pub(super) fn resolve(
     let mut profile = profile(name, path, context)?;
     let address: Option<Endpoint> = attached.address.as_ref().map(|written| written.0.clone());
     let address = super::protocol::over_websocket(address, attached.protocol, context);
-    match (&address, profile.components.is_empty()) {
+    match (&address, profile.components.is_empty() && profile.simulated.is_none()) {
         (None, true) => context.error_with_help(
             path,
             format!("the profile `{name}` starts nothing, so it needs an address"),

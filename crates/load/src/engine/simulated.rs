@@ -1,0 +1,94 @@
+//! The engine in simulated time: one shard, which takes its turns while the engine waits for it, so that everything happens
+//! in one thread and in one order.
+
+use super::{Engine, EngineError, ShardThread};
+use crate::arrivals::Share;
+use crate::clock::Clock;
+use crate::drivers::simulated::SimulatedDriver;
+use crate::given::Given;
+use crate::shard::{Command, Reply, Shard, Wiring};
+use crate::topology::Topology;
+use plimsoll_model::{Nanos, RunId};
+use plimsoll_scenario::plan::{Delivery, Plan};
+use plimsoll_simulate::Simulation;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+
+/// The only shard of a simulated run.
+pub(super) struct Simulated {
+    pub(super) simulation: Simulation,
+    shard: Shard<SimulatedDriver>,
+    orders: Receiver<Command>,
+}
+
+impl Simulated {
+    /// The next reply, or none within so long in simulated time.
+    pub(super) fn receive(
+        &mut self,
+        replies: &Receiver<Reply>,
+        patience: Nanos,
+    ) -> Result<Reply, RecvTimeoutError> {
+        let end = self.simulation.now() + patience;
+        loop {
+            while let Ok(order) = self.orders.try_recv() {
+                self.shard.apply(order);
+            }
+            match replies.try_recv() {
+                Ok(reply) => return Ok(reply),
+                Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
+                Err(TryRecvError::Empty) if self.simulation.now() >= end => {
+                    return Err(RecvTimeoutError::Timeout);
+                }
+                Err(TryRecvError::Empty) => self.shard.step(),
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// An engine whose clients are those of a simulated platform.
+    ///
+    /// # Errors
+    /// The plan asks for what is not simulated: subscribers that listen, queries, a gateway.
+    pub fn simulated(plan: &Arc<Plan>, run: RunId, simulation: Simulation) -> Result<Engine, EngineError> {
+        let roles = &plan.platform.roles;
+        if roles.listener.is_some() || roles.observes.is_some() || plan.northbound.is_some() {
+            let what = "a simulated platform has neither listeners, observers nor queries";
+            return Err(EngineError::Start(std::io::Error::other(what)));
+        }
+        if !matches!(roles.delivery, Delivery::Every) {
+            let what = "a simulated platform delivers every message";
+            return Err(EngineError::Start(std::io::Error::other(what)));
+        }
+        let (commands, orders) = channel();
+        let (replies_in, replies) = channel();
+        let wiring = Wiring {
+            replies: replies_in,
+            mailboxes: vec![Arc::default()],
+            datagram_header: 0,
+            throttle: None,
+            awaits_lives: false,
+        };
+        let population = (plan.devices, plan.subscribers.count);
+        let tag = crate::content::run_tag(&plan.message, run);
+        let content = plan.largest_content();
+        let driver = SimulatedDriver::new(simulation.clone(), tag, population, content, plan.acknowledges());
+        let topology = Arc::new(Topology::of(plan, run));
+        let shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);
+        Ok(Engine {
+            plan: Arc::clone(plan),
+            clock: Clock::start(),
+            shards: vec![ShardThread { commands, thread: None, id: 0, processor: None }],
+            simulated: Some(Box::new(Simulated { simulation, shard, orders })),
+            replies,
+            in_set_up: true,
+            has_run: false,
+            connected: 0,
+            listening: None,
+            broker: None,
+            subscribers_ready: false,
+            manager: None,
+            given: Arc::new(Given::default()),
+        })
+    }
+}

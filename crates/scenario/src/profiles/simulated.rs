@@ -1,0 +1,196 @@
+//! A platform that is only simulated, with known truth: for tests of what Plimsoll concludes, and hidden from lists.
+
+use crate::quantity::{Share, Written};
+use plimsoll_model::Nanos;
+use plimsoll_simulate::{Fault, FaultKind, GeneratorSpec, NetworkSpec, Spec, StationSpec};
+use plimsoll_stats::queue::ServiceTime;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A simulated platform: stations in a row, the network before them, the generator's host, and what goes wrong.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Simulated {
+    /// The components in the order in which messages pass them.
+    #[schemars(length(min = 1))]
+    stations: Vec<Station>,
+    /// The station that acknowledges messages. Default the first.
+    #[serde(default)]
+    acknowledged_by: Option<String>,
+    /// The way between generator and platform.
+    #[serde(default)]
+    network: Network,
+    /// Processor time that the generator needs for each message sent and each event read. Default 5us.
+    #[serde(default)]
+    generator_cost: Option<Written<Nanos>>,
+    /// What goes wrong, and when.
+    #[serde(default)]
+    faults: Vec<WrittenFault>,
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Station {
+    /// Its name in reports.
+    name: String,
+    /// Messages served side by side. Default 1.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1))]
+    workers: usize,
+    /// Mean of the service time.
+    service: Written<Nanos>,
+    /// How service times vary. Default exponential.
+    #[serde(default)]
+    law: Law,
+    /// Share of the service time that needs a processor. Default 1.
+    #[serde(default)]
+    processor: Option<Written<Share>>,
+    /// Share of the service time under a lock of all workers. Default 0.
+    #[serde(default)]
+    lock: Option<Written<Share>>,
+    /// Share of a processor that it may use. Default all.
+    #[serde(default)]
+    quota: Option<Written<Share>>,
+    /// Whether all messages share one worker at once. Default no.
+    #[serde(default)]
+    sharing: bool,
+    /// Messages that may wait. Default any number.
+    #[serde(default)]
+    limit: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Law {
+    /// Always equally long.
+    Deterministic,
+    /// Exponential.
+    #[default]
+    Exponential,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Network {
+    /// A packet there and one back. Default 200us.
+    #[serde(default)]
+    round_trip: Option<Written<Nanos>>,
+    /// Mean of what each way takes longer at random. Default 20us.
+    #[serde(default)]
+    jitter: Option<Written<Nanos>>,
+    /// Whether the platform is on the generator's own host. Default no.
+    #[serde(default)]
+    local: bool,
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WrittenFault {
+    /// What goes wrong.
+    kind: Kind,
+    /// The station that it befalls. Default all, where a station is meant at all.
+    #[serde(default)]
+    station: Option<String>,
+    /// When it begins, from the beginning of the run. Default at once.
+    #[serde(default)]
+    at: Option<Written<Nanos>>,
+    /// How long it lasts. Default for ever.
+    #[serde(default, rename = "for")]
+    lasts: Option<Written<Nanos>>,
+    /// Of what is starved, stolen or lost: the share.
+    #[serde(default)]
+    share: Option<Written<Share>>,
+    /// Of what is slower: so many times.
+    #[serde(default)]
+    times: Option<f64>,
+    /// Of a delay: by so much, each way.
+    #[serde(default)]
+    by: Option<Written<Nanos>>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Pause,
+    Starve,
+    Slow,
+    WarmUp,
+    Lose,
+    LoseAcknowledgements,
+    Die,
+    StarveGenerator,
+    StealGenerator,
+    PauseGenerator,
+    NetworkDelay,
+    NetworkLoss,
+}
+
+fn one() -> usize {
+    1
+}
+
+impl Simulated {
+    /// What is simulated.
+    ///
+    /// # Errors
+    /// A station is named that is not there, or a fault lacks what it needs; for people.
+    pub fn spec(&self) -> Result<Spec, String> {
+        let share = |written: &Option<Written<Share>>| written.as_ref().map(|share| share.0.0);
+        let position = |name: &String| {
+            let found = self.stations.iter().position(|station| station.name == *name);
+            found.ok_or_else(|| format!("there is no station `{name}`"))
+        };
+        let time = |written: &Option<Written<Nanos>>| written.as_ref().map(|time| time.0);
+        let stations = self.stations.iter().map(|station| StationSpec {
+            name: station.name.clone(),
+            workers: station.workers,
+            service: match station.law {
+                Law::Deterministic => ServiceTime::Deterministic(station.service.0),
+                Law::Exponential => ServiceTime::Exponential(station.service.0),
+            },
+            processor: share(&station.processor).unwrap_or(1.0),
+            lock: share(&station.lock).unwrap_or(0.0),
+            quota: share(&station.quota).filter(|quota| *quota > 0.0),
+            sharing: station.sharing,
+            limit: station.limit,
+        });
+        let fault = |written: &WrittenFault| {
+            let station = written.station.as_ref().map(position).transpose()?;
+            let missing = |what: &str| format!("a fault of kind {:?} needs `{what}`", written.kind);
+            let share = || share(&written.share).ok_or_else(|| missing("share"));
+            let times = || written.times.ok_or_else(|| missing("times"));
+            let from = time(&written.at).unwrap_or(Nanos::ZERO);
+            Ok::<Fault, String>(Fault {
+                kind: match written.kind {
+                    Kind::Pause => FaultKind::Pause(station),
+                    Kind::Starve => FaultKind::Starve(station, share()?),
+                    Kind::Slow => FaultKind::Slow(station, times()?),
+                    Kind::WarmUp => FaultKind::WarmUp(station, times()?),
+                    Kind::Lose => FaultKind::Lose(station, share()?),
+                    Kind::LoseAcknowledgements => FaultKind::LoseAcknowledgements(share()?),
+                    Kind::Die => FaultKind::Die(station.unwrap_or(0)),
+                    Kind::StarveGenerator => FaultKind::StarveGenerator(share()?),
+                    Kind::StealGenerator => FaultKind::StealGenerator(share()?),
+                    Kind::PauseGenerator => FaultKind::PauseGenerator,
+                    Kind::NetworkDelay => {
+                        FaultKind::NetworkDelay(time(&written.by).ok_or_else(|| missing("by"))?)
+                    }
+                    Kind::NetworkLoss => FaultKind::NetworkLoss(share()?),
+                },
+                from,
+                to: time(&written.lasts).map_or(Nanos::MAX, |lasts| from + lasts),
+            })
+        };
+        Ok(Spec {
+            stations: stations.collect(),
+            acknowledged_by: self.acknowledged_by.as_ref().map(position).transpose()?.unwrap_or(0),
+            network: NetworkSpec {
+                round_trip: time(&self.network.round_trip).unwrap_or(Nanos::from_micros(200)),
+                jitter: time(&self.network.jitter).unwrap_or(Nanos::from_micros(20)),
+                local: self.network.local,
+            },
+            generator: GeneratorSpec { cost: time(&self.generator_cost).unwrap_or(Nanos::from_micros(5)) },
+            faults: self.faults.iter().map(fault).collect::<Result<_, _>>()?,
+        })
+    }
+}

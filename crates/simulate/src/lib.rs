@@ -1,0 +1,17 @@
+//! A platform, its host and its network in simulated time: a discrete-event model whose truth is known, for tests of
+//! everything that is built over a measurement.
+//!
+//! [`world`] is the whole: messages go from devices over a [`network`] through [`station`]s in a row, are acknowledged by
+//! one of them and delivered by the last. A [`calendar`] says when something can work and how fast. The [`spec`] says what
+//! is simulated, faults included. Time passes only when the generator waits; nothing here reads a clock.
+//!
+//! Deliberately left out: bytes on a wire, memory, and processors that components take from each other.
+
+pub mod calendar;
+pub mod network;
+pub mod spec;
+pub mod station;
+pub mod world;
+
+pub use spec::{Fault, FaultKind, GeneratorSpec, NetworkSpec, Spec, StationSpec};
+pub use world::{Client, Happening, Host, Simulation, Used};

@@ -1,0 +1,242 @@
+//! One component of the platform: a queue in front of workers, or of one processor that all share.
+
+use crate::calendar::{Calendar, Hindrance};
+use crate::spec::{Fault, FaultKind, StationSpec};
+use plimsoll_model::Nanos;
+use plimsoll_stats::distribution::{Random, random};
+use std::collections::VecDeque;
+
+/// Names the streams of random numbers of the stations.
+const STREAM: u64 = 0x7374_6174_696f_6e00;
+/// The period of a quota, as that of a cgroup.
+const PERIOD: Nanos = Nanos::from_millis(100);
+
+/// Something that a station is asked to serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// The device that it comes from.
+    pub device: u32,
+    /// The message; `None` of a ping, which asks for an answer and for nothing else.
+    pub sequence: Option<u32>,
+}
+
+/// What becomes of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// A worker is busy with it until then, and afterwards so long under the lock.
+    Begun(Job, Nanos, Nanos),
+    /// It shares the processor with the others: see [`Station::next_shared`].
+    Shares,
+    /// It waits.
+    Waits,
+    /// There is no room for it, or nobody is there.
+    Lost,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Station {
+    spec: StationSpec,
+    calendar: Calendar,
+    faults: Vec<Fault>,
+    random: Random,
+    waiting: VecDeque<Job>,
+    serving: usize,
+    lock_free: Nanos,
+    /// Jobs that share, each with the service per job at which it is done.
+    sharing: Vec<(Nanos, Job)>,
+    /// Service that each job that shares has had, and up to when that is counted.
+    shared: (Nanos, Nanos),
+    /// The quota's present period, and what was used of it.
+    period: (i64, Nanos),
+    /// Whether it is there.
+    pub alive: bool,
+    /// How often it died or what it shares changed: what was planned before is void.
+    pub life: u32,
+    /// Processor time used.
+    pub processor: Nanos,
+    /// Time waited for a processor that others held.
+    pub starved: Nanos,
+}
+
+impl Station {
+    /// The station at that position, with those of the faults that are its own.
+    pub fn new(spec: StationSpec, position: usize, faults: &[Fault], seed: u64) -> Station {
+        let mut calendar = Calendar::default();
+        let is_own = |station: Option<usize>| station.is_none_or(|station| station == position);
+        let own = |fault: &&Fault| match fault.kind {
+            FaultKind::Pause(station)
+            | FaultKind::Starve(station, _)
+            | FaultKind::Slow(station, _)
+            | FaultKind::WarmUp(station, _)
+            | FaultKind::Lose(station, _) => is_own(station),
+            FaultKind::Die(station) => station == position,
+            _ => false,
+        };
+        let faults: Vec<Fault> = faults.iter().filter(own).cloned().collect();
+        for fault in &faults {
+            match fault.kind {
+                FaultKind::Pause(_) => calendar.add(fault.from, fault.to, Hindrance::Paused),
+                FaultKind::Starve(_, share) => {
+                    calendar.add(fault.from, fault.to, Hindrance::Starved(share));
+                }
+                _ => {}
+            }
+        }
+        Station {
+            random: random(seed, &[STREAM, position as u64]),
+            calendar,
+            faults,
+            waiting: VecDeque::new(),
+            serving: 0,
+            lock_free: Nanos::ZERO,
+            sharing: Vec::new(),
+            shared: (Nanos::ZERO, Nanos::ZERO),
+            period: (0, Nanos::ZERO),
+            alive: true,
+            life: 0,
+            processor: Nanos::ZERO,
+            starved: Nanos::ZERO,
+            spec,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// A job arrives.
+    pub fn arrive(&mut self, job: Job, now: Nanos) -> Fate {
+        if !self.alive {
+            return Fate::Lost;
+        }
+        if self.spec.sharing {
+            self.serve_shared(now);
+            let work = self.work(job, now);
+            self.processor += Nanos((work.0 as f64 * self.spec.processor) as i64);
+            self.sharing.push((self.shared.0 + work, job));
+            self.life += 1;
+            return Fate::Shares;
+        }
+        if self.serving < self.spec.workers.max(1) {
+            return self.begin(job, now);
+        }
+        if self.spec.limit.is_some_and(|limit| self.waiting.len() >= limit) {
+            return Fate::Lost;
+        }
+        self.waiting.push_back(job);
+        Fate::Waits
+    }
+
+    /// A worker is done with a job; what it begins next.
+    pub fn next(&mut self, now: Nanos) -> Option<Fate> {
+        self.serving = self.serving.saturating_sub(1);
+        let job = self.waiting.pop_front()?;
+        Some(self.begin(job, now))
+    }
+
+    /// A worker comes to the locked part of a job: when it is through.
+    pub fn lock(&mut self, work: Nanos, now: Nanos) -> Nanos {
+        let (done, starved) = self.calendar.walk(self.lock_free.max(now), work);
+        self.starved += starved;
+        self.lock_free = done;
+        done
+    }
+
+    /// When the next of those that share is done.
+    pub fn next_shared(&self) -> Option<Nanos> {
+        let least = self.sharing.iter().map(|(done, _)| *done).min()?;
+        let left = (least - self.shared.0) * self.sharing.len() as i64;
+        Some(self.calendar.finish(self.shared.1, left))
+    }
+
+    /// Those of the sharing jobs that are done by now.
+    pub fn take_shared(&mut self, now: Nanos) -> Vec<Job> {
+        self.serve_shared(now);
+        let served = self.shared.0;
+        let (done, left) = std::mem::take(&mut self.sharing).into_iter().partition(|(at, _)| *at <= served);
+        self.sharing = left;
+        self.life += 1;
+        Vec::into_iter(done).map(|(_, job)| job).collect()
+    }
+
+    /// It ends with all that it holds.
+    pub fn die(&mut self) {
+        self.alive = false;
+        self.life += 1;
+        self.waiting.clear();
+        self.sharing.clear();
+        self.serving = 0;
+        self.lock_free = Nanos::ZERO;
+    }
+
+    /// Whether it loses a message that it has served.
+    pub fn loses(&mut self, now: Nanos) -> bool {
+        let share = self.faults.iter().filter(|fault| fault.is_on(now)).map(|fault| match fault.kind {
+            FaultKind::Lose(_, share) => share,
+            _ => 0.0,
+        });
+        let share: f64 = share.sum();
+        share > 0.0 && self.random.fraction() < share
+    }
+
+    /// Whether it is planned to be dead then.
+    pub fn is_doomed(&self, now: Nanos) -> bool {
+        self.faults.iter().any(|fault| matches!(fault.kind, FaultKind::Die(_)) && fault.is_on(now))
+    }
+
+    fn begin(&mut self, job: Job, now: Nanos) -> Fate {
+        self.serving += 1;
+        let work = self.work(job, now);
+        let processor = Nanos((work.0 as f64 * self.spec.processor) as i64);
+        self.processor += processor;
+        let locked = Nanos((work.0 as f64 * self.spec.lock) as i64);
+        let begin = self.within_quota(now, processor);
+        let (done, starved) = self.calendar.walk(begin, work - locked);
+        self.starved += starved;
+        Fate::Begun(job, done, locked)
+    }
+
+    /// When a job may begin that needs so much processor time: in the next period where this one's quota is used up.
+    fn within_quota(&mut self, now: Nanos, processor: Nanos) -> Nanos {
+        let Some(quota) = self.spec.quota else { return now };
+        let most = Nanos((PERIOD.0 as f64 * quota) as i64);
+        let period = now.0 / PERIOD.0;
+        if period > self.period.0 {
+            self.period = (period, Nanos::ZERO);
+        }
+        while self.period.1 >= most {
+            self.period = (self.period.0 + 1, self.period.1 - most);
+        }
+        self.period.1 += processor;
+        now.max(Nanos(self.period.0 * PERIOD.0))
+    }
+
+    fn work(&mut self, job: Job, now: Nanos) -> Nanos {
+        if job.sequence.is_none() {
+            return Nanos::ZERO;
+        }
+        let work = self.spec.service.sample(&mut self.random);
+        let factor: f64 = self
+            .faults
+            .iter()
+            .map(|fault| match fault.kind {
+                FaultKind::Slow(_, factor) if fault.is_on(now) => factor,
+                FaultKind::WarmUp(_, factor) if fault.from <= now => {
+                    let length = (fault.to - fault.from).as_secs_f64().max(1e-9);
+                    1.0 + (factor - 1.0) * (-(now - fault.from).as_secs_f64() / length).exp()
+                }
+                _ => 1.0,
+            })
+            .product();
+        Nanos((work.0 as f64 * factor) as i64)
+    }
+
+    fn serve_shared(&mut self, now: Nanos) {
+        let (served, since) = self.shared;
+        let count = self.sharing.len() as i64;
+        let each = if count == 0 { Nanos::ZERO } else { self.calendar.work_between(since, now) / count };
+        self.shared = (served + each, now);
+    }
+}
