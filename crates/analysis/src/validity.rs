@@ -8,25 +8,37 @@ use plimsoll_model::{Counts, Nanos, Validity};
 const SMALLEST_BOUND: f64 = 0.001;
 /// Share of the tightest latency objective that lateness and lag may take.
 const SHARE_OF_OBJECTIVE: f64 = 0.1;
+/// Share of the hold that they may take in any case: where no objective looks at times, no more is asked of the generator.
+const SHARE_OF_HOLD: f64 = 0.1;
 /// Lateness and lag are by design up to the precision; the bound leaves half of it for wake-ups.
 const OF_PRECISION: f64 = 1.5;
 /// Share of what was due that the generator may fail to take up.
 const NEVER_READY: f64 = 0.001;
 /// Share of a level's time that the host may keep from our threads before it is the host's fault.
 const KEPT_BY_HOST: f64 = 0.1;
+/// Share of the hold for which this process may stand still.
+const STOOD_STILL: f64 = 0.02;
 
 /// Share of its processor beyond which a load thread may have been the limit.
 const BUSY: f64 = 0.9;
+/// Share of its processor that the busiest load thread must have used while operations were late, for the generator to be
+/// the reason: one that had nothing to do was not woken.
+const AT_WORK: f64 = 0.5;
 
-/// The bound in seconds that lateness and receiver lag of a valid level stay within.
-pub fn bound(terms: &Terms) -> f64 {
-    let of_objective = terms.objectives.tightest_latency().unwrap_or(0.0) * SHARE_OF_OBJECTIVE;
-    of_objective.max(SMALLEST_BOUND).max(terms.precision.as_secs_f64() * OF_PRECISION)
+/// The bound in seconds that lateness and receiver lag of a valid level of so many seconds stay within. A scenario without
+/// an objective on times has the widest.
+pub fn bound(terms: &Terms, hold: f64) -> f64 {
+    let widest = if hold > 0.0 { hold * SHARE_OF_HOLD } else { f64::INFINITY };
+    let of_objective = terms.objectives.tightest_latency().map(|tightest| tightest * SHARE_OF_OBJECTIVE);
+    let bound = of_objective.map_or(widest, |bound| bound.max(SMALLEST_BOUND).min(widest));
+    bound.max(terms.precision.as_secs_f64() * OF_PRECISION)
 }
 
 /// What validity is judged by, beside the counts. Times in seconds; `None` where nothing was observed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence {
+    /// Length of the hold.
+    pub hold: f64,
     /// The quantile that is looked at: the highest that an objective uses, 0.99 at least.
     pub q: f64,
     /// That quantile of lateness, told here from however few observations there are.
@@ -35,6 +47,11 @@ pub struct Evidence {
     pub receiver_lag: Option<f64>,
     /// Mean time that a load thread waited for a processor each time it had become runnable.
     pub wait_per_turn: Option<f64>,
+    /// Processor that the busiest load thread used in the samples in which operations were late, each by how many were; 1
+    /// for a whole one.
+    pub at_work_when_late: Option<f64>,
+    /// For how long this process stood still.
+    pub stood_still: f64,
 }
 
 /// The validity of a level and, where it is not valid, the reason for people.
@@ -44,9 +61,13 @@ pub fn judge(
     evidence: &Evidence,
     terms: &Terms,
 ) -> (Validity, Option<String>) {
-    let bound = bound(terms);
-    let shown = Nanos::from_secs_f64(bound);
-    let kept = generator.run_delay.unwrap_or(0.0) + generator.steal.unwrap_or(0.0);
+    let bound = bound(terms, evidence.hold);
+    let shown = Nanos::from_secs_f64(bound.min(1e6));
+    if evidence.stood_still > evidence.hold * STOOD_STILL {
+        let (still, hold) = (Nanos::from_secs_f64(evidence.stood_still), Nanos::from_secs_f64(evidence.hold));
+        let reason = format!("Plimsoll itself stood still for {still} of {hold}: it was stopped, or its host was");
+        return (Validity::HostBound, Some(reason));
+    }
     if let Some(wait) = evidence.wait_per_turn.filter(|&wait| wait > bound) {
         let wait = Nanos::from_secs_f64(wait);
         let reason = format!("load threads waited {wait} for a processor each time (bound {shown})");
@@ -55,15 +76,23 @@ pub fn judge(
     let own_fault = generator_fault(counts, evidence, bound)
         .map(|reason| (Validity::GeneratorBound, reason))
         .or_else(|| receiver_fault(evidence, bound).map(|reason| (Validity::ReceiverBound, reason)));
-    match own_fault {
-        None => (Validity::Valid, None),
-        Some((_, reason)) if kept > KEPT_BY_HOST => {
-            let reason =
-                format!("{reason}; the host kept {:.0} % of the time from our threads", kept * 100.0);
-            (Validity::HostBound, Some(reason))
-        }
-        Some((validity, reason)) => (validity, Some(reason)),
+    let Some((validity, reason)) = own_fault else { return (Validity::Valid, None) };
+    match kept(generator, evidence) {
+        Some(why) => (Validity::HostBound, Some(format!("{reason}; {why}"))),
+        None => (validity, Some(reason)),
     }
+}
+
+/// Why the host and not our own work made us late or slow; `None` where it was our work, or that is not known.
+fn kept(generator: &Generator, evidence: &Evidence) -> Option<String> {
+    let kept = generator.run_delay.unwrap_or(0.0) + generator.steal.unwrap_or(0.0);
+    if kept > KEPT_BY_HOST {
+        return Some(format!("the host kept {:.0} % of the time from our threads", kept * 100.0));
+    }
+    let busiest = generator.cpu.iter().flatten().copied().reduce(f64::max);
+    let at_work = evidence.at_work_when_late.or(busiest).filter(|&at_work| at_work < AT_WORK)?;
+    let share = at_work * 100.0;
+    Some(format!("the busiest load thread used {share:.0} % of its processor then, so it was not at work but not woken in time"))
 }
 
 /// Why a level that does not meet its objectives must not be blamed on the platform although lateness and lag were within
@@ -117,13 +146,22 @@ fn percentile(q: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_model::Metric;
+    use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
 
     fn late(p99: f64) -> Evidence {
-        Evidence { q: 0.99, lateness: Some(p99), ..Evidence::default() }
+        Evidence { q: 0.99, hold: 10.0, lateness: Some(p99), at_work_when_late: Some(0.8), ..Evidence::default() }
+    }
+
+    /// With an objective on a time of that many seconds.
+    fn terms(bound: f64) -> Terms {
+        let subject = Subject::Quantile(Metric::PublishTime, 0.99);
+        let level = vec![Objective { subject, comparison: Comparison::Below, bound }];
+        Terms { objectives: Objectives { level, load_line: None }, ..Terms::default() }
     }
 
     fn validity(counts: Counts, generator: &Generator, evidence: &Evidence) -> Validity {
-        judge(&counts, generator, evidence, &Terms::default()).0
+        judge(&counts, generator, evidence, &terms(0.01)).0
     }
 
     #[test]
@@ -137,6 +175,24 @@ mod tests {
         assert_eq!(validity(counts, &starved, &late(0.0001)), Validity::Valid);
         let waiting = Evidence { wait_per_turn: Some(0.002), ..late(0.0001) };
         assert_eq!(validity(counts, &calm, &waiting), Validity::HostBound);
+        let idle = Evidence { at_work_when_late: Some(0.04), ..late(0.0011) };
+        assert_eq!(validity(counts, &calm, &idle), Validity::HostBound, "it had nothing to do and was late");
+    }
+
+    #[test]
+    fn a_process_that_was_stopped_is_not_a_slow_generator() {
+        let stopped = Evidence { stood_still: 0.3, ..late(0.2) };
+        let (validity, reason) = judge(&Counts::default(), &Generator::default(), &stopped, &terms(0.01));
+        assert_eq!(validity, Validity::HostBound);
+        assert!(reason.unwrap().contains("stood still for 300 ms of 10.0 s"));
+    }
+
+    #[test]
+    fn without_an_objective_on_times_validity_is_no_tighter() {
+        for of in [0.001, 0.05, 2.0, 60.0] {
+            assert!(bound(&Terms::default(), 10.0) >= bound(&terms(of), 10.0), "{of}");
+        }
+        assert_eq!(bound(&terms(0.05), 10.0), 0.005);
     }
 
     #[test]
@@ -158,7 +214,7 @@ mod tests {
 
     #[test]
     fn slow_reading_counts_against_the_receiver() {
-        let slow = Evidence { receiver_lag: Some(0.01), ..Evidence::default() };
+        let slow = Evidence { receiver_lag: Some(0.01), ..late(0.0) };
         assert_eq!(validity(Counts::default(), &Generator::default(), &slow), Validity::ReceiverBound);
     }
 }

@@ -547,7 +547,7 @@ impl<D: Driver> Shard<D> {
             platform_gone: false,
             outages,
             repeated,
-            clock: None,
+            ..LevelEnd::default()
         }));
     }
 

@@ -130,6 +130,12 @@ impl Histogram {
         (!self.is_empty()).then(|| Nanos(at() as i64))
     }
 
+    /// Observations longer than that, as far as buckets tell them apart.
+    pub fn count_above(&self, span: Nanos) -> u64 {
+        let limit = span.0.max(0) as u64;
+        self.buckets().filter(|(value, _)| *value > limit).map(|(_, count)| count).sum()
+    }
+
     /// The non-empty buckets in rising order: the highest value that each stands for (ns) and its count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let (spread, packed) = match &self.0 {

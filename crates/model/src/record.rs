@@ -75,6 +75,26 @@ pub struct LevelEnd {
     /// How the clock of a gateway stood to ours; `None` without one.
     #[serde(default)]
     pub clock: Option<ClockRecord>,
+    /// For how long this process itself stood still within the level, as after SIGSTOP, or on a host that stood still.
+    #[serde(default)]
+    pub stood_still: Nanos,
+    /// The component that ended unplanned in the level, or did not come back after a planned end.
+    #[serde(default)]
+    pub death: Option<DeathRecord>,
+}
+
+/// A component of the platform that ended by itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeathRecord {
+    /// Which.
+    pub component: String,
+    /// How, as the operating system says it.
+    pub status: String,
+    /// When it was noticed, on the run's clock.
+    pub at: Nanos,
+    /// The end of its output, for people; empty where there is none.
+    #[serde(default)]
+    pub last_words: String,
 }
 
 impl LevelEnd {
@@ -101,6 +121,8 @@ impl LevelEnd {
                 all
             }),
             clock: other.clock.or(self.clock),
+            stood_still: self.stood_still.max(other.stood_still),
+            death: self.death.or(other.death),
         }
     }
 }
@@ -302,6 +324,12 @@ pub struct Terms {
     /// How far sending may lag behind due by design; zero in the closed model.
     #[serde(default)]
     pub precision: Nanos,
+    /// Whether the platform's address is one of this host's own.
+    #[serde(default)]
+    pub local: bool,
+    /// How long levels that decided nothing may be held again, all together; zero where they are not.
+    #[serde(default)]
+    pub again: Nanos,
     /// The search that chose the levels.
     #[serde(default)]
     pub search: Option<crate::search::SearchTerms>,

@@ -1,0 +1,146 @@
+//! Whether a platform kept up with what was due, judged by when it was due and not by what happened to be under way when
+//! the hold began and ended.
+//!
+//! Three tests, the surest first. *What never came to its end* is missing, whatever the edges say. *What came soon enough*
+//! was achieved: where nearly all that was due took no longer than the part of the hold that the objective leaves open, the
+//! backlog cannot have grown by more than that part. Else the *growth of the backlog* decides, with Student's interval over
+//! the samples: each tells how much more was due in it than was completed. In a steady level these differences cancel
+//! out, so the interval is wide rather than narrow (`docs/decisions/0016`).
+
+use plimsoll_model::record::{LevelRecord, SampleRecord};
+use plimsoll_model::{Counts, Histogram, Metric, Nanos};
+use plimsoll_stats::student;
+
+/// What is known of how much of what was due was achieved.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Achieved {
+    /// Completed within the hold / due in it; `None` where nothing was due.
+    pub ratio: Option<f64>,
+    /// 95 % interval of the ratio of a hold without edges; `None` with fewer than two samples.
+    pub ci95: Option<[f64; 2]>,
+    /// Share of what was due that came to its end at last, after the hold included; `None` where nothing was due.
+    pub at_last: Option<f64>,
+    /// From due to the end of each operation; empty where that is not known.
+    times: Histogram,
+    due: u64,
+    hold: Nanos,
+}
+
+/// Where a ratio lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Surely on the good side.
+    Inside,
+    /// Surely not.
+    Outside,
+    /// It cannot be said.
+    Open,
+}
+
+impl Achieved {
+    /// Of a level whose operations are acknowledged, or else done when they are sent.
+    pub fn of(record: &LevelRecord, acknowledges: bool) -> Achieved {
+        let samples: Vec<&SampleRecord> = record.samples.iter().flatten().collect();
+        let sum = samples.iter().fold(Counts::default(), |mut sum, sample| {
+            sum += sample.counts;
+            sum
+        });
+        if sum.due == 0 {
+            return Achieved::default();
+        }
+        let due = sum.due as f64;
+        let ended = if acknowledges { sum.acknowledged } else { sum.sent };
+        // What is over before it is acknowledged, as an operation that was refused, is no part of the backlog.
+        let metric = if acknowledges { Metric::PublishTime } else { Metric::Lateness };
+        let mut times = Histogram::new();
+        samples.iter().filter_map(|sample| sample.histograms.get(&metric)).for_each(|h| times.merge(h));
+        let behind: Vec<f64> =
+            samples.iter().map(|sample| sample.counts.due as f64 - sample.counts.completed as f64).collect();
+        let interval = student::mean_interval(&behind).map(|interval| {
+            let ratio = |growth: f64| 1.0 - growth * samples.len() as f64 / due;
+            [ratio(interval.hi), ratio(interval.lo)]
+        });
+        Achieved {
+            ratio: Some(sum.completed as f64 / due),
+            ci95: interval,
+            at_last: Some(ended as f64 / due),
+            times,
+            due: sum.due,
+            hold: record.start.hold,
+        }
+    }
+
+    /// On which side of a lowest ratio it lies.
+    pub fn side(&self, least: f64) -> Side {
+        let (Some(at_last), Some(ratio)) = (self.at_last, self.ratio) else { return Side::Open };
+        if at_last < least {
+            return Side::Outside;
+        }
+        let allowed = Nanos((self.hold.0 as f64 * (1.0 - least)) as i64);
+        let slow = self.times.count_above(allowed) + self.due.saturating_sub(self.times.count());
+        if 1.0 - slow as f64 / self.due.max(1) as f64 >= least && !self.times.is_empty() {
+            return Side::Inside;
+        }
+        match self.ci95 {
+            Some([lo, _]) if lo >= least => Side::Inside,
+            Some([_, hi]) if hi < least => Side::Outside,
+            Some(_) => Side::Open,
+            None if ratio >= least => Side::Inside,
+            None => Side::Open,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::record::LevelStart;
+
+    /// Ten samples of a second with a hundred due in each, of which so many were completed and took so long.
+    fn level(completed: [u64; 10], took: Nanos, acknowledged: u64) -> Achieved {
+        let sample = |completed: &u64| {
+            let mut times = Histogram::new();
+            times.record_n(took, acknowledged);
+            let counts = Counts { due: 100, completed: *completed, acknowledged, ..Counts::default() };
+            Some(SampleRecord { counts, histograms: [(Metric::PublishTime, times)].into() })
+        };
+        let record = LevelRecord {
+            start: LevelStart {
+                index: 0,
+                offered: Some(100.0),
+                in_flight: None,
+                devices: None,
+                connect_rate: None,
+                hold_start: Nanos::ZERO,
+                hold: Nanos::from_secs(10),
+                samples: 10,
+            },
+            end: None,
+            warm_up: SampleRecord::default(),
+            samples: completed.iter().map(sample).collect(),
+            threads: Vec::new(),
+        };
+        Achieved::of(&record, true)
+    }
+
+    #[test]
+    fn the_luck_of_the_edges_is_no_miss() {
+        // Thirteen more were under way at the end than at the beginning, and all of them came soon.
+        let lucky = level([100, 99, 98, 100, 97, 100, 98, 100, 97, 98], Nanos::from_millis(60), 100);
+        assert_eq!(lucky.ratio, Some(0.987));
+        assert_eq!(lucky.side(0.99), Side::Inside);
+    }
+
+    #[test]
+    fn a_backlog_that_grows_is_a_miss_though_all_came_at_last() {
+        let slow = level([90; 10], Nanos::from_millis(900), 100);
+        assert_eq!(slow.side(0.99), Side::Outside);
+        let noisy = level([60, 140, 80, 120, 95, 90, 130, 70, 110, 90], Nanos::from_millis(900), 100);
+        assert_eq!(noisy.side(0.99), Side::Open);
+    }
+
+    #[test]
+    fn what_never_came_is_missing_whatever_the_samples_say() {
+        assert_eq!(level([100; 10], Nanos::from_millis(1), 97).side(0.99), Side::Outside);
+    }
+}

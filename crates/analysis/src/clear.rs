@@ -1,0 +1,78 @@
+//! Whether a miss is clear although generator, receiver or host were not in order: the platform missed even if all that they
+//! may have added is taken off.
+
+use crate::level::LevelSummary;
+use crate::missing::NEVER;
+use plimsoll_model::objective::{Objective, Subject};
+use plimsoll_model::record::{LevelRecord, SampleRecord};
+use plimsoll_model::{Histogram, Metric, Nanos, Validity};
+
+/// How many standard errors a share must lie beyond what an objective allows.
+const MARGIN: f64 = 3.0;
+/// Of what the generator and the receiver added, the quantiles up to which it is taken off, one after the other.
+const TAKEN_OFF: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
+
+/// Whether an objective that a level misses is missed clearly.
+///
+/// Of a quantile: a time from due is no longer than the lateness before it, the platform's own part and the lag after it
+/// together. So the share of platform's parts above the bound is at least the share of times above bound + lateness + lag,
+/// less the share of larger latenesses and lags, for any lateness and lag (Boole's inequality).
+pub fn is_clear(objective: &Objective, level: &LevelSummary, record: &LevelRecord) -> bool {
+    match objective.subject {
+        Subject::Delivered => losses_are_clear(objective, level),
+        Subject::Achieved => level.achievement.at_last.is_some_and(|at_last| {
+            // What was never taken up is the generator's failure.
+            let never = level.never_ready as f64 / level.due.max(1) as f64;
+            !objective.comparison.holds(at_last + never, objective.bound)
+        }),
+        Subject::Quantile(metric, q) => time_is_clear(metric, q, objective.bound, level, record),
+        Subject::Mean(_) | Subject::Connected => level.validity == Validity::Valid,
+    }
+}
+
+/// What the platform took responsibility for and lost is lost whatever the host kept from anybody. What it never
+/// acknowledged may be missing because we read too late.
+fn losses_are_clear(objective: &Objective, level: &LevelSummary) -> bool {
+    let owed = level.expected_deliveries.saturating_sub(level.superseded).max(1) as f64;
+    let without = |lost: u64| !objective.comparison.holds(1.0 - lost as f64 / owed, objective.bound);
+    without(level.lost_acknowledged) || level.validity != Validity::ReceiverBound && without(level.lost)
+}
+
+fn time_is_clear(metric: Metric, q: f64, bound: f64, level: &LevelSummary, record: &LevelRecord) -> bool {
+    let from_due = matches!(metric, Metric::PublishTime | Metric::SubscribeTime | Metric::QueryTime);
+    let received = matches!(metric, Metric::SubscribeTime | Metric::SubscribeTimeFromSend);
+    if !from_due && !received && metric != Metric::PublishTimeFromSend {
+        return level.validity == Validity::Valid;
+    }
+    let all = |metric: Metric| {
+        let mut all = Histogram::new();
+        let samples = record.samples.iter().flatten();
+        samples.filter_map(|sample: &SampleRecord| sample.histograms.get(&metric)).for_each(|h| all.merge(h));
+        all
+    };
+    let times = all(metric);
+    let owed = level.with_missing.get(&metric).map_or(times.count(), |time| time.n);
+    // What the generator never took up is not the platform's.
+    let missing = owed.saturating_sub(times.count()).saturating_sub(level.never_ready);
+    let n = times.count() + missing;
+    if n == 0 {
+        return false;
+    }
+    let lateness = if from_due { all(Metric::Lateness) } else { Histogram::new() };
+    let lag = all(Metric::ReceiverLag);
+    let share = |times: &Histogram, above: Nanos| match times.count() {
+        0 => 0.0,
+        count => times.count_above(above) as f64 / count as f64,
+    };
+    let at = |times: &Histogram, q: f64| times.quantile(q).unwrap_or(Nanos::ZERO);
+    let allowed = 1.0 - q;
+    let margin = MARGIN * (allowed * q / n as f64).sqrt();
+    let bound = Nanos::from_secs_f64(bound).max(Nanos::ZERO);
+    TAKEN_OFF.iter().any(|&quantile| {
+        let (late, slow) = (at(&lateness, quantile), at(&lag, quantile));
+        let beyond = (bound + late + slow).0.min(NEVER.0);
+        let above = times.count_above(Nanos(beyond)) + missing;
+        let surely = above as f64 / n as f64 - share(&lateness, late) - share(&lag, slow);
+        surely > allowed + margin
+    })
+}
