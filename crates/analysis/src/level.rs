@@ -81,6 +81,11 @@ pub struct LevelSummary {
     pub superseded: u64,
     /// Expected deliveries that never came.
     pub lost: u64,
+    /// Of the lost, those of messages that the platform had acknowledged: it took responsibility. Null where that is not known: at
+    /// QoS 0, and in runs of earlier versions.
+    pub lost_acknowledged: Option<u64>,
+    /// Of the lost, those of messages that were never acknowledged; null as above.
+    pub lost_unacknowledged: Option<u64>,
     /// Deliveries beyond the first of a message to a subscriber.
     pub duplicated: u64,
     /// Why duplicates are legal here; null where they are violations.

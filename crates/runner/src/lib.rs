@@ -106,6 +106,7 @@ pub enum RunError {
 pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> Result<Outcome, RunError> {
     let mut findings = examine_host(plan);
     findings.extend(plan.oversize().map(preflight::oversize));
+    findings.extend(plan.platform.roles.doubtful_delivery.clone().map(preflight::doubtful_delivery));
     if let Some(problem) = findings.iter().find(|finding| finding.severity == Severity::Problem) {
         return Err(RunError::Host(problem.to_string()));
     }

@@ -63,6 +63,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
     let mean_size = |bytes: u64| (counts.sent > 0).then(|| bytes as f64 / counts.sent as f64);
     let outages = end.and_then(|end| end.outages);
     let publish_from_send = merged(Metric::PublishTimeFromSend);
+    let lost_acknowledged = counts.lost_acknowledged().filter(|_| acknowledges);
     let mut summary = LevelSummary {
         index: record.start.index,
         offered: record.start.offered,
@@ -94,6 +95,8 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         late: counts.late,
         superseded: counts.superseded,
         lost: counts.lost(),
+        lost_acknowledged,
+        lost_unacknowledged: lost_acknowledged.map(|lost| counts.lost().saturating_sub(lost)),
         duplicated: counts.duplicated,
         duplicates_legal: duplicates::legal(terms),
         reordered: counts.reordered,
