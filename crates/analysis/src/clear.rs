@@ -35,7 +35,8 @@ pub fn is_clear(objective: &Objective, level: &LevelSummary, record: &LevelRecor
 fn losses_are_clear(objective: &Objective, level: &LevelSummary) -> bool {
     let owed = level.expected_deliveries.saturating_sub(level.superseded).max(1) as f64;
     let without = |lost: u64| !objective.comparison.holds(1.0 - lost as f64 / owed, objective.bound);
-    without(level.lost_acknowledged) || level.validity != Validity::ReceiverBound && without(level.lost)
+    without(level.lost_acknowledged.unwrap_or(0))
+        || level.validity != Validity::ReceiverBound && without(level.lost)
 }
 
 fn time_is_clear(metric: Metric, q: f64, bound: f64, level: &LevelSummary, record: &LevelRecord) -> bool {

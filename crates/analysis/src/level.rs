@@ -1,15 +1,18 @@
 //! What is told of one level.
 
 mod measured;
+mod verdict;
 
 pub use measured::summarize;
 
+use crate::achieved::Achieved;
 use crate::event_life::EventLife;
 use crate::inference::Inference;
 use crate::sizes::SizesSummary;
+use crate::starvation::Starved;
 use crate::summary::{DifferenceSummary, Generator, TimeSummary, observed};
 use crate::wire::WireSummary;
-use plimsoll_model::record::{FirstLoss, LevelRecord, SampleRecord, Terms};
+use plimsoll_model::record::{DeathRecord, FirstLoss, LevelRecord, SampleRecord, Terms};
 use plimsoll_model::{Metric, Nanos, Validity};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -40,6 +43,9 @@ pub struct LevelSummary {
     pub platform_cpu: Option<f64>,
     /// Operations per second completed within the hold.
     pub achieved: Option<f64>,
+    /// 95 % interval of the share of what was due that the platform kept up with, the luck of the hold's edges left out;
+    /// null with fewer than two samples.
+    pub achieved_ci95: Option<[f64; 2]>,
     /// The verdict on the level.
     pub verdict: LevelVerdict,
     /// Why it is not met, most weighty first.
@@ -62,6 +68,9 @@ pub struct LevelSummary {
     pub unsent: u64,
     /// Of the unsent, those that the generator never took up.
     pub never_ready: u64,
+    /// Messages sent that nothing proves to have arrived: neither acknowledged nor delivered to anybody, nor followed by an
+    /// answer on their connection.
+    pub unproved: u64,
     /// Messages acknowledged; null at QoS 0.
     pub acknowledged: Option<u64>,
     /// Messages refused by the platform with a reason code.
@@ -81,6 +90,11 @@ pub struct LevelSummary {
     pub superseded: u64,
     /// Expected deliveries that never came.
     pub lost: u64,
+    /// Of the lost, those of messages that the platform had acknowledged: it took responsibility. Null where that is not known: at
+    /// QoS 0, and in runs of earlier versions.
+    pub lost_acknowledged: Option<u64>,
+    /// Of the lost, those of messages that were never acknowledged; null as above.
+    pub lost_unacknowledged: Option<u64>,
     /// Deliveries beyond the first of a message to a subscriber.
     pub duplicated: u64,
     /// Why duplicates are legal here; null where they are violations.
@@ -103,6 +117,17 @@ pub struct LevelSummary {
     pub first_loss: Option<FirstLoss>,
     /// What befell the platform, for people.
     pub incident: Option<String>,
+    /// The component that ended by itself in the level; null where none did.
+    #[serde(serialize_with = "death")]
+    #[schemars(with = "Option<DeathSummary>")]
+    pub death: Option<DeathRecord>,
+    /// For how long Plimsoll itself stood still in the level, in seconds.
+    pub stood_still: f64,
+    /// Share of the hold in which processes outside the platform held the processor of the component that they kept waiting
+    /// most; null where that could not be read.
+    pub held_by_others: Option<f64>,
+    /// How the times fell while the platform was still warming up, for people; null where they did not.
+    pub warming: Option<String>,
     /// Due to acknowledged; null where nothing was, as at QoS 0.
     #[serde(serialize_with = "observed")]
     #[schemars(with = "Option<TimeSummary>")]
@@ -203,6 +228,38 @@ pub struct LevelSummary {
     /// counts as [`crate::missing::NEVER`].
     #[serde(skip)]
     pub with_missing: BTreeMap<Metric, TimeSummary>,
+    /// What the objective `achieved` is judged by.
+    #[serde(skip)]
+    pub achievement: Achieved,
+    /// The component that processes outside the platform kept waiting most.
+    #[serde(skip)]
+    pub starved: Option<Starved>,
+    /// Whether a longer hold, or another one, could decide what this one left open.
+    #[serde(skip)]
+    pub is_worth_again: bool,
+}
+
+/// A component that ended by itself.
+#[derive(Serialize, JsonSchema)]
+struct DeathSummary {
+    /// Which.
+    component: String,
+    /// How, as the operating system says it.
+    status: String,
+    /// When it was noticed, in seconds from the beginning of the run.
+    at: f64,
+    /// The end of its output; empty where there is none.
+    last_words: String,
+}
+
+fn death<S: Serializer>(death: &Option<DeathRecord>, serializer: S) -> Result<S::Ok, S::Error> {
+    let summary = death.clone().map(|death| DeathSummary {
+        component: death.component,
+        status: death.status,
+        at: death.at.as_secs_f64(),
+        last_words: death.last_words,
+    });
+    summary.serialize(serializer)
 }
 
 /// The message that was due first of those that were lost.
@@ -300,7 +357,7 @@ impl Default for LevelSummary {
             samples: Vec::new(),
             threads: Vec::new(),
         };
-        summarize(&record, &Terms::default())
+        summarize(&record, &Terms::default(), &[])
     }
 }
 

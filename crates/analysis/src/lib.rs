@@ -1,6 +1,8 @@
 //! From what a run recorded to what it means: levels with their intervals, whose limit it was, the load line, the
 //! verdict. Pure: the same record gives the same summary.
 
+mod achieved;
+mod clear;
 pub mod compare;
 pub mod dissection;
 mod duplicates;
@@ -15,9 +17,11 @@ pub mod objective;
 mod processors;
 pub mod search;
 pub mod sizes;
+mod starvation;
 pub mod summary;
 pub mod sweep;
 pub mod validity;
+mod warming;
 pub mod wire;
 
 use plimsoll_model::record::{RunEnd, RunRecord};
@@ -30,12 +34,8 @@ pub const SCHEMA: u32 = 1;
 
 /// The summary of a run, as far as it was recorded.
 pub fn summarize(record: &RunRecord) -> Summary {
-    let mut levels: Vec<_> =
-        record.levels.iter().map(|level| level::summarize(level, &record.terms)).collect();
-    for (level, own) in levels.iter_mut().zip(&record.levels) {
-        level.platform_memory = memory::at_end_of_hold(record, own);
-        level.platform_cpu = processors::in_hold(&record.components, &own.start);
-    }
+    let summarize = |level| level::summarize(level, &record.terms, &record.components);
+    let mut levels: Vec<_> = record.levels.iter().map(summarize).collect();
     inference::infer(&mut levels, if record.terms.qos == 2 { 2 } else { 1 });
     let search = record.terms.search.map(|terms| search::Search::over(terms, &record.levels, &levels));
     let finding = search.map(|search| search.finding());
@@ -53,6 +53,9 @@ pub fn summarize(record: &RunRecord) -> Summary {
             Verdict::Interrupted,
             "the run has no end: it was killed, or it still goes on on another host".to_owned(),
         ),
+        Some(RunEnd::PlatformDied(death)) => {
+            (Verdict::Missed, load_line::of_the_dead(death, &levels, load_line.as_ref()))
+        }
         Some(RunEnd::Complete) => {
             let demanded = record.terms.objectives.load_line;
             load_line::judge(&levels, load_line.as_ref(), finding.as_ref(), demanded)

@@ -4,19 +4,25 @@ use crate::level::{LevelSummary, LevelVerdict};
 use crate::search::{Ending, Finding};
 use crate::summary::LoadLine;
 use plimsoll_model::Verdict;
+use plimsoll_model::record::DeathRecord;
 
-/// The top of the unbroken run of met levels from the lowest.
+/// A level that missed is far above one that was met where its load is more than this times that.
+const WIDE: f64 = 1.1;
+
+/// The top of the unbroken run of met levels from the lowest. Of a load that was held again the hold that decided counts.
 pub fn find(levels: &[LevelSummary]) -> Option<LoadLine> {
     let rising = rising(levels);
     let met = rising.iter().take_while(|level| level.verdict == LevelVerdict::Met).count();
     let top = rising.get(met.checked_sub(1)?)?;
     let next = rising.get(met);
+    let missed = rising[met..].iter().find(|level| level.verdict == LevelVerdict::Missed);
     Some(LoadLine {
         rate: top.offered.or(top.achieved),
         devices: top.devices.filter(|_| top.connect_rate.is_none()),
         connect_rate: top.connect_rate,
         level: top.index,
         at_least: next.is_none_or(|level| level.verdict != LevelVerdict::Missed),
+        below: missed.map(|level| level.load()),
         limited_by: next.map(|level| level.why()),
         next_level: next.map(|level| level.index),
     })
@@ -32,6 +38,7 @@ pub fn of_search(levels: &[LevelSummary], finding: &Finding) -> Option<LoadLine>
         connect_rate: None,
         level: line.index,
         at_least: finding.at_least(),
+        below: finding.missed,
         limited_by: above.map(LevelSummary::why),
         next_level: above.map(|level| level.index),
     })
@@ -44,34 +51,100 @@ pub fn judge(
     finding: Option<&Finding>,
     demanded: Option<f64>,
 ) -> (Verdict, String) {
-    let Some(line) = line else {
-        if let Some(Finding { ended: Ending::NotRepeatable, .. }) = finding {
-            return (Verdict::Invalid, "levels that were met missed when they were run again".into());
-        }
-        let rising = rising(levels);
-        let Some(lowest) = rising.first() else {
-            return (Verdict::Failed, "no level was run".into());
-        };
-        let why = format!("the lowest level, {}: {}", lowest.label(), lowest.why());
-        let verdict = if lowest.verdict == LevelVerdict::Missed { Verdict::Missed } else { Verdict::Invalid };
-        return (verdict, why);
-    };
-    let bears = if line.at_least { "bears at least" } else { "bears" };
-    let shown = match (line.connect_rate, line.devices, line.rate) {
-        (Some(connects), ..) => format!("the platform {bears} {} connections/s", rate(connects)),
-        (None, Some(devices), _) => format!("the platform {bears} {devices} devices"),
-        (None, None, achieved) => format!("the platform {bears} {}/s", rate(achieved.unwrap_or(0.0))),
-    };
+    let Some(line) = line else { return without_line(levels, finding) };
+    let shown = sustained(line);
     let below = |demanded: f64| line.rate.is_some_and(|rate| rate < demanded);
     match demanded {
-        Some(demanded) if below(demanded) && line.at_least => (
-            Verdict::Invalid,
-            format!("{shown}; whether it bears the {}/s asked for was not decided", rate(demanded)),
-        ),
         Some(demanded) if below(demanded) => {
-            (Verdict::Missed, format!("{shown}, less than the {}/s asked for", rate(demanded)))
+            let asked = rate(demanded);
+            let surely = line.below.is_some_and(|missed| missed <= demanded);
+            match surely || !line.at_least {
+                true => (Verdict::Missed, format!("{shown}, less than the {asked}/s asked for")),
+                false => {
+                    let why = undecided(levels, line);
+                    let reason = format!(
+                        "{shown}; whether it sustains the {asked}/s asked for was not decided: {why}"
+                    );
+                    (Verdict::Invalid, reason)
+                }
+            }
         }
-        _ => (Verdict::Met, shown),
+        Some(_) => (Verdict::Met, shown),
+        None => match finding.map(|finding| (finding.ended, finding.blocked)) {
+            Some((Ending::HostLimited, Some(blocked))) => {
+                let blocked = rate(blocked);
+                let reason = format!(
+                    "this host cannot decide: {shown}, and from {blocked}/s on the measurement is invalid"
+                );
+                (Verdict::Invalid, reason)
+            }
+            _ => (Verdict::Met, shown),
+        },
+    }
+}
+
+/// Where not even the lowest level is met.
+fn without_line(levels: &[LevelSummary], finding: Option<&Finding>) -> (Verdict, String) {
+    if let Some(Finding { ended: Ending::NotRepeatable, .. }) = finding {
+        return (Verdict::Invalid, "levels that were met missed when they were run again".into());
+    }
+    let rising = rising(levels);
+    let Some(lowest) = rising.first() else {
+        return (Verdict::Failed, "no level was run".into());
+    };
+    let why = format!("the lowest level, {}: {}", lowest.label(), lowest.why());
+    match lowest.verdict {
+        LevelVerdict::Missed => (Verdict::Missed, why),
+        LevelVerdict::Invalid => (Verdict::Invalid, format!("this host cannot decide: {why}")),
+        _ => (Verdict::Invalid, why),
+    }
+}
+
+/// Why the level after the load line decides nothing.
+fn undecided(levels: &[LevelSummary], line: &LoadLine) -> String {
+    let next = levels.iter().find(|level| Some(level.index) == line.next_level);
+    match next {
+        Some(next) if next.verdict == LevelVerdict::Invalid => {
+            format!("this host cannot decide, at {} {}", next.label(), next.why())
+        }
+        Some(next) => format!("at {} {}", next.label(), next.why()),
+        None => "no higher level was run".into(),
+    }
+}
+
+/// What the platform sustains, for people: where a much higher level missed, also up to where the load line may lie.
+fn sustained(line: &LoadLine) -> String {
+    match (line.connect_rate, line.devices, line.rate) {
+        (Some(connects), ..) => format!("the platform {} {} connections/s", verb(line), rate(connects)),
+        (None, Some(devices), _) => format!("the platform {} {devices} devices", verb(line)),
+        (None, None, held) => {
+            let held = held.unwrap_or(0.0);
+            match line.below.filter(|missed| *missed > held * WIDE) {
+                Some(missed) => format!(
+                    "the load line is between {} and {}/s: the one was met, the other missed",
+                    rate(held),
+                    rate(missed)
+                ),
+                None => format!("the platform {} {}/s", verb(line), rate(held)),
+            }
+        }
+    }
+}
+
+fn verb(line: &LoadLine) -> &'static str {
+    if line.at_least { "sustains at least" } else { "sustains" }
+}
+
+/// What is said first of a run in which the platform died.
+pub fn of_the_dead(death: &DeathRecord, levels: &[LevelSummary], line: Option<&LoadLine>) -> String {
+    let within = levels.iter().rev().find(|level| level.death.is_some());
+    let what = match within.and_then(|level| level.reasons.first()) {
+        Some(told) => told.clone(),
+        None => format!("{} died between two levels ({})", death.component, death.status),
+    };
+    match line {
+        Some(line) => format!("{what}; before that {}", sustained(line)),
+        None => format!("{what}; no level was met before"),
     }
 }
 
@@ -80,10 +153,22 @@ fn rate(rate: f64) -> String {
     if rate >= 100.0 || rate.fract() == 0.0 { format!("{rate:.0}") } else { format!("{rate:.2}") }
 }
 
-/// By offered load, or by operations in flight.
+/// By offered load, or by operations in flight; of several holds of one load the one that decided, and of contradicting ones
+/// the one that missed.
 fn rising(levels: &[LevelSummary]) -> Vec<&LevelSummary> {
     let mut rising: Vec<&LevelSummary> = levels.iter().collect();
-    rising.sort_by(|a, b| a.load().total_cmp(&b.load()));
+    let weight = |level: &LevelSummary| match level.verdict {
+        LevelVerdict::Missed => 0,
+        LevelVerdict::Met => 1,
+        LevelVerdict::Undecided | LevelVerdict::Invalid | LevelVerdict::Unfinished => 2,
+    };
+    // Of two that decide nothing the later one has the better reason.
+    rising.sort_by(|a, b| {
+        let of_one_load =
+            (weight(a), std::cmp::Reverse(a.index)).cmp(&(weight(b), std::cmp::Reverse(b.index)));
+        a.load().total_cmp(&b.load()).then(of_one_load)
+    });
+    rising.dedup_by(|later, kept| later.load() == kept.load());
     rising
 }
 

@@ -1,18 +1,18 @@
 //! What connections cost the platform in memory.
 
 use crate::level::LevelSummary;
-use plimsoll_model::record::{LevelRecord, RunRecord};
+use plimsoll_model::record::{ComponentUsage, LevelRecord};
 use plimsoll_stats::trend::slope;
 
 /// Resident memory of all components together, by their last readings within a level's hold; `None` where one that was
 /// ever read was not read then.
-pub fn at_end_of_hold(record: &RunRecord, level: &LevelRecord) -> Option<u64> {
+pub fn at_end_of_hold(components: &[ComponentUsage], level: &LevelRecord) -> Option<u64> {
     let hold = level.start.hold_start..=level.start.hold_start + level.start.hold;
-    let mut names: Vec<&str> = record.components.iter().map(|usage| usage.component.as_str()).collect();
+    let mut names: Vec<&str> = components.iter().map(|usage| usage.component.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     let last = |name: &str| {
-        let own = record.components.iter().rev().filter(|usage| usage.component == name);
+        let own = components.iter().rev().filter(|usage| usage.component == name);
         own.into_iter().find(|usage| hold.contains(&usage.at)).map(|usage| usage.rss)
     };
     let total = names.iter().map(|name| last(name)).sum::<Option<u64>>()?;

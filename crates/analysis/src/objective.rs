@@ -1,10 +1,11 @@
 //! Whether a level meets an objective: its interval must lie inside.
 
+use crate::achieved::Side;
 use crate::level::LevelSummary;
 use crate::missing::NEVER;
 use crate::summary::TimeSummary;
 use plimsoll_model::Metric;
-use plimsoll_model::objective::{Objective, Subject};
+use plimsoll_model::objective::{Comparison, Objective, Subject};
 use plimsoll_stats::quantile;
 
 /// What a level is with respect to one objective, or to all.
@@ -28,7 +29,7 @@ pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
             Standing::Met
         }
         Subject::Delivered => judge_count(objective, level.delivered_ratio()),
-        Subject::Achieved => judge_count(objective, level.achieved_ratio()),
+        Subject::Achieved => judge_achieved(objective, level),
         Subject::Connected => judge_count(objective, level.connected_ratio()),
         Subject::Quantile(metric, q) => {
             let time = level.with_missing.get(&metric).or_else(|| time(level, metric));
@@ -59,18 +60,40 @@ pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
     }
 }
 
-/// All objectives together: one missed is missed, else one undecided is undecided.
-pub fn judge_all(objectives: &[Objective], level: &LevelSummary) -> (Standing, Vec<String>) {
-    let standings: Vec<Standing> = objectives.iter().map(|objective| judge(objective, level)).collect();
-    let reasons = standings.iter().filter_map(|standing| match standing {
-        Standing::Met => None,
-        Standing::Missed(reason) | Standing::Undecided(reason) => Some(reason.clone()),
-    });
-    let worst = standings
-        .iter()
-        .find(|standing| matches!(standing, Standing::Missed(_)))
-        .or_else(|| standings.iter().find(|standing| matches!(standing, Standing::Undecided(_))));
-    (worst.cloned().unwrap_or(Standing::Met), reasons.collect())
+impl Standing {
+    /// Why it is not met.
+    pub fn reason(&self) -> Option<String> {
+        match self {
+            Standing::Met => None,
+            Standing::Missed(reason) | Standing::Undecided(reason) => Some(reason.clone()),
+        }
+    }
+}
+
+/// The share that a platform kept up with has an interval, whatever was under way when the hold began and ended.
+fn judge_achieved(objective: &Objective, level: &LevelSummary) -> Standing {
+    let side = match objective.comparison {
+        Comparison::AtLeast | Comparison::Above => level.achievement.side(objective.bound),
+        // Nobody wants less.
+        Comparison::AtMost | Comparison::Below => return judge_count(objective, level.achieved_ratio()),
+    };
+    let Some(value) = level.achieved_ratio() else { return judge_count(objective, None) };
+    let at_last = level.achievement.at_last.filter(|at_last| *at_last < objective.bound);
+    match (side, level.achievement.ci95) {
+        (Side::Inside, _) => Standing::Met,
+        (Side::Outside, _) => Standing::Missed(format!(
+            "{} (objective {objective})",
+            shown(objective, at_last.unwrap_or(value))
+        )),
+        (Side::Open, Some([lo, hi])) => {
+            let (lo, hi) = (at(objective, lo), at(objective, hi));
+            let value = shown(objective, value);
+            Standing::Undecided(format!("{value}, interval {lo} to {hi} spans the objective {objective}"))
+        }
+        (Side::Open, None) => {
+            Standing::Undecided(format!("{objective}: fewer than two samples, so no interval"))
+        }
+    }
 }
 
 /// Counts are exact: they have no interval.
@@ -134,7 +157,7 @@ mod tests {
     use super::*;
     use crate::level;
     use crate::summary::QuantileIntervals;
-    use plimsoll_model::objective::{Comparison, Objectives};
+    use plimsoll_model::objective::Objectives;
     use plimsoll_model::record::{LevelEnd, LevelRecord, LevelStart, SampleRecord, Terms};
     use plimsoll_model::{Counts, Histogram, Nanos};
 
@@ -190,7 +213,7 @@ mod tests {
             samples: (0..10).map(|_| Some(sample())).collect(),
             threads: Vec::new(),
         };
-        judge(&objective, &level::summarize(&record, &terms))
+        judge(&objective, &level::summarize(&record, &terms, &[]))
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //!
 //! Three phases. *Bracketing* doubles the load while the objectives are met. *Bisection* halves the bracket between a
 //! met level and one that is not, on the logarithm. *Confirmation* holds the highest met level anew (rule 6) and steps
-//! down where that misses. A level that is undecided or invalid is repeated before it counts, and is never a miss.
+//! down where that misses. A level that is undecided or invalid is repeated before it counts, and is never a miss. One in which
+//! we or the host were the limit *blocks* the search from above: it goes on below, comes back to that load once, and where
+//! that is invalid again, says that this host cannot decide.
 //! `docs/decisions/0006-capacity-search.md` gives the reasons.
 
 use crate::level::{LevelSummary, LevelVerdict};
@@ -20,6 +22,8 @@ const GROWTH: f64 = 2.0;
 const TRIES: u32 = 3;
 /// How often a level is run at most in which generator or receiver was the limit: these rarely get better.
 const TRIES_OF_OURS: u32 = 2;
+/// How often a search may halve its lowest level, where host or generator were the limit there already.
+const LOWER: u32 = 3;
 /// How many levels may miss that ought to confirm, before the platform counts as one whose results do not repeat.
 const CONFIRMATIONS: u32 = 4;
 /// Significant digits of a level's load, far below any tolerance.
@@ -91,6 +95,10 @@ pub enum Ending {
     TimeUp,
     /// The run ended before the search did.
     CutShort,
+    /// What lies above cannot be measured on this host, or with this generator.
+    HostLimited,
+    /// The platform died.
+    Died,
 }
 
 /// What a search found.
@@ -102,6 +110,12 @@ pub struct Finding {
     pub met: Option<f64>,
     /// The lowest load that missed; null where none did.
     pub missed: Option<f64>,
+    /// The lowest load above that at which the generator, a receiver or the host was the limit, however often it was tried,
+    /// in operations per second; null where none was.
+    pub blocked: Option<f64>,
+    /// The gap that was reached between the load that was met and the lowest that missed, as a fraction of the former; null
+    /// where nothing missed.
+    pub precision: Option<f64>,
     /// The tolerance that was asked for: the largest wanted gap between the two, as a fraction.
     pub tolerance: f64,
     /// Index of the level that is the load line.
@@ -125,13 +139,28 @@ impl Finding {
             Ending::NotRepeatable => "levels that were met missed when they were run again".to_owned(),
             Ending::TimeUp => format!("the time was up when {} had been met", number(self.met)),
             Ending::CutShort => format!("the run ended when {} had been met", number(self.met)),
+            Ending::HostLimited => format!(
+                "{} was met, and from {} on the measurement is invalid on this host",
+                number(self.met),
+                number(self.blocked)
+            ),
+            Ending::Died => format!("the platform died when {} had been met", number(self.met)),
         };
         let missed = match self.missed {
             Some(missed) => format!("the lowest level that missed is {missed}/s"),
             None => "no level missed".to_owned(),
         };
-        let tolerance = (self.tolerance * 1e4).round() / 1e2;
-        format!("searched in {levels} levels to within {tolerance} %: {ending}; {missed}")
+        let percent = |share: f64| (share * 1e4).round() / 1e2;
+        let asked = percent(self.tolerance);
+        let reached = match self.precision.map(percent) {
+            // One tolerance more than asked for: an undecided level may lie between the two.
+            Some(reached) if reached <= 2.0 * asked => {
+                format!("reached within {reached} % ({asked} % asked for)")
+            }
+            Some(reached) => format!("known to within {reached} % only ({asked} % asked for)"),
+            None => format!("no upper end found ({asked} % asked for)"),
+        };
+        format!("searched in {levels} levels, {reached}: {ending}; {missed}")
     }
 
     /// Whether the platform may bear more than was found: not confirmed, or nothing missed near the load line.
@@ -139,7 +168,7 @@ impl Finding {
         // One tolerance more than asked for: an undecided level may lie between the two.
         let near = (1.0 + self.tolerance).powi(2) * (1.0 + f64::EPSILON);
         let closed = matches!((self.met, self.missed), (Some(met), Some(missed)) if missed <= met * near);
-        self.ended != Ending::Confirmed || !closed
+        !matches!(self.ended, Ending::Confirmed | Ending::Died) || !closed
     }
 }
 
@@ -153,6 +182,8 @@ struct Point {
 enum Phase {
     Bracketing,
     Bisecting,
+    /// To a load that was invalid.
+    ComingBack(f64),
     Confirming(f64),
     Over(Ending),
 }
@@ -166,6 +197,12 @@ pub struct Search {
     met: Vec<Point>,
     /// The lowest level that is not met: missed, or undecided or invalid to the last try.
     not_met: Option<Point>,
+    /// The lowest level that was invalid to the last try, above those that were met.
+    blocked: Option<Point>,
+    /// Loads at which it was blocked and to which it has come back.
+    came_back: Vec<f64>,
+    /// How often the lowest level was halved.
+    lowered: u32,
     missed: Option<f64>,
     confirmed: Option<Point>,
     /// Levels that missed although they ought to confirm.
@@ -183,6 +220,9 @@ impl Search {
             phase: Phase::Bracketing,
             met: Vec::new(),
             not_met: None,
+            blocked: None,
+            came_back: Vec::new(),
+            lowered: 0,
             missed: None,
             confirmed: None,
             contradicted: 0,
@@ -202,6 +242,9 @@ impl Search {
             if let Some(tried) = tried(record, level, begin) {
                 search.learn(tried);
             }
+            if level.death.is_some() {
+                search.phase = Phase::Over(Ending::Died);
+            }
         }
         search
     }
@@ -214,8 +257,11 @@ impl Search {
 
     fn target(&self) -> Option<(f64, Purpose)> {
         let (from, to) = (self.terms.from, self.terms.to);
-        match (self.phase, self.met.last(), self.not_met) {
-            (Phase::Bracketing, None, _) => Some((from, Purpose::Bracketing)),
+        match (self.phase, self.met.last(), self.above()) {
+            (Phase::Bracketing, None, _) => {
+                Some((rounded(from / f64::from(1u32 << self.lowered)), Purpose::Bracketing))
+            }
+            (Phase::ComingBack(rate), ..) => Some((rate, Purpose::Bisection)),
             (Phase::Bracketing, Some(met), _) => {
                 Some((rounded(met.rate * GROWTH).min(to), Purpose::Bracketing))
             }
@@ -246,29 +292,64 @@ impl Search {
             let point = Point { rate: tried.rate, index: tried.index };
             match self.phase {
                 Phase::Confirming(_) => self.confirm(point, tried.outcome),
-                Phase::Bracketing | Phase::Bisecting => self.narrow(point, tried.outcome),
+                Phase::Bracketing | Phase::Bisecting | Phase::ComingBack(_) => {
+                    self.narrow(point, tried.outcome);
+                }
                 Phase::Over(_) => {}
             }
         }
         self.mind_the_time(tried.outcome);
     }
 
+    /// The lowest level above the met ones that is not met, for whatever reason.
+    fn above(&self) -> Option<Point> {
+        self.not_met.into_iter().chain(self.blocked).min_by(|a, b| a.rate.total_cmp(&b.rate))
+    }
+
     fn narrow(&mut self, point: Point, outcome: Outcome) {
-        if outcome == Outcome::Met {
-            self.met.push(point);
-        } else {
-            self.not_met = Some(point);
-            if outcome == Outcome::Missed {
-                self.missed = Some(point.rate);
+        match outcome {
+            Outcome::Met => {
+                self.met.push(point);
+                self.blocked = self.blocked.filter(|blocked| blocked.rate > point.rate);
+            }
+            Outcome::Invalid(_) => self.blocked = Some(point),
+            Outcome::Missed | Outcome::Undecided => {
+                self.not_met = Some(point);
+                // What is above a miss need not be known.
+                self.blocked = self.blocked.filter(|blocked| blocked.rate < point.rate);
+                if outcome == Outcome::Missed {
+                    self.missed = Some(point.rate);
+                }
             }
         }
-        self.phase = match (self.met.last(), self.not_met) {
-            (None, _) => Phase::Over(Ending::LowestNotMet),
-            (Some(met), None) if met.rate >= self.terms.to => Phase::Confirming(met.rate),
-            (Some(_), None) => Phase::Bracketing,
-            (Some(met), Some(above)) if self.is_narrow(met.rate, above.rate) => Phase::Confirming(met.rate),
-            (Some(_), Some(_)) => Phase::Bisecting,
+        let Some(met) = self.met.last().copied() else {
+            let lower = matches!(outcome, Outcome::Invalid(_)) && self.lowered < LOWER;
+            self.lowered += u32::from(lower);
+            self.phase = if lower { Phase::Bracketing } else { Phase::Over(Ending::LowestNotMet) };
+            return;
         };
+        self.phase = match self.above() {
+            None if met.rate >= self.terms.to => Phase::Confirming(met.rate),
+            None => Phase::Bracketing,
+            Some(above) if !self.is_narrow(met.rate, above.rate) => Phase::Bisecting,
+            Some(above) if self.is_blocked_at(above.rate) && !self.came_back.contains(&above.rate) => {
+                self.came_back.push(above.rate);
+                Phase::ComingBack(above.rate)
+            }
+            Some(_) => Phase::Confirming(met.rate),
+        };
+    }
+
+    fn is_blocked_at(&self, rate: f64) -> bool {
+        self.blocked.is_some_and(|blocked| blocked.rate == rate)
+    }
+
+    /// How the search ends that has its answer confirmed: not in full where host or generator hide what lies above.
+    fn confirmed(&self) -> Ending {
+        match self.above() {
+            Some(above) if self.is_blocked_at(above.rate) => Ending::HostLimited,
+            _ => Ending::Confirmed,
+        }
     }
 
     /// Within the tolerance, or so near that no load lies between.
@@ -281,7 +362,7 @@ impl Search {
         match outcome {
             Outcome::Met => {
                 self.confirmed = Some(point);
-                self.phase = Phase::Over(Ending::Confirmed);
+                self.phase = Phase::Over(self.confirmed());
             }
             Outcome::Missed => {
                 self.not_met = Some(point);
@@ -294,7 +375,11 @@ impl Search {
                     Phase::Confirming(self.step_down(point.rate))
                 };
             }
-            Outcome::Undecided | Outcome::Invalid(_) => self.phase = Phase::Over(Ending::NotConfirmed),
+            Outcome::Undecided => self.phase = Phase::Over(Ending::NotConfirmed),
+            Outcome::Invalid(_) => {
+                self.blocked = Some(point);
+                self.phase = Phase::Over(Ending::HostLimited);
+            }
         }
     }
 
@@ -324,7 +409,8 @@ impl Search {
             (self.tries, self.hold) = (0, self.terms.hold);
         }
         if begin + self.terms.longest(self.hold) > self.terms.time {
-            self.phase = Phase::Over(Ending::TimeUp);
+            let blocked = self.confirmed() == Ending::HostLimited;
+            self.phase = Phase::Over(if blocked { Ending::HostLimited } else { Ending::TimeUp });
         }
     }
 
@@ -340,9 +426,11 @@ impl Search {
             ended,
             met: line.map(|point| point.rate),
             missed: self.missed,
+            blocked: self.blocked.map(|point| point.rate),
+            precision: line.zip(self.missed).map(|(line, missed)| missed / line.rate - 1.0),
             tolerance: self.terms.tolerance,
             level: line.map(|point| point.index),
-            above: self.not_met.map(|point| point.index),
+            above: self.above().map(|point| point.index),
         }
     }
 }

@@ -50,7 +50,9 @@ pub fn in_hold(components: &[ComponentUsage], level: &LevelStart) -> Option<Star
         for usage in components.iter().filter(|usage| usage.component == *name) {
             let (at, window) = (usage.at.as_secs_f64(), usage.window.as_secs_f64());
             let within = (at.min(end) - (at - window).max(begin)).max(0.0);
-            let Some(others) = usage.held_by_others.filter(|_| window > 0.0 && within > 0.0) else { continue };
+            let Some(others) = usage.held_by_others.filter(|_| window > 0.0 && within > 0.0) else {
+                continue;
+            };
             let part = within / window;
             held += others.as_secs_f64() * part;
             used += usage.cpu.as_secs_f64() * part;
@@ -99,10 +101,20 @@ mod tests {
             samples: 2,
         };
         // The first reading lies before the hold.
-        let components = [usage("a", 2, 999), usage("a", 3, 20), usage("a", 4, 20), usage("b", 3, 550), usage("b", 4, 550)];
+        let components = [
+            usage("a", 2, 999),
+            usage("a", 3, 20),
+            usage("a", 4, 20),
+            usage("b", 3, 550),
+            usage("b", 4, 550),
+        ];
         let starved = in_hold(&components, &level).unwrap();
         assert_eq!((starved.component.as_str(), (starved.share * 100.0).round()), ("b", 55.0));
-        assert!(starved.is_robbed() && starved.in_words().contains("stress (pid 7)"), "{}", starved.in_words());
+        assert!(
+            starved.is_robbed() && starved.in_words().contains("stress (pid 7)"),
+            "{}",
+            starved.in_words()
+        );
         assert!(!in_hold(&components[..3], &level).unwrap().is_robbed());
         assert_eq!(in_hold(&[], &level), None);
     }

@@ -75,6 +75,8 @@ pub struct LoadLine {
     pub level: u16,
     /// Whether the platform may bear more: no level was missed, or the next one decides nothing.
     pub at_least: bool,
+    /// Load of the lowest level above it that missed, up to which the load line may lie; null where none did.
+    pub below: Option<f64>,
     /// Why the next level does not meet; null where there is none.
     pub limited_by: Option<String>,
     /// Index of that next level; null where there is none.

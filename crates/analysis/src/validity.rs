@@ -65,7 +65,8 @@ pub fn judge(
     let shown = Nanos::from_secs_f64(bound.min(1e6));
     if evidence.stood_still > evidence.hold * STOOD_STILL {
         let (still, hold) = (Nanos::from_secs_f64(evidence.stood_still), Nanos::from_secs_f64(evidence.hold));
-        let reason = format!("Plimsoll itself stood still for {still} of {hold}: it was stopped, or its host was");
+        let reason =
+            format!("Plimsoll itself stood still for {still} of {hold}: it was stopped, or its host was");
         return (Validity::HostBound, Some(reason));
     }
     if let Some(wait) = evidence.wait_per_turn.filter(|&wait| wait > bound) {
@@ -92,7 +93,9 @@ fn kept(generator: &Generator, evidence: &Evidence) -> Option<String> {
     let busiest = generator.cpu.iter().flatten().copied().reduce(f64::max);
     let at_work = evidence.at_work_when_late.or(busiest).filter(|&at_work| at_work < AT_WORK)?;
     let share = at_work * 100.0;
-    Some(format!("the busiest load thread used {share:.0} % of its processor then, so it was not at work but not woken in time"))
+    Some(format!(
+        "the busiest load thread used {share:.0} % of its processor then, so it was not at work but not woken in time"
+    ))
 }
 
 /// Why a level that does not meet its objectives must not be blamed on the platform although lateness and lag were within
@@ -150,7 +153,13 @@ mod tests {
     use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
 
     fn late(p99: f64) -> Evidence {
-        Evidence { q: 0.99, hold: 10.0, lateness: Some(p99), at_work_when_late: Some(0.8), ..Evidence::default() }
+        Evidence {
+            q: 0.99,
+            hold: 10.0,
+            lateness: Some(p99),
+            at_work_when_late: Some(0.8),
+            ..Evidence::default()
+        }
     }
 
     /// With an objective on a time of that many seconds.
@@ -192,7 +201,7 @@ mod tests {
         for of in [0.001, 0.05, 2.0, 60.0] {
             assert!(bound(&Terms::default(), 10.0) >= bound(&terms(of), 10.0), "{of}");
         }
-        assert_eq!(bound(&terms(0.05), 10.0), 0.005);
+        assert!((bound(&terms(0.05), 10.0) - 0.005).abs() < 1e-9);
     }
 
     #[test]

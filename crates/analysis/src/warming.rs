@@ -23,7 +23,10 @@ pub struct Warming {
 impl Warming {
     /// For people.
     pub fn in_words(&self) -> String {
-        format!("the platform was still warming up: half of the messages took {} or less at first, {} at the end", self.from, self.to)
+        format!(
+            "the platform was still warming up: half of the messages took {} or less at first, {} at the end",
+            self.from, self.to
+        )
     }
 }
 
@@ -35,8 +38,7 @@ pub fn of(record: &LevelRecord) -> Option<Warming> {
         own.filter_map(|times| times.quantile(0.5)).collect()
     };
     let published = medians(Metric::PublishTimeFromSend);
-    let medians =
-        if published.len() >= FEWEST { published } else { medians(Metric::SubscribeTimeFromSend) };
+    let medians = if published.len() >= FEWEST { published } else { medians(Metric::SubscribeTimeFromSend) };
     let n = medians.len();
     if n < FEWEST {
         return None;
@@ -66,7 +68,10 @@ mod tests {
         let sample = |millis: &i64| {
             let mut times = Histogram::new();
             times.record_n(Nanos::from_millis(*millis), 100);
-            Some(SampleRecord { histograms: [(Metric::PublishTimeFromSend, times)].into(), ..SampleRecord::default() })
+            Some(SampleRecord {
+                histograms: [(Metric::PublishTimeFromSend, times)].into(),
+                ..SampleRecord::default()
+            })
         };
         LevelRecord {
             start: LevelStart {

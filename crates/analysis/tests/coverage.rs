@@ -56,7 +56,7 @@ fn level(utilisation: f64, seed: u64) -> LevelSummary {
         samples: samples.into_iter().map(Some).collect(),
         threads: Vec::new(),
     };
-    summarize(&record, &Terms { qos: 1, ..Terms::default() })
+    summarize(&record, &Terms { qos: 1, ..Terms::default() }, &[])
 }
 
 /// How many of the runs cover mean, median and p99. The sojourn time of M/M/1 is exponential with mean

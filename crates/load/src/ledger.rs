@@ -4,11 +4,11 @@
 mod message;
 
 use crate::arrivals::Share;
+use crate::contract::Contract;
 use crate::driver::Life;
 use crate::freshness::Freshness;
 use crate::proof::Unproved;
 use crate::recorder::{Place, Recorder, Timeline};
-use crate::throttle::Throttle;
 use crate::topology::Topology;
 use message::{Bits, Message, NOT_YET};
 use plimsoll_model::message::MessageRecord;
@@ -33,10 +33,8 @@ pub struct Ledger {
     freshness: Option<Freshness>,
     /// Messages done with since the log was last taken; `None` where no log is kept.
     log: Option<Vec<MessageRecord>>,
-    /// Whether a message may be left out once a newer one of its device was delivered.
-    latest_only: bool,
-    /// When subscribers were notified, where the platform may leave out what comes too soon after that.
-    throttle: Option<Arc<Throttle>>,
+    /// What the platform may leave out; `None` where it promises every message.
+    contract: Option<Contract>,
     /// Whether a gateway's log tells of every message, beside what answers it.
     awaits_lives: bool,
     /// Messages of the hold that neither an acknowledgement nor a delivery can prove; `None` where messages are acknowledged.
@@ -98,8 +96,7 @@ impl Ledger {
             span: Span::default(),
             freshness: None,
             log: None,
-            latest_only: false,
-            throttle: None,
+            contract: None,
             awaits_lives: false,
         }
     }
@@ -109,14 +106,9 @@ impl Ledger {
         Ledger { log: Some(Vec::new()), ..self }
     }
 
-    /// The same for a platform that promises to deliver the newest message only.
-    pub fn of_latest(self) -> Ledger {
-        Ledger { latest_only: true, ..self }
-    }
-
-    /// The same for a platform that promises the newest message, and that not within a silence.
-    pub fn of_throttled(self, throttle: Arc<Throttle>) -> Ledger {
-        Ledger { throttle: Some(throttle), ..self.of_latest() }
+    /// The same for a platform that may leave out what the contract says; `None` where it promises every message.
+    pub fn under(self, contract: Option<Contract>) -> Ledger {
+        Ledger { contract, ..self }
     }
 
     /// The same where a gateway's log tells of every message, beside what answers it.
@@ -188,6 +180,7 @@ impl Ledger {
             lived: !self.awaits_lives,
             refused: false,
             undelivered: Bits::full(receivers),
+            replaced: if self.contract.is_some() { Bits::none(receivers) } else { Bits::Few(0) },
             number_in_hold,
         });
         self.outstanding += 1;
@@ -369,6 +362,7 @@ impl Ledger {
             recorder.counts(now).duplicated += 1;
             return;
         };
+        let acknowledged = message.done != NOT_YET;
         let counts = recorder.counts(message.place);
         if !message.undelivered.take(position) {
             counts.duplicated += 1;
@@ -380,6 +374,7 @@ impl Ledger {
         *highest = (*highest).max(sequence + 1);
         if closed {
             counts.late += 1;
+            counts.late_acknowledged += u64::from(acknowledged);
             if message.undelivered.is_empty() {
                 self.missing.remove(&(device, sequence));
             }
@@ -401,6 +396,11 @@ impl Ledger {
             if message.done != NOT_YET {
                 difference(recorder, place, message.done, at);
             }
+        }
+        if let (Some(contract), Some(state)) =
+            (&self.contract, self.devices.get_mut((device / self.share.of) as usize))
+        {
+            message::replace_older(&mut state.messages, (index, position), at, contract);
         }
         self.retire(device);
     }
@@ -428,17 +428,13 @@ impl Ledger {
             state.base = base.wrapping_add(state.messages.len() as u32);
             state.hold_begin = None;
             for (sequence, mut message) in (base..).zip(state.messages.drain(..)) {
-                if self.latest_only && message.sent != NOT_YET && !message.refused {
-                    let newer =
-                        state.highest.iter().enumerate().filter(|(_, highest)| **highest > sequence + 1);
-                    let receivers = self.topology.receivers(device);
-                    let missing =
-                        newer.filter(|(seat, _)| message.undelivered.take(receivers.position_of_seat(*seat)));
-                    let mut superseded = missing.count();
-                    if let Some(throttle) = &self.throttle {
-                        superseded += message.excused(receivers, throttle);
-                    }
-                    recorder.counts(message.place).superseded += superseded as u64;
+                // What the platform never took, or refused, is not replaced by anything.
+                let taken = message.sent != NOT_YET
+                    && !message.refused
+                    && (!self.acknowledges || message.done != NOT_YET);
+                if let (Some(contract), true) = (&self.contract, taken) {
+                    let superseded = message.superseded(self.topology.receivers(device), contract);
+                    recorder.counts(message.place).superseded += superseded;
                 }
                 if let Some(log) = &mut self.log {
                     log.push(message.record(device, sequence, receivers, self.acknowledges));
@@ -450,6 +446,14 @@ impl Ledger {
                 }
                 if message.undelivered.is_empty() {
                     continue;
+                }
+                if self.acknowledges {
+                    let (missing, counts) =
+                        (u64::from(message.undelivered.count()), recorder.counts(message.place));
+                    match message.done {
+                        NOT_YET => counts.missing_unacknowledged += missing,
+                        _ => counts.missing_acknowledged += missing,
+                    }
                 }
                 let loss = FirstLoss {
                     device,

@@ -11,6 +11,7 @@ pub mod arrivals;
 pub mod clock;
 pub mod closed_loop;
 pub mod content;
+pub mod contract;
 pub mod driver;
 pub mod drivers;
 pub mod engine;

@@ -4,6 +4,7 @@ mod booking;
 mod source;
 
 use crate::arrivals::Share;
+use crate::contract::Contract;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::ledger::{Ledger, Receipt};
 use crate::mailbox::Mailbox;
@@ -15,7 +16,7 @@ use crate::topology::Topology;
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{LevelEnd, SamplePart};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{Delivery, LevelPlan, Plan};
+use plimsoll_scenario::plan::{LevelPlan, Plan};
 use source::Source;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -188,11 +189,8 @@ impl<D: Driver> Shard<D> {
         let batch = (BATCH_BYTES / content).clamp(1, BATCH);
         let acknowledges = plan.acknowledges();
         let ledger = Ledger::new(topology, acknowledges, share);
-        let ledger = match (&wiring.throttle, plan.platform.roles.delivery) {
-            (Some(throttle), _) => ledger.of_throttled(Arc::clone(throttle)),
-            (None, Delivery::Latest) => ledger.of_latest(),
-            _ => ledger,
-        };
+        let promised = plan.platform.roles.delivery;
+        let ledger = ledger.under(Contract::of(promised, plan.load.drain, wiring.throttle.clone()));
         let ledger = if wiring.awaits_lives { ledger.of_lives() } else { ledger };
         let ledger = if plan.record.messages { ledger.logging() } else { ledger };
         let ledger = if plan.record.freshness { ledger.with_freshness() } else { ledger };

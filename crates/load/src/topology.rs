@@ -45,14 +45,6 @@ impl Receivers {
         }
     }
 
-    /// Which of the expected deliveries one to that seat is.
-    pub fn position_of_seat(&self, seat: usize) -> usize {
-        match self {
-            Receivers::OneOf(_) => 0,
-            _ => seat,
-        }
-    }
-
     /// Whether nobody listens.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

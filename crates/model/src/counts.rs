@@ -38,6 +38,13 @@ pub struct Counts {
     pub late: u64,
     /// Expected deliveries that the delivery contract allows to be replaced by a newer one.
     pub superseded: u64,
+    /// Expected deliveries of acknowledged messages that were missing when the level's drain ended: the platform had taken
+    /// responsibility. None where messages are not acknowledged.
+    pub missing_acknowledged: u64,
+    /// The same of messages that were not acknowledged although others are.
+    pub missing_unacknowledged: u64,
+    /// Of the late ones, those of acknowledged messages.
+    pub late_acknowledged: u64,
     /// Deliveries of a message to a subscriber that already had it.
     pub duplicated: u64,
     /// First deliveries with a sequence below the highest already seen from that device by that subscriber.
@@ -135,6 +142,14 @@ impl Counts {
     pub fn lost(&self) -> u64 {
         self.expected_deliveries.saturating_sub(self.delivered + self.late + self.superseded)
     }
+
+    /// Of the lost ones, those of messages that the platform had acknowledged. `None` where that is not known: messages are not
+    /// acknowledged, the level is not closed, or an earlier version stored the counts.
+    pub fn lost_acknowledged(&self) -> Option<u64> {
+        let missing = self.missing_acknowledged + self.missing_unacknowledged;
+        let is_known = missing == self.lost() + self.late;
+        is_known.then(|| self.missing_acknowledged.saturating_sub(self.late_acknowledged))
+    }
 }
 
 impl AddAssign for Counts {
@@ -153,6 +168,9 @@ impl AddAssign for Counts {
         self.delivered += other.delivered;
         self.late += other.late;
         self.superseded += other.superseded;
+        self.missing_acknowledged += other.missing_acknowledged;
+        self.missing_unacknowledged += other.missing_unacknowledged;
+        self.late_acknowledged += other.late_acknowledged;
         self.duplicated += other.duplicated;
         self.reordered += other.reordered;
         self.foreign += other.foreign;
@@ -210,5 +228,14 @@ mod tests {
         let mut counts = Counts { expected_deliveries: 10, delivered: 6, ..Counts::default() };
         counts += Counts { late: 1, superseded: 2, ..Counts::default() };
         assert_eq!(counts.lost(), 1);
+    }
+
+    #[test]
+    fn losses_are_split_where_every_missing_delivery_was_booked() {
+        let counts = Counts { expected_deliveries: 10, delivered: 4, late: 2, ..Counts::default() };
+        let booked = Counts { missing_acknowledged: 5, missing_unacknowledged: 1, ..counts };
+        assert_eq!(Counts { late_acknowledged: 2, ..booked }.lost_acknowledged(), Some(3));
+        assert_eq!(counts.lost_acknowledged(), None, "QoS 0, or written by an earlier version");
+        assert_eq!(Counts::default().lost_acknowledged(), Some(0));
     }
 }

@@ -84,7 +84,7 @@ pub struct LevelEnd {
 }
 
 /// A component of the platform that ended by itself.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeathRecord {
     /// Which.
     pub component: String,
@@ -367,6 +367,8 @@ pub enum RunEnd {
     Interrupted,
     /// It could not be done: the reason.
     Failed(String),
+    /// A component of the platform ended by itself; what was measured before counts.
+    PlatformDied(DeathRecord),
 }
 
 /// A level as stored.

@@ -1,9 +1,15 @@
 //! Processor time, memory and descriptors of a component: its process and all descendants.
 
+mod reading;
+
 use plimsoll_model::Nanos;
 use plimsoll_model::record::ComponentUsage;
 use procfs::process::{Process, Stat, all_processes};
+use reading::Reading;
 use std::collections::HashMap;
+
+/// Attempts at a reading that nothing interrupts.
+const ATTEMPTS: usize = 3;
 
 /// Reads one component again and again.
 #[derive(Debug)]
@@ -13,68 +19,44 @@ pub struct ProcessSampler {
     last: Option<Reading>,
 }
 
-#[derive(Clone, Debug)]
-struct Reading {
-    at: Nanos,
-    /// Processor time of each process so far, in clock ticks; told apart by start time, since pids come again.
-    ticks: HashMap<(i32, u64), u64>,
-    /// Nanoseconds that each thread waited for a processor so far.
-    waits: HashMap<i32, u64>,
-}
-
 impl ProcessSampler {
     /// Watches the process `root` and its descendants under the component's name.
     pub fn new(component: String, root: i32) -> ProcessSampler {
         ProcessSampler { component, root, last: None }
     }
 
-    /// What the component used since the last call; `None` at the first call and when its processes are gone.
-    /// A reading that fails is a gap, never a zero.
+    /// What the component used since the last reading; `None` at the first call, when its processes are gone, and where this
+    /// thread was kept from its processor while it read: a reading that fails is a gap, never a zero, and the next one
+    /// covers that time, too.
     pub fn sample(&mut self, now: Nanos) -> Option<ComponentUsage> {
+        let called = reading::monotonic();
         let family = family(self.root);
         if family.is_empty() {
             self.last = None;
             return None;
         }
-        let ticks =
-            family.iter().map(|(process, stat)| ((process.pid, stat.starttime), stat.utime + stat.stime));
-        let waits = family.iter().flat_map(|(process, _)| waits(process)).collect();
-        let reading = Reading { at: now, ticks: ticks.collect(), waits };
-        let last = self.last.replace(reading.clone())?;
-        let used: u64 = reading
-            .ticks
-            .iter()
-            .map(|(process, ticks)| ticks.saturating_sub(last.ticks.get(process).copied().unwrap_or(0)))
-            .sum();
-        // A thread that ended meanwhile takes its last wait along; a number that came again has waited less.
-        let waited = reading
-            .waits
-            .iter()
-            .filter_map(|(thread, wait)| wait.checked_sub(last.waits.get(thread).copied().unwrap_or(0)));
-        let waited: u64 = waited.sum();
+        let reading = (0..ATTEMPTS).map(|_| Reading::take(&family)).find(Reading::is_prompt)?;
+        let Some(last) = self.last.as_ref() else {
+            self.last = Some(reading);
+            return None;
+        };
+        let usage = reading.since(last);
+        let at = now + (reading.cpu_bracket.after - called);
+        self.last = Some(reading);
+        let usage = usage?;
         let page = procfs::page_size();
         Some(ComponentUsage {
             component: self.component.clone(),
-            at: now,
-            window: now - last.at,
-            cpu: Nanos::from_secs_f64(used as f64 / procfs::ticks_per_second() as f64),
-            run_delay: (!reading.waits.is_empty()).then_some(Nanos(waited as i64)),
+            at,
+            window: usage.window,
+            cpu: usage.cpu,
+            run_delay: usage.run_delay,
             held_by_others: None,
             holder: None,
             rss: family.iter().map(|(_, stat)| stat.rss * page).sum(),
             descriptors: family.iter().map(|(process, _)| process.fd_count().unwrap_or(0) as u64).sum(),
         })
     }
-}
-
-/// How long each thread of a process waited for a processor (Linux, Documentation/scheduler/sched-stats).
-fn waits(process: &Process) -> Vec<(i32, u64)> {
-    let Ok(tasks) = process.tasks() else { return Vec::new() };
-    let wait = |pid: i32, tid: i32| {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
-        Some((tid, text.split_whitespace().nth(1)?.parse().ok()?))
-    };
-    tasks.flatten().filter_map(|task| wait(task.pid, task.tid)).collect()
 }
 
 /// This process, in a form by which [`is_alive`] knows it: the boot of the host, its number, and when it began in clock
@@ -124,19 +106,65 @@ pub(crate) fn family(root: i32) -> Vec<(Process, Stat)> {
 mod tests {
     use super::*;
 
+    /// The next reading that nothing interrupts.
+    fn again(sampler: &mut ProcessSampler) -> ComponentUsage {
+        (0..100).find_map(|_| sampler.sample(reading::monotonic())).unwrap()
+    }
+
+    /// What the caller says of the time moves the stamp only: a caller that was kept away for long has not seen a component
+    /// use more than there was.
+    #[test]
+    fn the_window_is_that_of_the_reading_and_not_of_the_caller() {
+        let mut child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let mut sampler = ProcessSampler::new("busy".into(), child.id() as i32);
+        sampler.sample(Nanos(0));
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let usage = (0..100).find_map(|_| sampler.sample(Nanos(1))).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(usage.window >= Nanos::from_millis(200), "{usage:?}");
+        assert!(usage.cpu <= usage.window, "{usage:?}");
+        assert!(usage.cpu > Nanos::from_millis(10), "{usage:?}");
+    }
+
+    /// Threads that end between two readings take their time along in no clock but that of the process.
+    #[test]
+    fn threads_that_ended_meanwhile_are_counted() {
+        let mut child = std::process::Command::new("python3")
+            .args([
+                "-c",
+                "import sys,threading,time\n\
+                 def work():\n  end = time.thread_time() + 0.05\n  while time.thread_time() < end: pass\n\
+                 sys.stdin.readline()\n\
+                 for _ in range(6): t = threading.Thread(target=work); t.start(); t.join()\n\
+                 print('done', flush=True)\nsys.stdin.readline()",
+            ])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut sampler = ProcessSampler::new("threads".into(), child.id() as i32);
+        sampler.sample(Nanos(0));
+        std::io::Write::write_all(&mut input, b"\n").unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut String::new()).unwrap();
+        let usage = again(&mut sampler);
+        drop(input);
+        child.wait().unwrap();
+        assert!(usage.cpu >= Nanos::from_millis(290), "{usage:?}");
+        assert!(usage.cpu <= usage.window * 2, "one thread at a time: {usage:?}");
+    }
+
     #[test]
     fn a_busy_process_shows_its_processor_time_memory_and_descriptors() {
         let mut sampler = ProcessSampler::new("self".into(), std::process::id() as i32);
         assert_eq!(sampler.sample(Nanos(0)), None);
         let begin = std::time::Instant::now();
         let mut spun = 0u64;
-        // Clock ticks are 10 ms; 50 ms of work show whatever the rounding.
-        while procfs::process::Process::myself().unwrap().stat().unwrap().utime < 5
-            || begin.elapsed().as_millis() < 50
-        {
+        while begin.elapsed().as_millis() < 50 {
             spun = spun.wrapping_add(1);
         }
-        let usage = sampler.sample(Nanos::from_secs(1)).unwrap();
+        let usage = again(&mut sampler);
         assert!(usage.cpu > Nanos::ZERO && usage.rss > 100_000 && usage.descriptors >= 3, "{usage:?} {spun}");
     }
 
@@ -153,7 +181,7 @@ mod tests {
                 });
             }
             std::thread::sleep(std::time::Duration::from_millis(250));
-            sampler.sample(Nanos::from_millis(250)).unwrap()
+            again(&mut sampler)
         });
         // Each of twice as many threads as processors waits half of the time; a tenth of that is seen at least.
         let least = Nanos::from_millis(250 * threads as i64 / 20);

@@ -97,6 +97,8 @@ pub struct Death {
     pub component: String,
     /// How, as the operating system tells it.
     pub status: String,
+    /// The end of its output; empty where there is none.
+    pub last_words: String,
 }
 
 /// A platform that is about to be brought up: its ports are known, and nobody has connected to them.
@@ -289,12 +291,14 @@ impl Platform {
     /// A component that has ended by itself since the last call.
     pub fn take_death(&mut self) -> Option<Death> {
         if let Some((component, _)) = self.simulation.as_ref().and_then(Simulation::take_death) {
-            return Some(Death { component, status: "signal: 11 (SIGSEGV)".into() });
+            let status = "signal: 11 (SIGSEGV)".to_owned();
+            return Some(Death { component, status, last_words: String::new() });
         }
         self.components.iter_mut().filter(|running| !running.reported).find_map(|running| {
             let status = running.child.try_wait().ok().flatten()?;
             running.reported = true;
-            Some(Death { component: running.name.clone(), status: status.to_string() })
+            let component = running.name.clone();
+            Some(Death { component, status: status.to_string(), last_words: words(&running.log).join("\n") })
         })
     }
 
@@ -482,11 +486,16 @@ fn version(command: &[String], dir: &Path) -> Option<String> {
 
 /// The end of a component's output, however long that is.
 pub(crate) fn last_words(log: &Path) -> String {
+    let short = words(log);
+    if short.is_empty() { "  (it said nothing)".into() } else { format!("  {}", short.join("\n  ")) }
+}
+
+/// The last lines of a component's output.
+fn words(log: &Path) -> Vec<String> {
     let text = excerpt(log, true);
     let lines: Vec<&str> = text.lines().collect();
     let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
-    let short: Vec<String> = last.iter().map(|line| line.chars().take(LONGEST_LINE).collect()).collect();
-    if short.is_empty() { "  (it said nothing)".into() } else { format!("  {}", short.join("\n  ")) }
+    last.iter().map(|line| line.chars().take(LONGEST_LINE).collect()).collect()
 }
 
 /// At most some thousand bytes from one end of a file.

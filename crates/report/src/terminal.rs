@@ -308,7 +308,13 @@ fn ledger(summary: &Summary) -> String {
         ]
         .iter()
         .filter(|(_, count)| *count > 0)
-        .map(|(name, number)| format!("{name} {}", count(*number as f64)))
+        .map(|(name, number)| match (*name, level.lost_acknowledged, level.lost_unacknowledged) {
+            ("lost", Some(taken), Some(not_taken)) => {
+                let (all, taken) = (count(*number as f64), count(taken as f64));
+                format!("lost {all} ({taken} acknowledged, {} not)", count(not_taken as f64))
+            }
+            _ => format!("{name} {}", count(*number as f64)),
+        })
         .collect();
         if let Some(loss) = level.first_loss {
             told.push(format!(

@@ -1,17 +1,22 @@
 //! Which level comes next: the listed ones in turn, or what a search asks for.
 
 use plimsoll_analysis::early_stop;
-use plimsoll_analysis::level::LevelSummary;
+use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::search::{Purpose, Search};
 use plimsoll_model::Nanos;
 use plimsoll_model::record::LevelRecord;
 use plimsoll_scenario::plan::{CalibrationPlan, LevelPlan, Plan};
+
+/// How often a listed level that decided nothing is held again.
+const TIMES_AGAIN: u32 = 2;
 
 /// The course of a run through its levels.
 pub struct Course<'a> {
     plan: &'a Plan,
     /// Listed levels looked at so far.
     position: usize,
+    /// How often the last of them was held again, and the time that this took over all levels.
+    again: (u32, Nanos),
 }
 
 /// The next level.
@@ -29,7 +34,12 @@ pub struct Next {
 impl<'a> Course<'a> {
     /// The course that the plan sets.
     pub fn of(plan: &'a Plan) -> Course<'a> {
-        Course { plan, position: 0 }
+        Course { plan, position: 0, again: (0, Nanos::ZERO) }
+    }
+
+    /// The place of the level that was asked for last in the list, from 1; of others how many there were.
+    pub fn number(&self, run: usize) -> usize {
+        if self.levels().is_some() { self.position } else { run }
     }
 
     /// How many levels there will be at most; `None` where that depends on what they tell.
@@ -56,9 +66,13 @@ impl<'a> Course<'a> {
             let purpose = if levels.is_empty() { "above" } else { "calibrating" };
             return Some(Next { level, hold: load.hold, settle: leaves_something_behind(levels), purpose });
         }
+        if let Some(next) = self.again(levels) {
+            return Some(next);
+        }
         loop {
             let level = *load.levels.get(self.position)?;
             self.position += 1;
+            self.again.0 = 0;
             let needless = |after| early_stop::is_needless(level.load(), levels, after);
             if !load.stop_after_missed.is_some_and(needless) {
                 let falls = levels.last().is_some_and(|last| level.load() < last.load());
@@ -66,6 +80,26 @@ impl<'a> Course<'a> {
                 return Some(Next { level, hold: load.hold, settle, purpose: "" });
             }
         }
+    }
+}
+
+impl Course<'_> {
+    /// The last level once more, where it decided nothing, another hold may, and there is time left for that.
+    fn again(&mut self, levels: &[LevelSummary]) -> Option<Next> {
+        let load = &self.plan.load;
+        let last = levels.last().filter(|last| last.is_worth_again)?;
+        let level = *load.levels.get(self.position.checked_sub(1)?)?;
+        let can = matches!(level, LevelPlan::Rate(_) | LevelPlan::InFlight(_)) && load.storm.is_none();
+        let (times, spent) = self.again;
+        // Longer helps what was too short, and not what was disturbed.
+        let longer = if last.verdict == LevelVerdict::Undecided { 2 << times } else { 1 };
+        let hold = load.hold * longer;
+        let spent = spent + load.warm_up + hold + load.drain;
+        if !can || times >= TIMES_AGAIN || spent > load.again {
+            return None;
+        }
+        self.again = (times + 1, spent);
+        Some(Next { level, hold, settle: true, purpose: "again" })
     }
 }
 

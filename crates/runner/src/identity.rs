@@ -50,6 +50,14 @@ pub fn new_run(
     }
 }
 
+/// Whether what goes to the platform never leaves this host.
+fn is_local(plan: &Plan) -> bool {
+    match &plan.platform.profile.simulated {
+        Some(spec) => spec.network.local,
+        None => Placement::is_here(plan),
+    }
+}
+
 fn terms(plan: &Plan) -> Terms {
     let mqtt = plan.protocol() == Protocol::Mqtt;
     let roles = &plan.platform.roles;
@@ -72,6 +80,8 @@ fn terms(plan: &Plan) -> Terms {
         precision: plan.load.precision,
         search: plan.load.search,
         stop_after_missed: plan.load.stop_after_missed,
+        local: is_local(plan),
+        again: plan.load.again,
         objectives: plan.objectives.clone(),
     }
 }

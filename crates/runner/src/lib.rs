@@ -110,6 +110,7 @@ pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> 
     let is_simulated = plan.platform.profile.simulated.is_some();
     let mut findings = if is_simulated { Vec::new() } else { examine_host(plan) };
     findings.extend(plan.oversize().map(preflight::oversize));
+    findings.extend(plan.platform.roles.doubtful_delivery.clone().map(preflight::doubtful_delivery));
     if let Some(problem) = findings.iter().find(|finding| finding.severity == Severity::Problem) {
         return Err(RunError::Host(problem.to_string()));
     }
@@ -365,11 +366,14 @@ fn connect_and_run_levels(
             watch.step("letting the platform settle");
             engine.settle(plan.load.warm_up + plan.load.hold + plan.load.drain, watch)?;
         }
+        if let Some(death) = watch.death() {
+            return Ok(RunEnd::PlatformDied(death));
+        }
         let start = engine.plan_level(levels.len() as u16, next.level, next.hold, watch)?;
-        watch.begin_level(&start, next.purpose);
+        watch.begin_level(&start, next.purpose, course.number(levels.len() + 1));
         let (mut end, stopped) = engine.run_level(&start, next.level, watch)?;
         watch.end_level(&mut end, stopped);
-        let gone = end.platform_gone;
+        let (gone, death) = (end.platform_gone, end.death.clone());
         watch.measured_now(Measurement::LevelEnded(end));
         if stopped {
             // A store that failed also stops the level; `finish` tells.
@@ -377,11 +381,14 @@ fn connect_and_run_levels(
         }
         let record = watch.record(id)?;
         if let Some(level) = record.levels.last() {
-            let level = plimsoll_analysis::level::summarize(level, &record.terms);
+            let level = plimsoll_analysis::level::summarize(level, &record.terms, &record.components);
             watch.level_ended(&level);
             levels.push(level);
         }
         records = record.levels;
+        if let Some(death) = death {
+            return Ok(RunEnd::PlatformDied(death));
+        }
         if gone {
             break;
         }

@@ -30,7 +30,7 @@ impl Placement {
     pub fn choose(plan: &Plan) -> Placement {
         let processors = processors();
         let starts_platform = plan.platform.address.is_none();
-        let here = starts_platform || plan.platform.address.as_ref().is_some_and(is_this_host);
+        let here = Placement::is_here(plan);
         Placement::divide(
             &processors,
             here,
@@ -39,6 +39,11 @@ impl Placement {
             plan.load.threads.map(usize::from),
             plan.devices,
         )
+    }
+
+    /// Whether the platform is on this host.
+    pub fn is_here(plan: &Plan) -> bool {
+        plan.platform.address.as_ref().is_none_or(is_this_host)
     }
 
     fn divide(

@@ -29,6 +29,12 @@ pub fn oversize(told: String) -> Finding {
     Finding { subject: "message size", severity: Severity::Warning, told, remedy }
 }
 
+/// A contract of delivery that may excuse real losses.
+pub fn doubtful_delivery(told: String) -> Finding {
+    let remedy = "`delivery: every` in the profile, the default".to_owned();
+    Finding { subject: "delivery contract", severity: Severity::Warning, told, remedy }
+}
+
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {

@@ -9,7 +9,7 @@ use crate::token::Happenings;
 use crate::{Options, Progress};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
-use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, RunRecord, SamplePart};
+use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, RunRecord, SamplePart};
 use plimsoll_model::{Counts, Nanos, RunId};
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_platform::Platform;
@@ -20,6 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How often the platform's processes are read.
 const COMPONENT_INTERVAL: Nanos = Nanos::from_secs(1);
+
+/// The engine calls ten times a second: after so long without a call this process stood still.
+const STANDSTILL: Nanos = Nanos::from_millis(700);
 
 /// See the module.
 pub struct RunWatch<'a> {
@@ -39,7 +42,10 @@ pub struct RunWatch<'a> {
     /// Completed operations of each sample of the level.
     completed: Vec<u64>,
     due: u64,
-    death: Option<String>,
+    death: Option<DeathRecord>,
+    /// When the engine called last, and for how long this process stood still since the level began.
+    last_tick: Option<Nanos>,
+    stood_still: Nanos,
     storm: Option<Storm>,
     /// What the storm did in this level.
     stormed: Vec<String>,
@@ -78,6 +84,8 @@ impl<'a> RunWatch<'a> {
             completed: Vec::new(),
             due: 0,
             death: None,
+            last_tick: None,
+            stood_still: Nanos::ZERO,
             storm: None,
             stormed: Vec::new(),
             happenings: None,
@@ -115,12 +123,13 @@ impl<'a> RunWatch<'a> {
         self.levels = levels;
     }
 
-    /// Stores that a level begins; `purpose` says what it is for, where it is not one of a list.
-    pub fn begin_level(&mut self, start: &LevelStart, purpose: &str) {
+    /// Stores that a level begins; `purpose` says what it is for, where it is not one of a list, and `number` which it is.
+    pub fn begin_level(&mut self, start: &LevelStart, purpose: &str, number: usize) {
         self.measured_now(Measurement::LevelStarted(start.clone()));
         let label = plimsoll_analysis::level::label(start);
         let label = if purpose.is_empty() { label } else { format!("{label} ({purpose})") };
-        self.progress.level_begun(usize::from(start.index) + 1, self.levels, &label);
+        self.progress.level_begun(number, self.levels, &label);
+        self.stood_still = Nanos::ZERO;
         self.completed = vec![0; usize::from(start.samples)];
         self.due = 0;
         self.next_sample = 0;
@@ -148,15 +157,23 @@ impl<'a> RunWatch<'a> {
         self.note_storm(done);
         let last_third = self.completed.len() - self.completed.len() / 3 - 1;
         let silent = self.completed.iter().skip(last_third).all(|&completed| completed == 0) && self.due > 0;
-        let mut told: Vec<String> = self.death.clone().into_iter().collect();
-        if silent && self.death.is_none() && !stopped {
+        let mut told: Vec<String> = Vec::new();
+        // Of a process that stood still itself, silence says nothing.
+        if silent && self.death.is_none() && !stopped && self.stood_still == Nanos::ZERO {
             told.push("nothing was completed in the last third of the level".into());
         }
-        end.platform_gone = !told.is_empty();
+        end.platform_gone = !told.is_empty() || self.death.is_some();
+        end.death = self.death.clone();
+        end.stood_still = self.stood_still;
         told.append(&mut self.stormed);
         told.extend(self.happenings.iter().flat_map(|happenings| happenings.take()));
         told.extend(end.incident.take());
         end.incident = (!told.is_empty()).then(|| self.secrets.hide(&told.join("; ")));
+    }
+
+    /// The component that ended by itself, if one did.
+    pub fn death(&self) -> Option<DeathRecord> {
+        self.death.clone()
     }
 
     /// What was recorded of the run so far.
@@ -262,9 +279,16 @@ impl Watch for RunWatch<'_> {
         let done = self.storm.as_mut().and_then(|storm| storm.tick(now, self.platform));
         self.note_storm(done);
         if self.death.is_none() {
-            self.death = self.platform.take_death().map(|death| {
-                format!("component {} of the platform ended by itself ({})", death.component, death.status)
+            self.death = self.platform.take_death().map(|death| DeathRecord {
+                component: death.component,
+                status: death.status,
+                at: now,
+                last_words: self.secrets.hide(&death.last_words),
             });
+        }
+        let since = now - self.last_tick.replace(now).unwrap_or(now);
+        if since > STANDSTILL {
+            self.stood_still += since;
         }
         if let Some(level) = &self.level {
             let begin = level.hold_start - self.warm_up;

@@ -149,6 +149,7 @@ impl Plan {
             facts.push(("load line", format!("at least {}/s", grouped(rate))));
         }
         facts.extend(self.oversize().map(|warning| ("warning", warning)));
+        facts.extend(self.platform.roles.doubtful_delivery.clone().map(|warning| ("warning", warning)));
         facts.extend(self.too_few_observations().into_iter().map(|warning| ("warning", warning)));
         facts
     }

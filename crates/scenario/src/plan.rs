@@ -398,6 +398,8 @@ pub struct LoadPlan {
     pub calibration: Option<CalibrationPlan>,
     /// After so many missed levels in a row no level that is not lower is run; `None` runs all.
     pub stop_after_missed: Option<u16>,
+    /// How long listed levels that decided nothing may be held again, all together.
+    pub again: Nanos,
     /// What befalls the platform in each hold.
     pub storm: Option<StormPlan>,
     /// Load before each hold that is not counted.

@@ -1,15 +1,16 @@
 //! A level's summary from its record.
 
-use super::{BoxplotSummary, LevelSummary, LevelVerdict};
+use super::{BoxplotSummary, LevelSummary, LevelVerdict, verdict};
+use crate::achieved::{Achieved, Side};
 use crate::duplicates;
 use crate::event_life::EventLife;
 use crate::missing;
-use crate::objective::{Standing, judge_all};
 use crate::sizes::SizesSummary;
 use crate::summary::{DifferenceSummary, Generator, TimeSummary};
 use crate::validity::{self, Evidence};
 use crate::wire::WireSummary;
-use plimsoll_model::record::{LevelRecord, SampleRecord, Terms};
+use crate::{memory, processors, starvation, warming};
+use plimsoll_model::record::{ComponentUsage, LevelRecord, SampleRecord, Terms};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use plimsoll_stats::boxplot::boxplot;
 use plimsoll_stats::trend::slope;
@@ -18,8 +19,8 @@ use std::collections::BTreeMap;
 /// Below this share of what was due, an open level is in overload: its times grow with the length of the hold.
 const STEADY: f64 = 0.99;
 
-/// Summarises and judges a level.
-pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
+/// Summarises and judges a level; `components` is what was read of the platform's processes over the whole run.
+pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsage]) -> LevelSummary {
     let samples: Vec<&SampleRecord> = record.samples.iter().flatten().collect();
     let counts = samples.iter().fold(Counts::default(), |mut sum, sample| {
         sum += sample.counts;
@@ -31,7 +32,8 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
     let hold = measured_hold(record);
     let per_second = |count: u64| (hold > 0.0).then(|| count as f64 / hold);
     let acknowledges = terms.acknowledges();
-    let overload = record.start.offered.is_some() && (counts.completed as f64) < STEADY * counts.due as f64;
+    let achievement = Achieved::of(record, acknowledges);
+    let overload = record.start.offered.is_some() && achievement.side(STEADY) == Side::Outside;
     let time = |metric| {
         let histograms = of_samples(&samples, metric);
         TimeSummary::of(&histograms.iter().collect::<Vec<_>>(), !overload)
@@ -57,12 +59,16 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
     let q = terms.objectives.highest_quantile().max(0.99);
     let tail = |metric| merged(metric).quantile(q).map(Nanos::as_secs_f64);
     let (lateness, receiver_lag) = (tail(Metric::Lateness), tail(Metric::ReceiverLag));
-    let evidence = Evidence { q, lateness, receiver_lag, wait_per_turn };
+    let stood_still = record.end.as_ref().map_or(0.0, |end| end.stood_still.as_secs_f64());
+    let at_work_when_late = at_work_when_late(record, validity::bound(terms, hold));
+    let evidence =
+        Evidence { hold, q, lateness, receiver_lag, wait_per_turn, at_work_when_late, stood_still };
     let (validity, why_invalid) = validity::judge(&counts, &generator, &evidence, terms);
     let end = record.end.as_ref();
     let mean_size = |bytes: u64| (counts.sent > 0).then(|| bytes as f64 / counts.sent as f64);
     let outages = end.and_then(|end| end.outages);
     let publish_from_send = merged(Metric::PublishTimeFromSend);
+    let lost_acknowledged = counts.lost_acknowledged().filter(|_| acknowledges);
     let mut summary = LevelSummary {
         index: record.start.index,
         offered: record.start.offered,
@@ -72,9 +78,10 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         connected: end.map(|end| end.connected).filter(|_| connecting),
         connects: counts.connects + before.connects,
         connect_failed: counts.connect_failed + before.connect_failed,
-        platform_memory: None,
-        platform_cpu: None,
+        platform_memory: memory::at_end_of_hold(components, record),
+        platform_cpu: processors::in_hold(components, &record.start),
         achieved: per_second(counts.completed).filter(|_| !connecting || record.start.offered.is_some()),
+        achieved_ci95: achievement.ci95,
         verdict: LevelVerdict::Unfinished,
         reasons: Vec::new(),
         validity,
@@ -85,6 +92,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         sent: counts.sent,
         unsent: counts.unsent,
         never_ready: counts.never_ready,
+        unproved: counts.unproved,
         acknowledged: acknowledges.then_some(counts.acknowledged),
         refused: counts.refused,
         repeated: counts.repeated,
@@ -94,6 +102,8 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         late: counts.late,
         superseded: counts.superseded,
         lost: counts.lost(),
+        lost_acknowledged,
+        lost_unacknowledged: lost_acknowledged.map(|lost| counts.lost().saturating_sub(lost)),
         duplicated: counts.duplicated,
         duplicates_legal: duplicates::legal(terms),
         reordered: counts.reordered,
@@ -105,6 +115,10 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         // What was lost when the level closed may have come late.
         first_loss: end.and_then(|end| end.first_loss).filter(|_| counts.lost() > 0),
         incident: end.and_then(|end| end.incident.clone()),
+        death: end.and_then(|end| end.death.clone()),
+        stood_still,
+        held_by_others: None,
+        warming: warming::of(record).map(|warming| warming.in_words()),
         publish_time: time(Metric::PublishTime),
         publish_time_from_send: time(Metric::PublishTimeFromSend),
         subscribe_time: time(Metric::SubscribeTime),
@@ -162,33 +176,36 @@ pub fn summarize(record: &LevelRecord, terms: &Terms) -> LevelSummary {
         subscribe_boxplot: box_of(Metric::SubscribeTime),
         achieved_samples: achieved_samples(record),
         with_missing: missing::with_missing(record, terms),
+        achievement,
+        starved: starvation::in_hold(components, &record.start),
+        is_worth_again: false,
     };
+    summary.held_by_others = summary.starved.as_ref().map(|starved| starved.share);
     summary.event_life = EventLife::of(summary.achieved_ratio(), end.and_then(|end| end.clock), time);
-    if summary.finished {
-        let (standing, reasons) = judge_all(&terms.objectives.level, &summary);
-        let excuse = validity::excuse(&summary.generator).filter(|_| standing != Standing::Met);
-        let excuse = excuse.map(|(validity, reason)| {
-            if why_invalid.is_none() {
-                summary.validity = validity;
-            }
-            reason
-        });
-        let gone = end.is_some_and(|end| end.platform_gone);
-        (summary.verdict, summary.reasons) = match (why_invalid.or(excuse), standing) {
-            // A platform that died within the level does not bear it, however few messages that cost.
-            (None, _) if gone => (LevelVerdict::Missed, reasons),
-            (Some(why), _) => (LevelVerdict::Invalid, vec![why]),
-            (None, Standing::Met) => (LevelVerdict::Met, reasons),
-            (None, Standing::Missed(_)) => (LevelVerdict::Missed, reasons),
-            (None, Standing::Undecided(_)) => (LevelVerdict::Undecided, reasons),
-        };
-    } else {
-        summary.reasons = vec!["the run ended within this level".into()];
-    }
-    if summary.verdict != LevelVerdict::Met {
-        summary.reasons.extend(summary.incident.clone());
-    }
+    verdict::judge(&mut summary, record, terms, why_invalid);
     summary
+}
+
+/// Processor that the busiest load thread used in the samples in which operations or readings were later than the bound, each
+/// by how many were; 1 for a whole one. `None` where none was, or no thread was read.
+fn at_work_when_late(record: &LevelRecord, bound: f64) -> Option<f64> {
+    let bound = Nanos::from_secs_f64(bound.min(1e6));
+    let (mut weight, mut sum) = (0.0, 0.0);
+    for (position, sample) in (0u16..).zip(&record.samples) {
+        let Some(sample) = sample else { continue };
+        let late = |metric| sample.histograms.get(&metric).map_or(0, |times| times.count_above(bound));
+        let late = (late(Metric::Lateness) + late(Metric::ReceiverLag)) as f64;
+        // A reading that came after a hiccup covers the samples before it, too.
+        let reading = record.threads.iter().filter(|reading| reading.sample >= position);
+        let next = reading.clone().map(|reading| reading.sample).min();
+        let used = reading.filter(|reading| Some(reading.sample) == next && reading.wall > Nanos::ZERO);
+        let Some(busiest) = used.map(|reading| reading.cpu.0 as f64 / reading.wall.0 as f64).reduce(f64::max)
+        else {
+            continue;
+        };
+        (weight, sum) = (weight + late, sum + late * busiest);
+    }
+    (weight > 0.0).then(|| sum / weight)
 }
 
 fn retries(repeated: &BTreeMap<u16, u64>) -> BTreeMap<String, u64> {

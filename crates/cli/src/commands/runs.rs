@@ -26,6 +26,7 @@ impl Runs {
                 None if run.process.as_deref().is_some_and(is_alive) => "running",
                 None => "none",
                 Some(RunEnd::Complete) => "complete",
+                Some(RunEnd::PlatformDied(_)) => "died",
                 Some(RunEnd::Interrupted) => "interrupted",
                 Some(RunEnd::Failed(_)) => "failed",
             };

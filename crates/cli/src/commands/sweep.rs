@@ -15,7 +15,7 @@ use clap::Args;
 use plimsoll_analysis::summarize;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_analysis::sweep::{Axis, Cell, Origin, Quantity, Sweep, Taken};
-use plimsoll_model::{Validity, Verdict};
+use plimsoll_model::{Nanos, Validity, Verdict};
 use plimsoll_report::html::sweep as page;
 use plimsoll_report::sweep as render;
 use plimsoll_report::terminal;
@@ -168,16 +168,24 @@ impl Sweeping {
                 }
                 begun += 1;
                 let name = name_of(matrix, &position);
-                let outcome = matrix.plan(&position, seed).map_err(Failure::from).and_then(|plan| match self
-                    .stored_run(&plan, &mut known, &mut course.unreadable)
-                {
-                    Some(summary) => Ok((summary, " (stored)")),
-                    None => {
-                        let outcome =
-                            perform_plan(&Arc::new(plan), &self.store, &mut progress, Occasion::default())?;
-                        Ok((outcome.summary, ""))
-                    }
+                let plan = matrix.plan(&position, seed).map_err(Failure::from).map(|mut plan| {
+                    // Each combination has the levels that it lists, so that runs can be laid beside each other.
+                    plan.load.again = Nanos::ZERO;
+                    plan
                 });
+                let outcome =
+                    plan.and_then(|plan| match self.stored_run(&plan, &mut known, &mut course.unreadable) {
+                        Some(summary) => Ok((summary, " (stored)")),
+                        None => {
+                            let outcome = perform_plan(
+                                &Arc::new(plan),
+                                &self.store,
+                                &mut progress,
+                                Occasion::default(),
+                            )?;
+                            Ok((outcome.summary, ""))
+                        }
+                    });
                 // What stands in the way of one combination need not stand in that of the others.
                 let failed = match outcome {
                     Ok((summary, _)) if summary.verdict == Verdict::Interrupted => {

@@ -54,7 +54,6 @@ fn write(bench: &Bench) {
         clock_epoch: None,
         wall_epoch: None,
         series: None,
-        started: None,
         process: None,
     };
     let terms =

@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
-use crate::drivers::readiness::{Readiness, Ready, data};
+use crate::drivers::readiness::{Readiness, Ready, data, received_since};
 use crate::drivers::socket::{Interest, Socket};
 use plimsoll_codec::http::{HttpError, Reader, Side, Start, reason};
 use plimsoll_model::{Nanos, RunId};
@@ -62,6 +62,7 @@ impl Listening {
             }
             let socket = TcpListener::bind(here)?;
             rustix::net::listen(&socket, BACKLOG)?;
+            Socket::stamp_before_accepting(&socket);
             socket.set_nonblocking(true)?;
             addresses.push(socket.local_addr()?);
             sockets.push(socket.into());
@@ -109,6 +110,8 @@ pub struct ListenerDriver {
     early: Vec<Event>,
     /// Whether no connection is accepted until one ends.
     full: bool,
+    /// Since when connections have waited that could not be accepted.
+    unaccepted_since: Option<Nanos>,
 }
 
 struct Connection {
@@ -153,19 +156,27 @@ impl ListenerDriver {
             traffic: Traffic::default(),
             early: Vec::new(),
             full: false,
+            unaccepted_since: None,
         })
     }
 
-    fn accept(&mut self) {
+    /// Accepts what has come, and reads at once what it brought: later nobody would know how long it may have lain there.
+    fn accept(&mut self, events: &mut Vec<Event>) {
+        let since = self.readiness.unread_since();
+        let since = self.unaccepted_since.map_or(since, |waiting| since.min(waiting));
         loop {
             let stream = match self.socket.accept() {
                 Ok((stream, _)) => stream,
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    self.unaccepted_since = None;
+                    return;
+                }
                 Err(_) => {
                     // At the limit of open files the platform's connections wait in the kernel until one of ours
                     // ends: asked about further, the kernel would tell of them without end.
                     let _ = epoll::delete(self.readiness.epoll(), &self.socket);
                     self.full = true;
+                    self.unaccepted_since = Some(since);
                     return;
                 }
             };
@@ -187,17 +198,21 @@ impl ListenerDriver {
                 })
             });
             match (opened, self.connections.get_mut(slot as usize)) {
-                (Ok(connection), Some(place)) => *place = Some(connection),
+                (Ok(connection), Some(place)) => {
+                    *place = Some(connection);
+                    self.serve(slot, since, EventFlags::IN, events);
+                }
                 _ => self.vacant.push(slot),
             }
         }
     }
 
-    fn serve(&mut self, slot: u32, flags: EventFlags, events: &mut Vec<Event>) {
+    /// Serves a connection on which nothing had come at `since`.
+    fn serve(&mut self, slot: u32, since: Nanos, flags: EventFlags, events: &mut Vec<Event>) {
         let Some(mut connection) = self.connections.get_mut(slot as usize).and_then(Option::take) else {
             return;
         };
-        if self.exchange(&mut connection, slot, flags, events) {
+        if self.exchange(&mut connection, (slot, since), flags, events) {
             if let Some(place) = self.connections.get_mut(slot as usize) {
                 *place = Some(connection);
             }
@@ -216,7 +231,7 @@ impl ListenerDriver {
     fn exchange(
         &mut self,
         connection: &mut Connection,
-        slot: u32,
+        (slot, since): (u32, Nanos),
         flags: EventFlags,
         events: &mut Vec<Event>,
     ) -> bool {
@@ -227,7 +242,7 @@ impl ListenerDriver {
                     let now = self.clock.now();
                     self.traffic.received += reading.length as u64;
                     connection.reader.push(self.scratch.get(..reading.length).unwrap_or_default());
-                    (self.readiness.received_at(now, reading.lag), reading.lag, reading.length == 0)
+                    (received_since(since, now, reading.lag), reading.lag, reading.length == 0)
                 }
                 Err(_) => return false,
             };
@@ -307,8 +322,8 @@ impl ListenerDriver {
         let found = self.readiness.found();
         for &Ready { slot, flags, .. } in &found {
             match slot {
-                LISTENING => self.accept(),
-                slot => self.serve(slot, flags, events),
+                LISTENING => self.accept(events),
+                slot => self.serve(slot, self.readiness.unread_since(), flags, events),
             }
         }
         self.readiness.served(found);

@@ -22,9 +22,7 @@ pub struct Readiness {
     spin: Nanos,
     /// Whether the last look found something.
     lively: bool,
-    /// When the last look began, and the one before it.
-    looked_at: Nanos,
-    looked_before: Nanos,
+    looks: Looks,
     /// Clients whose next step waits for the platform: their bytes are read at once.
     urgent: u32,
     /// What the last look found.
@@ -63,8 +61,7 @@ impl Readiness {
             coalescing: load.coalescing(),
             spin: load.spin,
             lively: false,
-            looked_at: Nanos::ZERO,
-            looked_before: Nanos::ZERO,
+            looks: Looks::default(),
             urgent: 0,
             found: Vec::with_capacity(READY),
         })
@@ -91,7 +88,12 @@ impl Readiness {
     /// had them, but not from before the last look but one, when nothing was there to be read: what was lost on the way
     /// and came again has the stamp of what overtook it.
     pub fn received_at(&self, now: Nanos, lag: Option<Nanos>) -> Nanos {
-        now - lag.unwrap_or_default().min(now - self.looked_before)
+        received_since(self.looks.unread_since, now, lag)
+    }
+
+    /// The time before which nothing came of what was found ready now.
+    pub fn unread_since(&self) -> Nanos {
+        self.looks.unread_since
     }
 
     /// Waits for the network until then at most; [`Readiness::found`] tells what is ready. Where much arrives, it is left to
@@ -129,8 +131,32 @@ impl Readiness {
         let Ok((ready, _)) = epoll::wait(&self.epoll, &mut room[..], Some(&timeout)) else { return };
         self.found.extend(ready.iter().map(Ready::from));
         self.lively = !self.found.is_empty();
-        self.looked_before = std::mem::replace(&mut self.looked_at, begun);
+        self.looks.note(begun, self.found.len() == READY);
     }
+}
+
+/// When it was looked for what is ready.
+#[derive(Default)]
+struct Looks {
+    /// When the last look began, and whether it left something that was ready.
+    last: Nanos,
+    left_some: bool,
+    /// When the last look before it that left nothing began.
+    unread_since: Nanos,
+}
+
+impl Looks {
+    fn note(&mut self, begun: Nanos, left_some: bool) {
+        if !std::mem::replace(&mut self.left_some, left_some) {
+            self.unread_since = self.last;
+        }
+        self.last = begun;
+    }
+}
+
+/// When bytes came that were read now after they had lain in the kernel for so long, of which nothing was there at `since`.
+pub fn received_since(since: Nanos, now: Nanos, lag: Option<Nanos>) -> Nanos {
+    now - lag.unwrap_or_default().min((now - since).max(Nanos::ZERO))
 }
 
 impl From<&epoll::Event> for Ready {
@@ -142,4 +168,21 @@ impl From<&epoll::Event> for Ready {
 
 fn timespec(span: Nanos) -> Timespec {
     Timespec { tv_sec: span.0 / 1_000_000_000, tv_nsec: span.0 % 1_000_000_000 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_look_could_not_hold_counts_from_the_last_that_left_nothing() {
+        let mut looks = Looks::default();
+        for (begun, left_some) in [(10, false), (20, true), (500, true), (600, false)] {
+            looks.note(Nanos(begun), left_some);
+        }
+        // All came after the look at 10, and was read at 610.
+        assert_eq!(received_since(looks.unread_since, Nanos(610), Some(Nanos(595))), Nanos(15));
+        looks.note(Nanos(700), false);
+        assert_eq!(received_since(looks.unread_since, Nanos(710), Some(Nanos(695))), Nanos(600));
+    }
 }

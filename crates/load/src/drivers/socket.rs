@@ -12,7 +12,7 @@ use rustix::net::{
     sockopt as rustix_sockopt,
 };
 use std::io::{IoSlice, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6, TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Room for one time stamp and its header.
@@ -74,6 +74,13 @@ impl Socket {
         socket.set_nonblocking(true)?;
         let _ = setsockopt(&socket, sockopt::ReceiveTimestampns, &true);
         Ok(Socket { descriptor: socket.into() })
+    }
+
+    /// Lets the kernel stamp what comes on connections before they are accepted: they have the listening socket's option from
+    /// their beginning.
+    pub fn stamp_before_accepting(listener: &TcpListener) {
+        // As above.
+        let _ = setsockopt(listener, sockopt::ReceiveTimestampns, &true);
     }
 
     /// Takes over a connection that was accepted.
@@ -202,7 +209,24 @@ impl Interest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::net::TcpStream;
     use std::time::Duration;
+
+    #[test]
+    fn bytes_that_came_before_their_connection_was_accepted_have_the_stamp_of_their_coming() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Socket::stamp_before_accepting(&listener);
+        // Where nobody else on this host wants stamps, the kernel begins with them a moment later.
+        std::thread::sleep(Duration::from_millis(100));
+        let mut platform = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        platform.write_all(b"early").unwrap();
+        std::thread::sleep(Duration::from_millis(150));
+        let socket = Socket::accepted(listener.accept().unwrap().0.into()).unwrap();
+        let reading = socket.read(&mut [0; 64]).unwrap().unwrap();
+        assert_eq!(reading.length, 5);
+        assert!(reading.lag.is_some_and(|lag| lag >= Nanos::from_millis(150)), "{:?}", reading.lag);
+    }
 
     #[test]
     fn datagrams_that_are_handed_over_together_arrive_apart_and_later_ones_whole() {

@@ -1,11 +1,13 @@
 //! What is known of one message, and who lacks it.
 
+use crate::contract::Contract;
 use crate::driver::Life;
 use crate::recorder::{Place, Recorder};
 use crate::throttle::Throttle;
 use crate::topology::Receivers;
 use plimsoll_model::message::{Fate, MessageRecord};
 use plimsoll_model::{Metric, Nanos};
+use std::collections::VecDeque;
 
 /// The stamp of what has not happened.
 pub(super) const NOT_YET: Nanos = Nanos(i64::MIN);
@@ -27,6 +29,8 @@ pub(super) struct Message {
     pub(super) lived: bool,
     pub(super) refused: bool,
     pub(super) undelivered: Bits,
+    /// Who had a newer one of the device in time, where a contract allows that.
+    pub(super) replaced: Bits,
     pub(super) number_in_hold: u64,
 }
 
@@ -52,8 +56,16 @@ impl Message {
         }
     }
 
+    /// Puts away what the contract allows to be left out; how many deliveries that is.
+    pub(super) fn superseded(&mut self, receivers: &Receivers, contract: &Contract) -> u64 {
+        let before = self.undelivered.count();
+        self.undelivered.take_all(&self.replaced);
+        let replaced = u64::from(before - self.undelivered.count());
+        replaced + contract.throttle.as_ref().map_or(0, |throttle| self.excused(receivers, throttle) as u64)
+    }
+
     /// Puts away what a silence excuses; how many deliveries that is.
-    pub(super) fn excused(&mut self, receivers: &Receivers, throttle: &Throttle) -> usize {
+    fn excused(&mut self, receivers: &Receivers, throttle: &Throttle) -> usize {
         if self.undelivered.is_empty() {
             return 0;
         }
@@ -108,6 +120,24 @@ impl Message {
     }
 }
 
+/// Marks the older messages of a device that the one at that index has replaced for the receiver at that position, when it
+/// came at `at`. Those before one that the receiver had, or that was marked, were looked at when that happened.
+pub(super) fn replace_older(
+    messages: &mut VecDeque<Message>,
+    (index, position): (usize, usize),
+    at: Nanos,
+    contract: &Contract,
+) {
+    let index = index.min(messages.len());
+    for older in messages.range_mut(..index).rev().filter(|older| older.sent != NOT_YET) {
+        let is_awaited = older.undelivered.has(position) && !older.replaced.has(position);
+        if !is_awaited || !contract.replaces(older.sent, at) {
+            return;
+        }
+        older.replaced.put(position);
+    }
+}
+
 /// A set of receivers, by position.
 pub(super) enum Bits {
     Few(u64),
@@ -124,6 +154,39 @@ impl Bits {
             *last = (1 << (length % 64)) - 1;
         }
         Bits::Many(words)
+    }
+
+    pub(super) fn none(length: usize) -> Bits {
+        if length <= 64 { Bits::Few(0) } else { Bits::Many(vec![0; length.div_ceil(64)].into_boxed_slice()) }
+    }
+
+    pub(super) fn has(&self, position: usize) -> bool {
+        let word = match self {
+            Bits::Few(word) => Some(word),
+            Bits::Many(words) => words.get(position / 64),
+        };
+        word.is_some_and(|word| *word & (1 << (position % 64)) != 0)
+    }
+
+    pub(super) fn put(&mut self, position: usize) {
+        let word = match self {
+            Bits::Few(word) => Some(word),
+            Bits::Many(words) => words.get_mut(position / 64),
+        };
+        if let Some(word) = word {
+            *word |= 1 << (position % 64);
+        }
+    }
+
+    /// Takes out what is in the other set of as many receivers.
+    pub(super) fn take_all(&mut self, other: &Bits) {
+        match (self, other) {
+            (Bits::Few(word), Bits::Few(other)) => *word &= !other,
+            (Bits::Many(words), Bits::Many(others)) => {
+                words.iter_mut().zip(others).for_each(|(word, other)| *word &= !other);
+            }
+            _ => {}
+        }
     }
 
     /// Takes a position out; whether it was in.

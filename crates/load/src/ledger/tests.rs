@@ -4,6 +4,8 @@ use super::*;
 use plimsoll_model::Counts;
 use plimsoll_model::message::Fate;
 
+mod contracts;
+
 const TIMELINE: Timeline =
     Timeline { level: 0, start: Nanos(0), hold_start: Nanos(0), hold_end: Nanos(1000), samples: 1 };
 
@@ -33,8 +35,13 @@ impl Bench {
     }
 
     fn receive(&mut self, sequence: u32, subscriber: u32) {
-        let receipt = Receipt { device: 0, sequence, subscriber, at: Nanos(600), content: 10 };
-        self.ledger.received(&mut self.recorder, TIMELINE.place(Nanos(600)), receipt);
+        self.receive_at(600, sequence, subscriber);
+    }
+
+    fn receive_at(&mut self, at: i64, sequence: u32, subscriber: u32) {
+        let at = Nanos(at);
+        let receipt = Receipt { device: 0, sequence, subscriber, at, content: 10 };
+        self.ledger.received(&mut self.recorder, TIMELINE.place(at), receipt);
     }
 
     fn close(&mut self) -> Option<FirstLoss> {
@@ -272,22 +279,4 @@ fn a_group_that_shares_its_subscription_expects_each_message_once() {
     assert_eq!(bench.counts().foreign, 1, "nobody of the group");
     bench.receive(sent[3], 0);
     assert_eq!(bench.counts().lost(), 0);
-}
-
-/// A silence excuses what is missing at the subscriber that was notified, the newest message included, and nothing else.
-#[test]
-fn what_falls_into_a_silence_is_superseded_for_whom_it_is_kept() {
-    let mut bench = Bench::new(2);
-    let throttle = Arc::new(Throttle::new(Nanos(100), 2));
-    bench.ledger = Ledger::new(Arc::new(Topology::uniform(1, 2)), true, Share::WHOLE)
-        .of_throttled(Arc::clone(&throttle));
-    let sent: Vec<u32> = [0, 550, 650, 900].map(|at| bench.send(at)).to_vec();
-    bench.receive(sent[1], 0);
-    throttle.notified(0, Nanos(600));
-    let first_loss = bench.close();
-    let counts = bench.counts();
-    // Subscriber 0: the first by a newer one, the second delivered, the third in the silence, the last too late for it.
-    // Subscriber 1 was told nothing.
-    assert_eq!((counts.delivered, counts.superseded, counts.lost()), (1, 2, 5));
-    assert_eq!(first_loss.unwrap().sequence, sent[0]);
 }

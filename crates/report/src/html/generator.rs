@@ -12,7 +12,10 @@ use plimsoll_model::record::RunRecord;
 
 /// The table with its bound.
 pub fn body(record: &RunRecord, summary: &Summary) -> Markup {
-    let bound = validity::bound(&record.terms);
+    let bound = validity::bound(
+        &record.terms,
+        record.levels.first().map_or(0.0, |level| level.start.hold.as_secs_f64()),
+    );
     let columns = [
         Column::Text("Level"),
         Column::Text("Validity"),

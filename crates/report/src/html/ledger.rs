@@ -29,7 +29,7 @@ const PLAIN: fn(&LevelSummary) -> Tone = |_| Tone::Plain;
 const NOTABLE: fn(&LevelSummary) -> Tone = |_| Tone::Notable;
 const VIOLATION: fn(&LevelSummary) -> Tone = |_| Tone::Violation;
 
-const ENTRIES: [Entry; 18] = [
+const ENTRIES: [Entry; 19] = [
     entry("Due", |level| Some(level.due), PLAIN, true),
     entry("Sent", |level| Some(level.sent), PLAIN, true),
     entry("Unsent", |level| Some(level.unsent), NOTABLE, true),
@@ -42,6 +42,7 @@ const ENTRIES: [Entry; 18] = [
     entry("Late", |level| Some(level.late), NOTABLE, true),
     entry("Superseded", |level| Some(level.superseded), PLAIN, false),
     entry("Lost", |level| Some(level.lost), VIOLATION, true),
+    entry("Lost although acknowledged", |level| level.lost_acknowledged, VIOLATION, false),
     entry("Duplicated", |level| Some(level.duplicated), duplicates, true),
     entry("Reordered", |level| Some(level.reordered), VIOLATION, true),
     entry("Foreign", |level| Some(level.foreign), NOTABLE, true),

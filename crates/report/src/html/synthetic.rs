@@ -131,6 +131,8 @@ fn terms() -> Terms {
         precision: Nanos::from_micros(100),
         search: None,
         stop_after_missed: None,
+        local: true,
+        again: Nanos::ZERO,
         objectives: Objectives {
             level: vec![
                 objective(Subject::Delivered, Comparison::AtLeast, 0.999),

@@ -34,6 +34,8 @@ pub struct RolePlan {
     pub captured: Vec<CapturedName>,
     /// What the platform promises to deliver.
     pub delivery: Delivery,
+    /// Why that promise may excuse real losses, where nothing shows that the platform gave it; for people.
+    pub doubtful_delivery: Option<String>,
 }
 
 /// How a device says a message.
@@ -225,8 +227,11 @@ pub enum Delivery {
     /// Every message.
     #[default]
     Every,
-    /// The newest message; an older one may be left out once a newer one was delivered.
+    /// The newest message, as the profile says by itself: an older one may be left out where a newer one came within the time
+    /// that a delivery may take.
     Latest,
+    /// The newest state of what is observed (RFC 7641): an older one may be left out where a newer one came at all.
+    Observed,
     /// The newest message, and to each subscriber at most one notification within this time: what falls into the silence
     /// around one may be left out, whichever device it is of.
     Throttled(Nanos),

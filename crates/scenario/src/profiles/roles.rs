@@ -283,10 +283,12 @@ pub(crate) enum DeliveryWritten {
     /// Every message.
     #[default]
     Every,
-    /// The newest: an older one may be left out once a newer one was delivered.
+    /// The newest: an older one may be left out where a newer one of its device came. What is observed over CoAP promises that; of
+    /// other platforms `check` warns, since a real loss passes for it.
     Latest,
-    /// The newest, and to each subscriber at most one notification within this time, such as `1s` or a text with variables:
-    /// what falls into the silence around one may be left out, whichever device it is of.
+    /// The newest, and to each subscriber at most one notification within this time, such as `1s` or a text with variables that a
+    /// step of the set-up sends, too: what falls into the silence after one may be left out, whichever device it is of. A time
+    /// of zero promises every message.
     Throttled(String),
 }
 

@@ -52,7 +52,10 @@ pub(super) fn resolve(
     let calibration = calibration(&scenario.load, context);
     check_numbers(scenario, &levels, search.as_ref(), protocol, context);
     let load = &scenario.load;
+    let level = load.warm_up.0 + load.hold.0 + load.drain.0;
+    let again = load.again.as_ref().map_or(level * levels.len() as i64, |again| again.0);
     Some(LoadPlan {
+        again,
         model,
         levels,
         search,

@@ -3,6 +3,7 @@
 mod capture;
 mod coap;
 mod connections;
+mod delivery;
 mod dtls;
 mod feed;
 mod identities;

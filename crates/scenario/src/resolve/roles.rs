@@ -1,16 +1,15 @@
 //! From what a profile says of the roles to what they send: variables filled in, templates compiled.
 
 use crate::plan::{
-    AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole, MarkerForm,
+    AnswerPlan, Capture, CaptureFrom, CapturedName, DeviceRole, Each, ListenerRole, MarkerForm,
     NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, Piece, Protocol, RequestPlan,
     RolePlan, StepPlan, Template,
 };
 use crate::profiles::roles::{
-    Answer, DeliveryWritten, Device, EachWritten, Listens, MarkerWritten, OptionWritten, Request, Roles,
-    Speaks, Step, Subscriber,
+    Answer, Device, EachWritten, Listens, MarkerWritten, OptionWritten, Request, Roles, Speaks, Step,
+    Subscriber,
 };
 use crate::template::Names;
-use plimsoll_model::Nanos;
 use std::collections::BTreeMap;
 
 /// Something wrong in the roles of a profile.
@@ -81,7 +80,7 @@ impl Compiler<'_> {
                 plan.observes =
                     Some(ObservePlan { path: request.path, options: request.options, of_each_device });
             }
-            plan.delivery = self.delivery(&subscriber.delivery);
+            (plan.delivery, plan.doubtful_delivery) = self.delivery(subscriber, roles.controller.as_ref());
         }
         plan.query = roles
             .querier
@@ -153,23 +152,6 @@ impl Compiler<'_> {
             NotificationAnswerPlan { topic, payload, id: answer.id.clone() }
         });
         Some(NotifiedRole { answer })
-    }
-
-    fn delivery(&mut self, written: &DeliveryWritten) -> Delivery {
-        match written {
-            DeliveryWritten::Every => Delivery::Every,
-            DeliveryWritten::Latest => Delivery::Latest,
-            DeliveryWritten::Throttled(period) => match crate::duration(&self.fill(period)) {
-                // A platform that keeps no silence tells the newest.
-                Ok(Nanos::ZERO) => Delivery::Latest,
-                Ok(period) => Delivery::Throttled(period),
-                Err(wrong) => {
-                    let help = "write the time between two notifications, such as `1s`".to_owned();
-                    self.error("subscriber.delivery.throttled", wrong, help);
-                    Delivery::Latest
-                }
-            },
-        }
     }
 
     /// A text with the profile's variables filled in.
@@ -419,7 +401,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn error(&mut self, path: &str, message: impl Into<String>, help: String) {
+    pub(super) fn error(&mut self, path: &str, message: impl Into<String>, help: String) {
         self.errors.push(RoleError { path: path.to_owned(), message: message.into(), help });
     }
 }

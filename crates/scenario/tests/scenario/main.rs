@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod bad_files;
+mod contracts;
 mod plans;
 mod quick;
 mod support;

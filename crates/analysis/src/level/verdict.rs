@@ -1,0 +1,142 @@
+//! The verdict on a level, from what its objectives say and from whether it measured the platform at all.
+//!
+//! In this order: a platform that died has missed; so has one that missed clearly, whatever the host did; then a level that
+//! measured generator, receiver or host is invalid, and so is a miss of a platform whose processors others held; what nothing
+//! proves, or what was still changing, is undecided; and what is left is what the objectives say.
+
+use super::{LevelSummary, LevelVerdict};
+use crate::clear;
+use crate::objective::{self, Standing};
+use crate::validity;
+use plimsoll_model::objective::{Objective, Subject};
+use plimsoll_model::record::{DeathRecord, LevelRecord, Terms};
+use plimsoll_model::{Nanos, Validity};
+
+/// Share of what was sent of which nothing need prove that it arrived.
+const UNPROVED: f64 = 0.001;
+
+/// Puts verdict, reasons and validity into the summary of a level; `why_invalid` says why where it is not valid.
+pub(super) fn judge(
+    level: &mut LevelSummary,
+    record: &LevelRecord,
+    terms: &Terms,
+    why_invalid: Option<String>,
+) {
+    if !level.finished && level.death.is_none() {
+        level.reasons = vec!["the run ended within this level".into()];
+        level.reasons.extend(level.incident.clone());
+        return;
+    }
+    let standings: Vec<(&Objective, Standing)> = terms
+        .objectives
+        .level
+        .iter()
+        .map(|objective| (objective, objective::judge(objective, level)))
+        .collect();
+    decide(level, record, &standings, why_invalid);
+    if level.verdict != LevelVerdict::Met {
+        level.reasons.extend(level.incident.clone());
+        level.reasons.extend(level.warming.clone());
+    }
+    let open = standings.iter().any(|(_, standing)| matches!(standing, Standing::Undecided(_)));
+    level.is_worth_again = match level.verdict {
+        LevelVerdict::Undecided => open || level.warming.is_some(),
+        LevelVerdict::Invalid => level.validity == Validity::HostBound,
+        _ => false,
+    };
+}
+
+fn decide(
+    level: &mut LevelSummary,
+    record: &LevelRecord,
+    standings: &[(&Objective, Standing)],
+    why_invalid: Option<String>,
+) {
+    let reasons: Vec<String> = standings.iter().filter_map(|(_, standing)| standing.reason()).collect();
+    let gone = record.end.as_ref().is_some_and(|end| end.platform_gone);
+    if let Some(death) = &level.death {
+        let death = in_words(death, record);
+        level.reasons = std::iter::once(death).chain(reasons).collect();
+        level.verdict = LevelVerdict::Missed;
+        return;
+    }
+    let all_met = standings.iter().all(|(_, standing)| *standing == Standing::Met);
+    let robbed = level.starved.as_ref().filter(|starved| starved.is_robbed() && !(all_met && !gone));
+    let robbed = robbed.map(|starved| starved.in_words());
+    let excuse = validity::excuse(&level.generator).filter(|_| !all_met);
+    let clear = |(objective, standing): &&(&Objective, Standing)| {
+        let lost = objective.subject == Subject::Delivered && level.lost_acknowledged.unwrap_or(0) > 0;
+        matches!(standing, Standing::Missed(_))
+            && (robbed.is_none() || lost)
+            && !(excuse.is_some() && waits_for_us(objective.subject))
+            && clear::is_clear(objective, level, record)
+    };
+    let clear: Vec<String> = standings.iter().filter(clear).filter_map(|(_, s)| s.reason()).collect();
+    let (validity, why) = match (why_invalid, &robbed, excuse) {
+        (Some(why), ..) => (level.validity, Some(why)),
+        (None, Some(why), _) => (Validity::HostBound, Some(why.clone())),
+        (None, None, Some((validity, why))) => (validity, Some(why)),
+        (None, None, None) => (Validity::Valid, None),
+    };
+    if !clear.is_empty() {
+        level.verdict = LevelVerdict::Missed;
+        level.reasons = clear;
+        if level.validity != Validity::Valid {
+            level.reasons.extend(why.map(|why| format!("that is clear, although {why}")));
+        }
+        return;
+    }
+    level.validity = validity;
+    if let Some(why) = why {
+        (level.verdict, level.reasons) = (LevelVerdict::Invalid, vec![why]);
+        return;
+    }
+    let missed = standings.iter().any(|(_, standing)| matches!(standing, Standing::Missed(_)));
+    let missed_a_time = standings.iter().any(|(objective, standing)| {
+        matches!(standing, Standing::Missed(_))
+            && matches!(objective.subject, Subject::Quantile(..) | Subject::Mean(_))
+    });
+    let unproved = (level.unproved as f64 > level.sent as f64 * UNPROVED).then(|| unproved(level));
+    (level.verdict, level.reasons) = match (missed, unproved) {
+        _ if gone => (LevelVerdict::Missed, reasons),
+        // A later hold would meet, perhaps.
+        (true, _) if missed_a_time && level.warming.is_some() => (LevelVerdict::Undecided, reasons),
+        (true, _) => (LevelVerdict::Missed, reasons),
+        (false, Some(unproved)) => {
+            (LevelVerdict::Undecided, std::iter::once(unproved).chain(reasons).collect())
+        }
+        (false, None) if all_met => (LevelVerdict::Met, reasons),
+        (false, None) => (LevelVerdict::Undecided, reasons),
+    };
+}
+
+/// Whether a miss may come from our own acknowledgements, for which the platform waits before it delivers more.
+fn waits_for_us(subject: Subject) -> bool {
+    use plimsoll_model::Metric::{Freshness, SubscribeTime, SubscribeTimeFromSend};
+    matches!(
+        subject,
+        Subject::Quantile(SubscribeTime | SubscribeTimeFromSend | Freshness, _)
+            | Subject::Mean(SubscribeTime | SubscribeTimeFromSend | Freshness)
+    )
+}
+
+fn unproved(level: &LevelSummary) -> String {
+    format!(
+        "nothing proves that {} of {} messages arrived: they are neither acknowledged nor delivered to anybody, and the \
+         platform answered no ping after them",
+        level.unproved, level.sent
+    )
+}
+
+fn in_words(death: &DeathRecord, record: &LevelRecord) -> String {
+    let DeathRecord { component, status, at, last_words } = death;
+    let when = *at - record.start.hold_start;
+    let load = super::label(&record.start);
+    let when = match when >= Nanos::ZERO {
+        true => format!("after {:.1} s", when.as_secs_f64()),
+        false => "before its hold".to_owned(),
+    };
+    let words = last_words.lines().next_back().unwrap_or_default().trim();
+    let words = if words.is_empty() { String::new() } else { format!("; its last words: {words}") };
+    format!("{component} died at {load} {when} ({status}){words}")
+}

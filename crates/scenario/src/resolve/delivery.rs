@@ -1,0 +1,61 @@
+//! What a platform promises to deliver: a lenient promise holds where the protocol or the set-up shows it.
+
+use super::Compiler;
+use crate::plan::Delivery;
+use crate::profiles::roles::{Controller, DeliveryWritten, OptionWritten, Request, Subscriber};
+use plimsoll_model::Nanos;
+
+impl Compiler<'_> {
+    /// The contract, and why it may excuse real losses where nothing shows that the platform was asked for it.
+    pub(super) fn delivery(
+        &mut self,
+        subscriber: &Subscriber,
+        controller: Option<&Controller>,
+    ) -> (Delivery, Option<String>) {
+        match &subscriber.delivery {
+            DeliveryWritten::Every => (Delivery::Every, None),
+            DeliveryWritten::Latest if subscriber.observes.is_some() => (Delivery::Observed, None),
+            DeliveryWritten::Latest => {
+                let doubt = "the contract `delivery: latest` may hide real losses: a lost message counts as superseded \
+                             where a newer one of its device comes in time; only what is observed over CoAP promises the \
+                             latest by itself";
+                (Delivery::Latest, Some(doubt.to_owned()))
+            }
+            DeliveryWritten::Throttled(period) => match crate::duration(&self.fill(period)) {
+                // Who keeps no silence has no reason to leave anything out.
+                Ok(Nanos::ZERO) => (Delivery::Every, None),
+                Ok(time) => (Delivery::Throttled(time), self.unasked(period, controller)),
+                Err(wrong) => {
+                    let help = "write the time between two notifications, such as `1s`".to_owned();
+                    self.error("subscriber.delivery.throttled", wrong, help);
+                    (Delivery::Every, None)
+                }
+            },
+        }
+    }
+
+    /// Why a silence may excuse real losses: no step of the set-up sends a variable that the time is made of.
+    fn unasked(&self, period: &str, controller: Option<&Controller>) -> Option<String> {
+        let names = self.variables.keys().map(|name| format!("{{{name}}}"));
+        let names: Vec<String> = names.filter(|name| period.contains(name)).collect();
+        let mut steps = controller.into_iter().flat_map(|controller| &controller.set_up);
+        let asked = steps.any(|step| names.iter().any(|name| says(&step.request, name)));
+        (!asked).then(|| {
+            let time = self.fill(period);
+            format!(
+                "the contract `delivery: {{ throttled: {time} }}` may hide real losses: nothing shows that the set-up asks the \
+                 platform for that silence; write the time as a variable that a step of the set-up sends"
+            )
+        })
+    }
+}
+
+/// Whether a request says that text anywhere.
+fn says(request: &Request, text: &str) -> bool {
+    let options = request.options.values().filter_map(|option| match option {
+        OptionWritten::Text(text) => Some(text),
+        OptionWritten::Number(_) => None,
+    });
+    let mut texts = request.headers.values().chain(options).chain(&request.body).chain([&request.path]);
+    texts.any(|told| told.contains(text))
+}
