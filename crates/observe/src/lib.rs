@@ -5,6 +5,7 @@ pub mod endpoints;
 pub mod host;
 pub mod limits;
 pub mod network;
+pub mod outside;
 pub mod probe;
 pub mod process;
 pub mod tcp;

@@ -1,6 +1,6 @@
 //! Processor time, memory and descriptors of a component: its process and all descendants.
 
-mod reading;
+pub(crate) mod reading;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::record::ComponentUsage;

@@ -5,6 +5,7 @@ use plimsoll_load::engine::Engine;
 use plimsoll_model::record::{ComponentUsage, ThreadUsage};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use plimsoll_observe::network::NetworkProbe;
+use plimsoll_observe::outside::{Held, OutsideSampler};
 use plimsoll_observe::process::ProcessSampler;
 use plimsoll_observe::tcp::TcpSampler;
 use plimsoll_observe::threads::ThreadSampler;
@@ -22,6 +23,9 @@ pub enum Observers {
 /// Samplers of this host.
 pub struct OnHost {
     components: Vec<ProcessSampler>,
+    /// The components' first processes, for what others take from them.
+    processes: Vec<(String, i32)>,
+    outside: OutsideSampler,
     threads: ThreadSampler,
     /// Tells the network from the platform, from the first level on; `None` where the scenario does not want it, or no
     /// thread can be had.
@@ -60,6 +64,8 @@ impl Observers {
             })),
             None => Observers::Here(Box::new(OnHost {
                 components: samplers(platform),
+                processes: platform.processes(),
+                outside: OutsideSampler::default(),
                 threads: ThreadSampler::new(engine.threads()),
                 network,
                 tcp: TcpSampler::new(platform.address(), engine.listening_ports()),
@@ -71,6 +77,7 @@ impl Observers {
     pub fn renew(&mut self, platform: &Platform) {
         if let Observers::Here(host) = self {
             host.components = samplers(platform);
+            host.processes = platform.processes();
         }
     }
 
@@ -86,9 +93,7 @@ impl Observers {
     /// What each component used since the last call.
     pub fn components(&mut self, now: Nanos) -> Vec<ComponentUsage> {
         match self {
-            Observers::Here(host) => {
-                host.components.iter_mut().filter_map(|sampler| sampler.sample(now)).collect()
-            }
+            Observers::Here(host) => host.components(now),
             Observers::Simulated(simulated) => simulated.components(now),
         }
     }
@@ -123,6 +128,27 @@ impl Observers {
             }
             Observers::Simulated(simulated) => simulated.network(),
         }
+    }
+}
+
+impl OnHost {
+    fn components(&mut self, now: Nanos) -> Vec<ComponentUsage> {
+        if self.components.is_empty() {
+            return Vec::new();
+        }
+        let mut held = self.outside.sample(&self.processes);
+        let mut usages: Vec<ComponentUsage> =
+            self.components.iter_mut().filter_map(|sampler| sampler.sample(now)).collect();
+        for usage in &mut usages {
+            if let Some(Held { window, held, holder }) = held.remove(&usage.component) {
+                let share = held.as_secs_f64() / window.as_secs_f64();
+                let others = Nanos::from_secs_f64(share * usage.window.as_secs_f64());
+                // Others held a processor in vain while the component did not want it.
+                usage.held_by_others = usage.run_delay.map(|waited| waited.min(others));
+                usage.holder = holder;
+            }
+        }
+        usages
     }
 }
 

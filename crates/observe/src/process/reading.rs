@@ -128,7 +128,7 @@ impl Reading {
 }
 
 /// Time on the clock that brackets are read from.
-pub(super) fn monotonic() -> Nanos {
+pub(crate) fn monotonic() -> Nanos {
     of_clock(ClockId::Monotonic)
 }
 

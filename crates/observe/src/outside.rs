@@ -1,0 +1,273 @@
+//! What processes outside the platform take of the processors that its components may run on: a component that waits for
+//! those is not slow. Threads of the platform that wait for each other do not count, nor do threads of the kernel, which
+//! work for whoever asked them.
+//!
+//! A process counts with the processor time that it and its ended children used since the last look, split over processors
+//! by where its threads ran last. What the hypervisor takes counts too. Processes that this one cannot see, as those of
+//! another container, do not.
+
+use crate::process::reading::monotonic;
+use plimsoll_model::Nanos;
+use procfs::process::{Process, Stat, all_processes};
+use procfs::{CurrentSI, KernelStats};
+use rustix::thread::{CpuSet, Pid, sched_getaffinity};
+use std::collections::{HashMap, HashSet};
+
+/// Flag of a thread of the kernel (`PF_KTHREAD`).
+const KERNEL_THREAD: u32 = 0x0020_0000;
+/// A process that used less than this share of one processor is not looked at more closely.
+const IDLE: f64 = 0.005;
+
+/// What others took of one component's processors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    /// Length of the look back.
+    pub window: Nanos,
+    /// Time in which others held the processors that the component may run on, averaged over these.
+    pub held: Nanos,
+    /// Who held them longest, with its process id; `None` where nobody did.
+    pub holder: Option<String>,
+}
+
+/// Looks again and again.
+#[derive(Debug, Default)]
+pub struct OutsideSampler {
+    last: Option<Picture>,
+}
+
+#[derive(Debug)]
+struct Picture {
+    at: Nanos,
+    processes: HashMap<i32, Seen>,
+    /// Ticks stolen from each processor.
+    steal: Vec<u64>,
+}
+
+/// One process as it was seen.
+#[derive(Clone, Debug)]
+struct Seen {
+    started: u64,
+    parent: i32,
+    group: i32,
+    name: String,
+    /// Ticks of the process itself, and of its children that have ended and were waited for.
+    own: u64,
+    ended: u64,
+}
+
+/// A process outside the platform and what it used: its name, its ticks, and these by processor.
+struct Stranger {
+    name: String,
+    used: f64,
+    ticks: HashMap<usize, f64>,
+}
+
+impl OutsideSampler {
+    /// What others took from each component since the last call; nothing at the first. Components are given with the
+    /// processes that they began with.
+    pub fn sample(&mut self, components: &[(String, i32)]) -> HashMap<String, Held> {
+        let Some(picture) = Picture::take() else { return HashMap::new() };
+        let Some(last) = self.last.replace(picture) else { return HashMap::new() };
+        let Some(now) = &self.last else { return HashMap::new() };
+        let window = now.at - last.at;
+        if window <= Nanos::ZERO {
+            return HashMap::new();
+        }
+        let platform = now.families(components);
+        let strangers = strangers(&last, now, &platform);
+        let stolen = |processor: usize| {
+            let ticks = |picture: &Picture| picture.steal.get(processor).copied().unwrap_or(0);
+            ticks(now).saturating_sub(ticks(&last)) as f64
+        };
+        let of = |(name, root): &(String, i32)| {
+            let processors = allowed(*root)?;
+            Some((name.clone(), held(&processors, &strangers, stolen, window)))
+        };
+        components.iter().filter_map(of).collect()
+    }
+}
+
+impl Picture {
+    fn take() -> Option<Picture> {
+        let at = monotonic();
+        let seen = |process: Process| {
+            let stat = process.stat().ok()?;
+            let is_ours = stat.flags & KERNEL_THREAD == 0 && stat.state != 'Z';
+            is_ours.then(|| (stat.pid, Seen::of(stat)))
+        };
+        let processes = all_processes().ok()?.filter_map(Result::ok).filter_map(seen).collect();
+        let processors = KernelStats::current().map(|stats| stats.cpu_time).unwrap_or_default();
+        let steal = processors.iter().map(|processor| processor.steal.unwrap_or(0)).collect();
+        Some(Picture { at, processes, steal })
+    }
+
+    /// The processes of all components: descendants of their first ones, and what stayed in their process groups.
+    fn families(&self, components: &[(String, i32)]) -> HashSet<i32> {
+        let roots: HashSet<i32> = components.iter().map(|(_, root)| *root).collect();
+        let belongs = |pid: i32| {
+            let mut pid = pid;
+            for _ in 0..64 {
+                let Some(seen) = self.processes.get(&pid) else { return false };
+                if roots.contains(&pid) || roots.contains(&seen.group) {
+                    return true;
+                }
+                pid = seen.parent;
+            }
+            false
+        };
+        self.processes.keys().copied().filter(|&pid| belongs(pid)).collect()
+    }
+}
+
+impl Seen {
+    fn of(stat: Stat) -> Seen {
+        Seen {
+            started: stat.starttime,
+            parent: stat.ppid,
+            group: stat.pgrp,
+            own: stat.utime + stat.stime,
+            ended: u64::try_from(stat.cutime + stat.cstime).unwrap_or(0),
+            name: stat.comm,
+        }
+    }
+}
+
+/// The processes outside the platform that used a processor between two looks.
+fn strangers(before: &Picture, now: &Picture, platform: &HashSet<i32>) -> Vec<Stranger> {
+    // What a child had used when it was seen last is in its parent's sum once it has ended.
+    let mut known: HashMap<i32, u64> = HashMap::new();
+    for (pid, seen) in &before.processes {
+        if !now.processes.get(pid).is_some_and(|again| again.started == seen.started) {
+            *known.entry(seen.parent).or_default() += seen.own + seen.ended;
+        }
+    }
+    let window = (now.at - before.at).as_secs_f64() * procfs::ticks_per_second() as f64;
+    let mut strangers = Vec::new();
+    for (pid, seen) in now.processes.iter().filter(|(pid, _)| !platform.contains(pid)) {
+        let last = before.processes.get(pid).filter(|last| last.started == seen.started);
+        let (own, ended) = last.map_or((0, 0), |last| (last.own, last.ended));
+        let of_children =
+            seen.ended.saturating_sub(ended).saturating_sub(known.get(pid).copied().unwrap_or(0));
+        let used = (seen.own.saturating_sub(own) + of_children) as f64;
+        if used > window * IDLE {
+            let name = format!("{}, process {pid}", seen.name);
+            strangers.push(Stranger { name, used, ticks: split(*pid, used) });
+        }
+    }
+    strangers
+}
+
+/// Ticks by the processors on which the threads of a process ran last, each thread by what it has used so far.
+fn split(pid: i32, used: f64) -> HashMap<usize, f64> {
+    let threads = Process::new(pid).and_then(|process| process.tasks());
+    let mut weights: HashMap<usize, f64> = HashMap::new();
+    for stat in threads.into_iter().flatten().flatten().filter_map(|task| task.stat().ok()) {
+        let processor = stat.processor.and_then(|processor| usize::try_from(processor).ok()).unwrap_or(0);
+        *weights.entry(processor).or_default() += (stat.utime + stat.stime) as f64 + 1e-6;
+    }
+    let sum: f64 = weights.values().sum();
+    weights.values_mut().for_each(|weight| *weight *= used / sum);
+    weights
+}
+
+/// The processors that a process may run on.
+fn allowed(pid: i32) -> Option<Vec<usize>> {
+    let set = sched_getaffinity(Pid::from_raw(pid)).ok()?;
+    Some((0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect())
+}
+
+fn held(processors: &[usize], strangers: &[Stranger], stolen: impl Fn(usize) -> f64, window: Nanos) -> Held {
+    let a_second = procfs::ticks_per_second() as f64;
+    let on = |stranger: &Stranger| -> f64 {
+        processors.iter().filter_map(|processor| stranger.ticks.get(processor)).sum()
+    };
+    let longest = strangers.iter().map(|stranger| (on(stranger), stranger));
+    let longest = longest.filter(|(ticks, _)| *ticks > 0.0).max_by(|a, b| a.0.total_cmp(&b.0));
+    let stolen: f64 = processors.iter().map(|&processor| stolen(processor)).sum();
+    let ticks: f64 = strangers.iter().map(on).sum::<f64>() + stolen;
+    let seconds = ticks / a_second / processors.len().max(1) as f64;
+    let holder = match longest {
+        Some((ticks, _)) if stolen > ticks => Some("the hypervisor".to_owned()),
+        Some((_, stranger)) => Some(stranger.name.clone()),
+        None => (stolen > 0.0).then(|| "the hypervisor".to_owned()),
+    };
+    Held { window, held: Nanos::from_secs_f64(seconds).min(window), holder }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+    use std::time::Duration;
+
+    /// A shell that does nothing without end, on that processor.
+    fn loops(processor: usize) -> Child {
+        let script = format!("taskset -p -c {processor} $$ >/dev/null; while :; do :; done");
+        Command::new("sh").args(["-c", &script]).spawn().unwrap()
+    }
+
+    fn end(mut child: Child) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_stranger_on_a_components_processor_is_seen_and_its_own_work_is_not() {
+        let processor = *allowed(std::process::id() as i32).unwrap().last().unwrap();
+        let component = loops(processor);
+        let components = vec![("component".to_owned(), component.id() as i32)];
+        let stranger = loops(processor);
+        std::thread::sleep(Duration::from_millis(200));
+        let mut sampler = OutsideSampler::default();
+        assert!(sampler.sample(&components).is_empty(), "nothing to compare with");
+        std::thread::sleep(Duration::from_millis(1500));
+        let with = sampler.sample(&components).remove("component").unwrap();
+        let number = stranger.id();
+        end(stranger);
+        end(component);
+        // The host may be busy with other tests, which take their part of the processor too.
+        let share = with.held.as_secs_f64() / with.window.as_secs_f64();
+        assert!(share > 0.15, "{with:?}");
+        assert!(share < 1.0 || with.holder != Some(format!("sh, process {number}")), "{with:?}");
+        assert!(with.holder.is_some());
+    }
+
+    #[test]
+    fn ticks_on_other_processors_do_not_count_and_the_hypervisors_do() {
+        let stranger = |name: &str, ticks: &[(usize, f64)]| Stranger {
+            name: name.into(),
+            used: ticks.iter().map(|(_, ticks)| ticks).sum(),
+            ticks: ticks.iter().copied().collect(),
+        };
+        let a_second = procfs::ticks_per_second() as f64;
+        let all = [stranger("a", &[(0, a_second)]), stranger("b", &[(1, a_second / 4.0)])];
+        let window = Nanos::from_secs(1);
+        let alone = held(&[1], &all, |_| 0.0, window);
+        assert_eq!((alone.held, alone.holder.as_deref()), (Nanos::from_millis(250), Some("b")));
+        let both = held(&[0, 1], &all, |_| 0.0, window);
+        assert_eq!((both.held, both.holder.as_deref()), (Nanos::from_millis(625), Some("a")));
+        let stolen = held(&[1], &all, |_| a_second / 2.0, window);
+        assert_eq!(
+            (stolen.held, stolen.holder.as_deref()),
+            (Nanos::from_millis(750), Some("the hypervisor"))
+        );
+        assert_eq!(held(&[2], &all, |_| 0.0, window).holder, None);
+    }
+
+    #[test]
+    fn a_parent_is_charged_with_children_that_came_and_went() {
+        let seen = |parent, own, ended| Seen { started: 1, parent, group: 0, name: "p".into(), own, ended };
+        let picture = |at, processes: Vec<(i32, Seen)>| Picture {
+            at,
+            processes: processes.into_iter().collect(),
+            steal: Vec::new(),
+        };
+        // A child with 90 ticks ends after ten more; another one comes and goes unseen with twenty.
+        let before = picture(Nanos::ZERO, vec![(-1, seen(0, 0, 0)), (-2, seen(-1, 90, 0))]);
+        let after = picture(Nanos::from_secs(1), vec![(-1, seen(0, 5, 120))]);
+        let found = strangers(&before, &after, &HashSet::new());
+        let used: Vec<f64> = found.iter().map(|stranger| stranger.used).collect();
+        assert_eq!(used, [5.0 + 120.0 - 90.0]);
+        assert!(strangers(&before, &after, &HashSet::from([-1])).is_empty());
+    }
+}
