@@ -38,6 +38,15 @@ pub enum Event {
         client: Client,
         /// For people: what went wrong and what the platform said.
         reason: String,
+        /// Whether the same attempt would end the same way: a wrong password, another protocol.
+        lasting: bool,
+    },
+    /// The platform did something against its protocol that does not touch what is measured.
+    Slipped {
+        /// What the standard says.
+        what: String,
+        /// How often.
+        times: u64,
     },
     /// A connection was lost; the driver connects again by itself.
     Disconnected {

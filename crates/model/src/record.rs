@@ -235,6 +235,9 @@ pub struct Provenance {
     pub plimsoll: String,
     /// The seed of all arrivals and sizes.
     pub seed: u64,
+    /// What the reader of the result must know of the run beside its figures, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Wall-clock begin, RFC 3339 in UTC.
     pub started: String,
     /// The command line, secrets left out.

@@ -33,6 +33,7 @@ pub fn new_run(
         terms: terms(plan),
         provenance: Provenance {
             plimsoll: env!("CARGO_PKG_VERSION").to_owned(),
+            notes: Vec::new(),
             seed: plan.seed,
             started: jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string(),
             command: options.command.clone(),

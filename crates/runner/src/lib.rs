@@ -13,6 +13,7 @@ pub mod preflight;
 pub mod schedule;
 mod secrets;
 mod storm;
+mod suspicion;
 mod tap;
 mod tls_keys;
 mod token;
@@ -330,10 +331,10 @@ fn control_and_run_levels(
         watch.step("cleaning up");
         // The user may have stopped the run; what it has set up is taken away all the same.
         let scene = Scene { stop: &AtomicBool::new(false), hasty: true, ..scene };
-        let cleaned = controller::perform(&roles.clean_up, &scene, &mut captures, &mut |_, _, _| {});
-        // What was measured is worth more than what was left behind.
-        if let Err(error) = cleaned {
-            watch.step(&format!("cleaning up failed: {error}"));
+        // What was measured is worth more than what was left behind, which the result tells.
+        for left in controller::clean_up(&roles.clean_up, &scene, &mut captures) {
+            watch.step(&left);
+            watch.note(&left);
         }
     }
     outcome
@@ -346,7 +347,9 @@ fn connect_and_run_levels(
     watch: &mut RunWatch,
 ) -> Result<RunEnd, Failure> {
     watch.step("connecting");
-    engine.connect(watch)?;
+    let connected = engine.connect(watch);
+    engine.repeated_connections().iter().for_each(|told| watch.note(told));
+    connected?;
     let mut course = Course::of(plan);
     watch.expect_levels(course.levels());
     let (mut records, mut levels) = (Vec::new(), Vec::new());
@@ -376,5 +379,7 @@ fn connect_and_run_levels(
             break;
         }
     }
+    let listener = engine.listener(0);
+    suspicion::nothing_received(plan, &listener, &levels).iter().for_each(|told| watch.note(told));
     Ok(RunEnd::Complete)
 }

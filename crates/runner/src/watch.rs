@@ -121,6 +121,13 @@ impl<'a> RunWatch<'a> {
         self.progress.step(what);
     }
 
+    /// Stores what the reader of the result must know of the run.
+    pub fn note(&mut self, note: &str) {
+        if self.failure.is_none() {
+            self.failure = self.writer.add_note(self.secrets.hide(note)).err();
+        }
+    }
+
     /// Takes in how many levels there will be, where that is known.
     pub fn expect_levels(&mut self, levels: Option<usize>) {
         self.levels = levels;

@@ -148,7 +148,9 @@ impl GatewayDriver {
             Some(Err(reason)) => {
                 if let Some(device) = self.waiting.pop() {
                     self.waiting.clear();
-                    events.push(Event::ConnectFailed { client: Client::Device(device), reason });
+                    // It was waited for long enough.
+                    let client = Client::Device(device);
+                    events.push(Event::ConnectFailed { client, reason, lasting: true });
                 }
             }
         }
