@@ -260,6 +260,7 @@ impl Ledger {
         if !life.is_possible(message.sent, now) {
             return false;
         }
+        let life = life.not_before(message.sent);
         message.book_life(recorder, life);
         self.acknowledged(recorder, timeline, (device, sequence), life.done);
         true
@@ -279,7 +280,7 @@ impl Ledger {
         message.lived = true;
         let is_possible = life.is_possible(message.sent, now);
         if is_possible {
-            message.book_life(recorder, life);
+            message.book_life(recorder, life.not_before(message.sent));
         }
         self.retire(device);
         is_possible

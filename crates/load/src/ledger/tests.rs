@@ -131,6 +131,21 @@ fn a_life_that_cannot_have_been_is_not_booked() {
     assert_eq!((bench.counts().acknowledged, bench.ledger.outstanding()), (1, 0));
 }
 
+/// As well as the clocks are known an event was retrieved 4 ns before it was fetched, which cannot be: all of its stations were later.
+#[test]
+fn no_event_is_told_as_retrieved_before_it_was_fetched() {
+    let mut bench = Bench::new(0);
+    bench.ledger = bench.ledger.logging();
+    let sequence = bench.send(100);
+    let life =
+        Life { retrieved: Some(Nanos(96)), dispatched: Some(Nanos(200)), done: Nanos(400), within: Nanos(5) };
+    let told = (life, Nanos(500));
+    assert!(bench.ledger.handled(&mut bench.recorder, &TIMELINE, (0, sequence), told));
+    let log = bench.ledger.take_log();
+    let found = [log[0].sent, log[0].retrieved, log[0].dispatched, log[0].done];
+    assert_eq!(found, [100, 100, 204, 404].map(|at| Some(Nanos(at))));
+}
+
 #[test]
 fn a_swapped_pair_is_one_reordering_and_a_duplicate_is_none() {
     let mut bench = Bench::new(1);

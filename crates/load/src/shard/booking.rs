@@ -127,12 +127,7 @@ impl<D: Driver> Shard<D> {
             }
             Event::Will => self.recorder.counts(now).wills += 1,
             Event::Incident { reason } => self.incident(reason),
-            Event::Slipped { what, times } => {
-                self.incidents_of(
-                    format!("the platform slipped in its protocol, which was tolerated: {what}"),
-                    times,
-                );
-            }
+            Event::Incidents { reason, times } => self.incidents_of(reason, times),
             Event::Retransmitted { after } => {
                 self.recorder.counts(now).retransmitted += 1;
                 self.recorder.time(now, Metric::RetransmissionDelay, after);

@@ -211,8 +211,9 @@ impl Driver for GatewayDriver {
         }
     }
 
-    fn withdraw(&mut self, _: &mut Vec<Event>) {
+    fn withdraw(&mut self, events: &mut Vec<Event>) {
         self.devices.iter_mut().for_each(Device::withdraw);
+        events.extend(self.manager.take_others().told());
     }
 
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {

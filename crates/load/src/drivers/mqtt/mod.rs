@@ -246,9 +246,10 @@ impl Driver for MqttDriver {
         for connection in &mut self.connections {
             connection.withdraw(now, events);
         }
-        events.extend(
-            self.io.slips.drain(..).map(|(slip, times)| Event::Slipped { what: slip.to_string(), times }),
-        );
+        events.extend(self.io.slips.drain(..).map(|(slip, times)| {
+            let reason = format!("the platform slipped in its protocol, which was tolerated: {slip}");
+            Event::Incidents { reason, times }
+        }));
     }
 
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
