@@ -341,7 +341,7 @@ impl<D: Driver> Shard<D> {
     fn ask(&mut self, now: Nanos) {
         let Some(queries) = self.level.as_mut().and_then(|level| level.queries.as_mut()) else { return };
         while let Some((device, query)) = queries.take_up(now, &mut self.recorder) {
-            self.driver.ask(device, query);
+            self.driver.ask(self.ledger.known_near(device), query);
         }
     }
 

@@ -209,7 +209,9 @@ fn perform(
     let given = Arc::new(Given { keys: tap.as_ref().map(Tap::key_log), ..Given::default() });
     let mut engine = Engine::start(plan, id, addresses, &placement.load, placement.precedence, clock, given)?;
     // Before this process steps back, so that the probe does not wait for a processor behind the load.
-    let network = plan.record.network.then(|| NetworkProbe::new(platform.address()).ok()).flatten();
+    let is_away = || !plimsoll_observe::network::is_here(platform.address().ip());
+    let wanted = plan.record.network.unwrap_or_else(is_away);
+    let network = wanted.then(|| NetworkProbe::new(platform.address()).ok()).flatten();
     placement::step_back();
     let storm = plan.load.storm.clone().map(|storm| Storm::new(storm, platform_options));
     let happenings = Happenings::default();
