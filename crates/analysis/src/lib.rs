@@ -79,6 +79,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
             .iter()
             .map(|finding| finding.story(levels.len()))
             .chain(early_stop::story(record, &levels))
+            .chain(record.provenance.notes.iter().cloned())
             .collect(),
         search: finding,
         objectives: record.terms.objectives.level.iter().map(ToString::to_string).collect(),

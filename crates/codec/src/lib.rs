@@ -4,4 +4,5 @@ pub mod coap;
 pub mod http;
 pub mod marker;
 pub mod mqtt;
+pub mod stranger;
 pub mod websocket;

@@ -193,7 +193,8 @@ struct Milliseconds(i64);
 
 impl std::fmt::Display for Milliseconds {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
+        let (sign, size) = (if self.0 < 0 { "-" } else { "" }, self.0.unsigned_abs());
+        write!(f, "{sign}{}.{:06}", size / 1_000_000, size % 1_000_000)
     }
 }
 
@@ -201,6 +202,12 @@ impl std::fmt::Display for Milliseconds {
 mod tests {
     use super::*;
     use std::time::Duration;
+
+    #[test]
+    fn times_before_the_clocks_epoch_are_written_as_they_are() {
+        let written = [-5_250_000, -1, 0, 1_000_001].map(|at| Milliseconds(at).to_string());
+        assert_eq!(written, ["-5.250000", "-0.000001", "0.000000", "1.000001"]);
+    }
 
     #[test]
     fn standard_error_is_spared() {

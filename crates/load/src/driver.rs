@@ -38,6 +38,15 @@ pub enum Event {
         client: Client,
         /// For people: what went wrong and what the platform said.
         reason: String,
+        /// Whether the same attempt would end the same way: a wrong password, another protocol.
+        lasting: bool,
+    },
+    /// Something that happened so often since the last level was closed, for people.
+    Incidents {
+        /// What.
+        reason: String,
+        /// How often.
+        times: u64,
     },
     /// A connection was lost; the driver connects again by itself.
     Disconnected {
@@ -200,6 +209,15 @@ impl Life {
     pub fn is_possible(&self, sent: Nanos, now: Nanos) -> bool {
         let stations = [self.retrieved, self.dispatched, Some(self.done)].into_iter().flatten();
         stations.is_sorted() && self.first() >= sent - self.within && self.done <= now + self.within
+    }
+
+    /// The same as late as it must have been: nothing is there before it was sent, so that the gateway's clock stands otherwise to
+    /// ours than was thought, by so much for all stations.
+    pub fn not_before(self, sent: Nanos) -> Life {
+        let early = (sent - self.first()).max(Nanos::ZERO);
+        let shifted = |at: Nanos| at + early;
+        let (retrieved, dispatched) = (self.retrieved.map(shifted), self.dispatched.map(shifted));
+        Life { retrieved, dispatched, done: shifted(self.done), ..self }
     }
 
     /// The first of its stations that is known.

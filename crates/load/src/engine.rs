@@ -29,6 +29,7 @@ use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{Delivery, LevelPlan, ListenerRole, Plan, Protocol};
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity, set_current_timer_slack};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
@@ -73,6 +74,8 @@ pub struct Engine {
     /// Where subscribers that are notified over MQTT are: the broker, as a URL.
     broker: Option<String>,
     subscribers_ready: bool,
+    /// Attempts to connect during set-up that failed and were made again, by what was said.
+    repeated: BTreeMap<String, u64>,
     /// Of a gateway.
     manager: Option<Arc<Manager>>,
     given: Arc<Given>,
@@ -287,6 +290,7 @@ impl Engine {
             listening,
             broker: plan.platform.roles.notified.as_ref().map(|_| broker_url(plan, address)),
             subscribers_ready: false,
+            repeated: BTreeMap::new(),
             manager,
             given,
         })

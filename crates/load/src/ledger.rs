@@ -41,6 +41,9 @@ pub struct Ledger {
     unproved: Option<Unproved>,
 }
 
+/// So many devices are looked at for one that is known.
+const NEAR: usize = 64;
+
 /// First sending and last end among the hold's messages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
@@ -56,11 +59,19 @@ struct Device {
     highest: Vec<u32>,
     /// Sequence of the first message due in the current hold.
     hold_begin: Option<u32>,
+    /// Whether the platform has had a message of it, as far as is known.
+    is_known: bool,
 }
 
 impl Device {
     fn new(seats: usize) -> Device {
-        Device { base: 0, messages: VecDeque::new(), highest: vec![0; seats], hold_begin: None }
+        Device {
+            base: 0,
+            messages: VecDeque::new(),
+            highest: vec![0; seats],
+            hold_begin: None,
+            is_known: false,
+        }
     }
 }
 
@@ -148,6 +159,19 @@ impl Ledger {
         self.outstanding
     }
 
+    /// A device of which the platform can tell something: that one, or one near it of this shard. Of a device that has sent
+    /// nothing yet there is nothing to ask for, which is no failure.
+    pub fn known_near(&self, device: u32) -> u32 {
+        let owned = self.devices.len();
+        let first = (device / self.share.of) as usize;
+        let near = (0..owned.min(NEAR)).map(|step| (first + step) % owned);
+        let known = |&index: &usize| self.devices.get(index).is_some_and(|device| device.is_known);
+        near.filter(known)
+            .map(|index| self.share.index + index as u32 * self.share.of)
+            .next()
+            .unwrap_or(device)
+    }
+
     /// Books a message that the engine took up; returns its sequence, `None` for a device of another shard.
     pub fn ready(
         &mut self,
@@ -220,6 +244,7 @@ impl Ledger {
         }
         if !acknowledges {
             self.completed(recorder, timeline, place, at);
+            self.know(device);
         }
         if let Some(unproved) = self.unproved.as_mut().filter(|_| receivers == 0 && place.sample.is_some()) {
             unproved.sent(device, sequence);
@@ -244,6 +269,12 @@ impl Ledger {
         self.unproved.as_ref().map_or(Vec::new(), |unproved| unproved.devices().collect())
     }
 
+    fn know(&mut self, device: u32) {
+        if let Some(state) = self.devices.get_mut((device / self.share.of) as usize) {
+            state.is_known = true;
+        }
+    }
+
     /// Books an acknowledgement.
     pub fn acknowledged(
         &mut self,
@@ -266,6 +297,7 @@ impl Ledger {
             difference(recorder, place, at, received);
         }
         self.completed(recorder, timeline, place, at);
+        self.know(device);
         self.retire(device);
     }
 
@@ -285,6 +317,7 @@ impl Ledger {
         if !life.is_possible(message.sent, now) {
             return false;
         }
+        let life = life.not_before(message.sent);
         message.book_life(recorder, life);
         self.acknowledged(recorder, timeline, (device, sequence), life.done);
         true
@@ -304,7 +337,7 @@ impl Ledger {
         message.lived = true;
         let is_possible = life.is_possible(message.sent, now);
         if is_possible {
-            message.book_life(recorder, life);
+            message.book_life(recorder, life.not_before(message.sent));
         }
         self.retire(device);
         is_possible

@@ -1,6 +1,7 @@
 //! One load thread: its devices, its subscribers, its driver, its ledger.
 
 mod booking;
+mod retries;
 mod source;
 
 use crate::arrivals::Share;
@@ -17,6 +18,8 @@ use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{LevelEnd, SamplePart};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{LevelPlan, Plan};
+pub(crate) use retries::PATIENCE as CONNECT_PATIENCE;
+use retries::Retries;
 use source::Source;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -83,6 +86,8 @@ pub enum Reply {
     AllReady,
     /// A client could not connect during set-up.
     ConnectFailed(String),
+    /// A client could not connect during set-up and tries again.
+    ConnectRepeated(String),
     /// Part of a sample.
     Part(Box<SamplePart>),
     /// Messages done with, where the scenario asks for a log of them.
@@ -116,6 +121,7 @@ pub struct Shard<D: Driver> {
     /// Receipts taken out of this shard's mailbox.
     received: Vec<Receipt>,
     connecting: Connecting,
+    retries: Retries,
     /// Devices connected now.
     connected: u32,
     outages: Outages,
@@ -208,6 +214,7 @@ impl<D: Driver> Shard<D> {
             throttle: wiring.throttle,
             received: Vec::new(),
             connecting: Connecting::default(),
+            retries: Retries::default(),
             connected: 0,
             outages: Outages::default(),
             level: None,
@@ -232,6 +239,7 @@ impl<D: Driver> Shard<D> {
             Command::Connect { clients, start, gap, awaited } => {
                 let pending = if awaited { clients.len() } else { 0 };
                 self.connecting = Connecting { waiting: clients.into(), next: start, gap, pending, awaited };
+                self.retries = Retries::default();
                 if awaited && pending == 0 {
                     self.reply(Reply::AllReady);
                 }
@@ -313,6 +321,13 @@ impl<D: Driver> Shard<D> {
 
     fn connect_due(&mut self, now: Nanos) {
         let mut begun = 0;
+        while let Some(client) = self.retries.due(now) {
+            // Those who try again keep to the rate, too.
+            if self.connecting.waiting.is_empty() {
+                self.connecting.next = self.connecting.next.max(now);
+            }
+            self.connecting.waiting.push_back(client);
+        }
         while begun < BATCH && !self.connecting.waiting.is_empty() && self.connecting.next <= now {
             let Some(client) = self.connecting.waiting.pop_front() else { return };
             if self.driver.connect(client) {
@@ -330,7 +345,7 @@ impl<D: Driver> Shard<D> {
     fn ask(&mut self, now: Nanos) {
         let Some(queries) = self.level.as_mut().and_then(|level| level.queries.as_mut()) else { return };
         while let Some((device, query)) = queries.take_up(now, &mut self.recorder) {
-            self.driver.ask(device, query);
+            self.driver.ask(self.ledger.known_near(device), query);
         }
     }
 
@@ -396,7 +411,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn next_deadline(&mut self, now: Nanos) -> Nanos {
-        let mut deadline = now + PATIENCE;
+        let mut deadline = (now + PATIENCE).min(self.retries.next());
         if !self.connecting.waiting.is_empty() {
             deadline = deadline.min(self.connecting.next);
         }

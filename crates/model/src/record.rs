@@ -132,11 +132,12 @@ impl LevelEnd {
 pub struct ClockRecord {
     /// Theirs minus ours by the median of the first five round trips.
     pub median: Nanos,
-    /// The median is no more wrong than this unless a clock drifts: half of the shortest of those round trips.
+    /// The median is no more wrong than this unless a clock drifts: half of its round trip.
     pub median_within: Nanos,
     /// Theirs minus ours at the last reading, by a line through the shorter half of all round trips.
     pub offset: Nanos,
-    /// Half of the 95 % interval of that.
+    /// That is no more wrong than this: in the first seconds as far as the round trips allow, then half of the line's 95 %
+    /// interval.
     pub offset_within: Nanos,
     /// Parts per million by which their clock is faster.
     pub drift: f64,
@@ -264,6 +265,9 @@ pub struct Provenance {
     pub plimsoll: String,
     /// The seed of all arrivals and sizes.
     pub seed: u64,
+    /// What the reader of the result must know of the run beside its figures, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Wall-clock begin, RFC 3339 in UTC.
     pub started: String,
     /// The command line, secrets left out.

@@ -1,20 +1,27 @@
-//! Round trips of the network alone: a probe that asks the platform's host, and not the platform's application, for an
-//! answer a few times a second, from a thread of its own.
+//! Round trips of the network alone: a probe that asks the kernel of the platform's host, and not the platform's application,
+//! for an answer, from a thread of its own.
 //!
 //! The kernel's smoothed round-trip time of a connection under load has the other side's delayed acknowledgements in it,
-//! so that it cannot tell the network from the platform; the kernel's answer to a SYN has not. Where nobody listens, as over
-//! UDP, that answer is a reset, which serves as well.
+//! so that it cannot tell the network from the platform; an echo of ICMP has not. Where echoes are not answered, the kernel's
+//! answer to a SYN serves: a platform may log such connections, so that they are few. Where nobody listens, as over UDP, that
+//! answer is a reset, which serves as well.
 
+mod echo;
+
+use echo::Echo;
 use plimsoll_model::{Histogram, Nanos};
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// From one probe to the next.
-const INTERVAL: Duration = Duration::from_millis(250);
+/// From one echo to the next, and from one connection to the next.
+const ECHOES: Duration = Duration::from_millis(250);
+const CONNECTIONS: Duration = Duration::from_secs(1);
+/// Echoes without any answer after which connections take their place.
+const UNANSWERED: u32 = 3;
 /// How long an answer is awaited.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -75,15 +82,35 @@ impl Drop for NetworkProbe {
     }
 }
 
+/// Whether an address is one of this host's own.
+pub fn is_here(address: IpAddr) -> bool {
+    address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
+}
+
 fn ask_on(address: SocketAddr, shared: &Shared) {
+    let mut echo = Echo::to(address.ip()).ok();
+    let (mut unanswered, mut is_answered) = (0, false);
     while !shared.ended.load(Ordering::Relaxed) {
-        if shared.begun.load(Ordering::Relaxed)
-            && let Some(took) = round_trip(address)
-        {
-            let took = Nanos::from_secs_f64(took.as_secs_f64());
-            shared.seen.lock().unwrap_or_else(PoisonError::into_inner).record(took);
+        if shared.begun.load(Ordering::Relaxed) {
+            let took = match &mut echo {
+                Some(echo) => echo.round_trip(PATIENCE),
+                None => round_trip(address),
+            };
+            match took {
+                Some(took) => {
+                    unanswered = 0;
+                    let took = Nanos::from_secs_f64(took.as_secs_f64());
+                    shared.seen.lock().unwrap_or_else(PoisonError::into_inner).record(took);
+                }
+                None => unanswered += 1,
+            }
+            is_answered |= took.is_some();
+            // Echoes that were answered and are lost now say something of the network.
+            if unanswered >= UNANSWERED && !is_answered {
+                echo = None;
+            }
         }
-        std::thread::park_timeout(INTERVAL);
+        std::thread::park_timeout(if echo.is_some() { ECHOES } else { CONNECTIONS });
     }
 }
 
@@ -130,6 +157,29 @@ mod tests {
         assert!(round_trip(address).is_some_and(|took| took > Duration::ZERO));
     }
 
+    /// Brokers log each connection that says nothing: where the host answers echoes, none comes.
+    #[test]
+    fn a_host_that_answers_echoes_is_not_connected_to() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        // Needs CAP_NET_RAW, or a group within net.ipv4.ping_group_range.
+        assert!(Echo::to(listener.local_addr().unwrap().ip()).is_ok());
+        let probe = NetworkProbe::new(listener.local_addr().unwrap()).unwrap();
+        probe.begin();
+        let begun = Instant::now();
+        let mut seen = 0;
+        while seen < 3 && begun.elapsed() < Duration::from_secs(30) {
+            seen += first(&probe).count();
+        }
+        assert!(seen >= 3 && listener.accept().is_err());
+    }
+
+    #[test]
+    fn addresses_of_this_host_are_known() {
+        assert!(is_here("127.0.0.1".parse().unwrap()) && is_here("127.9.9.9".parse().unwrap()));
+        assert!(!is_here("192.0.2.1".parse().unwrap()), "RFC 5737: nobody has it");
+    }
+
     #[test]
     fn nothing_is_asked_before_the_beginning() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -139,6 +189,5 @@ mod tests {
         assert!(listener.accept().is_err() && probe.take().is_none());
         probe.begin();
         first(&probe);
-        assert!(listener.accept().is_ok());
     }
 }

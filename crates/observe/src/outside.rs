@@ -55,10 +55,9 @@ struct Seen {
     ended: u64,
 }
 
-/// A process outside the platform and what it used: its name, its ticks, and these by processor.
+/// A process outside the platform and what it used: its name, and its ticks by processor.
 struct Stranger {
     name: String,
-    used: f64,
     ticks: HashMap<usize, f64>,
 }
 
@@ -74,7 +73,9 @@ impl OutsideSampler {
             return HashMap::new();
         }
         let platform = now.families(components);
-        let strangers = strangers(&last, now, &platform);
+        let strangers = strangers(&last, now, &platform).into_iter();
+        let strangers: Vec<Stranger> =
+            strangers.map(|(pid, name, used)| Stranger { name, ticks: split(pid, used) }).collect();
         let stolen = |processor: usize| {
             let ticks = |picture: &Picture| picture.steal.get(processor).copied().unwrap_or(0);
             ticks(now).saturating_sub(ticks(&last)) as f64
@@ -132,8 +133,8 @@ impl Seen {
     }
 }
 
-/// The processes outside the platform that used a processor between two looks.
-fn strangers(before: &Picture, now: &Picture, platform: &HashSet<i32>) -> Vec<Stranger> {
+/// The processes outside the platform that used a processor between two looks: their numbers, names and ticks.
+fn strangers(before: &Picture, now: &Picture, platform: &HashSet<i32>) -> Vec<(i32, String, f64)> {
     // What a child had used when it was seen last is in its parent's sum once it has ended.
     let mut known: HashMap<i32, u64> = HashMap::new();
     for (pid, seen) in &before.processes {
@@ -142,19 +143,18 @@ fn strangers(before: &Picture, now: &Picture, platform: &HashSet<i32>) -> Vec<St
         }
     }
     let window = (now.at - before.at).as_secs_f64() * procfs::ticks_per_second() as f64;
-    let mut strangers = Vec::new();
-    for (pid, seen) in now.processes.iter().filter(|(pid, _)| !platform.contains(pid)) {
+    let used = |pid: &i32, seen: &Seen| {
         let last = before.processes.get(pid).filter(|last| last.started == seen.started);
         let (own, ended) = last.map_or((0, 0), |last| (last.own, last.ended));
         let of_children =
             seen.ended.saturating_sub(ended).saturating_sub(known.get(pid).copied().unwrap_or(0));
-        let used = (seen.own.saturating_sub(own) + of_children) as f64;
-        if used > window * IDLE {
-            let name = format!("{}, process {pid}", seen.name);
-            strangers.push(Stranger { name, used, ticks: split(*pid, used) });
-        }
-    }
-    strangers
+        (seen.own.saturating_sub(own) + of_children) as f64
+    };
+    let outside = now.processes.iter().filter(|(pid, _)| !platform.contains(pid));
+    let busy = outside.map(|(pid, seen)| (*pid, seen, used(pid, seen)));
+    busy.filter(|(.., used)| *used > window * IDLE)
+        .map(|(pid, seen, used)| (pid, format!("{}, process {pid}", seen.name), used))
+        .collect()
 }
 
 /// Ticks by the processors on which the threads of a process ran last, each thread by what it has used so far.
@@ -236,7 +236,6 @@ mod tests {
     fn ticks_on_other_processors_do_not_count_and_the_hypervisors_do() {
         let stranger = |name: &str, ticks: &[(usize, f64)]| Stranger {
             name: name.into(),
-            used: ticks.iter().map(|(_, ticks)| ticks).sum(),
             ticks: ticks.iter().copied().collect(),
         };
         let a_second = procfs::ticks_per_second() as f64;
@@ -266,7 +265,7 @@ mod tests {
         let before = picture(Nanos::ZERO, vec![(-1, seen(0, 0, 0)), (-2, seen(-1, 90, 0))]);
         let after = picture(Nanos::from_secs(1), vec![(-1, seen(0, 5, 120))]);
         let found = strangers(&before, &after, &HashSet::new());
-        let used: Vec<f64> = found.iter().map(|stranger| stranger.used).collect();
+        let used: Vec<f64> = found.iter().map(|(.., used)| *used).collect();
         assert_eq!(used, [5.0 + 120.0 - 90.0]);
         assert!(strangers(&before, &after, &HashSet::from([-1])).is_empty());
     }

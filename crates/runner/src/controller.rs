@@ -125,9 +125,54 @@ pub fn perform(
             port: step.request.port.clone().unwrap_or_else(|| "http".into()),
             help: "; give its number under `platform.ports`",
         })?;
-        perform_one(step, scene, (address, &answers), &client, captures, told)?;
+        let ended = perform_one(step, scene, (address, &answers), &client, captures, told);
+        match ended.first {
+            Some(error) => return Err(error),
+            None if ended.done < ended.of => return Err(ControllerError::Interrupted),
+            None => {}
+        }
     }
     Ok(())
+}
+
+/// Does the steps that take away what was set up, each whatever became of the others, until the platform answers no more; what
+/// stayed behind, for people.
+pub fn clean_up(steps: &[StepPlan], scene: &Scene<'_>, captures: &mut Captures) -> Vec<String> {
+    let client = client(scene.plan, HASTY_TIMEOUT, false);
+    let answers = AtomicBool::new(false);
+    let mut left = Vec::new();
+    for step in steps {
+        let name = &step.name;
+        let Some(address) = (scene.address)(step.request.port.as_deref()) else {
+            let port = step.request.port.as_deref().unwrap_or("http");
+            left.push(format!("cleaning up, step `{name}`, was not done: the platform has no port `{port}`"));
+            continue;
+        };
+        let ended = perform_one(step, scene, (address, &answers), &client, captures, &mut |_, _, _| {});
+        let Some(first) = ended.first else { continue };
+        let (failed, of, unsent) = (ended.failed, ended.of, ended.of - ended.done);
+        let rest = if unsent > 0 { format!(" and {unsent} were not sent") } else { String::new() };
+        left.push(format!(
+            "cleaning up, step `{name}`: {failed} of {of} requests failed{rest}; what they were to take away stays at the \
+             platform. The first: {first}"
+        ));
+        if unsent > 0 {
+            left.push("cleaning up ended there, since the platform answered no more".to_owned());
+            break;
+        }
+    }
+    left
+}
+
+/// What became of a step.
+struct Ended {
+    /// Requests that it has.
+    of: u64,
+    /// Requests that were answered, or failed.
+    done: u64,
+    /// Of those, the ones that failed, and the first of them.
+    failed: u64,
+    first: Option<ControllerError>,
 }
 
 /// A client that waits so long for an answer. `secured` says that it speaks TLS also where devices do not.
@@ -185,7 +230,7 @@ fn perform_one(
     client: &ureq::Agent,
     captures: &mut Captures,
     told: &mut dyn FnMut(&str, u64, u64),
-) -> Result<(), ControllerError> {
+) -> Ended {
     let devices = u64::from(scene.plan.devices);
     let subscribers = u64::from(scene.plan.subscribers.count);
     let followed = u64::from(scene.plan.subscribers.followed(scene.plan.devices));
@@ -209,9 +254,18 @@ fn perform_one(
         Each::Item => Whom { item: number as u32, ..Whom::default() },
     };
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (failures, unanswered) = (AtomicU64::new(0), AtomicU64::new(0));
     let failed: Mutex<Option<ControllerError>> = Mutex::new(None);
     let shared = Mutex::new(captures);
-    let halted = || scene.stop.load(Ordering::Relaxed) || (!scene.hasty && lock(&failed).is_some());
+    // Whoever is in a hurry goes on after a failure, but not with a platform that answers nothing any more.
+    let halted = || {
+        let ends = if scene.hasty {
+            unanswered.load(Ordering::Relaxed) >= PARALLELISM as u64
+        } else {
+            lock(&failed).is_some()
+        };
+        ends || scene.stop.load(Ordering::Relaxed)
+    };
     std::thread::scope(|scope| {
         for _ in 0..PARALLELISM.min(count as usize) {
             scope.spawn(|| {
@@ -220,17 +274,14 @@ fn perform_one(
                     if number >= count {
                         return;
                     }
-                    match request(step, scene, (address, answers), client, &shared, who(number)) {
-                        Err(error) if !scene.hasty => {
-                            lock(&failed).get_or_insert(error);
-                        }
-                        ended => {
-                            if let Err(error) = ended {
-                                lock(&failed).get_or_insert(error);
-                            }
-                            done.fetch_add(1, Ordering::Relaxed);
-                        }
+                    if let Err(error) = request(step, scene, (address, answers), client, &shared, who(number))
+                    {
+                        let is_silent = matches!(error, ControllerError::Request { .. });
+                        unanswered.fetch_add(u64::from(is_silent), Ordering::Relaxed);
+                        failures.fetch_add(1, Ordering::Relaxed);
+                        lock(&failed).get_or_insert(error);
                     }
+                    done.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
@@ -243,11 +294,8 @@ fn perform_one(
             std::thread::sleep(Duration::from_millis(20));
         }
     });
-    match failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
-        Some(error) => Err(error),
-        None if done.into_inner() < count => Err(ControllerError::Interrupted),
-        None => Ok(()),
-    }
+    let first = failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Ended { of: count, done: done.into_inner(), failed: failures.into_inner(), first }
 }
 
 /// Whom a request is about.

@@ -33,6 +33,7 @@ pub fn new_run(
         terms: terms(plan),
         provenance: Provenance {
             plimsoll: env!("CARGO_PKG_VERSION").to_owned(),
+            notes: Vec::new(),
             seed: plan.seed,
             started: options.started.clone().unwrap_or_else(|| {
                 jiff::Timestamp::now().round(jiff::Unit::Second).unwrap_or_default().to_string()

@@ -14,6 +14,7 @@ pub mod preflight;
 pub mod schedule;
 mod secrets;
 mod storm;
+mod suspicion;
 mod tap;
 mod tls_keys;
 mod token;
@@ -216,7 +217,9 @@ fn perform(
             let precedence = placement.precedence;
             let engine = Engine::start(plan, id, addresses, &placement.load, precedence, clock, given)?;
             // Before this process steps back, so that the probe does not wait for a processor behind the load.
-            let network = plan.record.network.then(|| NetworkProbe::new(platform.address()).ok()).flatten();
+            let is_away = || !plimsoll_observe::network::is_here(platform.address().ip());
+            let wanted = plan.record.network.unwrap_or_else(is_away);
+            let network = wanted.then(|| NetworkProbe::new(platform.address()).ok()).flatten();
             placement::step_back();
             (engine, network)
         }
@@ -341,10 +344,10 @@ fn control_and_run_levels(
         watch.step("cleaning up");
         // The user may have stopped the run; what it has set up is taken away all the same.
         let scene = Scene { stop: &AtomicBool::new(false), hasty: true, ..scene };
-        let cleaned = controller::perform(&roles.clean_up, &scene, &mut captures, &mut |_, _, _| {});
-        // What was measured is worth more than what was left behind.
-        if let Err(error) = cleaned {
-            watch.step(&format!("cleaning up failed: {error}"));
+        // What was measured is worth more than what was left behind, which the result tells.
+        for left in controller::clean_up(&roles.clean_up, &scene, &mut captures) {
+            watch.step(&left);
+            watch.note(&left);
         }
     }
     outcome
@@ -357,7 +360,9 @@ fn connect_and_run_levels(
     watch: &mut RunWatch,
 ) -> Result<RunEnd, Failure> {
     watch.step("connecting");
-    engine.connect(watch)?;
+    let connected = engine.connect(watch);
+    engine.repeated_connections().iter().for_each(|told| watch.note(told));
+    connected?;
     let mut course = Course::of(plan);
     watch.expect_levels(course.levels());
     let (mut records, mut levels) = (Vec::new(), Vec::new());
@@ -393,5 +398,7 @@ fn connect_and_run_levels(
             break;
         }
     }
+    let listener = engine.listener(0);
+    suspicion::nothing_received(plan, &listener, &levels).iter().for_each(|told| watch.note(told));
     Ok(RunEnd::Complete)
 }

@@ -69,7 +69,7 @@ impl<'a> RunWatch<'a> {
         progress: &'a mut dyn Progress,
     ) -> RunWatch<'a> {
         RunWatch {
-            observers: Observers::new(platform, engine, network, plan.record.network),
+            observers: Observers::new(platform, engine, network, plan.record.network != Some(false)),
             tcp_counts: false,
             writer,
             platform,
@@ -116,6 +116,13 @@ impl<'a> RunWatch<'a> {
     /// Tells that a step begins.
     pub fn step(&mut self, what: &str) {
         self.progress.step(what);
+    }
+
+    /// Stores what the reader of the result must know of the run.
+    pub fn note(&mut self, note: &str) {
+        if self.failure.is_none() {
+            self.failure = self.writer.add_note(self.secrets.hide(note)).err();
+        }
     }
 
     /// Takes in how many levels there will be, where that is known.

@@ -113,8 +113,8 @@ pub struct RecordPlan {
     pub messages: bool,
     /// The age of the newest value of each device at each subscriber.
     pub freshness: bool,
-    /// The network's own round trip.
-    pub network: bool,
+    /// The network's own round trip; `None` where the platform is on another host.
+    pub network: Option<bool>,
     /// Packets.
     pub capture: Option<CapturePlan>,
 }

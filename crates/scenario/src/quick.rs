@@ -43,6 +43,8 @@ pub struct QuickOptions {
     pub subscribers: Option<String>,
     /// `--arrivals`: distribution of the gaps between operations.
     pub arrivals: Option<String>,
+    /// `--username`: user name for MQTT; the password stands in the environment variable.
+    pub username: Option<String>,
     /// `--version`: MQTT version.
     pub version: Option<String>,
     /// `--seed`: seeds every random number.
@@ -74,6 +76,7 @@ pub fn quick(
         ("--subscribers", "population.subscribers", &options.subscribers),
         ("--qos", "mqtt.qos", &options.qos),
         ("--version", "mqtt.version", &options.version),
+        ("--username", "mqtt.username", &options.username),
         ("--size", "message.size", &options.size),
         ("--arrivals", "load.arrivals", &options.arrivals),
         ("--warm-up", "load.warm_up", &options.warm_up),

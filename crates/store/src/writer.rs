@@ -67,6 +67,15 @@ impl RunWriter {
         self.update_provenance()
     }
 
+    /// Adds what the reader of the result must know beside its figures.
+    ///
+    /// # Errors
+    /// The disk is full or the file is gone.
+    pub fn add_note(&mut self, note: String) -> Result<(), StoreError> {
+        self.provenance.notes.push(note);
+        self.update_provenance()
+    }
+
     /// Enters what the host's monotonic clock and its wall clock showed at time zero of the run, in nanoseconds.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use plimsoll_store::{NewRun, RunReader, RunWriter, StoreError};
 fn new_run(id: &str) -> NewRun {
     let provenance = Provenance {
         plimsoll: "0".into(),
+        notes: Vec::new(),
         seed: 1,
         started: "2026-01-01T00:00:00Z".into(),
         command: vec!["plimsoll".into()],

@@ -60,6 +60,9 @@ pub struct LoadOptions {
     /// MQTT version: 3.1.1 or 5
     #[arg(long, value_name = "VERSION", help_heading = WITHOUT_FILE)]
     mqtt: Option<String>,
+    /// User name for MQTT; the password stands in the environment variable PLIMSOLL_PASSWORD
+    #[arg(long, value_name = "NAME", help_heading = WITHOUT_FILE)]
+    username: Option<String>,
     /// Seeds every random number
     #[arg(long, value_name = "N", help_heading = WITHOUT_FILE)]
     seed: Option<String>,
@@ -201,6 +204,7 @@ impl LoadOptions {
             subscribers: self.subscribers.clone(),
             arrivals: self.arrivals.clone(),
             version: self.mqtt.clone(),
+            username: self.username.clone(),
             seed: self.seed.clone(),
             objectives: self.objective.clone(),
         }
@@ -221,6 +225,7 @@ impl LoadOptions {
             ("--subscribers", self.subscribers.is_some()),
             ("--arrivals", self.arrivals.is_some()),
             ("--mqtt", self.mqtt.is_some()),
+            ("--username", self.username.is_some()),
             ("--seed", self.seed.is_some()),
             ("--objective", !self.objective.is_empty()),
         ];

@@ -44,6 +44,7 @@ fn part(sample: u16, times: &[Nanos]) -> SamplePart {
 fn write(bench: &Bench) {
     let provenance = Provenance {
         plimsoll: "0".into(),
+        notes: Vec::new(),
         seed: 1,
         started: "2026-01-01T00:00:00Z".into(),
         command: Vec::new(),

@@ -33,6 +33,7 @@ mod namespaces;
 mod ngsi;
 mod onem2m;
 mod own_certificates;
+mod peers;
 mod planted_faults;
 mod probe;
 mod real_brokers;

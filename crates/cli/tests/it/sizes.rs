@@ -46,7 +46,7 @@ fn requests_responses_and_notifications_have_their_parts() {
     let data = number(sizes, &["data_per_message"]);
     // At least four packets with 52 bytes of headers each: both requests, both answers.
     assert!(data >= 0.99 * (least + 4.0 * 52.0) && data < 2.0 * least + 600.0, "{data} {least}");
-    assert!(number(level, &["wire", "network_rtt", "n"]) >= 1.0, "asked four times a second");
+    assert!(number(level, &["wire", "network_rtt", "n"]) >= 1.0, "asked once a second at least");
     finished.says("sizes (header + content): request");
 }
 

@@ -18,6 +18,7 @@ mod property;
 mod publish;
 mod reason;
 mod subscribe;
+mod tolerant;
 pub mod topic;
 mod unsubscribe;
 
@@ -34,6 +35,7 @@ pub use property::Property;
 pub use publish::{Publish, PublishHeader, encode_publish};
 pub use reason::{connack_text, reason_text};
 pub use subscribe::{RetainHandling, Suback, Subscribe, Subscription, encode_subscribe};
+pub use tolerant::packet_length_tolerantly;
 pub use unsubscribe::{Unsuback, Unsubscribe};
 
 /// Protocol version.

@@ -43,9 +43,11 @@ impl SimulatedDriver {
         let (content, packet) = (self.content, self.content);
         Some(match happening {
             Happening::Ready(client, took, again) => Event::Ready { client: clients(client), took, again },
-            Happening::ConnectFailed(client) => {
-                Event::ConnectFailed { client: clients(client), reason: "connection refused".into() }
-            }
+            Happening::ConnectFailed(client) => Event::ConnectFailed {
+                client: clients(client),
+                reason: "connection refused".into(),
+                lasting: false,
+            },
             Happening::Disconnected(client) => {
                 let reason = "the platform closed the connection".into();
                 Event::Disconnected { client: clients(client), at, reason }

@@ -145,6 +145,7 @@ impl<D: Part> Driver for Together<D> {
 
     fn withdraw(&mut self, events: &mut Vec<Event>) {
         self.devices.withdraw(events);
+        events.extend(self.lives.iter().flat_map(Lives::others));
         if let Some(queriers) = &mut self.queriers {
             queriers.withdraw(&mut self.told);
             let unanswered = self.told.drain(..).filter_map(|event| match event {

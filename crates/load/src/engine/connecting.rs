@@ -2,7 +2,7 @@
 
 use super::{Engine, EngineError, Watch};
 use crate::driver::Client;
-use crate::shard::{Command, Reply};
+use crate::shard::{CONNECT_PATIENCE, Command, Reply};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::Protocol;
 
@@ -11,7 +11,7 @@ impl Engine {
     /// still sets up.
     ///
     /// # Errors
-    /// [`EngineError::Connect`] at the first client that fails.
+    /// [`EngineError::Connect`] at the first client that fails for good.
     pub fn connect_subscribers(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
         let subscribers = (0..self.plan.subscribers.count).map(Client::Subscriber).collect();
         self.subscribers_ready = true;
@@ -21,7 +21,7 @@ impl Engine {
     /// Connects every subscriber that was not connected before, then every device, at the scenario's connect rate.
     ///
     /// # Errors
-    /// [`EngineError::Connect`] at the first client that fails, or where a gateway is awaited and does not come.
+    /// [`EngineError::Connect`] at the first client that fails for good, or where a gateway is awaited and does not come.
     pub fn connect(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
         self.await_gateway(watch)?;
         let subscribers = if self.subscribers_ready { 0 } else { self.plan.subscribers.count };
@@ -78,13 +78,31 @@ impl Engine {
                         return Err(EngineError::Interrupted);
                     }
                 }
+                Some(Reply::ConnectRepeated(reason)) => *self.repeated.entry(reason).or_default() += 1,
                 Some(Reply::ConnectFailed(reason)) => {
+                    // Of one that was tried again it is said for how long.
+                    let reason = match self.repeated.contains_key(&reason) {
+                        true => format!("{reason} (it tried again for {CONNECT_PATIENCE})"),
+                        false => reason,
+                    };
                     return Err(EngineError::Connect { ready: *ready, wanted, reason });
                 }
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// What is to be said of attempts to connect during set-up that failed and were made again with success.
+    pub fn repeated_connections(&self) -> Option<String> {
+        let times: u64 = self.repeated.values().sum();
+        let (reason, _) = self.repeated.iter().max_by_key(|(_, times)| **times)?;
+        let (attempts, were) = if times == 1 { ("attempt", "was") } else { ("attempts", "were") };
+        Some(format!(
+            "{times} {attempts} to connect failed during set-up and {were} made again: {reason}; a lower \
+             `load.connect_rate` (now {}/s) asks less of the platform at once",
+            self.plan.load.connect_rate
+        ))
     }
 
     pub(super) fn tell_to_connect(

@@ -89,6 +89,7 @@ impl Engine {
             subscribers_ready: false,
             manager: None,
             given: Arc::new(Given::default()),
+            repeated: Default::default(),
         })
     }
 }

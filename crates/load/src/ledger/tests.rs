@@ -132,6 +132,34 @@ fn a_life_that_cannot_have_been_is_not_booked() {
 }
 
 #[test]
+fn queries_are_about_devices_of_which_the_platform_has_had_something() {
+    let mut bench = Bench::new(0);
+    let topology = Arc::new(Topology::uniform(6, 0));
+    bench.ledger = Ledger::new(topology, true, Share { index: 1, of: 2 });
+    assert_eq!(bench.ledger.known_near(3), 3, "of nobody anything is known");
+    let sequence = bench.ledger.ready(&mut bench.recorder, &TIMELINE, 5, Nanos(1), Nanos(1)).unwrap();
+    bench.ledger.sent(&mut bench.recorder, &TIMELINE, (5, sequence), Nanos(2), (10, 20));
+    assert_eq!(bench.ledger.known_near(3), 3, "nor what was not acknowledged");
+    bench.ledger.acknowledged(&mut bench.recorder, &TIMELINE, (5, sequence), Nanos(3));
+    assert_eq!([0, 1, 2, 3, 4, 5].map(|device| bench.ledger.known_near(device)), [5; 6]);
+}
+
+/// As well as the clocks are known an event was retrieved 4 ns before it was fetched, which cannot be: all of its stations were later.
+#[test]
+fn no_event_is_told_as_retrieved_before_it_was_fetched() {
+    let mut bench = Bench::new(0);
+    bench.ledger = bench.ledger.logging();
+    let sequence = bench.send(100);
+    let life =
+        Life { retrieved: Some(Nanos(96)), dispatched: Some(Nanos(200)), done: Nanos(400), within: Nanos(5) };
+    let told = (life, Nanos(500));
+    assert!(bench.ledger.handled(&mut bench.recorder, &TIMELINE, (0, sequence), told));
+    let log = bench.ledger.take_log();
+    let found = [log[0].sent, log[0].retrieved, log[0].dispatched, log[0].done];
+    assert_eq!(found, [100, 100, 204, 404].map(|at| Some(Nanos(at))));
+}
+
+#[test]
 fn a_swapped_pair_is_one_reordering_and_a_duplicate_is_none() {
     let mut bench = Bench::new(1);
     let (first, second) = (bench.send(0), bench.send(1));

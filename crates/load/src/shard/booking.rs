@@ -106,6 +106,7 @@ impl<D: Driver> Shard<D> {
                 }
             }
             Event::Ready { again: false, took, client } => {
+                self.retries.forget(client);
                 self.connected += devices_in(client);
                 self.recorder.time(now, Metric::ConnectTime, took);
                 if self.connecting.pending > 0 {
@@ -117,6 +118,7 @@ impl<D: Driver> Shard<D> {
                 }
             }
             Event::Ready { again: true, took, client } => {
+                self.retries.forget(client);
                 self.connected += devices_in(client);
                 self.recorder.time(now, Metric::ConnectTime, took);
                 if let Some(outage) = self.outages.back(client, self.driver.now()) {
@@ -126,6 +128,7 @@ impl<D: Driver> Shard<D> {
             }
             Event::Will => self.recorder.counts(now).wills += 1,
             Event::Incident { reason } => self.incident(reason),
+            Event::Incidents { reason, times } => self.incidents_of(reason, times),
             Event::Retransmitted { after } => {
                 self.recorder.counts(now).retransmitted += 1;
                 self.recorder.time(now, Metric::RetransmissionDelay, after);
@@ -144,8 +147,10 @@ impl<D: Driver> Shard<D> {
                 self.connected = self.connected.saturating_sub(devices_in(client));
                 self.incident(reason);
             }
-            Event::ConnectFailed { reason, .. } if self.connecting.pending > 0 => {
-                self.reply(Reply::ConnectFailed(reason));
+            Event::ConnectFailed { reason, client, lasting } if self.connecting.pending > 0 => {
+                self.recorder.counts(now).connect_failed += 1;
+                let again = !lasting && self.retries.failed(client, self.driver.now());
+                self.reply(if again { Reply::ConnectRepeated(reason) } else { Reply::ConnectFailed(reason) });
             }
             Event::ConnectFailed { reason, .. } => {
                 self.recorder.counts(now).connect_failed += 1;
@@ -190,8 +195,12 @@ impl<D: Driver> Shard<D> {
     }
 
     fn incident(&mut self, reason: String) {
+        self.incidents_of(reason, 1);
+    }
+
+    fn incidents_of(&mut self, reason: String, times: u64) {
         let known = self.incidents.len() < INCIDENTS || self.incidents.contains_key(&reason);
-        *self.incidents.entry(if known { reason } else { "other reasons".into() }).or_default() += 1;
+        *self.incidents.entry(if known { reason } else { "other reasons".into() }).or_default() += times;
     }
 }
 

@@ -153,6 +153,7 @@ fn provenance() -> Provenance {
     };
     Provenance {
         plimsoll: "0.1.0".into(),
+        notes: Vec::new(),
         seed: 42,
         started: "2026-03-14T09:26:53Z".into(),
         command: ["plimsoll", "run", "examples/mqtt-baseline.yaml", "--report", "report.html"]

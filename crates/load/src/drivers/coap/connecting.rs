@@ -106,13 +106,13 @@ impl CoapDriver {
             if let Some(state) = self.devices.get_mut(device as usize) {
                 state.state = Standing::Idle;
             }
-            events.push(Event::ConnectFailed { client, reason: reason.clone() });
+            events.push(Event::ConnectFailed { client, reason: reason.clone(), lasting: false });
         }
         let waits = self.endpoints.get(slot as usize).and_then(|endpoint| endpoint.waiting.first().copied());
         if let (true, Some(device)) = (members.is_empty() && waiting.is_empty(), waits) {
             // Trying again has failed.
             let client = Client::Device(self.number(device));
-            events.push(Event::ConnectFailed { client, reason });
+            events.push(Event::ConnectFailed { client, reason, lasting: false });
         }
     }
 }

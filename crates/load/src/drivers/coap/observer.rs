@@ -354,7 +354,7 @@ impl ObserverDriver {
         subscriber.waiting.clear();
         events.push(match std::mem::take(&mut subscriber.ready) {
             true => Event::Disconnected { client, at, reason },
-            false => Event::ConnectFailed { client, reason },
+            false => Event::ConnectFailed { client, reason, lasting: false },
         });
         if subscriber.was_ready {
             let pause = self.pauses.0.as_secs_f64() * (1.0 + self.random.fraction());

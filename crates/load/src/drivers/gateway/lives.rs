@@ -26,6 +26,11 @@ impl Lives {
         self.manager.wake(self.shard).map(AsFd::as_fd)
     }
 
+    /// What the log said besides events since the last call.
+    pub fn others(&self) -> impl Iterator<Item = Event> + use<> {
+        self.manager.take_others().told()
+    }
+
     /// Adds what has come.
     pub fn take(&mut self, events: &mut Vec<Event>) {
         if !self.manager.has_news(self.shard) {

@@ -5,7 +5,7 @@ use super::offset::Line;
 use crate::driver::{self, Event};
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::Nanos;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Events that are on their way at the gateway; above them the log is not one of this test.
 const OPEN: usize = 1 << 21;
@@ -15,6 +15,9 @@ const MOST_MISSING: u64 = 1 << 32;
 
 /// Characters of a line that are shown to people.
 const SHOWN: usize = 120;
+/// Levels that are told apart, and characters of one.
+const LEVELS: usize = 8;
+const LONGEST_LEVEL: usize = 16;
 
 /// The life of an event at the gateway: on its clock as it is read, on ours once it was [told by](Life::told_by) that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +82,46 @@ pub struct Reader {
     pub foreign: u64,
     /// What the gateway says to people, at the level of errors.
     pub errors: Vec<String>,
+    /// Other lines that tell of no event of this run, by level.
+    pub others: Others,
+}
+
+/// Lines of a log that tell of no event, by level: how many, and the first of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Others(BTreeMap<String, (u64, String)>);
+
+impl Others {
+    fn add(&mut self, level: &str, line: &str) {
+        let harmless =
+            |text: &str, most| text.chars().filter(|c| !c.is_control()).take(most).collect::<String>();
+        let level = harmless(level, LONGEST_LEVEL);
+        // Whoever invents levels fills no memory.
+        let is_known = self.0.len() < LEVELS || self.0.contains_key(&level);
+        let level = if is_known { level } else { "further".into() };
+        self.0.entry(level).or_insert_with(|| (0, harmless(line, SHOWN))).0 += 1;
+    }
+
+    /// Adds those of another.
+    pub fn append(&mut self, others: Others) {
+        for (level, (times, first)) in others.0 {
+            self.0.entry(level).or_insert((0, first)).0 += times;
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What is told of them, for people.
+    pub fn told(self) -> impl Iterator<Item = Event> {
+        self.0.into_iter().map(|(level, (times, first))| {
+            let reason = format!(
+                "a line of the gateway's log that tells of no event, at the level {level}, such as {first:?}"
+            );
+            Event::Incidents { reason, times }
+        })
+    }
 }
 
 impl Reader {
@@ -98,6 +141,7 @@ impl Reader {
         for line in text.lines() {
             if self.line(line, lives).is_none() {
                 self.foreign += 1;
+                self.others.add("unreadable", line);
                 if self.foreign == 1 {
                     let line: String = line.chars().take(SHOWN).collect();
                     self.errors.push(format!("its log names no event of this run, or nothing that became of it, in the line {line:?}"));
@@ -130,6 +174,9 @@ impl Reader {
             } else if level == "ERROR" && self.errors.len() < 64 {
                 let words = [Some(function), keyword, event].into_iter().flatten().collect::<Vec<_>>();
                 self.errors.push(words.join(":"));
+            } else if event.is_none_or(|event| event_of(event, self.tag).is_none()) {
+                let words = [Some(function), keyword, event].into_iter().flatten().collect::<Vec<_>>();
+                self.others.add(level, &words.join(":"));
             }
             // Whoever names an event of this run wants to tell what became of it.
             return event.is_none_or(|event| event_of(event, self.tag).is_none()).then_some(());
@@ -176,13 +223,18 @@ fn event_of(name: &str, tag: u16) -> Option<(u32, u32)> {
 
 /// A time in milliseconds, with or without fractions, in nanoseconds.
 fn milliseconds(text: &str) -> Option<Nanos> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    // A clock may show less than nothing, which holds for its fractions, too.
+    let (sign, size) = text.strip_prefix('-').map_or((1, text), |size| (-1, size));
+    let (whole, fraction) = size.split_once('.').unwrap_or((size, ""));
+    if !whole.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
     let whole: i64 = whole.parse().ok()?;
     if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let digits: String = fraction.chars().chain("000000".chars()).take(6).collect();
-    Some(Nanos(whole.checked_mul(1_000_000)?.checked_add(digits.parse().ok()?)?))
+    Some(Nanos(sign * whole.checked_mul(1_000_000)?.checked_add(digits.parse().ok()?)?))
 }
 
 #[cfg(test)]
@@ -260,6 +312,33 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_tell_of_no_event_are_kept_by_level() {
+        let mut reader = Reader::new(0x4d);
+        let mut lives = Vec::new();
+        for _ in 0..3 {
+            reader.read(b"INFO:1:pool:grown to 4\nWARNING:2.5:disk:90 % full\nnonsense\n", &mut lives);
+        }
+        for level in 0..100 {
+            reader.read(format!("L{level}:1:f:x\n").as_bytes(), &mut lives);
+        }
+        let last = b"VERBOSE:1:log:LOG_BATCH:0:0\nINFO:12:f:EVENT_LIFECYCLE_DONE:004d-3-7\n";
+        reader.read(last, &mut lives);
+        let events = std::mem::take(&mut reader.others).told();
+        let told: Vec<(u64, String)> = events
+            .filter_map(|event| match event {
+                Event::Incidents { reason, times } => Some((times, reason)),
+                _ => None,
+            })
+            .collect();
+        let times =
+            |text: &str| told.iter().find(|(_, reason)| reason.contains(text)).map(|(times, _)| *times);
+        let found = ["\"pool:grown to 4\"", "level WARNING", "\"nonsense\""].map(times);
+        assert_eq!(found, [Some(3); 3]);
+        assert_eq!((told.len(), told.iter().map(|(times, _)| times).sum::<u64>()), (LEVELS + 1, 109));
+        assert_eq!((lives.len(), reader.others.is_empty()), (1, true));
+    }
+
+    #[test]
     fn names_are_read_as_they_are_written() {
         assert_eq!(event_of(&name(0xffff, 9, 4_000_000_000), 0xffff), Some((9, 4_000_000_000)));
         let mut marker = Vec::new();
@@ -267,6 +346,9 @@ mod tests {
         let marker = String::from_utf8(marker).unwrap();
         assert_eq!((event_of(&marker, 0x4d), event_of(&marker, 0x4e)), (Some((3, 7)), None));
         assert_eq!(milliseconds("-5"), Some(Nanos(-5_000_000)));
+        assert_eq!(milliseconds("-5.25"), Some(Nanos(-5_250_000)));
+        assert_eq!(milliseconds("-0.000001"), Some(Nanos(-1)));
+        assert_eq!(["--5", "+5", "-", ""].map(milliseconds), [None; 4]);
         assert_eq!(milliseconds("1.5e3"), None);
     }
 }

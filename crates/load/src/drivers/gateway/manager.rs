@@ -1,7 +1,7 @@
 //! The test manager: the name service that a gateway asks, the log that it writes to, and the clock that it is asked for.
 
 use super::calls::{self, Input};
-use super::log::{Life, Reader};
+use super::log::{Life, Others, Reader};
 use super::offset::{Offset, Reading};
 use crate::clock::Clock;
 use plimsoll_model::Nanos;
@@ -100,6 +100,8 @@ struct State {
     incidents: Vec<String>,
     /// The last of that.
     said: Option<String>,
+    /// What its log says besides events, by level.
+    others: Others,
 }
 
 /// What one of its threads does.
@@ -135,6 +137,7 @@ impl Manager {
             gateway: None,
             incidents: Vec::new(),
             said: None,
+            others: Others::default(),
         };
         let service = Arc::new(Service {
             clock,
@@ -206,6 +209,11 @@ impl Manager {
     /// Takes what is to be told to people.
     pub fn take_incidents(&self) -> Vec<String> {
         std::mem::take(&mut self.service.state().incidents)
+    }
+
+    /// Takes what the log said besides events.
+    pub fn take_others(&self) -> Others {
+        std::mem::take(&mut self.service.state().others)
     }
 
     /// How the clocks stand to each other.
@@ -466,6 +474,9 @@ impl Service {
                 self.tell(format!("datagrams of the gateway's log are missing: {means}"));
             }
             reader.errors.drain(..).for_each(|words| self.tell(words));
+            if !reader.others.is_empty() {
+                self.state().others.append(std::mem::take(&mut reader.others));
+            }
         }
     }
 

@@ -148,7 +148,9 @@ impl GatewayDriver {
             Some(Err(reason)) => {
                 if let Some(device) = self.waiting.pop() {
                     self.waiting.clear();
-                    events.push(Event::ConnectFailed { client: Client::Device(device), reason });
+                    // It was waited for long enough.
+                    let client = Client::Device(device);
+                    events.push(Event::ConnectFailed { client, reason, lasting: true });
                 }
             }
         }
@@ -209,8 +211,9 @@ impl Driver for GatewayDriver {
         }
     }
 
-    fn withdraw(&mut self, _: &mut Vec<Event>) {
+    fn withdraw(&mut self, events: &mut Vec<Event>) {
         self.devices.iter_mut().for_each(Device::withdraw);
+        events.extend(self.manager.take_others().told());
     }
 
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {

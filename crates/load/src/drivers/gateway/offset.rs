@@ -59,6 +59,9 @@ pub struct Line {
 /// Clocks are faster or slower than each other by about so much; a line that is steeper is the readings' noise, unless they lie far
 /// enough apart to say otherwise.
 const STEADY: f64 = 1e-4;
+/// Readings, and the time that they span, from which on a line through them is believed within its own interval.
+const FITTED: usize = 12;
+const SETTLED: Nanos = Nanos::from_secs(8);
 /// What is added to what the readings say of their own error: a few of them may agree by chance, and clocks are not quite steady.
 const UNSTEADY: Nanos = Nanos::from_millis(10);
 /// So many standard errors are allowed for, and from one reading to the next so much time passes.
@@ -94,19 +97,44 @@ impl Offset {
         let mut first: Vec<&Reading> = self.readings.iter().take(5).collect();
         first.sort_by_key(|reading| reading.offset());
         let Some(middle) = first.get(first.len() / 2) else { return ClockRecord::default() };
-        let within = first.iter().map(|reading| reading.uncertainty()).min().unwrap_or_default();
         let (line, offset_error, drift_error) = self.fit();
         let fitted = (self.readings.len() / 2).max(FEWEST).min(self.readings.len());
         let t = quantile(fitted as f64 - 2.0).unwrap_or(1.0);
+        let drift_within = if drift_error.is_finite() { (t * drift_error).min(STEADY) } else { STEADY };
+        // What all readings have in common, such as a gateway that answers late, no spread among few of them shows.
+        let certain = self.certain_of(&line, drift_within);
+        let by_fit = t * offset_error;
+        let offset_within = if self.is_fitted() { by_fit } else { by_fit.max(certain) };
         ClockRecord {
             median: Nanos(middle.offset()),
-            median_within: within,
+            median_within: middle.uncertainty(),
             offset: Nanos(line.offset as i64),
-            offset_within: Nanos((t * offset_error) as i64),
+            offset_within: Nanos(offset_within.ceil() as i64),
             drift: line.drift * 1e6,
             drift_within: drift_error.is_finite().then_some(t * drift_error * 1e6),
             readings: self.readings.len(),
         }
+    }
+
+    /// Whether a line through the readings says more than the round trips alone.
+    fn is_fitted(&self) -> bool {
+        let span = self.readings.last().zip(self.readings.first());
+        let span = span.map_or(Nanos::ZERO, |(last, first)| last.middle() - first.middle());
+        self.readings.len() >= FITTED && span >= SETTLED
+    }
+
+    /// How wrong a line can be at its own time, if the clocks drift apart by no more than that: each reading was made somewhere
+    /// between its question and its answer, however its two ways differ.
+    fn certain_of(&self, line: &Line, drift_within: f64) -> f64 {
+        let bounds = self.readings.iter().map(|reading| {
+            let away = (line.at - reading.middle()).0 as f64;
+            let offset = reading.offset() as f64 + line.drift * away;
+            let width = reading.uncertainty().0 as f64 + 1.0 + drift_within * away.abs();
+            (offset - width, offset + width)
+        });
+        let (lowest, highest) =
+            bounds.fold((f64::NEG_INFINITY, f64::INFINITY), |(low, high), (a, b)| (low.max(a), high.min(b)));
+        (line.offset - lowest).abs().max((highest - line.offset).abs())
     }
 
     /// Least squares through the readings with the shortest round trips, a half of them, at the last reading; with the standard
@@ -214,6 +242,29 @@ mod tests {
         for later in [200_000_000_i64, 1_200_000_000] {
             let wrong = (line.ours(Nanos(later)).0 - later).abs();
             assert!(wrong < 300_000 && wrong < line.within().0, "{wrong} ns at {later}: {:?}", offset.told());
+        }
+    }
+
+    /// A gateway that is slow to answer: all of the first readings lean to one side by the same time, as was seen on a busy host.
+    #[test]
+    fn what_all_early_readings_have_in_common_lies_within_what_is_said() {
+        for (there, back) in [(20_000, 276_000), (276_000, 20_000), (150_000, 150_000)] {
+            let mut offset = Offset::default();
+            for number in 0..8_i64 {
+                // Five before the test, then one a second, of a clock that shows less than nothing.
+                let middle = if number < 5 { 50_000_000 * number } else { 1_000_000_000 * (number - 4) };
+                let noise = (number * 7919) % 3_000;
+                offset.add(Reading {
+                    asked: Nanos(middle - there - noise),
+                    answered: Nanos(middle + back),
+                    theirs: Nanos(middle - 7_000_000_000),
+                });
+                let told = offset.told();
+                let wrong = (told.offset.0 + 7_000_000_000).abs();
+                assert!(wrong <= told.offset_within.0, "{wrong} ns after {number}: {told:?}");
+                assert!(told.offset_within.0 <= 300_000 + middle / 10_000, "{told:?}");
+                assert!((told.median.0 + 7_000_000_000).abs() <= told.median_within.0, "{told:?}");
+            }
         }
     }
 

@@ -523,7 +523,7 @@ impl Connection {
         self.close();
         let refused = |device: u32| {
             let (client, reason) = (Client::Device(device), reason.clone());
-            Event::ConnectFailed { client, reason }
+            Event::ConnectFailed { client, reason, lasting: false }
         };
         match (was_ready, self.standing.first()) {
             (true, Some(_)) => {

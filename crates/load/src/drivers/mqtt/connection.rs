@@ -49,6 +49,8 @@ pub struct Connection {
     keep_alive_at: Nanos,
     pause: Nanos,
     was_ready: bool,
+    /// Whether another attempt to connect would end the same way.
+    is_refused: bool,
     busy_until: Nanos,
     dirty: bool,
     /// Counted among those whose next step waits for the platform.
@@ -103,6 +105,7 @@ impl Connection {
             keep_alive_at: Nanos::ZERO,
             pause: first_pause,
             was_ready: false,
+            is_refused: false,
             busy_until: Nanos::ZERO,
             dirty: false,
             urgent: false,

@@ -20,6 +20,7 @@ use crate::topology::{subscriptions_of, will_filter, will_of};
 use answers::Answers;
 use connection::Connection;
 use notified::Notified;
+use plimsoll_codec::mqtt::Malformed;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{MqttPlan, Plan};
 use plimsoll_stats::distribution::{Random, random};
@@ -30,6 +31,8 @@ use std::sync::Arc;
 
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 256 * 1024;
+/// Kinds of slips of the protocol that are counted apart.
+const MOST_SLIPS: usize = 32;
 
 /// Clients of one shard that speak MQTT.
 pub struct MqttDriver {
@@ -71,6 +74,19 @@ struct Io {
     topic_name: Vec<u8>,
     jitter: Random,
     traffic: Traffic,
+    /// What the platform did against the standard without harm, and how often, since the last level was closed.
+    slips: Vec<(Malformed, u64)>,
+}
+
+impl Io {
+    fn note_slip(&mut self, slip: Malformed) {
+        match self.slips.iter().position(|(known, _)| *known == slip) {
+            Some(at) => self.slips[at].1 += 1,
+            // A platform that invents ever more of them fills no memory.
+            None if self.slips.len() < MOST_SLIPS => self.slips.push((slip, 1)),
+            None => {}
+        }
+    }
 }
 
 /// What a connection wants to be woken for.
@@ -145,6 +161,7 @@ impl MqttDriver {
             topic_name: Vec::new(),
             jitter: random(plan.seed, &[u64::from(share.index), 0x6a69_7474_6572]),
             traffic: Traffic::default(),
+            slips: Vec::new(),
         };
         Ok(MqttDriver { share, devices: devices.len(), connections, io })
     }
@@ -229,6 +246,10 @@ impl Driver for MqttDriver {
         for connection in &mut self.connections {
             connection.withdraw(now, events);
         }
+        events.extend(self.io.slips.drain(..).map(|(slip, times)| {
+            let reason = format!("the platform slipped in its protocol, which was tolerated: {slip}");
+            Event::Incidents { reason, times }
+        }));
     }
 
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {

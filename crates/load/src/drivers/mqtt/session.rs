@@ -2,11 +2,14 @@
 //! session, and what was in flight is neither repeated nor asked for again; a persistent one goes on with the next
 //! connection.
 
+mod opening;
+
 use super::flight::{Flight, Message};
 use crate::driver::Client;
+pub use opening::closed_at_once;
 use plimsoll_codec::mqtt::{
-    AckKind, Connack, Connect, Disconnect, Packet, Properties, Property, Publish, PublishHeader, QoS, Suback,
-    Version, Will, connack_text, encode_ack, encode_connect, encode_pingreq, encode_publish,
+    AckKind, Connack, Connect, Disconnect, Malformed, Packet, Properties, Property, Publish, PublishHeader,
+    QoS, Suback, Version, Will, connack_text, encode_ack, encode_connect, encode_pingreq, encode_publish,
     encode_subscribe, reason_text,
 };
 use plimsoll_model::{Nanos, RunId};
@@ -88,6 +91,10 @@ pub struct Session {
     phase: Phase,
     /// QoS 2 messages received whose PUBREL is still to come.
     incoming: BTreeSet<u16>,
+    /// What the last packet did against the standard without any harm.
+    slip: Option<Malformed>,
+    /// Whether the platform refused in a way that another attempt does not change.
+    refused: bool,
 }
 
 /// What the platform owes us first.
@@ -146,7 +153,24 @@ impl Session {
             flight: Flight::default(),
             phase: Phase::Connecting,
             incoming: BTreeSet::new(),
+            slip: None,
+            refused: false,
         }
+    }
+
+    /// What the last packet did against the standard without any harm.
+    pub fn take_slip(&mut self) -> Option<Malformed> {
+        self.slip.take()
+    }
+
+    /// Whether the platform refused in a way that another attempt does not change.
+    pub fn take_refused(&mut self) -> bool {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// Whether nothing has come from the platform on this connection.
+    pub fn awaits_connack(&self) -> bool {
+        self.phase == Phase::Connecting
     }
 
     /// The same with topic and content of a will.
@@ -362,10 +386,22 @@ impl Session {
     /// A malformed or forbidden packet, a refusal to connect or to subscribe, a goodbye: the reason, after which
     /// the connection is to be closed.
     pub fn receive<'a>(&mut self, packet: &'a [u8], out: &mut Vec<u8>) -> Result<Happened<'a>, String> {
-        let packet = Packet::decode(self.settings.version, packet)
+        if self.phase == Phase::Connecting
+            && let Some(told) = opening::other_version(self.settings.version, packet)
+        {
+            self.refused = true;
+            return Err(told);
+        }
+        let (packet, slip) = Packet::decode_tolerantly(self.settings.version, packet)
             .map_err(|error| format!("malformed packet: {error}"))?;
+        self.slip = slip;
         match packet {
-            Packet::Connack(connack) if self.phase == Phase::Connecting => self.connack(&connack, out),
+            Packet::Connack(connack) if self.phase == Phase::Connecting => {
+                let code = connack.code;
+                let taken = self.connack(&connack, out);
+                self.refused = taken.is_err() && !opening::may_change(self.settings.version, code);
+                taken
+            }
             Packet::Disconnect(goodbye) => {
                 let reason = self.reason(goodbye.reason, goodbye.properties.reason_string());
                 Err(format!("the platform said goodbye: {reason}"))
@@ -406,7 +442,11 @@ impl Session {
         if !connack.accepted() {
             let told = told(connack.properties.reason_string());
             let text = connack_text(self.settings.version, connack.code);
-            return Err(format!("the platform refused the connection: code {} {text}{told}", connack.code));
+            let advice = opening::advice(self.settings.version, connack.code);
+            return Err(format!(
+                "the platform refused the connection: code {} {text}{told}{advice}",
+                connack.code
+            ));
         }
         let offered = &connack.properties;
         if let Some(highest) = offered.maximum_qos().filter(|&highest| highest < self.settings.qos.level()) {

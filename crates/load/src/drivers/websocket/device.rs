@@ -496,7 +496,7 @@ impl Device {
         if was_ready {
             events.push(Event::Disconnected { client, at, reason });
         } else {
-            events.push(Event::ConnectFailed { client, reason });
+            events.push(Event::ConnectFailed { client, reason, lasting: false });
         }
         if self.was_ready {
             let pause = Nanos::from_secs_f64(self.pause.as_secs_f64() * (0.5 + 0.5 * io.random.fraction()));

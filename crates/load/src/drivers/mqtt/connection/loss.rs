@@ -11,6 +11,7 @@ impl Connection {
     pub(super) fn failed(&mut self, slot: u32, reason: String, io: &mut Io, events: &mut Vec<Event>) {
         let at = io.clock.now();
         let was_ready = self.state == State::Ready;
+        let lasting = std::mem::take(&mut self.is_refused);
         let sealed = self.sealed();
         if let (Some(layers), Some(socket)) = (&mut self.layers, &self.socket) {
             // The last words of TLS: they tell the platform what was wrong with it.
@@ -58,7 +59,7 @@ impl Connection {
         if was_ready {
             events.push(Event::Disconnected { client, at, reason });
         } else {
-            events.push(Event::ConnectFailed { client, reason });
+            events.push(Event::ConnectFailed { client, reason, lasting });
         }
         if self.was_ready {
             let pause = Nanos::from_secs_f64(self.pause.as_secs_f64() * (0.5 + 0.5 * io.jitter.fraction()));

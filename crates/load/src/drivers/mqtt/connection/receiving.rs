@@ -1,10 +1,12 @@
 //! What a connection receives: bytes, what lay around them taken off, packets.
 
 use super::super::session::Happened;
+use super::super::session::closed_at_once;
 use super::super::{Io, Timer};
 use super::{Connection, State};
 use crate::driver::{Client, Event};
-use plimsoll_codec::mqtt::{packet_length, topic};
+use plimsoll_codec::mqtt::{packet_length, packet_length_tolerantly, topic};
+use plimsoll_codec::stranger::{Stranger, shown};
 use plimsoll_model::Nanos;
 
 /// Readings of one socket before others get their turn.
@@ -23,7 +25,7 @@ impl Connection {
                 Ok(None) => Ok(false),
                 Ok(Some(reading)) if reading.length == 0 => {
                     self.deliver(slot, Nanos::MAX, io, events);
-                    Err(self.lost("the platform closed the connection".into()))
+                    Err(self.lost("the platform closed the connection".into(), io))
                 }
                 Ok(Some(reading)) => {
                     let read_at = io.clock.now();
@@ -40,7 +42,7 @@ impl Connection {
                     };
                     taken.map(|()| reading.length == scratch.len())
                 }
-                Err(error) => Err(self.lost(format!("connection lost: {error}"))),
+                Err(error) => Err(self.lost(format!("connection lost: {error}"), io)),
             };
             io.scratch = scratch;
             match outcome {
@@ -54,10 +56,20 @@ impl Connection {
     }
 
     /// Why a connection was lost, and what may be behind it.
-    fn lost(&self, what: String) -> String {
+    fn lost(&self, what: String, io: &Io) -> String {
         match self.state {
             State::Layering => {
                 format!("{what}, within the handshake below MQTT; is it the port for this kind of address?")
+            }
+            State::Handshaking if !self.partial.is_empty() => {
+                format!("{what} after it had sent {}, which is no MQTT", shown(&self.partial))
+            }
+            // Who has been connected before spoke the version.
+            State::Handshaking if !self.was_ready && self.session.awaits_connack() => {
+                match closed_at_once(io.mqtt.version) {
+                    Some(advice) => format!("{what} {advice}"),
+                    None => format!("{what} right after CONNECT"),
+                }
             }
             _ => what,
         }
@@ -73,6 +85,7 @@ impl Connection {
         io: &mut Io,
         events: &mut Vec<Event>,
     ) -> Result<(), String> {
+        let opens = self.state == State::Layering;
         let Some(layers) = &mut self.layers else { return Ok(()) };
         let mut session = std::mem::take(&mut io.unwrapped);
         session.clear();
@@ -87,7 +100,12 @@ impl Connection {
             self.arrive(slot, &session, at, lag, io, events);
         }
         io.unwrapped = session;
-        taken.map(drop)
+        taken.map(drop).map_err(|reason| {
+            // A certificate or a version that does not suit will not suit the next time.
+            self.is_refused = opens;
+            let stranger = Stranger::of(bytes).filter(|stranger| opens && stranger.name != "TLS");
+            stranger.map_or(reason.clone(), |stranger| format!("{reason}: {}", stranger.told()))
+        })
     }
 
     /// Handles what came for the session, after its way over an emulated network.
@@ -148,8 +166,14 @@ impl Connection {
         };
         let whole = if joined.is_empty() { bytes } else { &joined };
         let mut rest = whole;
+        let opens = self.state == State::Handshaking && self.session.awaits_connack();
+        if opens && let Some(stranger) = Stranger::of(whole) {
+            self.is_refused = true;
+            return self.failed(slot, format!("no MQTT there: {}", stranger.told()), io, events);
+        }
         while self.busy_until <= at {
-            let packet = match packet_length(rest) {
+            let length = if opens { packet_length(rest) } else { packet_length_tolerantly(rest) };
+            let packet = match length {
                 Ok(Some(length)) if length > LARGEST_PACKET => {
                     let reason = format!("a packet of {length} bytes was sent to us, more than we take");
                     return self.failed(slot, reason, io, events);
@@ -162,9 +186,19 @@ impl Connection {
                     None => break,
                 },
                 Ok(None) => break,
+                Err(error) if opens => {
+                    self.is_refused = true;
+                    let reason = format!("no MQTT there: the platform began with {} ({error})", shown(whole));
+                    return self.failed(slot, reason, io, events);
+                }
                 Err(error) => return self.failed(slot, format!("malformed packet: {error}"), io, events),
             };
-            if let Err(reason) = self.packet(slot, packet, at, lag, io, events) {
+            let taken = self.packet(slot, packet, at, lag, io, events);
+            if let Some(slip) = self.session.take_slip() {
+                io.note_slip(slip);
+            }
+            if let Err(reason) = taken {
+                self.is_refused |= self.session.take_refused();
                 return self.failed(slot, reason, io, events);
             }
         }

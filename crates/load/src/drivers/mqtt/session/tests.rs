@@ -263,3 +263,31 @@ fn a_platforms_words_cannot_command_the_terminal() {
     assert_eq!(told(Some("no\u{1b}[2Jway")), " (no[2Jway)");
     assert_eq!(told(Some(&"x".repeat(1000))).len(), LONGEST_REASON + 3);
 }
+
+/// Seen of a real broker: PUBACK with code 0x01, which only SUBACK has. The message is acknowledged, the slip is counted.
+#[test]
+fn a_slip_that_touches_nothing_is_tolerated_and_told() {
+    let mut session = device(Version::V5, QoS::AtLeastOnce);
+    session.publish(7, b"t", b"x", &[], &mut Vec::new()).unwrap();
+    assert_eq!(session.receive(&[0x40, 3, 0, 1, 1], &mut Vec::new()), Ok(Happened::Acknowledged(7)));
+    let slip = session.take_slip().unwrap().to_string();
+    assert!(slip.contains("PUBACK cannot have the code 0x01"), "{slip}");
+    assert_eq!(session.receive(&[0xd0, 0], &mut Vec::new()), Ok(Happened::Pong));
+    assert_eq!(session.take_slip(), None);
+}
+
+#[test]
+fn another_version_and_a_missing_password_are_told_with_what_to_do_and_not_tried_again() {
+    for (version, bytes, words) in [
+        (Version::V5, &[0x20, 2, 0, 1][..], ["speaks no MQTT 5", "--mqtt 3.1.1"]),
+        (Version::V5, &[0x20, 3, 0, 0x87, 0], ["--username", "PLIMSOLL_PASSWORD"]),
+        (Version::V311, &[0x20, 2, 0, 5], ["--username", "PLIMSOLL_PASSWORD"]),
+    ] {
+        let mut session = connecting(version, QoS::AtLeastOnce);
+        let told = session.receive(bytes, &mut Vec::new()).unwrap_err();
+        assert!(words.iter().all(|word| told.contains(word)), "{told}");
+        assert!(session.take_refused() && !session.take_refused());
+    }
+    let mut busy = connecting(Version::V311, QoS::AtLeastOnce);
+    assert!(busy.receive(&[0x20, 2, 0, 3], &mut Vec::new()).is_err() && !busy.take_refused());
+}
