@@ -1,5 +1,7 @@
 //! What a capture says: who called whom and how long that took, which way messages went, and where they were lost.
 
+mod course;
+mod names;
 mod tls;
 mod ways;
 

@@ -25,6 +25,8 @@ pub struct Components {
     endpoints: FxHashMap<Endpoint, u32>,
     ports: FxHashMap<u16, u32>,
     hosts: FxHashMap<[u8; 16], u32>,
+    /// The component that is no part of the platform.
+    ours: Option<u32>,
 }
 
 impl Components {
@@ -55,6 +57,16 @@ impl Components {
     pub fn host(&mut self, address: [u8; 16], name: &str) {
         let component = self.component(name);
         self.hosts.insert(address, component);
+    }
+
+    /// Devices, subscribers and whoever else stands outside the platform are that component: what it is given is delivered.
+    pub fn outside(&mut self, name: &str) {
+        self.ours = Some(self.component(name));
+    }
+
+    /// The component that stands outside the platform, where one is known.
+    pub fn ours(&self) -> Option<&str> {
+        self.ours.and_then(|place| self.names.get(place as usize)).map(String::as_str)
     }
 
     /// Whose server that is.

@@ -1,6 +1,7 @@
 //! Packets into exchanges and hops: capture files, reassembly, dissectors, matching of requests and responses.
 //! Streaming, with memory bounded by what is open; no input makes this crate panic.
 
+mod calls;
 pub mod component;
 pub mod conversation;
 mod copies;

@@ -182,7 +182,7 @@ impl Tap {
             components: Arc::clone(&components),
             phases: Arc::clone(&phases),
             keys: self.keys.keys(),
-            exchanges: false,
+            exchanges: true,
             only_known: true,
             open: OPEN,
             stop: Arc::default(),
@@ -193,7 +193,7 @@ impl Tap {
         }
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let read = dissect(sources, &settings, threads, &mut |batch, _| {
-            batch.sightings.iter().for_each(|sighting| ways.seen(sighting));
+            ways.hear(&batch);
         });
         let mut summary = match read {
             Ok(dissected) => {
@@ -255,6 +255,7 @@ fn components(
     ends: BTreeMap<SocketAddr, String>,
 ) -> Components {
     let mut components = Components::default();
+    components.outside(OURSELVES);
     for (name, address) in servers {
         // A platform that runs already has no better name in its profile than the profile's own.
         if !matches!(hosts.0.get(&address.ip()), Some(Some(_))) {

@@ -224,6 +224,8 @@ mod tests {
                 interim: None,
                 response: answered.then(|| span(number + 100)),
                 marker: None,
+                carried: false,
+                asking: plimsoll_capture::dissect::Asking::Now,
             },
         }
     }
