@@ -17,6 +17,7 @@ pub mod packet;
 pub mod pairing;
 pub mod phases;
 pub mod pipeline;
+pub mod pulse;
 #[cfg(test)]
 mod script;
 pub mod source;

@@ -328,13 +328,20 @@ impl Table {
             let counted = self.tally.at(place);
             counted.exchange(exchange);
             counted.conversations += u64::from(!std::mem::replace(&mut flow.counted, true));
+            let located = located(flow, client, exchange.protocol, *exchange);
+            let parties = located.parties(&self.settings.components);
+            self.tally.pulse.exchange(exchange, parties);
             if self.settings.exchanges {
-                let located = located(flow, client, exchange.protocol, *exchange);
                 self.batch.exchanges.push(located);
             }
         }
         for notice in &heard.notices {
-            let (place, _) = self.place(flow, notice.span.first, Some(notice.protocol));
+            let (place, client) = self.place(flow, notice.span.first, Some(notice.protocol));
+            let components = &self.settings.components;
+            let [from, to] =
+                [components.client(&flow.ends[client]), components.server(&flow.ends[1 - client])];
+            let parties = if notice.from == Side::Client { [from, to] } else { [to, from] };
+            self.tally.pulse.notice(notice, parties);
             let counted = self.tally.at(place);
             counted.notice(notice);
             counted.conversations += u64::from(!std::mem::replace(&mut flow.counted, true));

@@ -195,6 +195,7 @@ impl Tap {
         let read = dissect(sources, &settings, threads, &mut |batch, _| {
             ways.hear(&batch);
         });
+        let first = read.as_ref().ok().and_then(|dissected| dissected.first);
         let mut summary = match read {
             Ok(dissected) => {
                 ways.finish(
@@ -213,6 +214,12 @@ impl Tap {
                 notes.extend(file.garbage.map(|garbage| format!("reading of a capture ended at {garbage}")));
                 notes.extend(file.error.map(|error| format!("a capture {error}")));
             }
+        }
+        // Told as times of the run, as all else is.
+        let begin = Nanos(record.provenance.wall_epoch.unwrap_or(0));
+        let later = first.map_or(0.0, |first| (first - begin).as_secs_f64());
+        for stall in &mut summary.stalls {
+            [&mut stall.from, &mut stall.to].map(|time| *time = ((*time + later) * 10.0).round() / 10.0);
         }
         notes.extend(self.keys.keys().notes());
         notes.extend(self.keys.note());
