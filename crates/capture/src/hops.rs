@@ -5,7 +5,7 @@
 //! is known only when all names are, and judged by whoever tells the ways.
 
 use crate::calls::{Call, Calls};
-use crate::component::{Components, Party};
+use crate::component::Party;
 use crate::dissect::{Asking, Side};
 use crate::heard::{Exchange, Manner, Sighting};
 use crate::marker::MessageId;
@@ -143,7 +143,6 @@ struct Seen {
 /// All ways.
 #[derive(Debug)]
 pub struct Ways {
-    components: Arc<Components>,
     phases: Arc<Phases>,
     passages: Vec<Passage>,
     numbers: FxHashMap<Passage, u32>,
@@ -163,9 +162,8 @@ pub struct Ways {
 
 impl Ways {
     /// No message was seen.
-    pub fn new(components: Arc<Components>, phases: Arc<Phases>) -> Ways {
+    pub fn new(phases: Arc<Phases>) -> Ways {
         Ways {
-            components,
             phases,
             passages: Vec::new(),
             numbers: FxHashMap::default(),
@@ -207,7 +205,7 @@ impl Ways {
         if heard.manner == Manner::Echoed {
             return;
         }
-        let [from, to] = self.holders((&sighting.client, &sighting.server), heard.from);
+        let [from, to] = self.holders(sighting.client, sighting.parties, heard.from);
         let Some(gain) = self.gain(sighting, from, to) else { return };
         let passage =
             Passage { from, to, protocol: sighting.protocol, verb: heard.verb, gain, side: heard.from };
@@ -267,7 +265,7 @@ impl Ways {
     fn answered(&mut self, exchange: &Located<Exchange>) {
         let heard = &exchange.heard;
         let Some(response) = heard.response else { return };
-        let [from, to] = self.holders((&exchange.client, &exchange.server), heard.requester);
+        let [from, to] = self.holders(exchange.client, exchange.parties, heard.requester);
         match heard.marker {
             Some(message) if heard.carried => {
                 let path = self.open.get_mut(&message).filter(|_| heard.outcome == Outcome::Answered);
@@ -290,12 +288,12 @@ impl Ways {
     }
 
     /// Who speaks, and to whom.
-    fn holders(&mut self, (client, server): (&Endpoint, &Endpoint), speaks: Side) -> [Holder; 2] {
-        let client = match self.components.client(client) {
-            Party::Host(_) if self.is_told_apart(client) => Holder::Socket(*client),
+    fn holders(&mut self, socket: Endpoint, [client, server]: [Party; 2], speaks: Side) -> [Holder; 2] {
+        let client = match client {
+            Party::Host(_) if self.is_told_apart(&socket) => Holder::Socket(socket),
             party => Holder::Party(party),
         };
-        let server = Holder::Party(self.components.server(server));
+        let server = Holder::Party(server);
         match speaks {
             Side::Client => [client, server],
             Side::Server => [server, client],

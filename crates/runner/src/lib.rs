@@ -10,6 +10,7 @@ mod course;
 mod identity;
 mod placement;
 pub mod preflight;
+mod running;
 pub mod schedule;
 mod secrets;
 mod storm;
@@ -39,6 +40,7 @@ use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_store::{RunWriter, StoreError};
 use preflight::{Demand, Finding, Severity};
+use running::{Running, RunningError};
 use secrets::Secrets;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -160,6 +162,8 @@ enum Failure {
     #[error(transparent)]
     Controller(#[from] ControllerError),
     #[error(transparent)]
+    Running(#[from] RunningError),
+    #[error(transparent)]
     Capturing(#[from] CapturingError),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -187,7 +191,11 @@ fn perform(
     progress.step(&format!("bringing up {}", plan.platform.profile.name));
     let planned = Planned::of(&plan.platform)?;
     let listens = plan.platform.roles.listener.is_some();
-    let begin = |capture| Tap::begin(capture, id, &options.program, planned.ports(&plan.platform), listens);
+    let mut servers = planned.ports(&plan.platform);
+    let running = Running::find(&plan.platform, &servers, plan.record.capture.is_some())?;
+    servers.extend(running.servers.iter().cloned());
+    let ports = running.ports();
+    let begin = |capture| Tap::begin(capture, id, &options.program, (servers.clone(), &ports), listens);
     let mut tap = plan.record.capture.as_ref().map(begin).transpose()?;
     let mut platform = planned.bring_up(&plan.platform, &platform_options)?;
     if state.reset && plan.protocol() != Protocol::Coap {
@@ -213,6 +221,7 @@ fn perform(
     let happenings = Happenings::default();
     let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, network, progress)
         .with_storm(storm)
+        .with_running(running.processes)
         .with_tap(tap.as_mut())
         .with_happenings(&happenings);
     let work = |engine: &mut Engine, watch: &mut RunWatch<'_>| {

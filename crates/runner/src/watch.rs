@@ -33,6 +33,8 @@ pub struct RunWatch<'a> {
     warm_up: Nanos,
     pending: Vec<Measurement>,
     components: Vec<ProcessSampler>,
+    /// Processes of the platform that were not started by the run.
+    running: Vec<(String, i32)>,
     next_component_reading: Nanos,
     threads: ThreadSampler,
     /// Tells the network from the platform, from the first level on; `None` where the scenario does not want it, or no
@@ -72,6 +74,7 @@ impl<'a> RunWatch<'a> {
         let components = platform.processes().into_iter().map(|(name, pid)| ProcessSampler::new(name, pid));
         RunWatch {
             components: components.collect(),
+            running: Vec::new(),
             network,
             tcp: TcpSampler::new(platform.address(), engine.listening_ports()),
             tcp_counts: false,
@@ -101,6 +104,14 @@ impl<'a> RunWatch<'a> {
     /// Lets a storm break out in every level.
     pub fn with_storm(mut self, storm: Option<Storm>) -> RunWatch<'a> {
         self.storm = storm;
+        self
+    }
+
+    /// Watches processes of the platform that were not started by the run, too.
+    pub fn with_running(mut self, running: Vec<(String, i32)>) -> RunWatch<'a> {
+        let samplers = running.iter().map(|(name, process)| ProcessSampler::new(name.clone(), *process));
+        self.components.extend(samplers);
+        self.running = running;
         self
     }
 
@@ -215,7 +226,7 @@ impl<'a> RunWatch<'a> {
         }
         self.next_component_reading = now + COMPONENT_INTERVAL;
         if let Some(tap) = &mut self.tap {
-            tap.look(self.platform.processes());
+            tap.look([self.platform.processes(), self.running.clone()].concat());
         }
         for sampler in &mut self.components {
             self.pending.extend(sampler.sample(now).map(Measurement::Component));

@@ -124,7 +124,7 @@ impl Dissect {
             open: self.conversations as usize,
             stop: Arc::clone(&stop),
         };
-        let mut ways = Ways::new(Arc::clone(&components), Arc::clone(&phases));
+        let mut ways = Ways::new(Arc::clone(&phases));
         let mut broken = None;
         let progress = ReadingProgress::new(self.quiet, sizes(&self.files));
         let threads = self.threads.map_or_else(threads, usize::from);

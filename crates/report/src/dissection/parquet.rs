@@ -102,8 +102,7 @@ impl<W: Write + Send> Table<W> {
         search: &Search,
     ) -> io::Result<()> {
         let heard = &exchange.heard;
-        let [client, server] = [components.client(&exchange.client), components.server(&exchange.server)]
-            .map(|party| components.name(&party));
+        let [client, server] = exchange.parties.map(|party| components.name(&party));
         let (client_address, server_address) = (exchange.client.to_string(), exchange.server.to_string());
         let texts = [
             &client,
@@ -212,6 +211,7 @@ mod tests {
         Located {
             client: end(50_000),
             server: end(6379),
+            parties: [Party::Host(end(50_000).address), Party::Server(end(6379))],
             protocol: Protocol::Redis,
             heard: Exchange {
                 conversation: ConversationId(0),

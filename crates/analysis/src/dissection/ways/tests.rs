@@ -25,7 +25,7 @@ fn who_cannot_be_followed_is_not_accused() {
     components.endpoint(end(40_001), "broker");
     let components = Arc::new(components);
     let losses = |ledger: BTreeSet<MessageId>| {
-        let mut ways = Ways::new(Arc::clone(&components), Arc::new(Phases::default()));
+        let mut ways = Ways::new(Arc::new(Phases::default()));
         ways.name(ledger.clone());
         for sequence in 0..10_u64 {
             for (client, server, later) in [(50_001, 1883, 0), (40_001, 8080, 5)] {
@@ -34,7 +34,8 @@ fn who_cannot_be_followed_is_not_accused() {
                 let (conversation, verb, from) = (ConversationId(0), Label::new("POST"), Side::Client);
                 let heard = Sighting { at, conversation, from, message, verb, manner: Manner::Handed };
                 let (client, server) = (end(client), end(server));
-                ways.seen(&Located { client, server, protocol: Protocol::Http, heard });
+                let parties = [components.client(&client), components.server(&server)];
+                ways.seen(&Located { client, server, parties, protocol: Protocol::Http, heard });
             }
         }
         ways.finish(Some(Nanos::from_secs(10)));
@@ -51,7 +52,7 @@ fn who_cannot_be_followed_is_not_accused() {
 #[test]
 fn what_a_broker_keeps_is_lost_there_though_both_ends_are_of_one_host() {
     let components = Arc::new(Components::default());
-    let mut ways = Ways::new(Arc::clone(&components), Arc::new(Phases::default()));
+    let mut ways = Ways::new(Arc::new(Phases::default()));
     for sequence in 0..10_u64 {
         for (client, from, later) in [(50_001, Side::Client, 0), (50_002, Side::Server, 5)] {
             if sequence == 4 && from == Side::Server {
@@ -62,7 +63,8 @@ fn what_a_broker_keeps_is_lost_there_though_both_ends_are_of_one_host() {
             let (conversation, verb) = (ConversationId(0), Label::new("PUBLISH"));
             let heard = Sighting { at, conversation, from, message, verb, manner: Manner::Handed };
             let (client, server) = (end(client), end(1883));
-            ways.seen(&Located { client, server, protocol: Protocol::Mqtt, heard });
+            let parties = [components.client(&client), components.server(&server)];
+            ways.seen(&Located { client, server, parties, protocol: Protocol::Mqtt, heard });
         }
     }
     ways.finish(Some(Nanos::from_secs(10)));

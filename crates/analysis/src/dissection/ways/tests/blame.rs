@@ -18,6 +18,12 @@ const WORKER: Who = Who("worker", 8081, 50_004);
 const DASHBOARD: Who = Who("dashboard", 8082, 50_005);
 const ALL: [Who; 6] = [US, AGENT, CONTEXT, STORE, WORKER, DASHBOARD];
 
+/// In the order in which they are told.
+fn parties(one: Who, other: Who) -> [Party; 2] {
+    let place = |who: Who| ALL.iter().position(|known| known.0 == who.0).unwrap_or_default();
+    [one, other].map(|who| Party::Component(place(who) as u32))
+}
+
 /// What was said, in microseconds.
 #[derive(Default)]
 struct Scene(Batch);
@@ -56,7 +62,7 @@ impl Scene {
             asking,
         };
         let (client, server) = (super::end(one.2), super::end(other.1));
-        self.0.exchanges.push(Located { client, server, protocol, heard });
+        self.0.exchanges.push(Located { client, server, parties: parties(one, other), protocol, heard });
     }
 
     fn sight(
@@ -76,7 +82,13 @@ impl Scene {
             manner,
         };
         let (client, server) = (super::end(one.2), super::end(other.1));
-        self.0.sightings.push(Located { client, server, protocol: what.0, heard });
+        self.0.sightings.push(Located {
+            client,
+            server,
+            parties: parties(one, other),
+            protocol: what.0,
+            heard,
+        });
     }
 
     /// What is told of it: of a run, with the messages that its ledger has lost.
@@ -89,8 +101,7 @@ impl Scene {
             components.port(who.1, who.0);
             components.endpoint(super::end(who.2), who.0);
         }
-        let components = Arc::new(components);
-        let mut ways = Ways::new(Arc::clone(&components), Arc::new(Phases::default()));
+        let mut ways = Ways::new(Arc::new(Phases::default()));
         let lost: BTreeSet<MessageId> =
             lost.iter().map(|&sequence| MessageId { device: 0, sequence }).collect();
         if run {
