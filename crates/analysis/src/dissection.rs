@@ -1,8 +1,12 @@
 //! What a capture says: who called whom and how long that took, which way messages went, and where they were lost.
 
+mod course;
+mod names;
+mod stalls;
 mod tls;
 mod ways;
 
+pub use stalls::StallSummary;
 pub use tls::TlsSummary;
 pub use ways::{ComponentLosses, HopSummary, LostMessage, MessageSummary, PathStep, WaySummary, last_seen};
 
@@ -83,6 +87,8 @@ pub struct DissectionSummary {
     pub losses_by_component: BTreeMap<String, u64>,
     /// Some of the lost ones.
     pub lost: Vec<LostMessage>,
+    /// When a component stood still.
+    pub stalls: Vec<StallSummary>,
     /// Ways and stays, by phase of the run; one without a name where there are no phases.
     pub phases: Vec<PhaseSummary>,
     /// What stands between the capture and the truth, for people.
@@ -404,6 +410,7 @@ pub fn summarize(
         messages: told.messages,
         losses_by_component: told.losses,
         lost: told.lost,
+        stalls: stalls::stalls(&dissected.tally.pulse, components, dissected.first.unwrap_or_default()),
         phases: numbers.into_iter().map(phase_summary).collect(),
         notes: Vec::new(),
     }

@@ -1,6 +1,7 @@
 //! Who an endpoint belongs to: a component, where that is known, else an address.
 
 use crate::packet::Endpoint;
+use plimsoll_model::Nanos;
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -25,7 +26,31 @@ pub struct Components {
     endpoints: FxHashMap<Endpoint, u32>,
     ports: FxHashMap<u16, u32>,
     hosts: FxHashMap<[u8; 16], u32>,
+    /// Ends that were a component's for a while.
+    spans: FxHashMap<Endpoint, Vec<Span>>,
+    /// Connections whose opening was seen, by the ports of client and server.
+    births: FxHashMap<(u16, u16), Vec<Birth>>,
+    /// The component that is no part of the platform.
+    ours: Option<u32>,
 }
+
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    from: Nanos,
+    until: Nanos,
+    component: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Birth {
+    at: Nanos,
+    address: Option<[u8; 16]>,
+    /// Whose it is; `None` where it is no component's.
+    component: Option<u32>,
+}
+
+/// How far what the kernel tells of an opening may be from its first packet.
+const TOLD_LATE: Nanos = Nanos::from_millis(1500);
 
 impl Components {
     /// The component of that name, which is made where there is none.
@@ -57,17 +82,59 @@ impl Components {
         self.hosts.insert(address, component);
     }
 
+    /// An address and port were that component's from one moment to another, since 1970.
+    pub fn owned(&mut self, endpoint: Endpoint, (from, until): (Nanos, Nanos), name: &str) {
+        let component = self.component(name);
+        self.spans.entry(endpoint).or_default().push(Span { from, until, component });
+    }
+
+    /// A connection was opened from one port to another at that time, from that address where it is known: by that component,
+    /// or by a process that belongs to none.
+    pub fn opened(&mut self, at: Nanos, address: Option<[u8; 16]>, ports: (u16, u16), name: Option<&str>) {
+        let component = name.map(|name| self.component(name));
+        self.births.entry(ports).or_default().push(Birth { at, address, component });
+    }
+
+    /// Who calls from there to there, in a conversation that began at that time.
+    pub fn caller(&self, from: &Endpoint, to: &Endpoint, at: Nanos) -> Party {
+        let births = self.births.get(&(from.port, to.port)).into_iter().flatten();
+        let fits = births.filter(|birth| birth.address.is_none_or(|address| address == from.address));
+        let apart = |birth: &&Birth| Nanos((birth.at - at).0.abs());
+        match fits.min_by_key(apart).filter(|birth| apart(birth) <= TOLD_LATE) {
+            Some(Birth { component: Some(component), .. }) => Party::Component(*component),
+            // A stranger's, whoever had that port before or after.
+            Some(_) => Party::Host(from.address),
+            None => self.spanned(from, at).unwrap_or_else(|| self.client(from)),
+        }
+    }
+
+    /// Whose server that was at that time.
+    pub fn called(&self, endpoint: &Endpoint, at: Nanos) -> Party {
+        self.spanned(endpoint, at).unwrap_or_else(|| self.server(endpoint))
+    }
+
+    fn spanned(&self, endpoint: &Endpoint, at: Nanos) -> Option<Party> {
+        let spans = self.spans.get(endpoint)?.iter();
+        let at_that_time = spans.filter(|span| (span.from..=span.until).contains(&at));
+        at_that_time.max_by_key(|span| span.from).map(|span| Party::Component(span.component))
+    }
+
+    /// Devices, subscribers and whoever else stands outside the platform are that component: what it is given is delivered.
+    pub fn outside(&mut self, name: &str) {
+        self.ours = Some(self.component(name));
+    }
+
+    /// The component that stands outside the platform, where one is known.
+    pub fn ours(&self) -> Option<&str> {
+        self.ours.and_then(|place| self.names.get(place as usize)).map(String::as_str)
+    }
+
     /// Whose server that is.
     pub fn server(&self, endpoint: &Endpoint) -> Party {
         let known = self.endpoints.get(endpoint).or_else(|| self.ports.get(&endpoint.port));
         known
             .or_else(|| self.hosts.get(&endpoint.address))
             .map_or(Party::Server(*endpoint), |&known| Party::Component(known))
-    }
-
-    /// Whether that is an end of a component.
-    pub fn knows(&self, endpoint: &Endpoint) -> bool {
-        matches!(self.server(endpoint), Party::Component(_))
     }
 
     /// Who calls from there.

@@ -1,10 +1,10 @@
 //! One conversation: the bytes of both sides in order, given to the dissector that knows them, and what it tells of them
 //! stamped, counted, matched, and searched for markers.
 
-use crate::dissect::{Carrier, Dissector, Event, KEPT, Key, Opened, Output, Request, Side, Step};
+use crate::dissect::{Asking, Carrier, Dissector, Event, KEPT, Key, Opened, Output, Request, Side, Step};
 use crate::dissectors;
 use crate::half::Half;
-use crate::heard::{Breach, ConversationId, Exchange, Heard, Notice, Sighting};
+use crate::heard::{Breach, ConversationId, Exchange, Heard, Manner, Notice, Sighting};
 use crate::marker::Search;
 use crate::pairing::{Content, Pairing, Waiting};
 use crate::tls::keys::Keys;
@@ -194,8 +194,8 @@ impl Conversation {
         let half = &mut self.halves[direction];
         half.search(bytes, ears.search);
         for message in half.markers.drain(..).filter(|id| !id.is_shared()) {
-            let (conversation, verb) = (self.id, Label::default());
-            ears.heard.sightings.push(Sighting { at, conversation, from, message, verb, echo: false });
+            let (conversation, verb, manner) = (self.id, Label::default(), Manner::Handed);
+            ears.heard.sightings.push(Sighting { at, conversation, from, message, verb, manner });
         }
     }
 
@@ -431,7 +431,7 @@ impl Conversation {
         let markers = std::mem::take(&mut half.markers);
         let content = Content::of(&markers);
         let mut events = std::mem::take(&mut self.events);
-        let (mut name, mut asked_with) = (Label::default(), None);
+        let (mut name, mut asked_with, mut manner) = (Label::default(), None, Manner::Handed);
         for event in events.drain(..) {
             match event {
                 Event::Request(request) => {
@@ -456,6 +456,11 @@ impl Conversation {
                     match self.pairing.answer(side.other(), answer.key, content) {
                         Some(waiting) => {
                             (name, asked_with) = (waiting.verb, waiting.marker);
+                            let asking = dissectors::asking(protocol, &waiting.verb, &answer.status);
+                            manner = match asking {
+                                Asking::Next => Manner::Taken,
+                                Asking::Now | Asking::News => Manner::Answered(Some(waiting.span.last)),
+                            };
                             ears.heard.exchanges.push(Exchange {
                                 conversation: self.id,
                                 protocol,
@@ -467,9 +472,15 @@ impl Conversation {
                                 interim: waiting.interim,
                                 response: Some(span),
                                 marker: waiting.marker.or(content.marker),
+                                carried: waiting.marker.is_some(),
+                                asking,
                             });
                         }
                         None => {
+                            // What is known by its content, and answers nothing, is a push.
+                            if answer.key != Key::Content {
+                                manner = Manner::Answered(None);
+                            }
                             let expected = self.pairing.is_astray(side.other(), answer.key);
                             self.notice(side, protocol, answer.status, !expected, span, ears);
                         }
@@ -498,7 +509,7 @@ impl Conversation {
             from: side,
             message,
             verb: name,
-            echo: asked_with == Some(message),
+            manner: if asked_with == Some(message) { Manner::Echoed } else { manner },
         }));
         let half = &mut self.halves[direction];
         half.markers = markers;
@@ -543,6 +554,8 @@ impl Conversation {
             interim: waiting.interim,
             response: None,
             marker: waiting.marker,
+            carried: waiting.marker.is_some(),
+            asking: dissectors::asking(self.protocol(), &waiting.verb, &Label::default()),
         });
     }
 }

@@ -8,7 +8,7 @@ use plimsoll_model::wire::{Label, Protocol};
 pub const KEPT: usize = 1 << 20;
 
 /// An end of a conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
     /// Who opened it.
     Client,
@@ -99,6 +99,25 @@ pub trait Dissector: Send {
     }
 }
 
+/// What a request asks for, as far as its verb and the status of its response tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Asking {
+    /// Something to be done or told, now: what it is told may be stored, and others may be told the same.
+    Now,
+    /// The next messages of a queue: each is given once to each group of consumers, who passes it on or is its receiver. May
+    /// wait for them.
+    Next,
+    /// To be told when there is something new: how long that takes says nothing of the server.
+    News,
+}
+
+impl Asking {
+    /// Of protocols in which no request is known to wait.
+    pub fn now(_verb: &str, _status: &str) -> Asking {
+        Asking::Now
+    }
+}
+
 /// How a dissector is found: by port and by content.
 pub struct Entry {
     /// What it reads.
@@ -112,6 +131,8 @@ pub struct Entry {
     /// Judges the first bytes of a side, the speaker given where the handshake was seen. A stranger's bytes are refused as
     /// early as can be. The third argument tells whether this is the whole of a datagram.
     pub probe: fn(&[u8], Option<Side>, bool) -> Probe,
+    /// What a request with that verb, answered with that status, asks for.
+    pub asking: fn(&str, &str) -> Asking,
     /// A dissector for a new conversation.
     pub make: fn(Carrier) -> Box<dyn Dissector>,
 }

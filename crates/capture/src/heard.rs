@@ -1,6 +1,6 @@
 //! What was heard in a stretch of a capture: exchanges, notices, markers, and what was not understood.
 
-use crate::dissect::Side;
+use crate::dissect::{Asking, Side};
 use crate::marker::MessageId;
 use crate::tls::Unopened;
 use plimsoll_model::Nanos;
@@ -33,6 +33,10 @@ pub struct Exchange {
     pub response: Option<Span>,
     /// The first marker in the request, else in the response.
     pub marker: Option<MessageId>,
+    /// Whether the request had it.
+    pub carried: bool,
+    /// What the request asks for.
+    pub asking: Asking,
 }
 
 /// A message that is neither request nor response, or a response that answers nothing that was seen.
@@ -65,8 +69,21 @@ pub struct Sighting {
     pub message: MessageId,
     /// Of the message, or the status of a response; empty outside messages.
     pub verb: Label,
-    /// Whether it came back in the response to the request that had it.
-    pub echo: bool,
+    /// How it came to be said.
+    pub manner: Manner,
+}
+
+/// How a message came to be said by one side to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// By its own wish: in a request, in a push, or outside messages.
+    Handed,
+    /// In the response to the request that had it: this passes nothing on.
+    Echoed,
+    /// In the response to a request that did not have it, which was complete at that time, where it was seen.
+    Answered(Option<Nanos>),
+    /// As what a queue had next.
+    Taken,
 }
 
 /// A stretch of bytes that was not understood, and why.

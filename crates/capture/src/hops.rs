@@ -1,18 +1,20 @@
 //! The ways that messages take, by their markers: who had one when, how long it stayed there, and who had it last.
 //!
 //! Paths of single messages are kept while they are open. What is over is summed up by *route*: the passages that a path
-//! consists of, in their order.
+//! consists of, in their order. What somebody reads who had the message before is no passage. Whether other readings lead on
+//! is known only when all names are, and judged by whoever tells the ways.
 
-use crate::component::{Components, Party};
-use crate::dissect::Side;
-use crate::heard::Sighting;
+use crate::calls::{Call, Calls};
+use crate::component::Party;
+use crate::dissect::{Asking, Side};
+use crate::heard::{Exchange, Manner, Sighting};
 use crate::marker::MessageId;
 use crate::packet::Endpoint;
 use crate::phases::Phases;
-use crate::table::Located;
+use crate::table::{Batch, Located};
 use crate::times::Times;
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::{Label, Protocol};
+use plimsoll_model::wire::{Label, Outcome, Protocol};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -52,6 +54,41 @@ pub struct Passage {
     pub protocol: Protocol,
     /// By which request, or with which status.
     pub verb: Label,
+    /// By whose wish.
+    pub gain: Gain,
+    /// Which side of the conversation it came from.
+    pub side: Side,
+}
+
+/// By whose wish a message went from one to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Gain {
+    /// Of who had it: in a request, a publication, a notification.
+    Handed,
+    /// Of who got it, as what a queue had next.
+    Taken,
+    /// Of who got it, and who asked for it before the other had it: a long poll.
+    Awaited,
+    /// Of who got it: it was there already.
+    Read,
+}
+
+/// A passage of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Step {
+    /// Its place among the passages.
+    pub passage: u32,
+    /// Whether it was a request that was answered without an error.
+    pub settled: bool,
+}
+
+/// Times of a component with messages that one passage brought and another took on.
+#[derive(Clone, Debug, Default)]
+pub struct Stay {
+    /// Those in which it waited for nobody.
+    pub own: Times,
+    /// Those in which it waited for answers, by whose.
+    pub waits: FxHashMap<Holder, Times>,
 }
 
 /// Messages that went the same way.
@@ -61,13 +98,13 @@ pub struct Route {
     pub count: u64,
     /// Some of them.
     pub examples: Vec<MessageId>,
-    /// From the first passage to the last.
-    pub total: Times,
     /// Times between two passages, by their places in the route, where who has the message after the one may be who passes it
     /// on in the other.
-    pub stays: FxHashMap<(u8, u8), Times>,
+    pub stays: FxHashMap<(u8, u8), Stay>,
     /// From the first passage to each.
     pub since: Vec<Times>,
+    /// From each passage to its answer, where it was answered.
+    pub settled: Vec<Times>,
 }
 
 /// How the way of a message ended, as far as it was followed.
@@ -88,21 +125,33 @@ pub struct RouteKey {
     pub phase: u16,
     /// What is known of its end.
     pub end: End,
-    /// Places among the passages.
-    pub passages: Box<[u32]>,
+    /// The passages.
+    pub steps: Box<[Step]>,
+}
+
+/// A passage of one message.
+#[derive(Debug)]
+struct Seen {
+    at: Nanos,
+    passage: u32,
+    /// When the request that it was is answered.
+    settled: Option<Nanos>,
+    /// For whom, and how long, who passed it on had waited since it had last to do with the message.
+    waited: Vec<(Party, Nanos)>,
 }
 
 /// All ways.
 #[derive(Debug)]
 pub struct Ways {
-    components: Arc<Components>,
     phases: Arc<Phases>,
     passages: Vec<Passage>,
     numbers: FxHashMap<Passage, u32>,
     sockets: FxHashSet<Endpoint>,
-    open: FxHashMap<MessageId, Vec<(Nanos, u32)>>,
+    open: FxHashMap<MessageId, Vec<Seen>>,
     queue: VecDeque<(Nanos, MessageId)>,
     routes: FxHashMap<RouteKey, Route>,
+    /// Calls of components that had no marker.
+    calls: Calls,
     /// How often a connection sent what another one of its host had received last.
     handed: FxHashMap<(Endpoint, Endpoint), u64>,
     /// Messages that are to be named, whatever their number; else some of each route are.
@@ -113,9 +162,8 @@ pub struct Ways {
 
 impl Ways {
     /// No message was seen.
-    pub fn new(components: Arc<Components>, phases: Arc<Phases>) -> Ways {
+    pub fn new(phases: Arc<Phases>) -> Ways {
         Ways {
-            components,
             phases,
             passages: Vec::new(),
             numbers: FxHashMap::default(),
@@ -123,6 +171,7 @@ impl Ways {
             open: FxHashMap::default(),
             queue: VecDeque::new(),
             routes: FxHashMap::default(),
+            calls: Calls::default(),
             handed: FxHashMap::default(),
             wanted: None,
             untold: 0,
@@ -134,22 +183,32 @@ impl Ways {
         self.wanted = Some(wanted);
     }
 
-    /// A marker was seen. An echo, in the answer to the request that had it, passes nothing on.
+    /// Takes in what was heard, in its order. What was answered counts before what is said at the same time.
+    pub fn hear(&mut self, batch: &Batch) {
+        let end = |exchange: &Located<Exchange>| exchange.heard.response.map(|response| response.last);
+        let mut answered: Vec<_> =
+            batch.exchanges.iter().filter_map(|exchange| Some((end(exchange)?, exchange))).collect();
+        answered.sort_by_key(|(end, _)| *end);
+        let mut answered = answered.into_iter().peekable();
+        for sighting in &batch.sightings {
+            while let Some((_, exchange)) = answered.next_if(|(end, _)| *end <= sighting.heard.at) {
+                self.answered(exchange);
+            }
+            self.seen(sighting);
+        }
+        answered.for_each(|(_, exchange)| self.answered(exchange));
+    }
+
+    /// A marker was seen.
     pub fn seen(&mut self, sighting: &Located<Sighting>) {
         let heard = &sighting.heard;
-        if heard.echo {
+        if heard.manner == Manner::Echoed {
             return;
         }
-        let client = match self.components.client(&sighting.client) {
-            Party::Host(_) if self.is_told_apart(&sighting.client) => Holder::Socket(sighting.client),
-            party => Holder::Party(party),
-        };
-        let server = Holder::Party(self.components.server(&sighting.server));
-        let (from, to) = match heard.from {
-            Side::Client => (client, server),
-            Side::Server => (server, client),
-        };
-        let passage = Passage { from, to, protocol: sighting.protocol, verb: heard.verb };
+        let [from, to] = self.holders(sighting.client, sighting.parties, heard.from);
+        let Some(gain) = self.gain(sighting, from, to) else { return };
+        let passage =
+            Passage { from, to, protocol: sighting.protocol, verb: heard.verb, gain, side: heard.from };
         let next = self.passages.len() as u32;
         if next as usize >= PASSAGES && !self.numbers.contains_key(&passage) {
             self.untold += 1;
@@ -164,11 +223,81 @@ impl Ways {
             self.queue.push_back((heard.at, heard.message));
         }
         if path.len() < LONGEST {
-            path.push((heard.at, number));
+            let since = path.iter().rev().find_map(|seen| {
+                let known = &self.passages[seen.passage as usize];
+                let passed = seen.settled.filter(|&settled| settled <= heard.at).unwrap_or(seen.at);
+                if known.from == from { Some(passed) } else { (known.to == from).then_some(seen.at) }
+            });
+            let waited = since.map(|since| self.calls.claim(from, since, heard.at)).unwrap_or_default();
+            path.push(Seen { at: heard.at, passage: number, settled: None, waited });
         } else {
             self.untold += 1;
         }
         self.close_old(heard.at);
+    }
+
+    /// By whose wish a message goes from one to the other; `None` where it is read by who had it before.
+    fn gain(&self, sighting: &Located<Sighting>, from: Holder, to: Holder) -> Option<Gain> {
+        let asked = match sighting.heard.manner {
+            Manner::Taken => return Some(Gain::Taken),
+            Manner::Answered(asked) => asked,
+            Manner::Handed | Manner::Echoed => return Some(Gain::Handed),
+        };
+        if self.has_had(sighting.heard.message, to) {
+            return None;
+        }
+        let path = self.open.get(&sighting.heard.message).map(Vec::as_slice).unwrap_or_default();
+        let came = path.iter().find(|seen| self.passages[seen.passage as usize].to == from);
+        let waited = asked.zip(came).is_some_and(|(asked, came)| asked < came.at);
+        Some(if waited { Gain::Awaited } else { Gain::Read })
+    }
+
+    fn has_had(&self, message: MessageId, holder: Holder) -> bool {
+        self.open.get(&message).is_some_and(|path| {
+            path.iter().any(|seen| {
+                let known = &self.passages[seen.passage as usize];
+                known.from == holder || known.to == holder
+            })
+        })
+    }
+
+    /// A request was answered: what it carried has arrived; whoever made it has waited.
+    fn answered(&mut self, exchange: &Located<Exchange>) {
+        let heard = &exchange.heard;
+        let Some(response) = heard.response else { return };
+        let [from, to] = self.holders(exchange.client, exchange.parties, heard.requester);
+        match heard.marker {
+            Some(message) if heard.carried => {
+                let path = self.open.get_mut(&message).filter(|_| heard.outcome == Outcome::Answered);
+                let asked = path.into_iter().flatten().find(|seen| {
+                    let known = &self.passages[seen.passage as usize];
+                    known.from == from && known.to == to && seen.settled.is_none()
+                });
+                if let Some(asked) = asked {
+                    asked.settled = Some(response.last);
+                }
+            }
+            // Who gets what is new to him has waited for messages, not for work that they make.
+            Some(message) if self.open.contains_key(&message) && !self.has_had(message, from) => {}
+            _ if heard.asking == Asking::Now => {
+                let Holder::Party(callee) = to else { return };
+                self.calls.add(from, Call { begin: heard.request.last, end: response.last, callee });
+            }
+            _ => {}
+        }
+    }
+
+    /// Who speaks, and to whom.
+    fn holders(&mut self, socket: Endpoint, [client, server]: [Party; 2], speaks: Side) -> [Holder; 2] {
+        let client = match client {
+            Party::Host(_) if self.is_told_apart(&socket) => Holder::Socket(socket),
+            party => Holder::Party(party),
+        };
+        let server = Holder::Party(server);
+        match speaks {
+            Side::Client => [client, server],
+            Side::Server => [server, client],
+        }
     }
 
     fn is_told_apart(&mut self, socket: &Endpoint) -> bool {
@@ -182,7 +311,7 @@ impl Ways {
                 return;
             }
             self.queue.pop_front();
-            let last = self.open.get(&message).and_then(|path| path.last()).map_or(since, |(at, _)| *at);
+            let last = self.open.get(&message).and_then(|path| path.last()).map_or(since, |seen| seen.at);
             if !many && now - last < PATIENCE {
                 self.queue.push_back((last, message));
             } else if let Some(path) = self.open.remove(&message) {
@@ -191,25 +320,11 @@ impl Ways {
         }
     }
 
-    fn close(&mut self, message: MessageId, path: &[(Nanos, u32)], end: End) {
-        let (Some((first, _)), Some((last, _))) = (path.first(), path.last()) else { return };
-        for (place, (_, number)) in path.iter().enumerate() {
-            let Some(Holder::Socket(sender)) =
-                self.passages.get(*number as usize).map(|passage| passage.from)
-            else {
-                continue;
-            };
-            let received =
-                path[..place].iter().rev().find_map(|(_, before)| match self.passages[*before as usize].to {
-                    Holder::Socket(receiver) if receiver.address == sender.address => Some(receiver),
-                    _ => None,
-                });
-            if let Some(receiver) = received {
-                *self.handed.entry((sender, receiver)).or_default() += 1;
-            }
-        }
-        let numbers: Vec<u32> = path.iter().map(|(_, number)| *number).collect();
-        let key = RouteKey { phase: self.phases.at(*first), end, passages: numbers.into() };
+    fn close(&mut self, message: MessageId, path: &[Seen], end: End) {
+        let Some(first) = path.first() else { return };
+        self.join(path);
+        let steps = path.iter().map(|seen| Step { passage: seen.passage, settled: seen.settled.is_some() });
+        let key = RouteKey { phase: self.phases.at(first.at), end, steps: steps.collect() };
         if self.routes.len() >= ROUTES && !self.routes.contains_key(&key) {
             self.untold += path.len() as u64;
             return;
@@ -223,15 +338,35 @@ impl Ways {
         if named {
             route.examples.push(message);
         }
-        route.total.record(*last - *first);
         route.since.resize_with(path.len(), Times::default);
-        for (later, (at, number)) in path.iter().enumerate() {
-            route.since[later].record(*at - *first);
-            let from = self.passages[*number as usize].from;
-            for (earlier, (before, number)) in path[..later].iter().enumerate() {
-                if may_be_one(self.passages[*number as usize].to, from) {
-                    route.stays.entry((earlier as u8, later as u8)).or_default().record(*at - *before);
+        route.settled.resize_with(path.len(), Times::default);
+        for (later, seen) in path.iter().enumerate() {
+            route.since[later].record(seen.at - first.at);
+            if let Some(settled) = seen.settled {
+                route.settled[later].record(settled - seen.at);
+            }
+            let from = self.passages[seen.passage as usize].from;
+            for (earlier, before) in path[..later].iter().enumerate() {
+                if may_be_one(self.passages[before.passage as usize].to, from) {
+                    let stay = route.stays.entry((earlier as u8, later as u8)).or_default();
+                    stay_between(&self.passages, &path[earlier..=later], stay);
                 }
+            }
+        }
+    }
+
+    /// Connections of clients without a name of which one sends what another one of its host has received.
+    fn join(&mut self, path: &[Seen]) {
+        for (place, seen) in path.iter().enumerate() {
+            let Holder::Socket(sender) = self.passages[seen.passage as usize].from else { continue };
+            let received = path[..place].iter().rev().find_map(|before| {
+                match self.passages[before.passage as usize].to {
+                    Holder::Socket(receiver) if receiver.address == sender.address => Some(receiver),
+                    _ => None,
+                }
+            });
+            if let Some(receiver) = received {
+                *self.handed.entry((sender, receiver)).or_default() += 1;
             }
         }
     }
@@ -241,8 +376,8 @@ impl Ways {
     pub fn finish(&mut self, end: Option<Nanos>) {
         let mut open: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
         open.sort_by_key(|(message, _)| *message);
-        let span = |path: &[(Nanos, u32)]| match (path.first(), path.last()) {
-            (Some((first, _)), Some((last, _))) => *last - *first,
+        let span = |path: &[Seen]| match (path.first(), path.last()) {
+            (Some(first), Some(last)) => last.at - first.at,
             _ => Nanos::ZERO,
         };
         // Twice as long as all but the slowest hundredth took: a single late one hides no loss.
@@ -250,7 +385,7 @@ impl Ways {
         let slow = spans.len().saturating_sub(1) * 99 / 100;
         let long = if spans.is_empty() { Nanos::ZERO } else { *spans.select_nth_unstable(slow).1 };
         for (message, path) in open {
-            let under_way = end.zip(path.last()).is_some_and(|(end, (last, _))| end - *last <= long * 2);
+            let under_way = end.zip(path.last()).is_some_and(|(end, last)| end - last.at <= long * 2);
             self.close(message, &path, if under_way { End::UnderWay } else { End::Seen });
         }
         self.queue.clear();
@@ -264,7 +399,7 @@ impl Ways {
     /// The routes and what went over them, the most used first.
     pub fn routes(&self) -> Vec<(&RouteKey, &Route)> {
         let mut routes: Vec<_> = self.routes.iter().collect();
-        routes.sort_by(|one, other| (other.1.count, &one.0.passages).cmp(&(one.1.count, &other.0.passages)));
+        routes.sort_by(|one, other| (other.1.count, &one.0.steps).cmp(&(one.1.count, &other.0.steps)));
         routes
     }
 
@@ -304,5 +439,38 @@ fn may_be_one(one: Holder, other: Holder) -> bool {
     match (one, other) {
         (Holder::Socket(one), Holder::Socket(other)) => one.address == other.address,
         _ => one == other,
+    }
+}
+
+/// Adds the time between the first and the last passage of a stretch, without the answers that were waited for in between.
+fn stay_between(passages: &[Passage], stretch: &[Seen], stay: &mut Stay) {
+    let (Some(brought), Some(took)) = (stretch.first(), stretch.last()) else { return };
+    let who = passages[took.passage as usize].from;
+    let (mut own, mut until) = (took.at - brought.at, brought.at);
+    let mut waits: Vec<(Holder, Nanos)> = Vec::new();
+    let mut wait = |callee: Holder, time: Nanos| {
+        let time = time.min(own);
+        own = own - time;
+        match waits.iter_mut().find(|(known, _)| *known == callee) {
+            Some((_, sum)) => *sum += time,
+            None => waits.push((callee, time)),
+        }
+    };
+    for seen in &stretch[1..] {
+        let passage = &passages[seen.passage as usize];
+        if !may_be_one(passage.from, who) {
+            continue;
+        }
+        seen.waited.iter().for_each(|&(callee, time)| wait(Holder::Party(callee), time));
+        // What the one who called did not wait for took nothing of its time.
+        let answered = seen.settled.filter(|&settled| settled <= took.at && settled > until);
+        if let Some(settled) = answered.filter(|_| !std::ptr::eq(seen, took)) {
+            wait(passage.to, settled - seen.at.max(until));
+            until = settled;
+        }
+    }
+    stay.own.record(own);
+    for (callee, time) in waits {
+        stay.waits.entry(callee).or_default().record(time);
     }
 }

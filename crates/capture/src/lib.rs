@@ -1,6 +1,7 @@
 //! Packets into exchanges and hops: capture files, reassembly, dissectors, matching of requests and responses.
 //! Streaming, with memory bounded by what is open; no input makes this crate panic.
 
+mod calls;
 pub mod component;
 pub mod conversation;
 mod copies;
@@ -16,6 +17,7 @@ pub mod packet;
 pub mod pairing;
 pub mod phases;
 pub mod pipeline;
+pub mod pulse;
 #[cfg(test)]
 mod script;
 pub mod source;

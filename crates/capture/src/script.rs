@@ -2,7 +2,7 @@
 
 use crate::conversation::{Conversation, Ears};
 use crate::dissect::{Carrier, Side};
-use crate::heard::{ConversationId, Heard};
+use crate::heard::{ConversationId, Heard, Manner};
 use crate::marker::{Form, Pattern, Search};
 use crate::tls::keys::Keys;
 use plimsoll_model::Nanos;
@@ -14,6 +14,22 @@ pub struct Transcript {
     pub markers: Vec<(Side, u64)>,
     pub heard: Heard,
     pub protocol: Protocol,
+}
+
+impl Transcript {
+    /// How each message with a marker came to be said: `handed`, `echoed`, `answered`, `taken`, with its number.
+    pub fn manners(&self) -> Vec<(u64, &'static str)> {
+        let told = |sighting: &crate::heard::Sighting| {
+            let manner = match sighting.manner {
+                Manner::Handed => "handed",
+                Manner::Echoed => "echoed",
+                Manner::Answered(_) => "answered",
+                Manner::Taken => "taken",
+            };
+            (sighting.message.sequence, manner)
+        };
+        self.heard.sightings.iter().map(told).collect()
+    }
 }
 
 /// Plays a conversation on that port, each part in one packet, a millisecond apart. Played again in pieces of 1, 2, 3, 7 and 64

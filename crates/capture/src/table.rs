@@ -25,6 +25,8 @@ pub struct Located<T> {
     pub client: Endpoint,
     /// Of who was called.
     pub server: Endpoint,
+    /// Whose they were.
+    pub parties: [Party; 2],
     /// What was spoken.
     pub protocol: Protocol,
     /// What was heard.
@@ -71,6 +73,8 @@ struct Key {
 struct Flow {
     id: ConversationId,
     ends: [Endpoint; 2],
+    /// Whose each end was when the conversation began, as that of who called and as that of who was called.
+    whose: [[Party; 2]; 2],
     last: Nanos,
     over: bool,
     /// Nobody's whom we know.
@@ -298,13 +302,8 @@ impl Table {
         {
             return (place, client);
         }
-        let components = &self.settings.components;
-        let service = Service {
-            client: components.client(&flow.ends[client]),
-            server: components.server(&flow.ends[1 - client]),
-            protocol,
-            phase,
-        };
+        let [caller, called] = flow.parties(client);
+        let service = Service { client: caller, server: called, protocol, phase };
         let place = self.tally.place(service);
         flow.place = Some((protocol, client, phase, place));
         (place, client)
@@ -328,13 +327,18 @@ impl Table {
             let counted = self.tally.at(place);
             counted.exchange(exchange);
             counted.conversations += u64::from(!std::mem::replace(&mut flow.counted, true));
+            let located = located(flow, client, exchange.protocol, *exchange);
+            let parties = located.asker_and_asked();
+            self.tally.pulse.exchange(exchange, parties);
             if self.settings.exchanges {
-                let located = located(flow, client, exchange.protocol, *exchange);
                 self.batch.exchanges.push(located);
             }
         }
         for notice in &heard.notices {
-            let (place, _) = self.place(flow, notice.span.first, Some(notice.protocol));
+            let (place, client) = self.place(flow, notice.span.first, Some(notice.protocol));
+            let [from, to] = flow.parties(client);
+            let parties = if notice.from == Side::Client { [from, to] } else { [to, from] };
+            self.tally.pulse.notice(notice, parties);
             let counted = self.tally.at(place);
             counted.notice(notice);
             counted.conversations += u64::from(!std::mem::replace(&mut flow.counted, true));
@@ -378,13 +382,19 @@ impl Table {
     fn flow(&mut self, key: Key, at: Nanos) -> Box<Flow> {
         let id = ConversationId(self.next);
         self.next = self.next.wrapping_add(1);
+        let components = &self.settings.components;
+        let whose = [0, 1].map(|end| {
+            [components.caller(&key.ends[end], &key.ends[1 - end], at), components.called(&key.ends[end], at)]
+        });
+        let is_known =
+            |parties: &[Party; 2]| parties.iter().any(|party| matches!(party, Party::Component(_)));
         Box::new(Flow {
             id,
             ends: key.ends,
             last: at,
             over: false,
-            stranger: self.settings.only_known
-                && !key.ends.iter().any(|end| self.settings.components.knows(end)),
+            stranger: self.settings.only_known && !whose.iter().any(is_known),
+            whose,
             connection: key.tcp.then(Box::default),
             conversation: None,
             place: None,
@@ -476,6 +486,11 @@ impl Table {
 }
 
 impl Flow {
+    /// Who calls and who is called, where that is the direction of the client.
+    fn parties(&self, client: usize) -> [Party; 2] {
+        [self.whose[client][0], self.whose[1 - client][1]]
+    }
+
     /// Bytes that wait.
     fn kept(&self) -> usize {
         let conversation = self.conversation.as_ref().map_or(0, |conversation| conversation.kept());
@@ -492,7 +507,9 @@ fn print(packet: &Packet, bytes: &[u8]) -> u64 {
 }
 
 fn located<T>(flow: &Flow, client: usize, protocol: Protocol, heard: T) -> Located<T> {
-    Located { client: flow.ends[client], server: flow.ends[1 - client], protocol, heard }
+    let (parties, [one, other]) = (flow.parties(client), flow.ends);
+    let (client, server) = if client == 0 { (one, other) } else { (other, one) };
+    Located { client, server, parties, protocol, heard }
 }
 
 impl Located<Sighting> {
@@ -506,12 +523,12 @@ impl Located<Sighting> {
 }
 
 impl Located<Exchange> {
-    /// Who asked whom, as parties.
-    pub fn parties(&self, components: &Components) -> [Party; 2] {
-        let both = [components.client(&self.client), components.server(&self.server)];
+    /// Who asked whom.
+    pub fn asker_and_asked(&self) -> [Party; 2] {
+        let [client, server] = self.parties;
         match self.heard.requester {
-            Side::Client => both,
-            Side::Server => [both[1], both[0]],
+            Side::Client => [client, server],
+            Side::Server => [server, client],
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::component::Party;
 use crate::heard::{Exchange, Notice};
+use crate::pulse::Pulse;
 use crate::times::Times;
 use crate::tls::Unopened;
 use plimsoll_model::wire::{Label, Outcome, Protocol};
@@ -226,6 +227,8 @@ pub struct Tally {
     pub opened: u64,
     /// Those that were not, by the reason.
     pub unopened: BTreeMap<Unopened, u64>,
+    /// Who spoke when, and who waited for whom.
+    pub pulse: Pulse,
 }
 
 impl Tally {
@@ -270,6 +273,7 @@ impl Tally {
         for (reason, count) in other.malformed {
             *self.malformed.entry(reason).or_default() += count;
         }
+        self.pulse.merge(other.pulse);
         self.skipped += other.skipped;
         self.copies += other.copies;
         self.reordered += other.reordered;

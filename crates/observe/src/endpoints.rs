@@ -2,55 +2,80 @@
 
 use crate::containers::network;
 use crate::process::family;
+use plimsoll_model::Nanos;
 use procfs::process::{FDTarget, Process};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 
-/// Remembers the ends of connections of some processes and their descendants, also when they are closed. A connection that
-/// lives between two looks is not seen.
+/// Whose an end was between two moments, since 1970: not before the first, and seen at the second.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owned {
+    /// The last look at which it was not yet its owner's.
+    pub from: Nanos,
+    /// The last look at which it was.
+    pub until: Nanos,
+    /// The component.
+    pub owner: String,
+}
+
+/// Remembers the ends of connections of some processes and their descendants, and when they were whose: a port that is closed
+/// is nobody's any more. A connection that lives between two looks is not seen.
 #[derive(Debug, Default)]
 pub struct EndpointSampler {
-    /// `None` where an end has belonged to several.
-    known: BTreeMap<SocketAddr, Option<String>>,
+    known: BTreeMap<SocketAddr, Vec<Owned>>,
+    last_look: Option<Nanos>,
 }
 
 impl EndpointSampler {
-    /// Looks at those processes, each with the name of its component.
-    pub fn look(&mut self, processes: &[(String, i32)]) {
-        let mut inodes: HashMap<u64, &str> = HashMap::new();
-        // One process of each network: those of a network have the same tables, and containers have a network of their own.
-        let mut networks: HashMap<Option<u64>, Process> = HashMap::new();
-        for (name, root) in processes {
-            for (process, _) in family(*root) {
-                let Ok(files) = process.fd() else { continue };
-                inodes.extend(files.flatten().filter_map(|file| match file.target {
-                    FDTarget::Socket(inode) => Some((inode, name.as_str())),
-                    _ => None,
-                }));
-                networks.insert(network(&process), process);
-            }
-        }
-        let own = Process::myself().ok().and_then(|process| network(&process));
-        // Every network has loopback addresses: those of another one are not ours, though they look the same.
-        let ends = networks.iter().flat_map(|(network, process)| {
-            let is_own = *network == own;
-            sockets(process).into_iter().filter(move |(_, address)| is_own || !address.ip().is_loopback())
-        });
-        for (inode, address) in ends {
-            if let Some(name) = inodes.get(&inode) {
-                let known = self.known.entry(address).or_insert_with(|| Some((*name).to_owned()));
-                // A port that comes again with somebody else tells nothing about whose it was when.
-                if known.as_deref() != Some(*name) {
-                    *known = None;
-                }
+    /// Looks at those processes, each with the name of its component. `now` is the time since 1970.
+    pub fn look(&mut self, processes: &[(String, i32)], now: Nanos) {
+        // What there is at the first look may have been there for long.
+        let last_look = self.last_look.replace(now);
+        let from = last_look.unwrap_or(Nanos(i64::MIN));
+        for (address, owner) in ends(processes) {
+            let spans = self.known.entry(address).or_default();
+            match spans.last_mut() {
+                Some(last) if last.until == now && last.owner == owner => {}
+                Some(last) if Some(last.until) == last_look && last.owner == owner => last.until = now,
+                _ => spans.push(Owned { from, until: now, owner }),
             }
         }
     }
 
-    /// Who has had which end, where only one has.
-    pub fn into_known(self) -> BTreeMap<SocketAddr, String> {
-        self.known.into_iter().filter_map(|(address, name)| Some((address, name?))).collect()
+    /// Who has had which end, and when. What was there at the last look is its owner's from then on, too.
+    pub fn into_known(self) -> BTreeMap<SocketAddr, Vec<Owned>> {
+        let mut known = self.known;
+        for span in known.values_mut().flatten() {
+            if Some(span.until) == self.last_look {
+                span.until = Nanos(i64::MAX);
+            }
+        }
+        known
     }
+}
+
+/// The ends that those processes have now.
+fn ends(processes: &[(String, i32)]) -> Vec<(SocketAddr, String)> {
+    let mut inodes: HashMap<u64, &str> = HashMap::new();
+    // One process of each network: those of a network have the same tables, and containers have a network of their own.
+    let mut networks: HashMap<Option<u64>, Process> = HashMap::new();
+    for (name, root) in processes {
+        for (process, _) in family(*root) {
+            let Ok(files) = process.fd() else { continue };
+            inodes.extend(files.flatten().filter_map(|file| match file.target {
+                FDTarget::Socket(inode) => Some((inode, name.as_str())),
+                _ => None,
+            }));
+            networks.insert(network(&process), process);
+        }
+    }
+    let own = Process::myself().ok().and_then(|process| network(&process));
+    // Every network has loopback addresses: those of another one are not ours, though they look the same.
+    let all = networks.iter().flat_map(|(network, process)| {
+        let is_own = *network == own;
+        sockets(process).into_iter().filter(move |(_, address)| is_own || !address.ip().is_loopback())
+    });
+    all.filter_map(|(inode, address)| Some((address, (*inodes.get(&inode)?).to_owned()))).collect()
 }
 
 /// The sockets of TCP and UDP in a process's network and their local ends.
@@ -67,16 +92,22 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn own_connections_are_known_also_when_they_are_closed() {
+    fn an_end_is_its_owners_while_it_was_seen_and_nobodys_afterwards() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let ends = [client.local_addr().unwrap(), listener.local_addr().unwrap()];
+        let [port, server] = [client.local_addr().unwrap(), listener.local_addr().unwrap()];
         let mut sampler = EndpointSampler::default();
         let own = [("me".to_owned(), std::process::id() as i32)];
-        sampler.look(&own);
+        for second in [1, 2] {
+            sampler.look(&own, Nanos::from_secs(second));
+        }
         drop(client);
-        sampler.look(&own);
+        for second in [3, 4] {
+            sampler.look(&own, Nanos::from_secs(second));
+        }
         let known = sampler.into_known();
-        assert!(ends.iter().all(|end| known.get(end).is_some_and(|name| name == "me")), "{known:?}");
+        let owned = |from, until| Owned { from, until, owner: "me".into() };
+        assert_eq!(known[&port], [owned(Nanos(i64::MIN), Nanos::from_secs(2))]);
+        assert_eq!(known[&server], [owned(Nanos(i64::MIN), Nanos(i64::MAX))]);
     }
 }

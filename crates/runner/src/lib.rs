@@ -11,6 +11,7 @@ mod identity;
 mod observers;
 mod placement;
 pub mod preflight;
+mod running;
 pub mod schedule;
 mod secrets;
 mod storm;
@@ -41,6 +42,7 @@ use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_store::{RunWriter, StoreError};
 use preflight::{Demand, Finding, Severity};
+use running::{Running, RunningError};
 use secrets::Secrets;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -166,6 +168,8 @@ enum Failure {
     #[error(transparent)]
     Controller(#[from] ControllerError),
     #[error(transparent)]
+    Running(#[from] RunningError),
+    #[error(transparent)]
     Capturing(#[from] CapturingError),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -193,7 +197,11 @@ fn perform(
     progress.step(&format!("bringing up {}", plan.platform.profile.name));
     let planned = Planned::of(&plan.platform, plan.seed)?;
     let listens = plan.platform.roles.listener.is_some();
-    let begin = |capture| Tap::begin(capture, id, &options.program, planned.ports(&plan.platform), listens);
+    let mut servers = planned.ports(&plan.platform);
+    let running = Running::find(&plan.platform, &servers, plan.record.capture.is_some())?;
+    servers.extend(running.servers.iter().cloned());
+    let ports = running.ports();
+    let begin = |capture| Tap::begin(capture, id, &options.program, (servers.clone(), &ports), listens);
     let mut tap = plan.record.capture.as_ref().map(begin).transpose()?;
     let mut platform = planned.bring_up(&plan.platform, &platform_options)?;
     if state.reset && plan.protocol() != Protocol::Coap {
@@ -228,6 +236,7 @@ fn perform(
     let happenings = Happenings::default();
     let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, network, progress)
         .with_storm(storm)
+        .with_running(running.processes)
         .with_tap(tap.as_mut())
         .with_happenings(&happenings);
     let work = |engine: &mut Engine, watch: &mut RunWatch<'_>| {

@@ -23,8 +23,9 @@ pub enum Observers {
 /// Samplers of this host.
 pub struct OnHost {
     components: Vec<ProcessSampler>,
-    /// The components' first processes, for what others take from them.
-    processes: Vec<(String, i32)>,
+    /// The first process of each component that was started for the run, and of each that ran already.
+    started: Vec<(String, i32)>,
+    running: Vec<(String, i32)>,
     outside: OutsideSampler,
     threads: ThreadSampler,
     /// Tells the network from the platform, from the first level on; `None` where the scenario does not want it, or no
@@ -63,8 +64,9 @@ impl Observers {
                 packets: Host::default(),
             })),
             None => Observers::Here(Box::new(OnHost {
-                components: samplers(platform),
-                processes: platform.processes(),
+                components: samplers(&platform.processes()),
+                started: platform.processes(),
+                running: Vec::new(),
                 outside: OutsideSampler::default(),
                 threads: ThreadSampler::new(engine.threads()),
                 network,
@@ -76,8 +78,24 @@ impl Observers {
     /// A component has a new process.
     pub fn renew(&mut self, platform: &Platform) {
         if let Observers::Here(host) = self {
-            host.components = samplers(platform);
-            host.processes = platform.processes();
+            host.started = platform.processes();
+            host.components = samplers(&host.processes());
+        }
+    }
+
+    /// Looks at processes of the platform that were not started by the run, too.
+    pub fn add(&mut self, running: Vec<(String, i32)>) {
+        if let Observers::Here(host) = self {
+            host.components.extend(samplers(&running));
+            host.running = running;
+        }
+    }
+
+    /// The first process of each component.
+    pub fn processes(&self) -> Vec<(String, i32)> {
+        match self {
+            Observers::Here(host) => host.processes(),
+            Observers::Simulated(_) => Vec::new(),
         }
     }
 
@@ -132,11 +150,15 @@ impl Observers {
 }
 
 impl OnHost {
+    fn processes(&self) -> Vec<(String, i32)> {
+        [self.started.clone(), self.running.clone()].concat()
+    }
+
     fn components(&mut self, now: Nanos) -> Vec<ComponentUsage> {
         if self.components.is_empty() {
             return Vec::new();
         }
-        let mut held = self.outside.sample(&self.processes);
+        let mut held = self.outside.sample(&self.processes());
         let mut usages: Vec<ComponentUsage> =
             self.components.iter_mut().filter_map(|sampler| sampler.sample(now)).collect();
         for usage in &mut usages {
@@ -152,8 +174,8 @@ impl OnHost {
     }
 }
 
-fn samplers(platform: &Platform) -> Vec<ProcessSampler> {
-    platform.processes().into_iter().map(|(name, pid)| ProcessSampler::new(name, pid)).collect()
+fn samplers(processes: &[(String, i32)]) -> Vec<ProcessSampler> {
+    processes.iter().map(|(name, pid)| ProcessSampler::new(name.clone(), *pid)).collect()
 }
 
 impl InSimulation {

@@ -12,19 +12,24 @@ use plimsoll_capture::phases::{Phase, Phases};
 use plimsoll_capture::pipeline::dissect;
 use plimsoll_capture::source::Source;
 use plimsoll_capture::table::Settings;
-use plimsoll_model::record::RunRecord;
+use plimsoll_model::record::{RunRecord, SampleRecord};
 use plimsoll_model::{Nanos, RunId};
+use plimsoll_observe::births::{Birth, Births};
 use plimsoll_observe::containers::containers;
-use plimsoll_observe::endpoints::EndpointSampler;
+use plimsoll_observe::endpoints::{EndpointSampler, Owned};
 use plimsoll_platform::folder;
 use plimsoll_scenario::plan::{CapturePlan, MarkerForm, Plan, WireNetwork, WirePlace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What our own process is called on the wire: devices, subscribers, controller and querier in one.
 const OURSELVES: &str = "plimsoll";
+/// What is told where the kernel does not say who opens connections.
+const UNSEEN: &str = "who opens a connection could not be asked of the kernel (tracefs, for root alone): connections that lived \
+    shorter than a second may have no name";
 /// Conversations that are followed at once.
 const OPEN: usize = 1 << 16;
 
@@ -34,6 +39,9 @@ pub struct Tap {
     capturings: Vec<Capturing>,
     servers: Vec<(String, SocketAddr)>,
     ends: EndpointSampler,
+    births: Option<Births>,
+    /// The first processes of components.
+    roots: BTreeMap<i32, String>,
     hosts: Hosts,
     has_looked: bool,
     keys: Arc<TlsKeys>,
@@ -73,13 +81,13 @@ impl Folder {
 }
 
 impl Tap {
-    /// Begins to capture what goes to and from those servers, and from one to another; where subscribers listen, what comes to
-    /// them, too.
+    /// Begins to capture what goes to and from those servers, and from one to another, and to those ports of this host; where
+    /// subscribers listen, what comes to them, too.
     pub fn begin(
         plan: &CapturePlan,
         run: RunId,
         program: &Path,
-        servers: Vec<(String, SocketAddr)>,
+        (servers, ports): (Vec<(String, SocketAddr)>, &BTreeSet<u16>),
         listens: bool,
     ) -> Result<Tap, CapturingError> {
         let failed = |cause| CapturingError::Start { command: "a folder for captures".into(), cause };
@@ -105,7 +113,7 @@ impl Tap {
             let interface = if network == Network::Own { own_interface } else { "any" };
             // At which ports subscribers will listen is not known yet: who is a stranger is found out afterwards.
             let filter = plan.filter.clone().unwrap_or_else(|| match network {
-                Network::Own if !listens => filter(&servers, plan),
+                Network::Own if !listens => filter(&servers, ports, plan),
                 _ => String::new(),
             });
             let wanted = Wanted {
@@ -120,7 +128,8 @@ impl Tap {
         }
         let log = plan.keep.as_ref().map(|folder| folder.join(format!("{run}-keys.log")));
         let (keys, ends) = (Arc::new(TlsKeys::new(log)), EndpointSampler::default());
-        Ok(Tap { plan: plan.clone(), capturings, servers, ends, hosts, has_looked: false, keys, folder })
+        let (plan, births, roots) = (plan.clone(), Births::begin(), BTreeMap::new());
+        Ok(Tap { plan, capturings, servers, ends, births, roots, hosts, has_looked: false, keys, folder })
     }
 
     /// Where our clients leave the keys of their TLS sessions.
@@ -137,7 +146,9 @@ impl Tap {
         // Components are children of this process: they are told after it, and keep what is theirs.
         let ours = (OURSELVES.to_owned(), std::process::id() as i32);
         processes.insert(0, ours);
-        self.ends.look(&processes);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.ends.look(&processes, Nanos(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)));
+        self.roots.extend(processes.into_iter().map(|(name, process)| (process, name)));
     }
 
     /// Ends the captures and reads them. What cannot be read is told in the summary's notes, since what was measured counts
@@ -175,26 +186,32 @@ impl Tap {
                 Err(error) => notes.push(error.to_string()),
             }
         }
-        let components = Arc::new(components(&self.servers, &self.plan, self.hosts, self.ends.into_known()));
+        let mut components = components(&self.servers, &self.plan, self.hosts, self.ends.into_known());
+        match self.births.map(Births::end) {
+            Some(births) => opened(&mut components, births, &self.roots),
+            None => notes.push(UNSEEN.into()),
+        }
+        let components = Arc::new(components);
         let phases = Arc::new(phases(record, plan.load.warm_up));
         let settings = Settings {
             search: Search::new(forms(plan, run)),
             components: Arc::clone(&components),
             phases: Arc::clone(&phases),
             keys: self.keys.keys(),
-            exchanges: false,
+            exchanges: true,
             only_known: true,
             open: OPEN,
             stop: Arc::default(),
         };
-        let mut ways = Ways::new(Arc::clone(&components), Arc::clone(&phases));
+        let mut ways = Ways::new(Arc::clone(&phases));
         if let Some(lost) = &lost {
             ways.name(lost.clone());
         }
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let read = dissect(sources, &settings, threads, &mut |batch, _| {
-            batch.sightings.iter().for_each(|sighting| ways.seen(sighting));
+            ways.hear(&batch);
         });
+        let first = read.as_ref().ok().and_then(|dissected| dissected.first);
         let mut summary = match read {
             Ok(dissected) => {
                 ways.finish(
@@ -213,6 +230,25 @@ impl Tap {
                 notes.extend(file.garbage.map(|garbage| format!("reading of a capture ended at {garbage}")));
                 notes.extend(file.error.map(|error| format!("a capture {error}")));
             }
+        }
+        // Told as times of the run, as all else is.
+        let begin = Nanos(record.provenance.wall_epoch.unwrap_or(0));
+        let later = first.map_or(0.0, |first| (first - begin).as_secs_f64());
+        for stall in &mut summary.stalls {
+            for time in [&mut stall.from, &mut stall.to] {
+                *time = ((*time + later) * 10.0).round() / 10.0;
+            }
+        }
+        let sent = |record: &SampleRecord| record.counts.sent;
+        let levels = record.levels.iter();
+        let sent: u64 = levels
+            .map(|level| sent(&level.warm_up) + level.samples.iter().flatten().map(sent).sum::<u64>())
+            .sum();
+        if summary.messages.marked == 0 && sent > 0 {
+            notes.push(format!(
+                "no marker of this run was found on the wire, though {sent} messages were sent: ways and losses are not known \
+                 (TLS without keys, a filter or an interface that misses them, or contents that change on the way)"
+            ));
         }
         notes.extend(self.keys.keys().notes());
         notes.extend(self.keys.note());
@@ -236,14 +272,15 @@ fn told(death: &Death, record: &RunRecord) -> String {
 }
 
 /// What goes to or from the servers that are known.
-fn filter(servers: &[(String, SocketAddr)], plan: &CapturePlan) -> String {
+fn filter(servers: &[(String, SocketAddr)], ports: &BTreeSet<u16>, plan: &CapturePlan) -> String {
     let named = plan.names.iter().map(|(_, place)| match place {
         WirePlace::Port(port) => format!("port {port}"),
         WirePlace::Endpoint(address) => format!("(host {} and port {})", address.ip(), address.port()),
         WirePlace::Host(address) => format!("host {address}"),
     });
     let own = servers.iter().map(|(_, address)| format!("port {}", address.port()));
-    let all: BTreeSet<String> = own.chain(named).collect();
+    let further = ports.iter().map(|port| format!("port {port}"));
+    let all: BTreeSet<String> = own.chain(named).chain(further).collect();
     all.into_iter().collect::<Vec<_>>().join(" or ")
 }
 
@@ -252,9 +289,10 @@ fn components(
     servers: &[(String, SocketAddr)],
     plan: &CapturePlan,
     hosts: Hosts,
-    ends: BTreeMap<SocketAddr, String>,
+    ends: BTreeMap<SocketAddr, Vec<Owned>>,
 ) -> Components {
     let mut components = Components::default();
+    components.outside(OURSELVES);
     for (name, address) in servers {
         // A platform that runs already has no better name in its profile than the profile's own.
         if !matches!(hosts.0.get(&address.ip()), Some(Some(_))) {
@@ -275,12 +313,22 @@ fn components(
             }
         }
     }
-    for (address, name) in ends {
-        if !address.ip().is_unspecified() {
-            components.endpoint(address.into(), &name);
+    for (address, spans) in ends.into_iter().filter(|(address, _)| !address.ip().is_unspecified()) {
+        for Owned { from, until, owner } in spans {
+            components.owned(address.into(), (from, until), &owner);
         }
     }
     components
+}
+
+/// Connections whose opening the kernel has told: each is that component's among whose processes the one is that opened it.
+fn opened(components: &mut Components, births: Vec<Birth>, roots: &BTreeMap<i32, String>) {
+    for birth in births {
+        // Components are children of this process: the nearest counts.
+        let owner = birth.processes.iter().find_map(|process| roots.get(process));
+        let address = birth.address.map(|address| Endpoint::from(SocketAddr::new(address, 0)).address);
+        components.opened(birth.at, address, (birth.port, birth.to), owner.map(String::as_str));
+    }
 }
 
 /// Our markers in the form that this run's messages have, and the ids that the platform's own messages share.

@@ -101,6 +101,12 @@ impl<'a> RunWatch<'a> {
         self
     }
 
+    /// Watches processes of the platform that were not started by the run, too.
+    pub fn with_running(mut self, running: Vec<(String, i32)>) -> RunWatch<'a> {
+        self.observers.add(running);
+        self
+    }
+
     /// Tells the tap whose connections are whose, as they come and go.
     pub fn with_tap(mut self, tap: Option<&'a mut Tap>) -> RunWatch<'a> {
         self.tap = tap;
@@ -225,7 +231,7 @@ impl<'a> RunWatch<'a> {
         }
         self.next_component_reading = now + COMPONENT_INTERVAL;
         if let Some(tap) = &mut self.tap {
-            tap.look(self.platform.processes());
+            tap.look(self.observers.processes());
         }
         self.pending.extend(self.observers.components(now).into_iter().map(Measurement::Component));
     }

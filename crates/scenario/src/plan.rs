@@ -14,7 +14,9 @@ use std::sync::Arc;
 
 pub use capture::{CapturePlan, WireNetwork, WirePlace};
 pub use coap::{CoapPlan, DtlsPlan, KeyPlan, PskPlan};
-pub use platform::{Endpoint, GatewayPlan, PlatformPlan, Protocol, StatePlan, Wire};
+pub use platform::{
+    Endpoint, GatewayPlan, PlatformPlan, Protocol, RunningPlace, RunningPlan, StatePlan, Wire,
+};
 pub use roles::{
     AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole,
     NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, RequestPlan, RolePlan,

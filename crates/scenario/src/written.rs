@@ -27,7 +27,7 @@ pub(crate) use message::{Feed, Marker, Message, MessageSize, NormalSize, SizeDis
 pub(crate) use mqtt::{Mqtt, OfflinePolicy, ProtocolVersion, QosLevel};
 pub(crate) use northbound::Northbound;
 pub(crate) use objectives::Objectives;
-pub(crate) use platform::{AttachedPlatform, BetweenRuns, OverWebSocket, Platform, With};
+pub(crate) use platform::{AttachedPlatform, BetweenRuns, OverWebSocket, Platform, RunningComponent, With};
 pub(crate) use population::{Link, Population, SubscriberGroup, Subscribers};
 pub(crate) use schedule::Schedule;
 pub(crate) use session::{SessionKind, Will};

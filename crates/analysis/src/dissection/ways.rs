@@ -5,10 +5,11 @@
 //! losses count, and no others.
 
 use super::TimesSummary;
+use super::course::{Course, Leg, course};
+use super::names::{Edge, Names};
 use plimsoll_capture::component::{Components, Party};
-use plimsoll_capture::hops::{End, Holder, Route, RouteKey, Ways};
+use plimsoll_capture::hops::{End, Gain, Holder, Passage, Route, RouteKey, Ways};
 use plimsoll_capture::marker::{MessageId, Search};
-use plimsoll_capture::packet::Endpoint;
 use plimsoll_capture::times::Times;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -122,30 +123,129 @@ fn or_behind(component: &str) -> String {
     format!("{component} or behind it")
 }
 
-/// Components that no message was seen to leave, though messages that reached them were delivered: what they pass on cannot be
-/// followed (it is encrypted, or the marker changes its form), so that they are not accused of what is lost behind them.
-fn blind(
-    routes: &[(&RouteKey, &Route)],
-    ways: &Ways,
-    names: &Names,
-    ledger: &BTreeSet<MessageId>,
-) -> BTreeSet<String> {
+/// Components that no message was seen to leave, though messages that reached them were delivered and nobody was seen to do
+/// that: what they pass on cannot be followed (it is encrypted, or the marker changes its form), so that they are not accused
+/// of what is lost behind them.
+fn blind(routes: &[Taken<'_>], ledger: &BTreeSet<MessageId>) -> BTreeSet<String> {
     let (mut reached, mut left) = (BTreeSet::new(), BTreeSet::new());
-    for (key, route) in routes {
-        let lost = route.examples.iter().filter(|id| ledger.contains(id)).count() as u64;
-        for &number in &key.passages {
-            let (from, to) = names.edge(ways, number);
-            left.insert(from);
-            if route.count > lost {
-                reached.insert(to);
+    for taken in routes {
+        let lost = taken.route.examples.iter().filter(|id| ledger.contains(id)).count() as u64;
+        for (from, to) in &taken.edges {
+            left.insert(from.clone());
+            if taken.route.count > lost && taken.course.deliveries.is_empty() {
+                reached.insert(to.clone());
             }
         }
     }
     reached.difference(&left).cloned().collect()
 }
 
-/// A passage between components.
-type Edge = (String, String);
+/// A route and the way in it.
+struct Taken<'a> {
+    key: &'a RouteKey,
+    route: &'a Route,
+    course: Course,
+    /// The passages of the way.
+    edges: Vec<Edge>,
+    /// Who had its messages last: who was given them last, or who has written them where they stay.
+    holder: String,
+    /// The answer to the last passage, where the way ends at something that was written or called.
+    answer: Option<(String, usize)>,
+}
+
+/// The ways in all routes.
+fn taken<'a>(
+    routes: &[(&'a RouteKey, &'a Route)],
+    ways: &Ways,
+    names: &Names,
+    ours: Option<&str>,
+) -> Vec<Taken<'a>> {
+    let polled = polled(routes, ways);
+    let legs_of = |key: &RouteKey| -> Vec<(Edge, &Passage, bool)> {
+        let passages =
+            key.steps.iter().filter_map(|step| Some((ways.passages().get(step.passage as usize)?, step)));
+        passages.map(|(passage, step)| (names.edge(passage), passage, step.settled)).collect()
+    };
+    let all: Vec<_> = routes.iter().map(|(key, _)| legs_of(key)).collect();
+    let courses: Vec<Course> = all
+        .iter()
+        .map(|legs| {
+            let legs: Vec<Leg<'_>> = legs
+                .iter()
+                .map(|((from, to), passage, _)| Leg {
+                    from,
+                    to,
+                    protocol: passage.protocol,
+                    gain: passage.gain,
+                    side: passage.side,
+                    polled: polled.contains(&asked_by(passage)),
+                })
+                .collect();
+            course(&legs, ours)
+        })
+        .collect();
+    let senders: BTreeSet<&str> = all
+        .iter()
+        .zip(&courses)
+        .flat_map(|(legs, course)| course.kept.iter().map(|&place| legs[place].0.0.as_str()))
+        .collect();
+    let one = |(((key, route), legs), course): ((&(&'a RouteKey, &'a Route), &Vec<_>), &Course)| {
+        let legs: &Vec<(Edge, &Passage, bool)> = legs;
+        let last = course.kept.last().map(|&place| (place, &legs[place]));
+        let stored = |(from, to): &Edge, passage: &Passage, settled: bool| {
+            let leg = Leg {
+                from,
+                to,
+                protocol: passage.protocol,
+                gain: passage.gain,
+                side: passage.side,
+                polled: false,
+            };
+            settled && leg.stores() && !senders.contains(to.as_str())
+        };
+        let holder = last.map(
+            |(_, (edge, passage, settled))| {
+                if stored(edge, passage, *settled) { edge.0.clone() } else { edge.1.clone() }
+            },
+        );
+        let answer = last.filter(|(_, (_, _, settled))| *settled && course.deliveries.is_empty());
+        Taken {
+            key,
+            route,
+            edges: course.kept.iter().map(|&place| legs[place].0.clone()).collect(),
+            holder: holder.unwrap_or_default(),
+            answer: answer.map(|(place, (edge, _, _))| (edge.1.clone(), place)),
+            course: course.clone(),
+        }
+    };
+    routes.iter().zip(&all).zip(&courses).map(one).collect()
+}
+
+/// What is asked of whom, by whom.
+type Question = (Holder, Holder, plimsoll_model::wire::Protocol, plimsoll_model::wire::Label);
+
+fn asked_by(passage: &Passage) -> Question {
+    let host = |holder: Holder| match holder {
+        // Each poll may have a connection of its own.
+        Holder::Socket(socket) => Holder::Party(Party::Host(socket.address)),
+        party => party,
+    };
+    (host(passage.from), host(passage.to), passage.protocol, passage.verb)
+}
+
+/// Questions by which messages come at least as often to one who waits for them as to one who comes later.
+fn polled(routes: &[(&RouteKey, &Route)], ways: &Ways) -> BTreeSet<Question> {
+    let mut sums: BTreeMap<Question, [u64; 2]> = BTreeMap::new();
+    for (key, route) in routes {
+        for passage in key.steps.iter().filter_map(|step| ways.passages().get(step.passage as usize)) {
+            if let Some(place) = [Gain::Awaited, Gain::Read].iter().position(|gain| *gain == passage.gain) {
+                sums.entry(asked_by(passage)).or_default()[place] += route.count;
+            }
+        }
+    }
+    let waits = |(question, [awaited, read]): (Question, [u64; 2])| (awaited >= read).then_some(question);
+    sums.into_iter().filter_map(waits).collect()
+}
 
 /// How many messages made a passage, and the sum of its places in their ways.
 type Shares = BTreeMap<Edge, (u64, f64)>;
@@ -165,11 +265,11 @@ pub(super) fn tell(
         phases: BTreeMap::new(),
         named: BTreeSet::new(),
     };
-    let blind = ledger.map(|ledger| blind(&routes, ways, &names, ledger)).unwrap_or_default();
+    let taken = taken(&routes, ways, &names, components.ours());
+    let blind = ledger.map(|ledger| blind(&taken, ledger)).unwrap_or_default();
     let phases: BTreeSet<u16> = routes.iter().map(|(key, _)| key.phase).collect();
     for phase in phases {
-        let own: Vec<(&RouteKey, &Route)> =
-            routes.iter().filter(|(key, _)| key.phase == phase).copied().collect();
+        let own: Vec<&Taken<'_>> = taken.iter().filter(|taken| taken.key.phase == phase).collect();
         let summary = tell_phase(&own, (ways, &names, &blind), search, ledger, &mut told);
         told.phases.insert(phase, summary);
     }
@@ -182,20 +282,16 @@ pub(super) fn tell(
 }
 
 fn tell_phase(
-    routes: &[(&RouteKey, &Route)],
+    routes: &[&Taken<'_>],
     (ways, names, blind): (&Ways, &Names, &BTreeSet<String>),
     search: &Search,
     ledger: Option<&BTreeSet<MessageId>>,
     told: &mut Told,
 ) -> WaySummary {
-    let edges: Vec<Vec<Edge>> = routes
-        .iter()
-        .map(|(key, _)| key.passages.iter().map(|&number| names.edge(ways, number)).collect())
-        .collect();
-    let messages: u64 = routes.iter().map(|(_, route)| route.count).sum();
+    let messages: u64 = routes.iter().map(|taken| taken.route.count).sum();
     // Messages of other beginnings are of another kind: what those pass says nothing of these.
     let mut kinds: BTreeMap<Option<&Edge>, (u64, Shares)> = BTreeMap::new();
-    for ((_, route), edges) in routes.iter().zip(&edges) {
+    for Taken { route, edges, .. } in routes.iter().copied() {
         let (count, shares) = kinds.entry(edges.first()).or_default();
         *count += route.count;
         for (place, edge) in edges.iter().enumerate() {
@@ -227,7 +323,9 @@ fn tell_phase(
     let mut stays: BTreeMap<String, (Times, u64)> = BTreeMap::new();
     let mut total = Times::default();
     let mut lost_here = 0;
-    for ((key, route), edges) in routes.iter().zip(&edges) {
+    let delivers = routes.iter().any(|taken| !taken.course.deliveries.is_empty());
+    for taken in routes.iter().copied() {
+        let Taken { key, route, course, edges, holder, .. } = taken;
         told.messages.marked += route.count;
         let expected = expected.get(&edges.first()).map(Vec::as_slice).unwrap_or_default();
         let absent = || expected.iter().enumerate().filter(|(_, edge)| !edges.contains(edge));
@@ -238,8 +336,8 @@ fn tell_phase(
         told.messages.unseen +=
             route.count * absent().filter(|(place, edge)| passed_on(*place, &edge.1)).count() as u64;
         let missing = absent().find(|(place, edge)| !passed_on(*place, &edge.1)).map(|(_, edge)| *edge);
-        let last_holder = edges.last().map(|(_, to)| to.clone()).unwrap_or_default();
-        let last = key.passages.last().map(|&number| names.words(ways, number)).unwrap_or_default();
+        let last = course.kept.last().and_then(|&place| key.steps.get(place));
+        let last = last.map(|step| names.words(ways, step.passage)).unwrap_or_default();
         let (count, loser, named): (u64, String, Vec<MessageId>) = match ledger {
             // What became of it after the capture's end is nobody's fault that the capture could show.
             Some(_) if key.end == End::UnderWay => (0, String::new(), Vec::new()),
@@ -252,7 +350,7 @@ fn tell_phase(
                     .collect();
                 let had = |component: &String| edges.iter().any(|(_, to)| to == component);
                 let loser = missing.filter(|edge| had(&edge.0)).map(|edge| edge.0.clone());
-                let loser = loser.unwrap_or(last_holder);
+                let loser = loser.unwrap_or_else(|| holder.clone());
                 let loser = if blind.contains(&loser) { or_behind(&loser) } else { loser };
                 (named.len() as u64, loser, named)
             }
@@ -267,7 +365,8 @@ fn tell_phase(
             _ => {}
         }
         if missing.is_none() {
-            total.merge(&route.total);
+            let end = course.deliveries.last().or(course.kept.last());
+            end.and_then(|&place| route.since.get(place)).into_iter().for_each(|times| total.merge(times));
         }
         if count > 0 {
             lost_here += count;
@@ -283,7 +382,7 @@ fn tell_phase(
                 });
             }
         }
-        add_stays(edges, route, &mut stays);
+        add_stays(taken, names, ways, !delivers, &mut stays);
     }
     let whole: f64 = stays.values().map(|(times, _)| times.sum()).sum();
     let mut hops: Vec<HopSummary> = stays
@@ -307,39 +406,52 @@ fn tell_phase(
     }
 }
 
-/// A stay lasts from the first passage to a component to the first one after it that leads away.
-fn add_stays(edges: &[Edge], route: &Route, stays: &mut BTreeMap<String, (Times, u64)>) {
-    let mut told = BTreeSet::new();
-    for (place, (_, to)) in edges.iter().enumerate() {
-        if !told.insert(to) {
+/// Stays on the way to where a message was delivered; what a component waited for is of those that it waited for. Where
+/// nothing is delivered the way ends with an answer, and lasts as long as that takes.
+fn add_stays(
+    taken: &Taken<'_>,
+    names: &Names,
+    ways: &Ways,
+    with_answer: bool,
+    stays: &mut BTreeMap<String, (Times, u64)>,
+) {
+    let passage = |place: usize| {
+        let step = taken.key.steps.get(place)?;
+        ways.passages().get(step.passage as usize)
+    };
+    for (&brought, &took) in &taken.course.stays {
+        let (Some(passage), Some(stay)) =
+            (passage(took), taken.route.stays.get(&(brought as u8, took as u8)))
+        else {
             continue;
+        };
+        stays.entry(names.name(&passage.from)).or_default().0.merge(&stay.own);
+        for (callee, times) in &stay.waits {
+            stays.entry(names.name(callee)).or_default().0.merge(times);
         }
-        let away = edges.iter().enumerate().skip(place + 1).find(|(_, (from, _))| from == to);
-        if let Some(times) = away.and_then(|(away, _)| route.stays.get(&(place as u8, away as u8))) {
-            stays.entry(to.clone()).or_default().0.merge(times);
-        }
+    }
+    if let Some((who, place)) = taken.answer.as_ref().filter(|_| with_answer)
+        && let Some(times) = taken.route.settled.get(*place)
+    {
+        stays.entry(who.clone()).or_default().0.merge(times);
     }
 }
 
 /// The most used route, each passage once.
-fn path(
-    routes: &[(&RouteKey, &Route)],
-    ways: &Ways,
-    names: &Names,
-    shares: &Shares,
-    messages: u64,
-) -> Vec<PathStep> {
-    let Some((key, route)) = routes.iter().max_by_key(|(key, route)| (route.count, key.passages.len()))
-    else {
+fn path(routes: &[&Taken<'_>], ways: &Ways, names: &Names, shares: &Shares, messages: u64) -> Vec<PathStep> {
+    let Some(taken) = routes.iter().max_by_key(|taken| (taken.route.count, taken.edges.len())) else {
         return Vec::new();
     };
     let mut steps: Vec<PathStep> = Vec::new();
-    for (place, &number) in key.passages.iter().enumerate() {
-        let (from, to) = names.edge(ways, number);
+    for &place in &taken.course.kept {
+        let step = taken.key.steps.get(place);
+        let Some(passage) = step.and_then(|step| ways.passages().get(step.passage as usize)) else {
+            continue;
+        };
+        let (from, to) = names.edge(passage);
         if steps.iter().any(|step| step.from == from && step.to == to) {
             continue;
         }
-        let passage = &ways.passages()[number as usize];
         let count = shares.get(&(from.clone(), to.clone())).map_or(0, |(count, _)| *count);
         steps.push(PathStep {
             from,
@@ -347,144 +459,11 @@ fn path(
             protocol: passage.protocol.name().into(),
             verb: passage.verb.to_string(),
             share: count as f64 / messages.max(1) as f64,
-            since_first: route.since.get(place).and_then(|times| TimesSummary::of(times).p50),
+            since_first: taken.route.since.get(place).and_then(|times| TimesSummary::of(times).p50),
         });
     }
     steps
 }
 
-/// What holders of messages are called.
-struct Names(BTreeMap<Holder, String>);
-
-impl Names {
-    /// Clients without a name that pass on what they receive are called by what they speak to whom; the others by their host.
-    fn of(ways: &Ways, components: &Components) -> Names {
-        let joined = ways.joined();
-        let holders: BTreeSet<Holder> =
-            ways.passages().iter().flat_map(|passage| [passage.from, passage.to]).collect();
-        let plain = |holder: &Holder| match holder {
-            Holder::Party(party) => components.name(party),
-            Holder::Socket(socket) => components.name(&Party::Host(socket.address)),
-        };
-        let mut spoken: BTreeMap<Endpoint, [BTreeSet<String>; 2]> = BTreeMap::new();
-        for passage in ways.passages() {
-            for (direction, holder, other) in
-                [(0, &passage.to, &passage.from), (1, &passage.from, &passage.to)]
-            {
-                if let Holder::Socket(socket) = holder
-                    && let Some(speaker) = joined.get(socket)
-                {
-                    spoken.entry(*speaker).or_default()[direction].insert(plain(other));
-                }
-            }
-        }
-        let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
-        let name = |holder: Holder| {
-            let group = match holder {
-                Holder::Socket(socket) => joined.get(&socket),
-                Holder::Party(_) => None,
-            };
-            let name = match group.and_then(|speaker| spoken.get(speaker)) {
-                Some([from, to]) => format!("{}, from {} to {}", plain(&holder), list(from), list(to)),
-                None => plain(&holder),
-            };
-            (holder, name)
-        };
-        Names(holders.into_iter().map(name).collect())
-    }
-
-    fn name(&self, holder: &Holder) -> String {
-        self.0.get(holder).cloned().unwrap_or_default()
-    }
-
-    fn edge(&self, ways: &Ways, number: u32) -> Edge {
-        match ways.passages().get(number as usize) {
-            Some(passage) => (self.name(&passage.from), self.name(&passage.to)),
-            None => Edge::default(),
-        }
-    }
-
-    fn words(&self, ways: &Ways, number: u32) -> String {
-        let (from, to) = self.edge(ways, number);
-        match ways.passages().get(number as usize) {
-            Some(passage) if passage.verb.as_str().is_empty() => {
-                format!("{from} to {to}, {}", passage.protocol.name())
-            }
-            Some(passage) => format!("{from} to {to}, {} {}", passage.protocol.name(), passage.verb),
-            None => String::new(),
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use plimsoll_capture::dissect::Side;
-    use plimsoll_capture::heard::{ConversationId, Sighting};
-    use plimsoll_capture::phases::Phases;
-    use plimsoll_capture::table::Located;
-    use plimsoll_model::Nanos;
-    use plimsoll_model::wire::{Label, Protocol};
-    use std::net::SocketAddr;
-    use std::sync::Arc;
-
-    fn end(port: u16) -> Endpoint {
-        SocketAddr::from(([127, 0, 0, 1], port)).into()
-    }
-
-    /// The second component encrypts what it passes on: its messages are delivered, and none is seen to leave it.
-    #[test]
-    fn who_cannot_be_followed_is_not_accused() {
-        let mut components = Components::default();
-        components.port(1883, "broker");
-        components.port(8080, "agent");
-        components.endpoint(end(40_001), "broker");
-        let components = Arc::new(components);
-        let losses = |ledger: BTreeSet<MessageId>| {
-            let mut ways = Ways::new(Arc::clone(&components), Arc::new(Phases::default()));
-            ways.name(ledger.clone());
-            for sequence in 0..10_u64 {
-                for (client, server, later) in [(50_001, 1883, 0), (40_001, 8080, 5)] {
-                    let at = Nanos::from_millis(sequence as i64 * 10 + later);
-                    let message = MessageId { device: 0, sequence };
-                    let (conversation, verb, from) = (ConversationId(0), Label::new("POST"), Side::Client);
-                    let heard = Sighting { at, conversation, from, message, verb, echo: false };
-                    let (client, server) = (end(client), end(server));
-                    ways.seen(&Located { client, server, protocol: Protocol::Http, heard });
-                }
-            }
-            ways.finish(Some(Nanos::from_secs(10)));
-            tell(&ways, &components, &Search::default(), Some(&ledger)).losses
-        };
-        let messages =
-            |range: std::ops::Range<u64>| range.map(|sequence| MessageId { device: 0, sequence }).collect();
-        assert_eq!(losses(messages(4..5)), BTreeMap::from([("agent or behind it".to_owned(), 1)]));
-        // None came through: nothing says that it passes anything on.
-        assert_eq!(losses(messages(0..10)), BTreeMap::from([("agent".to_owned(), 10)]));
-    }
-
-    /// Publisher and subscriber are strangers on one host: that the host has sent a message does not mean that it got it.
-    #[test]
-    fn what_a_broker_keeps_is_lost_there_though_both_ends_are_of_one_host() {
-        let components = Arc::new(Components::default());
-        let mut ways = Ways::new(Arc::clone(&components), Arc::new(Phases::default()));
-        for sequence in 0..10_u64 {
-            for (client, from, later) in [(50_001, Side::Client, 0), (50_002, Side::Server, 5)] {
-                if sequence == 4 && from == Side::Server {
-                    continue;
-                }
-                let at = Nanos::from_millis(sequence as i64 * 10 + later);
-                let message = MessageId { device: 0, sequence };
-                let (conversation, verb) = (ConversationId(0), Label::new("PUBLISH"));
-                let heard = Sighting { at, conversation, from, message, verb, echo: false };
-                let (client, server) = (end(client), end(1883));
-                ways.seen(&Located { client, server, protocol: Protocol::Mqtt, heard });
-            }
-        }
-        ways.finish(Some(Nanos::from_secs(10)));
-        let told = tell(&ways, &components, &Search::default(), None);
-        assert_eq!(told.losses, BTreeMap::from([("127.0.0.1:1883".to_owned(), 1)]));
-        assert_eq!((told.messages.marked, told.messages.lost, told.messages.unseen), (10, 1, 0));
-        assert_eq!(told.lost[0].sequence, 4);
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! The dissectors, one module each, and how the one for a conversation is found.
 
-use crate::dissect::{Carrier, Entry, Probe, Side};
-use plimsoll_model::wire::Protocol;
+use crate::dissect::{Asking, Carrier, Entry, Probe, Side};
+use plimsoll_model::wire::{Label, Protocol};
 
 mod amqp;
 mod coap;
@@ -36,6 +36,11 @@ static ENTRIES: &[&Entry] = &[
 /// The dissector of a protocol, where there is one.
 pub fn entry(protocol: Protocol) -> Option<&'static Entry> {
     ENTRIES.iter().copied().find(|entry| entry.protocol == protocol)
+}
+
+/// What a request with that verb, answered with that status, asks for.
+pub fn asking(protocol: Protocol, verb: &Label, status: &Label) -> Asking {
+    entry(protocol).map_or(Asking::Now, |entry| (entry.asking)(verb.as_str(), status.as_str()))
 }
 
 /// What the first bytes of a side tell.

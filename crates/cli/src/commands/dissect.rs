@@ -119,17 +119,17 @@ impl Dissect {
             components: Arc::clone(&components),
             phases: Arc::clone(&phases),
             keys: Arc::clone(&keys),
-            exchanges: !exports.is_empty(),
+            exchanges: true,
             only_known: false,
             open: self.conversations as usize,
             stop: Arc::clone(&stop),
         };
-        let mut ways = Ways::new(Arc::clone(&components), Arc::clone(&phases));
+        let mut ways = Ways::new(Arc::clone(&phases));
         let mut broken = None;
         let progress = ReadingProgress::new(self.quiet, sizes(&self.files));
         let threads = self.threads.map_or_else(threads, usize::from);
         let dissected = dissect(sources, &settings, threads, &mut |batch, read| {
-            batch.sightings.iter().for_each(|sighting| ways.seen(sighting));
+            ways.hear(&batch);
             for export in &mut exports {
                 if let Err(error) = export.write(&batch, &components, &search) {
                     broken.get_or_insert(Failure::unwritable(&export.path, &error));

@@ -20,8 +20,7 @@ pub fn write(
     search: &Search,
 ) -> io::Result<()> {
     let heard = &exchange.heard;
-    let [client, server] = [components.client(&exchange.client), components.server(&exchange.server)]
-        .map(|party| components.name(&party));
+    let [client, server] = exchange.parties.map(|party| components.name(&party));
     write!(
         out,
         "{},{},{},{},{},{},{},{},{},{},{},{},{},",

@@ -33,7 +33,7 @@ impl Spans {
         let mut by_service: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         for exchange in exchanges {
             self.made += 1;
-            let [asks, asked] = exchange.parties(components).map(|party| components.name(&party));
+            let [asks, asked] = exchange.asker_and_asked().map(|party| components.name(&party));
             by_service.entry(asks).or_default().push(self.span(exchange, &asked, search));
         }
         let resources: Vec<Value> = by_service

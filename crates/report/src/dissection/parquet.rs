@@ -102,8 +102,7 @@ impl<W: Write + Send> Table<W> {
         search: &Search,
     ) -> io::Result<()> {
         let heard = &exchange.heard;
-        let [client, server] = [components.client(&exchange.client), components.server(&exchange.server)]
-            .map(|party| components.name(&party));
+        let [client, server] = exchange.parties.map(|party| components.name(&party));
         let (client_address, server_address) = (exchange.client.to_string(), exchange.server.to_string());
         let texts = [
             &client,
@@ -197,6 +196,7 @@ fn broken(error: ParquetError) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_capture::component::Party;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
     use plimsoll_capture::dissect::Side;
@@ -212,6 +212,7 @@ mod tests {
         Located {
             client: end(50_000),
             server: end(6379),
+            parties: [Party::Host(end(50_000).address), Party::Server(end(6379))],
             protocol: Protocol::Redis,
             heard: Exchange {
                 conversation: ConversationId(0),
@@ -224,6 +225,8 @@ mod tests {
                 interim: None,
                 response: answered.then(|| span(number + 100)),
                 marker: None,
+                carried: false,
+                asking: plimsoll_capture::dissect::Asking::Now,
             },
         }
     }

@@ -7,6 +7,8 @@ use plimsoll_analysis::dissection::{DissectionSummary, PhaseSummary, ServiceSumm
 const SERVICES: usize = 20;
 /// Lost messages that are named.
 const NAMED: usize = 5;
+/// Stalls that are listed.
+const STALLS: usize = 10;
 
 /// Packets, protocols, services, the way of messages, and what was lost or not understood.
 pub fn render(summary: &DissectionSummary) -> String {
@@ -15,6 +17,7 @@ pub fn render(summary: &DissectionSummary) -> String {
     out += &services(&summary.services);
     out += &ways(&summary.phases);
     out += &losses(summary);
+    out += &stalls(summary);
     out += &doubts(summary);
     out
 }
@@ -184,6 +187,18 @@ fn losses(summary: &DissectionSummary) -> String {
         out += "    and more: --summary-json names them\n";
     }
     out
+}
+
+/// When nothing was answered, and by whom.
+fn stalls(summary: &DissectionSummary) -> String {
+    let mut out = String::new();
+    for stall in summary.stalls.iter().take(STALLS) {
+        lines(&mut out, &stall.told(), "  ");
+    }
+    if summary.stalls.len() > STALLS {
+        out += &format!("  and {} more: --summary-json lists them\n", summary.stalls.len() - STALLS);
+    }
+    if out.is_empty() { out } else { format!("\nstood still\n{out}") }
 }
 
 /// What stands between the capture and the truth.

@@ -238,6 +238,10 @@ pub fn ways(dissection: &DissectionSummary) -> Markup {
             p.empty { "No marked message was seen on the wire." }
         }
         (losses(dissection))
+        @if !dissection.stalls.is_empty() {
+            h3 { "Stood still" }
+            ul { @for stall in &dissection.stalls { li { (stall.told()) } } }
+        }
     }
 }
 

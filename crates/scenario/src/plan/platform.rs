@@ -16,12 +16,36 @@ pub struct PlatformPlan {
     pub roles: RolePlan,
     /// Ports of a platform that runs already, by the names that its profile gives them.
     pub ports: BTreeMap<String, u16>,
+    /// Processes of a platform that runs already on this host.
+    pub components: Vec<RunningPlan>,
     /// Whether the controller undoes after the run what it did before it.
     pub clean_up: bool,
     /// Values of the profile's variables that came from the environment.
     pub secrets: Vec<Secret>,
     /// In which state a run finds it.
     pub state: StatePlan,
+}
+
+/// A component that runs already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningPlan {
+    /// What it is called.
+    pub name: String,
+    /// Where its process is.
+    pub place: RunningPlace,
+}
+
+/// Where a process is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunningPlace {
+    /// It has that number.
+    Process(u32),
+    /// It listens at that port of this host.
+    Port(u16),
+    /// systemd has started it as that unit.
+    Unit(String),
+    /// It is the first process of that container.
+    Container(String),
 }
 
 /// In which state a run finds a platform.

@@ -16,6 +16,7 @@ mod platform;
 mod population;
 mod protocol;
 mod roles;
+mod running;
 mod schedule;
 mod search;
 mod session;

@@ -66,8 +66,10 @@ pub(super) fn resolve(
     fill_in(scenario, &roles, &compiler, context);
     let state = super::state::resolve(&attached, &profile, &plan, context);
     let secrets = secrets(&attached.with, context);
+    let components = super::running::resolve(&attached.components, &profile, context);
     let (ports, clean_up) = (attached.ports, attached.clean_up);
-    let resolved = PlatformPlan { profile, address, roles: plan, ports, clean_up, secrets, state };
+    let resolved =
+        PlatformPlan { profile, address, roles: plan, ports, components, clean_up, secrets, state };
     check_ports(&resolved, path, context);
     Some(resolved)
 }

@@ -45,6 +45,10 @@ pub(crate) struct AttachedPlatform {
     /// Ports of a platform that runs already, by the names that its profile gives them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ports: BTreeMap<String, u16>,
+    /// The processes of a platform that runs already on this host: what they use is sampled, and a capture knows their
+    /// connections.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<RunningComponent>,
     /// Whether what the controller registers is taken away again after the run. Default no.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub clean_up: bool,
@@ -81,12 +85,33 @@ impl AttachedPlatform {
             with: BTreeMap::new(),
             token: None,
             ports: BTreeMap::new(),
+            components: Vec::new(),
             clean_up: false,
             between_runs: None,
             reset_command: Vec::new(),
             preload: None,
         }
     }
+}
+
+/// A process that runs already, with its descendants: one of `pid`, `port`, `unit` and `container` says which.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunningComponent {
+    /// What it is called in reports.
+    pub name: String,
+    /// Its number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// A port of this host at which it listens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// systemd's unit, with or without `.service`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// A container or pod, by its host name or the first 12 digits of its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
 }
 
 /// A value that may be a secret.

@@ -5,7 +5,7 @@ mod method;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Dissector, Entry, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Asking, Dissector, Entry, Key, Output, Probe, Request, Response, Side, Step};
 use method::{Role, method};
 use plimsoll_model::wire::{Label, Protocol};
 use rustc_hash::FxHashMap;
@@ -36,9 +36,15 @@ pub(super) static ENTRY: Entry = Entry {
     ports: &[5672, 5671],
     streams: true,
     datagrams: false,
+    asking,
     probe,
     make: |_| Box::<Amqp>::default(),
 };
+
+/// A message that is got is taken from its queue.
+fn asking(verb: &str, _status: &str) -> Asking {
+    if verb == "basic.get" { Asking::Next } else { Asking::Now }
+}
 
 #[derive(Default)]
 struct Amqp {

@@ -230,3 +230,15 @@ proptest! {
         survive(5672, &[(C, &told), (S, &settle(1, 80, 7, true)), (S, &told)]);
     }
 }
+
+#[test]
+fn messages_are_got_and_delivered() {
+    let got =
+        [method(1, 60, 71, &[&[0; 9][..], b"\0\0\0\0\0\0"].concat()), content(1, &["plm1:d0:5;"])].concat();
+    let heard = amqp(&[(C, method(1, 60, 70, b"\0\0\x01q\0")), (S, got)]);
+    assert_eq!(heard.manners(), [(5, "taken")], "{:?}", heard.lines);
+    let deliver =
+        [method(1, 60, 60, b"\x01c\0\0\0\0\0\0\0\x01\0\0\x01q"), content(1, &["plm1:d0:5;"])].concat();
+    let heard = amqp(&[(C, publish(1, "plm1:d0:5;")), (S, deliver)]);
+    assert_eq!(heard.manners(), [(5, "handed"), (5, "handed")], "{:?}", heard.lines);
+}

@@ -6,11 +6,18 @@ mod tcp;
 mod tests;
 mod udp;
 
-use crate::dissect::{Carrier, Dissector, Entry, Probe, Side};
+use crate::dissect::{Asking, Carrier, Dissector, Entry, Probe, Side};
 use plimsoll_model::wire::Protocol;
 
-pub(super) static ENTRY: Entry =
-    Entry { protocol: Protocol::Coap, ports: &[5683], streams: true, datagrams: true, probe, make };
+pub(super) static ENTRY: Entry = Entry {
+    protocol: Protocol::Coap,
+    ports: &[5683],
+    streams: true,
+    datagrams: true,
+    asking: Asking::now,
+    probe,
+    make,
+};
 
 fn probe(bytes: &[u8], _: Option<Side>, datagram: bool) -> Probe {
     if datagram { udp::probe(bytes) } else { tcp::probe(bytes) }

@@ -162,3 +162,18 @@ fn nothing_that_is_said_stops_the_reading() {
     ];
     survives(Carrier::Datagrams, 5683, &datagrams);
 }
+
+#[test]
+fn what_a_resource_holds_is_read_and_what_it_becomes_is_pushed() {
+    let get: &[u8] = b"\x42\x01\x00\x01aa\x60\x54echo";
+    let heard = play(
+        Carrier::Datagrams,
+        5683,
+        &[
+            (C, get),
+            (S, b"\x62\x45\x00\x01aa\x61\x01\xffplm1:d:1;"),
+            (S, b"\x52\x45\x77\x02aa\x61\x02\xffplm1:d:2;"),
+        ],
+    );
+    assert_eq!(heard.manners(), [(1, "answered"), (2, "handed")], "{:?}", heard.lines);
+}

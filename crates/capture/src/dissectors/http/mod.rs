@@ -5,7 +5,7 @@ mod head;
 mod tests;
 
 use super::inflate::{Inflate, Wrap};
-use crate::dissect::{Dissector, Entry, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Asking, Dissector, Entry, Key, Output, Probe, Request, Response, Side, Step};
 use head::{Coding, First, Head};
 use memchr::memchr;
 use plimsoll_model::wire::{Label, Protocol};
@@ -21,6 +21,7 @@ pub(super) static ENTRY: Entry = Entry {
     ports: &[80, 443, 8443, 8080, 8000, 8081, 8888, 3000, 5000, 9090],
     streams: true,
     datagrams: false,
+    asking: Asking::now,
     probe,
     make: |_| Box::new(Http::default()),
 };

@@ -209,3 +209,15 @@ fn nothing_that_is_said_stops_the_reading() {
     ];
     survives(Carrier::Stream, 8080, &good);
 }
+
+#[test]
+fn what_a_response_holds_was_asked_for() {
+    let parts: [(Side, &[u8]); 4] = [
+        (Side::Client, b"POST /v HTTP/1.1\r\nContent-Length: 9\r\n\r\nplm1:d:1;"),
+        (Side::Server, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nplm1:d:1;"),
+        (Side::Client, b"GET /v HTTP/1.1\r\n\r\n"),
+        (Side::Server, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nplm1:d:1;"),
+    ];
+    let heard = play(Carrier::Stream, 80, &parts);
+    assert_eq!(heard.manners(), [(1, "handed"), (1, "echoed"), (1, "answered")]);
+}

@@ -7,7 +7,7 @@ mod huffman;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Dissector, Entry, KEPT, Key, Output, Request, Response, Side, Step};
+use crate::dissect::{Asking, Dissector, Entry, KEPT, Key, Output, Request, Response, Side, Step};
 use frame::{HEADER, Header, PREFACE, kind};
 use hpack::{Name, Table};
 use plimsoll_model::wire::{Label, Protocol};
@@ -25,6 +25,7 @@ pub(super) static ENTRY: Entry = Entry {
     ports: &[50051],
     streams: true,
     datagrams: false,
+    asking: Asking::now,
     probe: frame::probe,
     make: |_| Box::new(Http2::default()),
 };

@@ -8,7 +8,7 @@ mod records;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Dissector, Entry, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Asking, Dissector, Entry, Key, Output, Probe, Request, Response, Side, Step};
 use fields::Fields;
 use layout::{Layout, Part};
 use names::{is_known, verb};
@@ -33,9 +33,19 @@ pub(super) static ENTRY: Entry = Entry {
     ports: &[9092, 9093],
     streams: true,
     datagrams: false,
+    asking,
     probe,
     make: |_| Box::<Kafka>::default(),
 };
+
+/// Consumers fetch what comes next, and wait for each other when their group changes.
+fn asking(verb: &str, _status: &str) -> Asking {
+    match verb.split(' ').next().unwrap_or_default() {
+        "Fetch" | "ShareFetch" => Asking::Next,
+        "JoinGroup" | "SyncGroup" => Asking::News,
+        _ => Asking::Now,
+    }
+}
 
 #[derive(Default)]
 struct Kafka {

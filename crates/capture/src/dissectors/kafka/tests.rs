@@ -246,3 +246,12 @@ proptest! {
         survive(9092, &[(C, &request(key, version, 1, b"")), (S, &response(1, &content)), (S, &response(2, b""))]);
     }
 }
+
+#[test]
+fn what_is_fetched_is_taken() {
+    let told = response(8, b"whatever plm1:d0:6; it is");
+    for (key, manner) in [(1, "taken"), (3, "answered")] {
+        let heard = kafka(&[(C, request(key, 4, 8, &[0; 40])), (S, told.clone())]);
+        assert_eq!(heard.manners(), [(6, manner)], "{:?}", heard.lines);
+    }
+}

@@ -6,9 +6,10 @@ mod bson;
 mod tests;
 
 use super::unpack::{Packing, unpack};
-use crate::dissect::{Dissector, Entry, KEPT, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Asking, Dissector, Entry, KEPT, Key, Output, Probe, Request, Response, Side, Step};
 use bson::{elements, first_key, number};
 use memchr::memchr;
+use memchr::memmem;
 use plimsoll_model::wire::{Label, Protocol};
 
 /// The longest message, bytes: what servers take.
@@ -31,14 +32,28 @@ const MORE_TO_COME: u32 = 2;
 /// Flags of OP_MSG that a receiver must know.
 const REQUIRED: u32 = 0xffff;
 
+/// A document that is found and removed at once: how that is said, and what it is called here.
+const REMOVES: &[u8] = b"\x08remove\0\x01";
+const TAKING: &str = "findAndModify remove";
+
 pub(super) static ENTRY: Entry = Entry {
     protocol: Protocol::MongoDb,
     ports: &[27017, 27018, 27019],
     streams: true,
     datagrams: false,
+    asking,
     probe,
     make: |_| Box::<MongoDb>::default(),
 };
+
+/// A document that is removed when it is found is taken; drivers wait for news of the server and of cursors that stay open.
+fn asking(verb: &str, _status: &str) -> Asking {
+    match verb {
+        TAKING => Asking::Next,
+        "hello" | "isMaster" | "ismaster" | "getMore" => Asking::News,
+        _ => Asking::Now,
+    }
+}
 
 #[derive(Default)]
 struct MongoDb {
@@ -171,7 +186,10 @@ impl MongoDb {
                 _ => (None, true),
             };
             let named = name(message.operation).unwrap_or_default();
+            let takes = verb.is_some_and(|verb| verb.eq_ignore_ascii_case(b"findAndModify"))
+                && memmem::find(document, REMOVES).is_some();
             let verb = verb.filter(|verb| !verb.is_empty()).map_or(Label::new(named), Label::from_bytes);
+            let verb = if takes { Label::new(TAKING) } else { verb };
             return Ok(Saying::Request(Request {
                 verb,
                 key: Key::Id(u64::from(message.id)),

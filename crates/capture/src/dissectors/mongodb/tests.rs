@@ -203,3 +203,16 @@ proptest! {
         survive(27017, &[(C, &[find(1), find(2)].concat()), (S, &told), (S, &told)]);
     }
 }
+
+#[test]
+fn documents_are_read_unless_they_are_removed_when_they_are_found() {
+    let ask = |elements: &[(&str, u8, &[u8])]| message(7, 0, MSG, &content(0, &document(elements)));
+    let told = reply(7, &[("value", 2, &text("plm1:d0:3;")), ("ok", 1, &ok())]);
+    let name = text("entities");
+    let manners = |asked| mongodb(&[(C, asked), (S, told.clone())]).manners();
+    assert_eq!(manners(ask(&[("find", 2, &name)])), [(3, "answered")]);
+    assert_eq!(manners(ask(&[("aggregate", 2, &name)])), [(3, "answered")]);
+    assert_eq!(manners(ask(&[("findAndModify", 2, &name), ("new", 8, &[1])])), [(3, "answered")]);
+    assert_eq!(manners(ask(&[("findAndModify", 2, &name), ("remove", 8, &[1])])), [(3, "taken")]);
+    assert_eq!(manners(ask(&[("update", 2, &text("plm1:d0:2;"))])), [(2, "handed"), (3, "answered")]);
+}

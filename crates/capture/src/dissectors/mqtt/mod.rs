@@ -5,7 +5,7 @@ mod packet;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Dissector, Entry, KEPT, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Asking, Dissector, Entry, KEPT, Key, Output, Probe, Request, Response, Side, Step};
 use packet::{Header, Looks, kind, number};
 use plimsoll_model::wire::{Label, Protocol};
 
@@ -19,6 +19,7 @@ pub(super) static ENTRY: Entry = Entry {
     ports: &[1883, 8883],
     streams: true,
     datagrams: false,
+    asking: Asking::now,
     probe,
     make: |_| Box::new(Mqtt::default()),
 };

@@ -171,3 +171,21 @@ fn nothing_that_is_said_stops_the_reading() {
     ];
     survives(Carrier::Stream, 1883, &good);
 }
+
+#[test]
+fn publications_are_handed_on_by_either_side() {
+    let publish: &[u8] = b"\x32\x10\0\x03a/b\0\x07plm1:d:1;";
+    let heard = play(
+        Carrier::Stream,
+        1883,
+        &[
+            (C, CONNECT),
+            (S, b"\x20\x02\0\0"),
+            (C, publish),
+            (S, b"\x40\x02\0\x07"),
+            (S, publish),
+            (C, b"\x40\x02\0\x07"),
+        ],
+    );
+    assert_eq!(heard.manners(), [(1, "handed"), (1, "handed")]);
+}

@@ -5,7 +5,7 @@ mod line;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Dissector, Entry, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Asking, Dissector, Entry, Key, Output, Probe, Request, Response, Side, Step};
 use line::{LINE, Line, Message};
 use memchr::memchr;
 use plimsoll_model::wire::{Label, Protocol};
@@ -19,15 +19,26 @@ const STATUS: usize = 12;
 /// Where JetStream is asked something, and where it is asked for messages.
 const API: &[u8] = b"$JS.API.";
 const PULL: &[u8] = b"$JS.API.CONSUMER.MSG.NEXT.";
+/// Where it is asked for stored messages and values by their place or name.
+const STORED: [&[u8]; 2] = [b"$JS.API.DIRECT.GET.", b"$JS.API.STREAM.MSG.GET."];
+/// What requests to JetStream are called.
+const PULLING: &str = "PUB $JS.API";
+const GETTING: &str = "PUB $JS.API GET";
 
 pub(super) static ENTRY: Entry = Entry {
     protocol: Protocol::Nats,
     ports: &[4222],
     streams: true,
     datagrams: false,
+    asking,
     probe,
     make: |_| Box::<Nats>::default(),
 };
+
+/// Messages of a consumer come once; those that are got by their place in a stream stay there.
+fn asking(verb: &str, _status: &str) -> Asking {
+    if verb == PULLING { Asking::Next } else { Asking::Now }
+}
 
 #[derive(Default)]
 struct Nats {
@@ -71,11 +82,15 @@ impl Nats {
                 let before = remember(&mut self.pulls).insert(subscription, hash(reply));
                 // It asks for more of the same before the first has come.
                 if before == Some(hash(reply)) {
-                    return Saying::Notice("PUB $JS.API");
+                    return Saying::Notice(PULLING);
                 }
             }
         }
-        let verb = if message.subject.starts_with(API) { "PUB $JS.API" } else { name };
+        let verb = match message.subject {
+            stored if STORED.iter().any(|api| stored.starts_with(api)) => GETTING,
+            api if api.starts_with(API) => PULLING,
+            _ => name,
+        };
         Saying::Request(Request { verb: Label::new(verb), key: Key::Id(hash(reply)), answered: true, tag: 0 })
     }
 

@@ -153,3 +153,16 @@ proptest! {
         survive(4222, &[(C, b"PUB svc t.a 2\r\nhi\r\nSUB t.> 1\r\n"), (S, &told), (S, &told)]);
     }
 }
+
+#[test]
+fn consumers_are_given_messages_and_stored_ones_are_read() {
+    let ask = |api: &str| format!("SUB _INBOX.p.* 2\r\nPUB {api} _INBOX.p.9 1\r\n2\r\n");
+    let told = "MSG _INBOX.p.9 2 10\r\nplm1:d0:4;\r\n";
+    let manners = |api: &str| nats(&[(C, &ask(api)), (S, told)]).manners();
+    assert_eq!(manners("$JS.API.CONSUMER.MSG.NEXT.S.d"), [(4, "taken")]);
+    assert_eq!(manners("$JS.API.DIRECT.GET.KV_b.$KV.b.k"), [(4, "answered")]);
+    assert_eq!(manners("$JS.API.STREAM.MSG.GET.S"), [(4, "answered")]);
+    assert_eq!(manners("service"), [(4, "answered")]);
+    let pushed = nats(&[(C, "SUB t 1\r\nPUB u 10\r\nplm1:d0:3;\r\n"), (S, "MSG t 1 10\r\nplm1:d0:4;\r\n")]);
+    assert_eq!(pushed.manners(), [(3, "handed"), (4, "handed")]);
+}

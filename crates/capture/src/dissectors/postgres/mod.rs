@@ -5,7 +5,7 @@ mod probe;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Dissector, Entry, KEPT, Key, Output, Request, Response, Side, Step};
+use crate::dissect::{Asking, Dissector, Entry, KEPT, Key, Output, Request, Response, Side, Step};
 use memchr::memchr;
 use plimsoll_model::wire::{Label, Protocol};
 use std::collections::VecDeque;
@@ -26,9 +26,15 @@ pub(super) static ENTRY: Entry = Entry {
     ports: &[5432],
     streams: true,
     datagrams: false,
+    asking,
     probe: probe::probe,
     make: |_| Box::new(Postgres::new()),
 };
+
+/// Rows that are deleted and returned are taken, as tables that serve as queues do it.
+fn asking(_verb: &str, status: &str) -> Asking {
+    if status.starts_with("DELETE") { Asking::Next } else { Asking::Now }
+}
 
 struct Postgres {
     /// From the one that the server is at to the one that the client is still asking. Never empty.

@@ -235,3 +235,21 @@ proptest! {
         survive(5432, &[(C, &[execute(), execute(), m(b'S', "")].concat()), (S, &told), (S, &told)]);
     }
 }
+
+#[test]
+fn rows_are_read_unless_they_are_deleted_and_notifications_are_pushed() {
+    let open = || (C, startup(0x3_0000, b"user\0me\0\0"));
+    let begun = || (S, [m(b'R', [0; 4]), ready()].concat());
+    let columns = || m(b'T', [&b"\0\x01x\0"[..], &[0; 18]].concat());
+    let manners =
+        |asked: Vec<u8>, told: Vec<u8>| postgres(&[open(), begun(), (C, asked), (S, told)]).manners();
+    let rows = |tag: &str| [columns(), row("plm1:d0:3;"), m(b'C', tag), ready()].concat();
+    assert_eq!(manners(m(b'Q', "select x from t\0"), rows("SELECT 1\0")), [(3, "answered")]);
+    assert_eq!(manners(m(b'Q', "delete from t returning x\0"), rows("DELETE 1\0")), [(3, "taken")]);
+    let asked = [execute(), m(b'S', "")].concat();
+    assert_eq!(manners(asked, [executed("plm1:d0:3;"), ready()].concat()), [(3, "answered")]);
+    let insert = m(b'Q', "insert into t values ('plm1:d0:3;') returning x\0");
+    assert_eq!(manners(insert, rows("INSERT 0 1\0")), [(3, "handed"), (3, "echoed")]);
+    let notified = [m(b'A', [&[0; 4][..], b"t\0plm1:d0:3;\0"].concat()), ready()].concat();
+    assert_eq!(manners(m(b'Q', "listen t\0"), [m(b'C', "LISTEN\0"), notified].concat())[0].0, 3);
+}

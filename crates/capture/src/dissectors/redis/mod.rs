@@ -6,7 +6,7 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Dissector, Entry, Key, Output, Request, Response, Side, Step};
+use crate::dissect::{Asking, Dissector, Entry, Key, Output, Request, Response, Side, Step};
 use plimsoll_model::wire::{Label, Protocol};
 use reader::{Progress, Reader};
 
@@ -15,9 +15,21 @@ pub(super) static ENTRY: Entry = Entry {
     ports: &[6379, 6380],
     streams: true,
     datagrams: false,
+    asking,
     probe: probe::probe,
     make: |_| Box::<Redis>::default(),
 };
+
+/// Elements of lists, sets and streams are taken; values are read.
+fn asking(verb: &str, _status: &str) -> Asking {
+    match verb {
+        "LPOP" | "RPOP" | "BLPOP" | "BRPOP" | "LMPOP" | "BLMPOP" | "RPOPLPUSH" | "BRPOPLPUSH" | "LMOVE"
+        | "BLMOVE" | "SPOP" | "ZPOPMIN" | "ZPOPMAX" | "BZPOPMIN" | "BZPOPMAX" | "ZMPOP" | "BZMPOP"
+        | "GETDEL" | "XREAD" | "XREADGROUP" | "XCLAIM" | "XAUTOCLAIM" => Asking::Next,
+        "WAIT" | "WAITAOF" => Asking::News,
+        _ => Asking::Now,
+    }
+}
 
 #[derive(Default)]
 struct Redis {

@@ -235,3 +235,24 @@ proptest! {
         survive(6379, &[(C, b"*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\na\r\n*1\r\n$3\r\nGET\r\n"), (S, &told)]);
     }
 }
+
+#[test]
+fn values_are_read_elements_are_taken_and_messages_are_pushed() {
+    let ask = |words: &[&str]| command(words);
+    let manners = |asked: &str, told: &str| redis(&[(C, asked), (S, told)]).manners();
+    let value = "$10\r\nplm1:d0:7;\r\n";
+    assert_eq!(manners(&ask(&["SET", "k", "plm1:d0:7;"]), "+OK\r\n"), [(7, "handed")]);
+    assert_eq!(manners(&ask(&["GET", "k"]), value), [(7, "answered")]);
+    assert_eq!(manners(&ask(&["HGETALL", "k"]), &format!("*2\r\n$1\r\nf\r\n{value}")), [(7, "answered")]);
+    assert_eq!(manners(&ask(&["LRANGE", "k", "0", "9"]), &format!("*1\r\n{value}")), [(7, "answered")]);
+    for take in ["BLPOP", "BRPOP", "LPOP", "rpop", "XREADGROUP", "SPOP", "GETDEL", "BLMOVE"] {
+        assert_eq!(manners(&ask(&[take, "k"]), &format!("*1\r\n{value}")), [(7, "taken")], "{take}");
+    }
+    let push = redis(&[
+        (C, &ask(&["SUBSCRIBE", "c"])),
+        (S, "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"),
+        (S, &format!("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n{value}")),
+    ]);
+    assert_eq!(push.manners(), [(7, "handed")]);
+    assert_eq!(manners(&ask(&["ECHO", "plm1:d0:7;"]), value), [(7, "handed"), (7, "echoed")]);
+}

@@ -8,7 +8,7 @@ mod tests;
 
 use super::inflate::{Inflate, Wrap};
 use super::mqtt::{self, Mqtt};
-use crate::dissect::{Dissector, Entry, KEPT, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Asking, Dissector, Entry, KEPT, Key, Output, Probe, Request, Response, Side, Step};
 use carried::Carried;
 use frame::Header;
 use plimsoll_codec::websocket::Opcode;
@@ -24,6 +24,7 @@ pub(super) static ENTRY: Entry = Entry {
     ports: &[],
     streams: true,
     datagrams: false,
+    asking: Asking::now,
     probe: frame::probe,
     make: |_| Box::new(WebSocket::default()),
 };

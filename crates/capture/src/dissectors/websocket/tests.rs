@@ -242,3 +242,9 @@ fn nothing_that_is_said_stops_the_reading() {
         opening.into_iter().chain(texts.iter().map(|(side, bytes)| (*side, bytes.as_slice()))).collect();
     survives(Carrier::Stream, 8080, &good);
 }
+
+#[test]
+fn what_a_server_says_is_pushed_unless_it_answers() {
+    let transcript = heard(&[(C, 0x81, b"plm1:d:1;"), (S, 0x81, b"plm1:d:1;"), (S, 0x81, b"plm1:d:2;")]);
+    assert_eq!(transcript.manners(), [(1, "handed"), (1, "echoed"), (2, "handed")]);
+}

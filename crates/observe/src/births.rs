@@ -1,0 +1,284 @@
+//! Which process opens which connection, as the kernel tells it at that moment: also of connections that live shorter than any
+//! look at tables. The kernel's trace of socket states (`sock:inet_sock_set_state`) says it, in an instance of tracefs of our
+//! own, which disturbs nobody else's; root's rights are needed.
+
+use plimsoll_model::Nanos;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long the reader sleeps when there is nothing.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Connections that are remembered: those that come later have no known owner.
+const MOST: usize = 1 << 20;
+/// Connections that are being opened.
+const OPENING: usize = 1 << 14;
+/// Generations of processes that are looked at.
+const ANCESTORS: usize = 32;
+/// Names of our instances: a number of a process follows.
+const NAME: &str = "plimsoll-";
+/// The states of TCP in the kernel.
+const ESTABLISHED: u64 = 1;
+const SYN_SENT: u64 = 2;
+const FILTER: &str = "newstate == 2 || (oldstate == 2 && newstate == 1)";
+
+/// A connection that was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// When, since 1970.
+    pub at: Nanos,
+    /// The address of who opened it; of IPv6 it is not told.
+    pub address: Option<IpAddr>,
+    /// Its port.
+    pub port: u16,
+    /// The port that it was opened to.
+    pub to: u16,
+    /// The process that opened it, and its ancestors.
+    pub processes: Arc<[i32]>,
+}
+
+/// Listens to the kernel.
+#[derive(Debug)]
+pub struct Births {
+    stop: Arc<AtomicBool>,
+    reader: JoinHandle<Vec<Birth>>,
+    instance: PathBuf,
+    /// Keeps a tracefs that is mounted nowhere.
+    _detached: Option<OwnedFd>,
+}
+
+impl Births {
+    /// Begins to listen; `None` where the kernel or our rights do not allow it.
+    pub fn begin() -> Option<Births> {
+        let (root, detached) = tracefs()?;
+        let instances = root.join("instances");
+        remove_stale(&instances);
+        let instance = instances.join(format!("{NAME}{}", std::process::id()));
+        let _ = fs::remove_dir(&instance);
+        fs::create_dir(&instance).ok()?;
+        let pipe = prepare(&instance);
+        let Some((pipe, offset)) = pipe else {
+            let _ = fs::remove_dir(&instance);
+            return None;
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&stop);
+        let reader = std::thread::Builder::new()
+            .name("births".into())
+            .spawn(move || read(pipe, offset, &ends))
+            .inspect_err(|_| {
+                let _ = fs::remove_dir(&instance);
+            })
+            .ok()?;
+        Some(Births { stop, reader, instance, _detached: detached })
+    }
+
+    /// Ends, and tells which connections were opened, in their order.
+    pub fn end(self) -> Vec<Birth> {
+        self.stop.store(true, Ordering::Relaxed);
+        let births = self.reader.join().unwrap_or_default();
+        let _ = fs::write(self.instance.join("events/sock/inet_sock_set_state/enable"), "0");
+        let _ = fs::remove_dir(&self.instance);
+        births
+    }
+}
+
+/// Where tracefs is, or one that is mounted for us alone.
+fn tracefs() -> Option<(PathBuf, Option<OwnedFd>)> {
+    let mounted = Path::new("/sys/kernel/tracing");
+    if mounted.join("instances").is_dir() {
+        return Some((mounted.to_owned(), None));
+    }
+    let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
+    fsconfig_create(&context).ok()?;
+    let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).ok()?;
+    let path = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
+    path.join("instances").is_dir().then_some((path, Some(mount)))
+}
+
+/// Instances of programs that were killed.
+fn remove_stale(instances: &Path) {
+    for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process =
+            name.to_str().and_then(|name| name.strip_prefix(NAME)).and_then(|text| text.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// Asks for the events; their stream, and how far the clock of 1970 is ahead of theirs.
+fn prepare(instance: &Path) -> Option<(File, Nanos)> {
+    let event = instance.join("events/sock/inet_sock_set_state");
+    fs::write(instance.join("trace_clock"), "mono").ok()?;
+    fs::write(instance.join("options/fields"), "1").ok()?;
+    fs::write(event.join("filter"), FILTER).ok()?;
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let pipe = File::options().read(true).custom_flags(nonblocking).open(instance.join("trace_pipe")).ok()?;
+    fs::write(event.join("enable"), "1").ok()?;
+    let nanos = |clock| {
+        let now = clock_gettime(clock);
+        Nanos(now.tv_sec * 1_000_000_000 + now.tv_nsec)
+    };
+    Some((pipe, nanos(ClockId::Realtime) - nanos(ClockId::Monotonic)))
+}
+
+fn read(mut pipe: File, offset: Nanos, stop: &AtomicBool) -> Vec<Birth> {
+    let mut midwife = Midwife { offset, ..Midwife::default() };
+    let (mut text, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    loop {
+        // What was opened before the end is read before it.
+        let ends = stop.load(Ordering::Relaxed);
+        loop {
+            match pipe.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => {
+                    text.extend_from_slice(&buffer[..read]);
+                    let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+                    let lines: Vec<u8> = text.drain(..whole).collect();
+                    String::from_utf8_lossy(&lines).lines().for_each(|line| midwife.line(line));
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        if ends {
+            return midwife.births;
+        }
+        midwife.families.clear();
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Puts together what the kernel tells of a connection: first who opens it, then which port it was given.
+#[derive(Debug, Default)]
+struct Midwife {
+    offset: Nanos,
+    opening: HashMap<u64, Arc<[i32]>>,
+    /// Those of one reading.
+    families: HashMap<i32, Arc<[i32]>>,
+    births: Vec<Birth>,
+}
+
+impl Midwife {
+    fn line(&mut self, line: &str) {
+        let Some((head, fields)) = line.split_once(": inet_sock_set_state: ") else { return };
+        let field = |name: &str| number(fields, name);
+        let (Some(socket), Some(state)) = (field("skaddr"), field("newstate")) else { return };
+        match state {
+            SYN_SENT => {
+                let Some(task) = task(head) else { return };
+                let family = self.families.entry(task).or_insert_with(|| family(task));
+                if self.opening.len() >= OPENING {
+                    self.opening.clear();
+                }
+                self.opening.insert(socket, Arc::clone(family));
+            }
+            ESTABLISHED => {
+                let Some(processes) = self.opening.remove(&socket) else { return };
+                let port = |name: &str| field(name).and_then(|port| u16::try_from(port).ok());
+                let (Some(port), Some(to), Some(at)) = (port("sport"), port("dport"), time(head)) else {
+                    return;
+                };
+                // As it stands in memory.
+                let address = field("saddr")
+                    .filter(|&address| address != 0)
+                    .and_then(|address| u32::try_from(address).ok());
+                let address = address.map(|address| IpAddr::V4(Ipv4Addr::from(address.to_ne_bytes())));
+                if self.births.len() < MOST {
+                    self.births.push(Birth { at: at + self.offset, address, port, to, processes });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The number of a field: `sport=0x9bb2 (39858)`.
+fn number(fields: &str, name: &str) -> Option<u64> {
+    let mut words = fields.split_ascii_whitespace();
+    let value = words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))?;
+    u64::from_str_radix(value.strip_prefix("0x")?, 16).ok()
+}
+
+/// The task of a line that begins with `name-1234  [001] ..... 12.345678`; names may hold anything.
+fn task(head: &str) -> Option<i32> {
+    let before = head.rsplit_once(" [")?.0;
+    before.trim_end().rsplit_once('-')?.1.parse().ok()
+}
+
+/// The time of such a line.
+fn time(head: &str) -> Option<Nanos> {
+    let (seconds, fraction) = head.rsplit_once(' ')?.1.split_once('.')?;
+    let digits = u32::try_from(fraction.len()).ok().filter(|&digits| digits <= 9)?;
+    let nanos = fraction.parse::<i64>().ok()? * 10_i64.pow(9 - digits);
+    Some(Nanos(seconds.parse::<i64>().ok()?.checked_mul(1_000_000_000)? + nanos))
+}
+
+/// The process of a task and its ancestors.
+fn family(task: i32) -> Arc<[i32]> {
+    let status = |process: i32| fs::read_to_string(format!("/proc/{process}/status")).ok();
+    let value = |status: &str, key: &str| -> Option<i32> {
+        status.lines().find_map(|line| line.strip_prefix(key))?.trim().parse().ok()
+    };
+    let mut processes = Vec::new();
+    let mut next = status(task).and_then(|status| value(&status, "Tgid:")).or(Some(task));
+    while let Some(process) = next.filter(|&process| process > 0 && processes.len() < ANCESTORS) {
+        processes.push(process);
+        next = status(process).and_then(|status| value(&status, "PPid:"));
+    }
+    processes.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn lines_of_the_kernel_are_read() {
+        let mut midwife = Midwife { offset: Nanos(10), ..Midwife::default() };
+        let head = "  a b-3 [x-9549    [000] .....  2703.664862: inet_sock_set_state: skaddr=0xffff88812ca16f00 (-131)";
+        midwife.line(&format!("{head} oldstate=0x7 (7) newstate=0x2 (2) sport=0x0 (0) dport=0xd06d (53357)"));
+        midwife.line(&format!(
+            "{head} oldstate=0x2 (2) newstate=0x1 (1) sport=0x9bb2 (39858) dport=0xd06d (53357) saddr=0x100007f (16777343) x"
+        ));
+        midwife.line(&format!("{head} oldstate=0x2 (2) newstate=0x1 (1) sport=0x9bb2 (39858)"));
+        for line in ["", "x", ": inet_sock_set_state: ", "-9: inet_sock_set_state: skaddr=0x newstate=0x2"] {
+            midwife.line(line);
+        }
+        let birth = &midwife.births[0];
+        assert_eq!((birth.at, birth.port, birth.to), (Nanos(2_703_664_862_010), 39858, 53357));
+        assert_eq!((birth.processes[0], midwife.births.len()), (9549, 1));
+        assert_eq!(birth.address.map(|address| address.is_loopback()), Some(cfg!(target_endian = "little")));
+    }
+
+    #[test]
+    fn connections_that_live_for_a_moment_have_an_owner() {
+        // Where the kernel does not tell, nothing is told.
+        let Some(births) = Births::begin() else { return assert!(!rustix::process::geteuid().is_root()) };
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        let ports: Vec<u16> =
+            (0..100).map(|_| TcpStream::connect(to).unwrap().local_addr().unwrap().port()).collect();
+        let births = births.end();
+        let own = std::process::id() as i32;
+        let known = |port: &&u16| {
+            births
+                .iter()
+                .any(|birth| birth.port == **port && birth.to == to.port() && birth.processes[0] == own)
+        };
+        assert_eq!(ports.iter().filter(known).count(), 100, "{births:?}");
+    }
+}

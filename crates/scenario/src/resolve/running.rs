@@ -1,0 +1,52 @@
+//! The components of a platform that runs already.
+
+use super::Context;
+use crate::plan::{RunningPlace, RunningPlan};
+use crate::profile::Profile;
+use crate::written::RunningComponent;
+
+pub(super) fn resolve(
+    written: &[RunningComponent],
+    profile: &Profile,
+    context: &mut Context<'_>,
+) -> Vec<RunningPlan> {
+    if !written.is_empty() && !profile.components.is_empty() {
+        context.error_with_help(
+            "platform.components",
+            format!("the profile `{}` starts its components itself", profile.name),
+            "leave them out: what it starts is watched in any case",
+        );
+    }
+    let mut plans: Vec<RunningPlan> = Vec::new();
+    for (index, component) in written.iter().enumerate() {
+        let path = format!("platform.components[{index}]");
+        let name = component.name.trim();
+        if name.is_empty() || name.contains(char::is_control) {
+            context.error(&path, "a name is visible characters in one line");
+        } else if plans.iter().any(|known| known.name == name) {
+            context
+                .error(&path, format!("there is a component `{name}` already; give each a name of its own"));
+        }
+        let places: Vec<RunningPlace> = [
+            component.pid.map(RunningPlace::Process),
+            component.port.map(RunningPlace::Port),
+            component.unit.clone().map(RunningPlace::Unit),
+            component.container.clone().map(RunningPlace::Container),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        match <[RunningPlace; 1]>::try_from(places) {
+            Ok([RunningPlace::Process(0) | RunningPlace::Port(0)]) => {
+                context.error(&path, "processes and ports have numbers from 1");
+            }
+            Ok([place]) => plans.push(RunningPlan { name: name.to_owned(), place }),
+            Err(_) => context.error_with_help(
+                &path,
+                "it is not clear which process that is",
+                "give one of `pid`, `port`, `unit` and `container`, as in `{ name: broker, port: 1883 }`",
+            ),
+        }
+    }
+    plans
+}
