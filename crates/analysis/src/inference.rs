@@ -1,14 +1,22 @@
-//! Why times rose from one level to another (work B): the publish time with the network or with the platform, the total
-//! time with retries, with retransmissions, or with both.
+//! Why times rose from one level to another (work B): the publish or the subscribe time with the network, with what it lost, or
+//! with the platform; the total time with retries, with retransmissions, or with both.
+//!
+//! A cause is named only where the others are excluded. The network's round trip says nothing where the platform is on this
+//! host, nor where it rose by more than it can have added, nor where the connections under load saw nothing of it. What is
+//! compared is the quantile that missed; where none did, the median.
 
 use crate::level::LevelSummary;
+use crate::objective::{self, Standing};
 use crate::summary::TimeSummary;
-use plimsoll_model::Validity;
+use plimsoll_model::objective::{Objectives, Subject};
+use plimsoll_model::{Metric, Validity};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Below this share of the rise the network is not the reason, and above its complement it is the only one.
 const SMALL: f64 = 0.1;
+/// Of the messages that a tail quantile leaves out, the share that must have been sent again for that to be the reason.
+const OF_THE_SLOW: f64 = 0.5;
 /// A total time rose where it is longer by more than this: it has no interval, for each level has one.
 const LONGER: f64 = 0.02;
 
@@ -17,14 +25,20 @@ const LONGER: f64 = 0.02;
 pub struct Inference {
     /// The level that it is compared with: the lowest one that was measured to its end.
     pub reference: u16,
-    /// Median publish time from send less that of the reference, in seconds; null where either has none.
+    /// Which time is compared, from send: `publish` or `subscribe`.
+    pub time: &'static str,
+    /// Which quantile of it: that of an objective that is not met, else the median.
+    pub quantile: f64,
+    /// That time less that of the reference, in seconds; null where either has none.
     pub publish_rise: Option<Rise>,
-    /// The same of the network's own round trip.
+    /// The median of the network's own round trip less that of the reference.
     pub network_rise: Option<Rise>,
-    /// What the publish time rose with.
+    /// What that time rose with.
     pub publish_because: PublishCause,
-    /// Of the rise of the publish time, the share that the network's round trips make; null where that cannot be said.
+    /// Of its rise, the share that the network's round trips make; null where that cannot be said.
     pub network_share: Option<f64>,
+    /// The 95 % interval of that share, the intervals of both rises in it; null likewise.
+    pub network_share_ci95: Option<[f64; 2]>,
     /// Total time over that of the reference: for equal holds, in the closed model for as many messages. Null where either
     /// has none.
     pub total_ratio: Option<f64>,
@@ -53,6 +67,8 @@ pub enum PublishCause {
     Platform,
     /// The network's round trip makes a part of it.
     Both,
+    /// About as many messages as were slow had segments that were sent again.
+    Retransmissions,
     /// It rose, but the network's round trip is not known, or not well enough to tell.
     Unknown,
 }
@@ -74,9 +90,10 @@ pub enum TotalCause {
 }
 
 impl Rise {
-    fn of(reference: &TimeSummary, level: &TimeSummary) -> Option<Rise> {
-        let (from, to) = (reference.p50?, level.p50?);
-        let ends = reference.quantiles_ci95.p50.zip(level.quantiles_ci95.p50);
+    fn of(reference: &TimeSummary, level: &TimeSummary, q: f64) -> Option<Rise> {
+        let ((from, from_ci95), (to, to_ci95)) = (reference.quantile(q), level.quantile(q));
+        let (from, to) = (from?, to?);
+        let ends = from_ci95.zip(to_ci95);
         // Two independent estimates: their errors add as squares.
         let ci95 = ends.map(|([from_low, from_high], [to_low, to_high])| {
             let seconds = to - from;
@@ -91,35 +108,90 @@ impl Rise {
     }
 }
 
-/// Compares every level with the lowest; `trips` is how often a publish goes to the platform and back.
-pub(crate) fn infer(levels: &mut [LevelSummary], trips: u32) {
+/// What a comparison must know beside the levels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setting<'a> {
+    /// How often a publish goes to the platform and back.
+    pub trips: u32,
+    /// Whether the platform is on this host.
+    pub local: bool,
+    /// What the levels are to meet.
+    pub objectives: &'a Objectives,
+}
+
+/// Compares every level with the lowest.
+pub(crate) fn infer(levels: &mut [LevelSummary], setting: Setting<'_>) {
     // A level that measured this host says nothing of network or platform.
-    let valid = |level: &LevelSummary| level.finished && level.validity == Validity::Valid;
-    let measured = |level: &&LevelSummary| valid(level) && level.publish_time_from_send.n > 0;
+    let valid = |level: &LevelSummary| {
+        let robbed = level.starved.as_ref().is_some_and(|starved| starved.is_robbed());
+        level.finished && level.validity == Validity::Valid && !robbed
+    };
+    let timed = |level: &LevelSummary| level.publish_time_from_send.n + level.subscribe_time_from_send.n > 0;
+    let measured = |level: &&LevelSummary| valid(level) && timed(level);
     let lowest = levels.iter().filter(measured).min_by(|a, b| a.load().total_cmp(&b.load())).cloned();
     let Some(reference) = lowest else { return };
-    for level in levels.iter_mut().filter(|level| valid(level) && level.index != reference.index) {
-        level.inference = Some(compare(&reference, level, trips));
+    let others = |level: &&mut LevelSummary| valid(level) && level.index != reference.index;
+    for level in levels.iter_mut().filter(others) {
+        level.inference = Some(compare(&reference, level, setting));
     }
 }
 
-fn compare(reference: &LevelSummary, level: &LevelSummary, trips: u32) -> Inference {
-    let publish_rise = Rise::of(&reference.publish_time_from_send, &level.publish_time_from_send);
-    let network_rise = Rise::of(&reference.wire.network_rtt, &level.wire.network_rtt);
-    let certain = publish_rise.filter(Rise::is_certain);
-    let share_of = |publish: Rise, network: f64| network * f64::from(trips) / publish.seconds;
-    let share = certain.zip(network_rise).map(|(publish, network)| share_of(publish, network.seconds));
-    // What the network's interval leaves open is not held against the platform.
-    let shares = certain.zip(network_rise.and_then(|network| network.ci95));
-    let publish_because = match (certain, shares) {
+/// The time and the quantile that are compared: of the first objective that is not met, else the median of what there is.
+fn compared(level: &LevelSummary, objectives: &Objectives) -> (&'static str, f64) {
+    let open = objectives.level.iter().find_map(|objective| {
+        let Subject::Quantile(metric, q) = objective.subject else { return None };
+        let time = match metric {
+            Metric::PublishTime | Metric::PublishTimeFromSend => "publish",
+            Metric::SubscribeTime | Metric::SubscribeTimeFromSend => "subscribe",
+            _ => return None,
+        };
+        (objective::judge(objective, level) != Standing::Met).then_some((time, q))
+    });
+    let there = if level.publish_time_from_send.n > 0 { "publish" } else { "subscribe" };
+    open.unwrap_or((there, 0.5))
+}
+
+fn compare(reference: &LevelSummary, level: &LevelSummary, setting: Setting<'_>) -> Inference {
+    let (time, mut quantile) = compared(level, setting.objectives);
+    let of = |level: &LevelSummary| match time {
+        "publish" => level.publish_time_from_send.clone(),
+        _ => level.subscribe_time_from_send.clone(),
+    };
+    let (before, now) = (of(reference), of(level));
+    let mut rise = Rise::of(&before, &now, quantile);
+    if rise.is_none() {
+        (quantile, rise) = (0.5, Rise::of(&before, &now, 0.5));
+    }
+    let network_rise = Rise::of(&reference.wire.network_rtt, &level.wire.network_rtt, 0.5);
+    let certain = rise.filter(Rise::is_certain);
+    let trips = f64::from(setting.trips);
+    let share_of = |publish: f64, network: f64| network * trips / publish;
+    let both = certain.zip(network_rise).filter(|_| !setting.local);
+    let share = both.map(|(publish, network)| share_of(publish.seconds, network.seconds));
+    let interval = both.and_then(|(publish, network)| {
+        let ([low, high], [least, most]) = (publish.ci95?, network.ci95?);
+        // The publish time's rise is above zero beyond doubt; the ends of the network's may have any sign.
+        let ends = [share_of(low, least), share_of(high, least), share_of(low, most), share_of(high, most)];
+        Some([ends.into_iter().fold(f64::MAX, f64::min), ends.into_iter().fold(f64::MIN, f64::max)])
+    });
+    let again = lost_share(level) - lost_share(reference);
+    let slow = 1.0 - quantile;
+    let publish_because = match (certain, interval) {
         (None, _) => PublishCause::NoRise,
+        // Half of all messages are not sent again; of a tail nearly each one may have been.
+        (Some(_), _) if quantile > 0.5 && again >= slow * OF_THE_SLOW => PublishCause::Retransmissions,
+        (Some(_), _) if quantile > 0.5 && again > slow * SMALL => PublishCause::Unknown,
+        (Some(_), _) if setting.local => PublishCause::Platform,
         (Some(_), None) => PublishCause::Unknown,
-        (_, Some((publish, [low, high]))) => match (share_of(publish, low), share_of(publish, high)) {
-            (_, high) if high < SMALL => PublishCause::Platform,
-            (low, _) if low > 1.0 - SMALL => PublishCause::Network,
-            (low, high) if low >= SMALL && high <= 1.0 - SMALL => PublishCause::Both,
-            _ => PublishCause::Unknown,
-        },
+        // No part can be more than the whole: the probe's way is another one.
+        (_, Some([low, _])) if low > 1.0 => PublishCause::Unknown,
+        (_, Some([_, high])) if high < SMALL => PublishCause::Platform,
+        (_, Some([low, _])) if low >= SMALL && !is_seen_by_connections(reference, level, network_rise) => {
+            PublishCause::Unknown
+        }
+        (_, Some([low, _])) if low > 1.0 - SMALL => PublishCause::Network,
+        (_, Some([low, high])) if low >= SMALL && high <= 1.0 - SMALL => PublishCause::Both,
+        _ => PublishCause::Unknown,
     };
     let total_ratio = per_load(reference).zip(per_load(level)).map(|(from, to)| to / from);
     let more = |count: fn(&LevelSummary) -> u64| {
@@ -136,12 +208,30 @@ fn compare(reference: &LevelSummary, level: &LevelSummary, trips: u32) -> Infere
     };
     Inference {
         reference: reference.index,
-        publish_rise,
+        time,
+        quantile,
+        publish_rise: rise,
         network_rise,
         publish_because,
         network_share: share,
+        network_share_ci95: interval,
         total_ratio,
         total_because,
+    }
+}
+
+/// Requests or segments that were sent again, for each message.
+fn lost_share(level: &LevelSummary) -> f64 {
+    sent_again(level) as f64 / level.sent.max(1) as f64
+}
+
+/// Whether the connections under load saw the network's round trip rise, too, as far as they tell: their least round trips
+/// have nothing of a platform in them that acknowledges late.
+fn is_seen_by_connections(reference: &LevelSummary, level: &LevelSummary, network: Option<Rise>) -> bool {
+    let rise = Rise::of(&reference.wire.tcp_rtt, &level.wire.tcp_rtt, 0.5);
+    match (rise, network) {
+        (Some(connections), Some(network)) => connections.seconds >= network.seconds / 2.0,
+        _ => true,
     }
 }
 
@@ -164,20 +254,40 @@ impl Inference {
     pub fn in_words(&self, level: &LevelSummary, time: impl Fn(f64) -> String) -> Vec<String> {
         let mut told = Vec::new();
         if let Some(rise) = self.publish_rise.filter(|_| self.publish_because != PublishCause::NoRise) {
+            let what = match self.quantile {
+                0.5 => format!("the median {} time", self.time),
+                q => format!("{} time p{}", self.time, (q * 1e5).round() / 1e3),
+            };
+            let rose = format!("{what} rose by {}", time(rise.seconds));
             let network = match self.network_rise {
-                Some(network) if network.is_certain() => format!("rose by {}", time(network.seconds)),
-                Some(_) if self.publish_because == PublishCause::Platform => "did not rise".to_owned(),
-                Some(_) => "is not known well enough to compare".to_owned(),
-                None => "was seen too seldom to compare".to_owned(),
+                Some(network) if network.is_certain() => {
+                    format!("the network's round trip rose by {}", time(network.seconds))
+                }
+                Some(_) if self.publish_because == PublishCause::Platform => {
+                    "the network's round trip did not rise".to_owned()
+                }
+                Some(_) => "the network's round trip is not known well enough to compare".to_owned(),
+                None => "the network's round trip was not measured".to_owned(),
             };
-            let because = match self.publish_because {
-                PublishCause::Network => ": it is the network",
-                PublishCause::Platform => ": it is the platform",
-                PublishCause::Both => ": it is both",
-                PublishCause::Unknown | PublishCause::NoRise => "",
-            };
-            let rise = time(rise.seconds);
-            told.push(format!("publish time rose by {rise}, the network's round trip {network}{because}"));
+            told.push(match self.publish_because {
+                PublishCause::Network => {
+                    format!("{rose}, {network}: it is the network, up to whoever answers connections there")
+                }
+                PublishCause::Platform if self.network_rise.is_none() => {
+                    format!("{rose}, and the platform is on this host: it is the platform")
+                }
+                PublishCause::Platform => format!("{rose}, {network}: it is the platform"),
+                PublishCause::Both => format!("{rose}, {network}: it is both"),
+                PublishCause::Retransmissions => {
+                    let again = sent_again(level);
+                    format!(
+                        "{rose}, and {again} segments or requests were sent again: the network lost packets"
+                    )
+                }
+                PublishCause::Unknown | PublishCause::NoRise => {
+                    format!("{rose}, {network}: why is not known")
+                }
+            });
         }
         if let Some(ratio) = self.total_ratio.filter(|_| self.total_because != TotalCause::NoRise) {
             let again = |count: u64, what: &str, delay: &TimeSummary| {
@@ -211,6 +321,9 @@ mod tests {
     use super::*;
     use crate::wire::WireSummary;
 
+    const NONE: Objectives = Objectives { level: Vec::new(), load_line: None };
+    const REMOTE: Setting<'static> = Setting { trips: 1, local: false, objectives: &NONE };
+
     /// A time whose median is known that well.
     fn median(p50: f64, half: f64) -> TimeSummary {
         let mut time = TimeSummary { n: 1000, p50: Some(p50), mean: Some(p50), ..TimeSummary::default() };
@@ -237,7 +350,7 @@ mod tests {
     }
 
     fn inferred(mut levels: Vec<LevelSummary>) -> Inference {
-        infer(&mut levels, 1);
+        infer(&mut levels, REMOTE);
         assert_eq!(levels[0].inference, None, "the lowest is what others are compared with");
         levels.pop().and_then(|level| level.inference).unwrap()
     }
@@ -249,6 +362,7 @@ mod tests {
             (0.0091, Some(0.001), PublishCause::Platform),
             (0.0091, Some(0.006), PublishCause::Network),
             (0.0091, Some(0.003), PublishCause::Both),
+            (0.0091, Some(0.0521), PublishCause::Unknown),
             (0.0091, None, PublishCause::Unknown),
         ];
         let mut vague = level(1, 0.0091, None);
@@ -262,10 +376,58 @@ mod tests {
     }
 
     #[test]
+    fn on_this_host_there_is_no_network_to_blame() {
+        let mut levels = vec![level(0, 0.004, Some(0.001)), level(1, 0.0091, Some(0.006))];
+        infer(&mut levels, Setting { local: true, ..REMOTE });
+        let inference = levels[1].inference.clone().unwrap();
+        assert_eq!((inference.publish_because, inference.network_share), (PublishCause::Platform, None));
+    }
+
+    #[test]
+    fn a_round_trip_that_the_connections_under_load_did_not_see_explains_nothing() {
+        let mut levels = vec![level(0, 0.004, Some(0.001)), level(1, 0.0091, Some(0.006))];
+        for level in &mut levels {
+            level.wire.tcp_rtt = median(0.0011, 0.0001);
+        }
+        infer(&mut levels, REMOTE);
+        assert_eq!(levels[1].inference.as_ref().unwrap().publish_because, PublishCause::Unknown);
+    }
+
+    #[test]
+    fn the_quantile_that_missed_is_compared_and_lost_packets_are_found_in_it() {
+        use plimsoll_model::objective::{Comparison, Objective};
+        let subject = Subject::Quantile(Metric::PublishTime, 0.99);
+        let objectives = Objectives {
+            level: vec![Objective { subject, comparison: Comparison::Below, bound: 0.05 }],
+            load_line: None,
+        };
+        let tail = |mut level: LevelSummary, p99: f64, again: u64| {
+            for time in [&mut level.publish_time, &mut level.publish_time_from_send] {
+                (time.p99, time.quantiles_ci95.p99) = (Some(p99), Some([p99 * 0.9, p99 * 1.1]));
+            }
+            (level.sent, level.wire.tcp_retransmissions) = (1000, Some(again));
+            level
+        };
+        let because = |again| {
+            let mut levels = vec![
+                tail(level(0, 0.004, Some(0.001)), 0.009, 0),
+                tail(level(1, 0.004, Some(0.001)), 0.125, again),
+            ];
+            infer(&mut levels, Setting { objectives: &objectives, ..REMOTE });
+            let inference = levels[1].inference.clone().unwrap();
+            assert_eq!((inference.time, inference.quantile), ("publish", 0.99));
+            inference.publish_because
+        };
+        assert_eq!(because(12), PublishCause::Retransmissions);
+        assert_eq!(because(3), PublishCause::Unknown);
+        assert_eq!(because(0), PublishCause::Platform);
+    }
+
+    #[test]
     fn a_level_that_measured_the_host_accuses_nobody() {
         let mut levels = vec![level(0, 0.004, Some(0.001)), level(1, 0.0091, Some(0.001))];
         levels[1].validity = Validity::HostBound;
-        infer(&mut levels, 1);
+        infer(&mut levels, REMOTE);
         assert_eq!(levels[1].inference, None);
     }
 

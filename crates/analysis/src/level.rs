@@ -6,6 +6,7 @@ mod verdict;
 pub use measured::summarize;
 
 use crate::achieved::Achieved;
+use crate::blame::Blame;
 use crate::event_life::EventLife;
 use crate::inference::Inference;
 use crate::sizes::SizesSummary;
@@ -211,6 +212,8 @@ pub struct LevelSummary {
     pub retry_delay: TimeSummary,
     /// Where events spent their lives, where a gateway polls for them.
     pub event_life: Option<EventLife>,
+    /// Who is to blame that the level was not met; null where it was met or not finished.
+    pub blame: Option<Blame>,
     /// Why times rose from the lowest level to this one; null for the lowest itself and for what was not measured to its
     /// end.
     pub inference: Option<Inference>,

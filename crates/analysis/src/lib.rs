@@ -2,6 +2,7 @@
 //! verdict. Pure: the same record gives the same summary.
 
 mod achieved;
+pub mod blame;
 mod clear;
 pub mod compare;
 pub mod dissection;
@@ -24,7 +25,7 @@ pub mod validity;
 mod warming;
 pub mod wire;
 
-use plimsoll_model::record::{RunEnd, RunRecord};
+use plimsoll_model::record::{RunEnd, RunRecord, Terms};
 use plimsoll_model::{Histogram, Metric, Verdict};
 use summary::{ComponentSummary, Generator, Summary, TimeSummary};
 
@@ -36,7 +37,12 @@ pub const SCHEMA: u32 = 1;
 pub fn summarize(record: &RunRecord) -> Summary {
     let summarize = |level| level::summarize(level, &record.terms, &record.components);
     let mut levels: Vec<_> = record.levels.iter().map(summarize).collect();
-    inference::infer(&mut levels, if record.terms.qos == 2 { 2 } else { 1 });
+    let trips = if record.terms.qos == 2 { 2 } else { 1 };
+    let Terms { local, ref objectives, .. } = record.terms;
+    inference::infer(&mut levels, inference::Setting { trips, local, objectives });
+    for (level, own) in levels.iter_mut().zip(&record.levels) {
+        level.blame = blame::of(level, &record.components, &own.start);
+    }
     let search = record.terms.search.map(|terms| search::Search::over(terms, &record.levels, &levels));
     let finding = search.map(|search| search.finding());
     let load_line = match &finding {

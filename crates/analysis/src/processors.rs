@@ -40,6 +40,7 @@ mod tests {
             cpu: Nanos(cpu),
             run_delay: None,
             held_by_others: None,
+            processors: None,
             holder: None,
             rss: 0,
             descriptors: 0,

@@ -86,6 +86,7 @@ mod tests {
             cpu: Nanos::from_millis(50),
             run_delay: Some(Nanos::from_millis(900)),
             held_by_others: Some(Nanos::from_millis(held)),
+            processors: Some(1),
             holder: Some("stress (pid 7)".into()),
             rss: 0,
             descriptors: 0,

@@ -230,6 +230,9 @@ pub struct ComponentUsage {
     /// cannot be read.
     #[serde(default)]
     pub held_by_others: Option<Nanos>,
+    /// How many processors it may run on; `None` where that cannot be read.
+    #[serde(default)]
+    pub processors: Option<u16>,
     /// The process outside the platform that held them longest.
     #[serde(default)]
     pub holder: Option<String>,

@@ -52,6 +52,7 @@ impl ProcessSampler {
             cpu: usage.cpu,
             run_delay: usage.run_delay,
             held_by_others: None,
+            processors: None,
             holder: None,
             rss: family.iter().map(|(_, stat)| stat.rss * page).sum(),
             descriptors: family.iter().map(|(process, _)| process.fd_count().unwrap_or(0) as u64).sum(),

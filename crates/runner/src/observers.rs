@@ -162,12 +162,13 @@ impl OnHost {
         let mut usages: Vec<ComponentUsage> =
             self.components.iter_mut().filter_map(|sampler| sampler.sample(now)).collect();
         for usage in &mut usages {
-            if let Some(Held { window, held, holder }) = held.remove(&usage.component) {
+            if let Some(Held { window, held, holder, processors }) = held.remove(&usage.component) {
                 let share = held.as_secs_f64() / window.as_secs_f64();
                 let others = Nanos::from_secs_f64(share * usage.window.as_secs_f64());
                 // Others held a processor in vain while the component did not want it.
                 usage.held_by_others = usage.run_delay.map(|waited| waited.min(others));
                 usage.holder = holder;
+                usage.processors = Some(processors);
             }
         }
         usages
@@ -199,6 +200,7 @@ impl InSimulation {
                 cpu: used.processor - before.processor,
                 run_delay: Some(starved),
                 held_by_others: Some(starved),
+                processors: Some(4),
                 holder: (starved > Nanos::ZERO).then(|| "a stranger".to_owned()),
                 rss: 0,
                 descriptors: 0,

@@ -86,6 +86,7 @@ fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
         cpu: Nanos(1),
         run_delay: Some(Nanos(5)),
         held_by_others: None,
+        processors: None,
         holder: None,
         rss: 5,
         descriptors: 6,

@@ -166,6 +166,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
         retry_delay: TimeSummary::of_independent(&merged(Metric::RetryDelay)),
         event_life: None,
         inference: None,
+        blame: None,
         recovery: outages.and_then(|outages| outages.recovery()).map(Nanos::as_secs_f64),
         clients_lost: outages.map(|outages| outages.lost),
         clients_back: outages.map(|outages| outages.back),

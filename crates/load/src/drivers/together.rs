@@ -143,6 +143,10 @@ impl<D: Part> Driver for Together<D> {
         }
     }
 
+    fn ask_for_arrival(&mut self, device: u32) -> bool {
+        self.devices.ask_for_arrival(device)
+    }
+
     fn withdraw(&mut self, events: &mut Vec<Event>) {
         self.devices.withdraw(events);
         events.extend(self.lives.iter().flat_map(Lives::others));

@@ -196,9 +196,9 @@ fn broken(error: ParquetError) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_capture::component::Party;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
+    use plimsoll_capture::component::Party;
     use plimsoll_capture::dissect::Side;
     use plimsoll_capture::heard::ConversationId;
     use plimsoll_capture::packet::Endpoint;

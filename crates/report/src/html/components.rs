@@ -141,6 +141,7 @@ mod tests {
             cpu: Nanos::from_millis(500),
             run_delay: None,
             held_by_others: None,
+            processors: None,
             holder: None,
             rss: 3 << 20,
             descriptors: 9,

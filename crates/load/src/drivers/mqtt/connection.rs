@@ -46,6 +46,10 @@ pub struct Connection {
     accepted: Option<Nanos>,
     last_write: Nanos,
     ping_sent: Option<Nanos>,
+    /// The last message that was given to this connection.
+    last: Option<u32>,
+    /// Up to which message a ping asks for arrival, and how many answers to earlier pings come before that.
+    asked: Option<(u32, u32)>,
     keep_alive_at: Nanos,
     pause: Nanos,
     was_ready: bool,
@@ -102,6 +106,8 @@ impl Connection {
             accepted: None,
             last_write: Nanos::ZERO,
             ping_sent: None,
+            last: None,
+            asked: None,
             keep_alive_at: Nanos::ZERO,
             pause: first_pause,
             was_ready: false,
@@ -133,6 +139,7 @@ impl Connection {
         self.session.reset();
         self.busy_until = Nanos::ZERO;
         self.ping_sent = None;
+        self.asked = None;
         self.pause = io.mqtt.reconnect.0;
         self.was_ready = false;
         self.tell_urgency(io);
@@ -141,6 +148,7 @@ impl Connection {
 
     pub fn submit(&mut self, slot: u32, sequence: u32, io: &mut Io) {
         self.queue.push_back(sequence);
+        self.last = Some(sequence);
         if self.state != State::Ready {
             return self.put_away(io);
         }
@@ -148,6 +156,18 @@ impl Connection {
             self.dirty = true;
             io.dirty.push(slot);
         }
+    }
+
+    /// Sends a ping behind all that was sent, whose answer shows that it was read; whether that is possible.
+    pub fn ask_for_arrival(&mut self, slot: u32, io: &mut Io) -> bool {
+        let Some(last) = self.last.filter(|_| self.state == State::Ready) else { return false };
+        self.asked = Some((last, u32::from(self.ping_sent.is_some())));
+        self.session.ping(self.out.bytes());
+        if !self.dirty {
+            self.dirty = true;
+            io.dirty.push(slot);
+        }
+        true
     }
 
     pub fn timer(&mut self, slot: u32, timer: Timer, at: Nanos, io: &mut Io, events: &mut Vec<Event>) {

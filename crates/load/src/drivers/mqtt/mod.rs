@@ -241,6 +241,12 @@ impl Driver for MqttDriver {
         }
     }
 
+    fn ask_for_arrival(&mut self, device: u32) -> bool {
+        let slot = self.slot(Client::Device(device));
+        let connection = self.connections.get_mut(slot);
+        connection.is_some_and(|connection| connection.ask_for_arrival(slot as u32, &mut self.io))
+    }
+
     fn withdraw(&mut self, events: &mut Vec<Event>) {
         let now = self.io.clock.now();
         for connection in &mut self.connections {

@@ -241,7 +241,17 @@ impl Connection {
                 answers.add(packet.len(), 0);
                 events.push(Event::Refused { device, sequence, at, reason })
             }
-            Happened::Pong => self.ping_sent = None,
+            Happened::Pong => match self.asked {
+                Some((through, 0)) => {
+                    self.asked = None;
+                    events.push(Event::Arrived { device, through });
+                }
+                Some((through, earlier)) => {
+                    self.asked = Some((through, earlier - 1));
+                    self.ping_sent = None;
+                }
+                None => self.ping_sent = None,
+            },
             Happened::Delivered { payload, topic, retained } => {
                 if io.wills.as_ref().is_some_and(|filter| topic::matches(filter, topic)) {
                     events.push(Event::Will);
