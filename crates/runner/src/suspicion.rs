@@ -33,8 +33,7 @@ pub fn nothing_received(plan: &Plan, listener: &str, levels: &[LevelSummary]) ->
         acknowledged => format!("the platform acknowledged {acknowledged} messages"),
     };
     let roles = &plan.platform.roles;
-    let asks =
-        roles.set_up.iter().map(|step| step.name.as_str()).filter(|name| name.contains("subscri")).last();
+    let asks = roles.set_up.iter().map(|step| step.name.as_str()).rfind(|name| name.contains("subscri"));
     let suspicion = match (roles.listener.is_some(), asks) {
         (true, None) => "no step of the profile's set-up is named after a subscription: the platform was perhaps never asked to \
                          notify anybody"

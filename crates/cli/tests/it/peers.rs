@@ -63,6 +63,40 @@ fn a_connection_that_is_refused_once_is_made_again_and_told() {
     finished.says("2 attempts to connect failed during set-up").says("load.connect_rate");
 }
 
+/// Nobody listens when the devices begin; a second later somebody does.
+#[test]
+fn a_service_that_comes_late_is_waited_for() {
+    let address = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    thread::spawn(move || {
+        thread::sleep(std::time::Duration::from_secs(1));
+        let listener = TcpListener::bind(address).unwrap();
+        for mut stream in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut chunk = [0; 4096];
+                // Requests of this test come whole, one at a time.
+                while let Ok(1..) = stream.read(&mut chunk) {
+                    let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n");
+                }
+            });
+        }
+    });
+    let finished = Bench::new().run(&format!(
+        "name: late
+platform: {{ profile: http, address: \"http://{address}\" }}
+population: {{ devices: 4 }}
+load: {{ arrivals: constant, levels: [50], warm_up: 0s, hold: 1s, samples: 2, drain: 500ms }}
+objectives: {{ publish_p99: null, achieved: null }}
+"
+    ));
+    let level = finished.level(0);
+    assert_eq!(
+        (count(level, "acknowledged"), count(level, "disconnected")),
+        (count(level, "due"), 0),
+        "{level:#}"
+    );
+    finished.says("attempts to connect failed during set-up").says("Connection refused");
+}
+
 #[test]
 fn whoever_refuses_all_the_time_ends_the_run_and_it_is_said_for_how_long() {
     static ATTEMPTS: AtomicUsize = AtomicUsize::new(0);
@@ -82,7 +116,7 @@ fn a_port_of_something_else_is_named_at_once() {
         (b"SSH-2.0-OpenSSH_9.2p1\r\n", "speaks SSH"),
         (&[0x15, 3, 1, 0, 2, 2, 0x50], "speaks TLS"),
         (b"AMQP\0\0\x09\x01", "speaks AMQP"),
-        (b"hello, what is your name?", "\"hello, what is \""),
+        (b"hello, what is your name?", "\"hello, what is y\""),
     ] {
         let attempts = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&attempts);

@@ -11,6 +11,7 @@ fn scenario(service: &HttpService, in_flight: &str) -> String {
         message: {{ size: 100 }}\n\
         load: {{ model: closed, in_flight: {in_flight}, hold: 2s, samples: 4, warm_up: 0s, drain: 2s }}\n\
         mqtt: {{ reconnect: {{ from: 10ms, to: 20ms }} }}\n\
+        record: {{ network: true }}\n\
         objectives: {{ delivered: \">= 50 %\", publish_p99: null }}\n",
         service.url()
     )

@@ -144,7 +144,8 @@ fn queries_are_about_devices_of_which_the_platform_has_had_something() {
     assert_eq!([0, 1, 2, 3, 4, 5].map(|device| bench.ledger.known_near(device)), [5; 6]);
 }
 
-/// As well as the clocks are known an event was retrieved 4 ns before it was fetched, which cannot be: all of its stations were later.
+/// As well as the clocks are known an event was retrieved 4 ns before it was fetched, which cannot be: all of its stations
+/// were later.
 #[test]
 fn no_event_is_told_as_retrieved_before_it_was_fetched() {
     let mut bench = Bench::new(0);

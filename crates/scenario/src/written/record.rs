@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What is recorded beside counts and times.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Record {
     /// The message log: one record for each message that was taken up, with its stamps and its fate, about 100 bytes in
@@ -55,11 +55,5 @@ impl Default for Capture {
             limit: Written(Size(1 << 30)),
             keep: None,
         }
-    }
-}
-
-impl Default for Record {
-    fn default() -> Record {
-        Record { messages: false, freshness: false, network: None, capture: None }
     }
 }

@@ -101,9 +101,11 @@ impl Connection {
         }
         io.unwrapped = session;
         taken.map(drop).map_err(|reason| {
-            // A certificate or a version that does not suit will not suit the next time.
-            self.is_refused = opens;
-            let stranger = Stranger::of(bytes).filter(|stranger| opens && stranger.name != "TLS");
+            let transport = &io.mqtt.transport;
+            // A certificate or a version that does not suit will not suit the next time; a server of HTTP may be busy.
+            self.is_refused = opens && transport.websocket.is_none();
+            let expected = if transport.tls.is_some() { "TLS" } else { "HTTP" };
+            let stranger = Stranger::of(bytes).filter(|stranger| opens && stranger.name != expected);
             stranger.map_or(reason.clone(), |stranger| format!("{reason}: {}", stranger.told()))
         })
     }
