@@ -3,20 +3,20 @@
 //!
 //! Three tests, the surest first. *What never came to its end* is missing, whatever the edges say. *What came soon enough*
 //! was achieved: where nearly all that was due took no longer than the part of the hold that the objective leaves open, the
-//! backlog cannot have grown by more than that part. Else the *growth of the backlog* decides, with Student's interval over
-//! the samples: each tells how much more was due in it than was completed. In a steady level these differences cancel
-//! out, so the interval is wide rather than narrow (`docs/decisions/0016`).
+//! backlog cannot have grown by more than that part. Else it is decided by how *times grow*: where each message takes longer
+//! than the one before by a share of the time between them, that share of what is due is left behind (Little). The slope of
+//! the samples' mean times from due has an interval, which knows nothing of edges.
 
 use plimsoll_model::record::{LevelRecord, SampleRecord};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
-use plimsoll_stats::student;
+use plimsoll_stats::trend;
 
 /// What is known of how much of what was due was achieved.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Achieved {
     /// Completed within the hold / due in it; `None` where nothing was due.
     pub ratio: Option<f64>,
-    /// 95 % interval of the ratio of a hold without edges; `None` with fewer than two samples.
+    /// 95 % interval of the ratio of a hold without edges; `None` with fewer than four samples, or without times.
     pub ci95: Option<[f64; 2]>,
     /// Share of what was due that came to its end at last, after the hold included; `None` where nothing was due.
     pub at_last: Option<f64>,
@@ -54,12 +54,15 @@ impl Achieved {
         let metric = if acknowledges { Metric::PublishTime } else { Metric::Lateness };
         let mut times = Histogram::new();
         samples.iter().filter_map(|sample| sample.histograms.get(&metric)).for_each(|h| times.merge(h));
-        let behind: Vec<f64> =
-            samples.iter().map(|sample| sample.counts.due as f64 - sample.counts.completed as f64).collect();
-        let interval = student::mean_interval(&behind).map(|interval| {
-            let ratio = |growth: f64| 1.0 - growth * samples.len() as f64 / due;
-            [ratio(interval.hi), ratio(interval.lo)]
-        });
+        let seconds = record.start.hold.as_secs_f64() / f64::from(record.start.samples.max(1));
+        let mean = |sample: &SampleRecord| Some(sample.histograms.get(&metric)?.mean()? / 1e9);
+        let means = record
+            .samples
+            .iter()
+            .enumerate()
+            .filter_map(|(position, sample)| Some((position as f64 * seconds, mean(sample.as_ref()?)?)));
+        let slopes = trend::slope_interval(&means.collect::<Vec<_>>());
+        let interval = slopes.map(|slope| [1.0 - slope.hi, 1.0 - slope.lo]);
         Achieved {
             ratio: Some(sum.completed as f64 / due),
             ci95: interval,
@@ -96,11 +99,11 @@ mod tests {
     use super::*;
     use plimsoll_model::record::LevelStart;
 
-    /// Ten samples of a second with a hundred due in each, of which so many were completed and took so long.
-    fn level(completed: [u64; 10], took: Nanos, acknowledged: u64) -> Achieved {
-        let sample = |completed: &u64| {
+    /// Ten samples of a second with a hundred due in each, of which so many were completed and took so many milliseconds.
+    fn level(completed: [u64; 10], took: [i64; 10], acknowledged: u64) -> Achieved {
+        let sample = |(completed, took): (&u64, &i64)| {
             let mut times = Histogram::new();
-            times.record_n(took, acknowledged);
+            times.record_n(Nanos::from_millis(*took), acknowledged);
             let counts = Counts { due: 100, completed: *completed, acknowledged, ..Counts::default() };
             Some(SampleRecord { counts, histograms: [(Metric::PublishTime, times)].into() })
         };
@@ -117,7 +120,7 @@ mod tests {
             },
             end: None,
             warm_up: SampleRecord::default(),
-            samples: completed.iter().map(sample).collect(),
+            samples: completed.iter().zip(&took).map(sample).collect(),
             threads: Vec::new(),
         };
         Achieved::of(&record, true)
@@ -126,21 +129,24 @@ mod tests {
     #[test]
     fn the_luck_of_the_edges_is_no_miss() {
         // Thirteen more were under way at the end than at the beginning, and all of them came soon.
-        let lucky = level([100, 99, 98, 100, 97, 100, 98, 100, 97, 98], Nanos::from_millis(60), 100);
-        assert_eq!(lucky.ratio, Some(0.987));
-        assert_eq!(lucky.side(0.99), Side::Inside);
+        let completed = [100, 99, 98, 100, 97, 100, 98, 100, 97, 98];
+        let lucky = level(completed, [60; 10], 100);
+        assert_eq!((lucky.ratio, lucky.side(0.99)), (Some(0.987), Side::Inside));
+        // Longer than the part of the hold that may be missing, and not growing.
+        let slow = level(completed, [510, 500, 505, 495, 502, 507, 493, 499, 504, 498], 100);
+        assert_eq!(slow.side(0.99), Side::Inside);
     }
 
     #[test]
     fn a_backlog_that_grows_is_a_miss_though_all_came_at_last() {
-        let slow = level([90; 10], Nanos::from_millis(900), 100);
+        let slow = level([90; 10], [150, 250, 350, 450, 550, 650, 750, 850, 950, 1050], 100);
         assert_eq!(slow.side(0.99), Side::Outside);
-        let noisy = level([60, 140, 80, 120, 95, 90, 130, 70, 110, 90], Nanos::from_millis(900), 100);
+        let noisy = level([100; 10], [900, 300, 1200, 500, 700, 1100, 400, 1000, 600, 1300], 100);
         assert_eq!(noisy.side(0.99), Side::Open);
     }
 
     #[test]
     fn what_never_came_is_missing_whatever_the_samples_say() {
-        assert_eq!(level([100; 10], Nanos::from_millis(1), 97).side(0.99), Side::Outside);
+        assert_eq!(level([100; 10], [1; 10], 97).side(0.99), Side::Outside);
     }
 }

@@ -77,7 +77,14 @@ pub fn of(level: &LevelSummary, components: &[ComponentUsage], start: &LevelStar
         _ => {}
     }
     if let Some(evidence) = lost(level) {
-        return blame(Culprit::Platform, None, evidence);
+        // Of what came too late rather than never the reason is where it waited.
+        let full = level.overload.then(|| fullest(components, start)).flatten();
+        return match full {
+            Some((component, used)) => {
+                blame(Culprit::Platform, Some(component), format!("{evidence}; {used}"))
+            }
+            None => blame(Culprit::Platform, None, evidence),
+        };
     }
     let because = level.inference.as_ref().map(|inference| inference.publish_because);
     let culprit = match because {

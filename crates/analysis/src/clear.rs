@@ -17,9 +17,12 @@ const TAKEN_OFF: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
 /// Of a quantile: a time from due is no longer than the lateness before it, the platform's own part and the lag after it
 /// together. So the share of platform's parts above the bound is at least the share of times above bound + lateness + lag,
 /// less the share of larger latenesses and lags, for any lateness and lag (Boole's inequality).
-pub fn is_clear(objective: &Objective, level: &LevelSummary, record: &LevelRecord) -> bool {
+///
+/// Of a platform whose processors others held, only what it took responsibility for and lost is clear.
+pub fn is_clear(objective: &Objective, level: &LevelSummary, record: &LevelRecord, robbed: bool) -> bool {
     match objective.subject {
-        Subject::Delivered => losses_are_clear(objective, level),
+        Subject::Delivered => losses_are_clear(objective, level, robbed),
+        _ if robbed => false,
         Subject::Achieved => level.achievement.at_last.is_some_and(|at_last| {
             // What was never taken up is the generator's failure.
             let never = level.never_ready as f64 / level.due.max(1) as f64;
@@ -32,11 +35,11 @@ pub fn is_clear(objective: &Objective, level: &LevelSummary, record: &LevelRecor
 
 /// What the platform took responsibility for and lost is lost whatever the host kept from anybody. What it never
 /// acknowledged may be missing because we read too late.
-fn losses_are_clear(objective: &Objective, level: &LevelSummary) -> bool {
+fn losses_are_clear(objective: &Objective, level: &LevelSummary, robbed: bool) -> bool {
     let owed = level.expected_deliveries.saturating_sub(level.superseded).max(1) as f64;
     let without = |lost: u64| !objective.comparison.holds(1.0 - lost as f64 / owed, objective.bound);
-    without(level.lost_acknowledged.unwrap_or(0))
-        || level.validity != Validity::ReceiverBound && without(level.lost)
+    let excused = robbed || level.validity == Validity::ReceiverBound;
+    without(level.lost_acknowledged.unwrap_or(0)) || !excused && without(level.lost)
 }
 
 fn time_is_clear(metric: Metric, q: f64, bound: f64, level: &LevelSummary, record: &LevelRecord) -> bool {

@@ -44,8 +44,8 @@ pub struct LevelSummary {
     pub platform_cpu: Option<f64>,
     /// Operations per second completed within the hold.
     pub achieved: Option<f64>,
-    /// 95 % interval of the share of what was due that the platform kept up with, the luck of the hold's edges left out;
-    /// null with fewer than two samples.
+    /// 95 % interval of the share of what was due that the platform kept up with, by the growth of its times, the luck of the
+    /// hold's edges left out; null with fewer than four samples.
     pub achieved_ci95: Option<[f64; 2]>,
     /// The verdict on the level.
     pub verdict: LevelVerdict,

@@ -90,9 +90,7 @@ fn judge_achieved(objective: &Objective, level: &LevelSummary) -> Standing {
             let value = shown(objective, value);
             Standing::Undecided(format!("{value}, interval {lo} to {hi} spans the objective {objective}"))
         }
-        (Side::Open, None) => {
-            Standing::Undecided(format!("{objective}: fewer than two samples, so no interval"))
-        }
+        (Side::Open, None) => Standing::Undecided(format!("{objective}: too few samples for an interval")),
     }
 }
 

@@ -65,11 +65,9 @@ fn decide(
     let robbed = robbed.map(|starved| starved.in_words());
     let excuse = validity::excuse(&level.generator).filter(|_| !all_met);
     let clear = |(objective, standing): &&(&Objective, Standing)| {
-        let lost = objective.subject == Subject::Delivered && level.lost_acknowledged.unwrap_or(0) > 0;
         matches!(standing, Standing::Missed(_))
-            && (robbed.is_none() || lost)
             && !(excuse.is_some() && waits_for_us(objective.subject))
-            && clear::is_clear(objective, level, record)
+            && clear::is_clear(objective, level, record, robbed.is_some())
     };
     let clear: Vec<String> = standings.iter().filter(clear).filter_map(|(_, s)| s.reason()).collect();
     let (validity, why) = match (why_invalid, &robbed, excuse) {

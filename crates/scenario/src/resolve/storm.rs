@@ -25,7 +25,12 @@ pub(super) fn resolve(
         context.error_with_help("load.storm", message, "shorten `after` or `down`, or lengthen `hold`");
     }
     let profile = &platform?.profile;
-    let Some(first) = profile.components.iter().find(|component| component.mqtt_port.is_some()) else {
+    let started = profile.components.iter().map(|component| &component.name);
+    let simulated =
+        profile.simulated.iter().flat_map(|spec| spec.stations.iter().map(|station| &station.name));
+    let names: Vec<&String> = started.chain(simulated.clone()).collect();
+    let speaks = profile.components.iter().filter(|component| component.mqtt_port.is_some());
+    let Some(first) = speaks.map(|component| &component.name).chain(simulated).next() else {
         context.error_with_help(
             "load.storm",
             format!("the profile `{}` starts nothing that could be killed", profile.name),
@@ -33,9 +38,9 @@ pub(super) fn resolve(
         );
         return None;
     };
-    let component = storm.component.get_or_insert_with(|| first.name.clone()).clone();
-    if !profile.components.iter().any(|known| known.name == component) {
-        let known: Vec<&str> = profile.components.iter().map(|known| known.name.as_str()).collect();
+    let component = storm.component.get_or_insert_with(|| first.clone()).clone();
+    if !names.contains(&&component) {
+        let known: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
         context.error_with_help(
             "load.storm.component",
             format!("the profile `{}` has no component `{component}`", profile.name),
