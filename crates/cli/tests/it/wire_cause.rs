@@ -156,7 +156,7 @@ impl Drop for Platform {
     }
 }
 
-const PROFILE: &str = "name: context\ntitle: a context broker\ndescription: planted\nlimits: { all: none }\n\
+const PROFILE: &str = "name: context\ntitle: a context broker\ndescription: planted\nlimits: { all: none }\ncomponents: []\n\
     controller:\n  set_up:\n    - name: subscribe\n      each: subscriber\n      request:\n        port: context\n        path: /hooks\n\
     \x20       headers: { Content-Type: application/json }\n        body: '{\"url\":\"{listener}\"}'\n        expect: [201]\n\
     device:\n  speaks: http\n  marker: ascii\n  request: { path: /things, body: \"{message}\" }\n\
@@ -243,7 +243,7 @@ fn what_cannot_be_found_is_said() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let scenario = |component: &str| {
         format!(
-            "name: x\nplatform: {{ profile: existing, address: \"mqtt://127.0.0.1:{free}\", components: [{component}] }}\nload: {{ levels: [1], hold: 1s }}\n"
+            "name: x\nplatform: {{ profile: existing, address: \"mqtt://127.0.0.1:{free}\", components: [{component}] }}\npopulation: {{ devices: 1 }}\nload: {{ levels: [1], hold: 1s }}\n"
         )
     };
     for (component, words, code) in [
