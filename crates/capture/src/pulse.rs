@@ -57,7 +57,7 @@ pub struct Pulse {
 /// What is seen of a party in one slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beat {
-    /// Messages that it sent.
+    /// Messages that it sent, and connections that it opened.
     pub said: u32,
     /// Messages that it was sent, answers apart.
     pub heard: u32,
@@ -88,6 +88,11 @@ impl Pulse {
     /// A message that is neither request nor response.
     pub fn notice(&mut self, notice: &Notice, [from, to]: [Party; 2]) {
         self.said(notice.span.first, from, Some(to));
+    }
+
+    /// A party opened a connection: it does something, whatever it says.
+    pub fn opened(&mut self, at: Nanos, party: Party) {
+        self.said(at, party, None);
     }
 
     /// Somebody spoke, and asked or told somebody something new.

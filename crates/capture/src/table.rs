@@ -76,6 +76,8 @@ struct Flow {
     /// Whose each end was when the conversation began, as that of who called and as that of who was called.
     whose: [[Party; 2]; 2],
     last: Nanos,
+    /// The number of the SYN that opened it.
+    opening: Option<u32>,
     over: bool,
     /// Nobody's whom we know.
     stranger: bool,
@@ -176,6 +178,13 @@ impl Table {
                 self.kept = self.kept.saturating_sub(flow.kept());
                 self.close(&mut flow, packet.at);
                 flow = self.flow(key, packet.at);
+            }
+        }
+        if let Some(tcp) = tcp.filter(|tcp| tcp.flags.syn() && !tcp.flags.ack()) {
+            // One that is sent again is the kernel's doing.
+            let first = flow.opening.replace(tcp.sequence) != Some(tcp.sequence);
+            if first {
+                self.tally.pulse.opened(packet.at, flow.whose[direction][0]);
             }
         }
         flow.last = packet.at;
@@ -392,6 +401,7 @@ impl Table {
             id,
             ends: key.ends,
             last: at,
+            opening: None,
             over: false,
             stranger: self.settings.only_known && !whose.iter().any(is_known),
             whose,

@@ -27,6 +27,11 @@ const OPENING: usize = 1 << 14;
 const ANCESTORS: usize = 32;
 /// Names of our instances: a number of a process follows.
 const NAME: &str = "plimsoll-";
+/// What is listened to: states of sockets, and who begins processes and threads.
+const STATES: &str = "events/sock/inet_sock_set_state";
+const FORKS: &str = "events/sched/sched_process_fork";
+/// Threads and processes of which it is remembered who began them.
+const FORKED: usize = 1 << 16;
 /// The states of TCP in the kernel.
 const ESTABLISHED: u64 = 1;
 const SYN_SENT: u64 = 2;
@@ -87,7 +92,9 @@ impl Births {
     pub fn end(self) -> Vec<Birth> {
         self.stop.store(true, Ordering::Relaxed);
         let births = self.reader.join().unwrap_or_default();
-        let _ = fs::write(self.instance.join("events/sock/inet_sock_set_state/enable"), "0");
+        for event in [STATES, FORKS] {
+            let _ = fs::write(self.instance.join(event).join("enable"), "0");
+        }
         let _ = fs::remove_dir(&self.instance);
         births
     }
@@ -120,12 +127,14 @@ fn remove_stale(instances: &Path) {
 
 /// Asks for the events; their stream, and how far the clock of 1970 is ahead of theirs.
 fn prepare(instance: &Path) -> Option<(File, Nanos)> {
-    let event = instance.join("events/sock/inet_sock_set_state");
+    let event = instance.join(STATES);
     fs::write(instance.join("trace_clock"), "mono").ok()?;
     fs::write(instance.join("options/fields"), "1").ok()?;
     fs::write(event.join("filter"), FILTER).ok()?;
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let pipe = File::options().read(true).custom_flags(nonblocking).open(instance.join("trace_pipe")).ok()?;
+    // A thread may be gone when it is asked whose it was.
+    fs::write(instance.join(FORKS).join("enable"), "1").ok()?;
     fs::write(event.join("enable"), "1").ok()?;
     let nanos = |clock| {
         let now = clock_gettime(clock);
@@ -166,6 +175,8 @@ fn read(mut pipe: File, offset: Nanos, stop: &AtomicBool) -> Vec<Birth> {
 struct Midwife {
     offset: Nanos,
     opening: HashMap<u64, Arc<[i32]>>,
+    /// Who began a task.
+    parents: HashMap<i32, i32>,
     /// Those of one reading.
     families: HashMap<i32, Arc<[i32]>>,
     births: Vec<Birth>,
@@ -173,20 +184,25 @@ struct Midwife {
 
 impl Midwife {
     fn line(&mut self, line: &str) {
+        if let Some((_, fields)) = line.split_once(": sched_process_fork: ") {
+            return self.forked(fields);
+        }
         let Some((head, fields)) = line.split_once(": inet_sock_set_state: ") else { return };
         let field = |name: &str| number(fields, name);
         let (Some(socket), Some(state)) = (field("skaddr"), field("newstate")) else { return };
         match state {
             SYN_SENT => {
                 let Some(task) = task(head) else { return };
-                let family = self.families.entry(task).or_insert_with(|| family(task));
+                let family = self.families.entry(task).or_insert_with(|| family(task, &self.parents));
                 if self.opening.len() >= OPENING {
                     self.opening.clear();
                 }
                 self.opening.insert(socket, Arc::clone(family));
             }
             ESTABLISHED => {
-                let Some(processes) = self.opening.remove(&socket) else { return };
+                // Of whom nothing is known, nothing is told.
+                let opened = self.opening.remove(&socket).filter(|processes| !processes.is_empty());
+                let Some(processes) = opened else { return };
                 let port = |name: &str| field(name).and_then(|port| u16::try_from(port).ok());
                 let (Some(port), Some(to), Some(at)) = (port("sport"), port("dport"), time(head)) else {
                     return;
@@ -202,6 +218,19 @@ impl Midwife {
             }
             _ => {}
         }
+    }
+}
+
+impl Midwife {
+    fn forked(&mut self, fields: &str) {
+        let field = |name: &str| number(fields, name).and_then(|task| i32::try_from(task).ok());
+        let (Some(parent), Some(child)) = (field("parent_pid"), field("child_pid")) else { return };
+        if self.parents.len() >= FORKED {
+            self.parents.clear();
+        }
+        self.parents.insert(child, parent);
+        // The number is another task's now.
+        self.families.remove(&child);
     }
 }
 
@@ -226,19 +255,36 @@ fn time(head: &str) -> Option<Nanos> {
     Some(Nanos(seconds.parse::<i64>().ok()?.checked_mul(1_000_000_000)? + nanos))
 }
 
-/// The process of a task and its ancestors.
-fn family(task: i32) -> Arc<[i32]> {
+/// The process of a task and its ancestors, up to the first of all; none where it cannot be followed so far. Of a task that is
+/// gone, who began it counts.
+fn family(task: i32, parents: &HashMap<i32, i32>) -> Arc<[i32]> {
     let status = |process: i32| fs::read_to_string(format!("/proc/{process}/status")).ok();
     let value = |status: &str, key: &str| -> Option<i32> {
         status.lines().find_map(|line| line.strip_prefix(key))?.trim().parse().ok()
     };
-    let mut processes = Vec::new();
-    let mut next = status(task).and_then(|status| value(&status, "Tgid:")).or(Some(task));
-    while let Some(process) = next.filter(|&process| process > 0 && processes.len() < ANCESTORS) {
-        processes.push(process);
-        next = status(process).and_then(|status| value(&status, "PPid:"));
+    let (mut processes, mut next) = (Vec::new(), task);
+    for _ in 0..ANCESTORS {
+        if next == 0 {
+            return processes.into();
+        }
+        match status(next) {
+            Some(status) => {
+                let (Some(process), Some(parent)) = (value(&status, "Tgid:"), value(&status, "PPid:")) else {
+                    break;
+                };
+                processes.push(process);
+                next = parent;
+            }
+            None => match parents.get(&next) {
+                Some(&parent) => {
+                    processes.push(next);
+                    next = parent;
+                }
+                None => break,
+            },
+        }
     }
-    processes.into()
+    Arc::from([])
 }
 
 #[cfg(test)]
@@ -246,10 +292,18 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
 
+    /// Beyond the highest number of a task.
+    const GONE: i32 = 4_194_999;
+
     #[test]
     fn lines_of_the_kernel_are_read() {
         let mut midwife = Midwife { offset: Nanos(10), ..Midwife::default() };
-        let head = "  a b-3 [x-9549    [000] .....  2703.664862: inet_sock_set_state: skaddr=0xffff88812ca16f00 (-131)";
+        let own = std::process::id() as i32;
+        // A thread that is gone, of this process.
+        midwife.line(&format!(
+            " a-1 [000] ..... 1.5: sched_process_fork: parent_pid={own:#x} ({own}) child_pid={GONE:#x} (1) x"
+        ));
+        let head = "  a b-3 [x-4194999    [000] .....  2703.664862: inet_sock_set_state: skaddr=0xffff88812ca16f00 (-131)";
         midwife.line(&format!("{head} oldstate=0x7 (7) newstate=0x2 (2) sport=0x0 (0) dport=0xd06d (53357)"));
         midwife.line(&format!(
             "{head} oldstate=0x2 (2) newstate=0x1 (1) sport=0x9bb2 (39858) dport=0xd06d (53357) saddr=0x100007f (16777343) x"
@@ -260,7 +314,7 @@ mod tests {
         }
         let birth = &midwife.births[0];
         assert_eq!((birth.at, birth.port, birth.to), (Nanos(2_703_664_862_010), 39858, 53357));
-        assert_eq!((birth.processes[0], midwife.births.len()), (9549, 1));
+        assert_eq!((&birth.processes[..2], midwife.births.len()), (&[GONE, own][..], 1));
         assert_eq!(birth.address.map(|address| address.is_loopback()), Some(cfg!(target_endian = "little")));
     }
 
@@ -270,14 +324,14 @@ mod tests {
         let Some(births) = Births::begin() else { return assert!(!rustix::process::geteuid().is_root()) };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
-        let ports: Vec<u16> =
-            (0..100).map(|_| TcpStream::connect(to).unwrap().local_addr().unwrap().port()).collect();
+        let connect = move || TcpStream::connect(to).unwrap().local_addr().unwrap().port();
+        let ports: Vec<u16> = (0..100).map(|_| std::thread::spawn(connect).join().unwrap()).collect();
         let births = births.end();
         let own = std::process::id() as i32;
         let known = |port: &&u16| {
             births
                 .iter()
-                .any(|birth| birth.port == **port && birth.to == to.port() && birth.processes[0] == own)
+                .any(|birth| birth.port == **port && birth.to == to.port() && birth.processes.contains(&own))
         };
         assert_eq!(ports.iter().filter(known).count(), 100, "{births:?}");
     }

@@ -58,5 +58,6 @@ mod websocket_door;
 mod whose_limit;
 mod wire;
 mod wire_bad_days;
+mod wire_cause;
 mod wire_oracle;
 mod wire_tls;

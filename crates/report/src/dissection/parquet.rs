@@ -212,7 +212,7 @@ mod tests {
         Located {
             client: end(50_000),
             server: end(6379),
-            parties: [Party::Host(end(50_000).address), Party::Server(end(6379))],
+            parties: [Components::default().client(&end(50_000)), Components::default().server(&end(6379))],
             protocol: Protocol::Redis,
             heard: Exchange {
                 conversation: ConversationId(0),

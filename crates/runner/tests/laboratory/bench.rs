@@ -32,7 +32,7 @@ impl Default for Setup {
             stations: "{ name: broker, service: 1ms }".into(),
             more: String::new(),
             faults: String::new(),
-            load: "levels: [150, 300], hold: 10s, samples: 10, warm_up: 1s, again: 0s".into(),
+            load: "levels: [150, 300], hold: 10s, samples: 20, warm_up: 1s, again: 0s".into(),
             qos: 1,
             subscribers: 1,
             objectives: "delivered: \">= 99.9 %\", achieved: \">= 99 %\", publish_p99: \"< 50 ms\"".into(),

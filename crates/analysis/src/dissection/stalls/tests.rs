@@ -117,3 +117,27 @@ fn threads_put_together_tell_the_same() {
         ["from 7.0 s to 9.0 s agent answered nothing; plimsoll waited"]
     );
 }
+
+/// A closed loop: all devices wait while the store stands still. Somebody who opens connections meanwhile shows that the host does not.
+#[test]
+fn a_closed_loop_names_who_stands_still_where_the_host_is_seen_to_be_awake() {
+    for awake in [true, false] {
+        let mut pulse = Pulse::default();
+        let mut at = 0.0;
+        while at < 20.0 {
+            let end = if (8.0..10.0).contains(&(at + 0.01)) { 10.0 } else { at + 0.01 };
+            call(&mut pulse, 2, 3, at, Some(end), Asking::Now);
+            call(&mut pulse, 0, 2, at, Some(end + 0.001), Asking::Now);
+            at = end + 0.02;
+        }
+        for quarter in 0..80_u32 {
+            let at = f64::from(quarter) / 4.0;
+            if awake || !(8.0..10.0).contains(&at) {
+                pulse.opened(Nanos::from_secs_f64(at), Party::Component(0));
+            }
+        }
+        let told = stalls(&pulse, &components(), Nanos::ZERO);
+        let [stall] = &told[..] else { panic!("{told:?}") };
+        assert_eq!(stall.component.as_deref(), awake.then_some("store"), "{told:?}");
+    }
+}
