@@ -198,7 +198,6 @@ mod tests {
     use super::*;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
-    use plimsoll_capture::component::Party;
     use plimsoll_capture::dissect::Side;
     use plimsoll_capture::heard::ConversationId;
     use plimsoll_capture::packet::Endpoint;
