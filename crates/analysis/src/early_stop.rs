@@ -25,6 +25,21 @@ pub fn story(record: &RunRecord, levels: &[LevelSummary]) -> Option<String> {
     })
 }
 
+/// How many listed levels were not run because the platform was gone; `None` where all were, or levels are not listed.
+pub fn skipped(record: &RunRecord, levels: &[LevelSummary]) -> Option<String> {
+    let gone = record.levels.last().and_then(|level| level.end.as_ref()).is_some_and(|end| end.platform_gone);
+    let died = matches!(record.end, Some(plimsoll_model::record::RunEnd::PlatformDied(_)));
+    if !gone && !died {
+        return None;
+    }
+    let mut loads: Vec<f64> = levels.iter().map(LevelSummary::load).collect();
+    loads.dedup();
+    let total = usize::from(record.terms.levels);
+    let not_run = total.checked_sub(loads.len()).filter(|&count| count > 0)?;
+    let why = if died { "it died" } else { "it gave no answer any more" };
+    Some(format!("{not_run} of {total} levels were not run, since the platform was gone: {why}"))
+}
+
 /// The lowest load of the first row of missed levels that is long enough.
 fn lowest_of_missed_row(run: &[LevelSummary], after: u16) -> Option<f64> {
     let mut row: Vec<f64> = Vec::new();

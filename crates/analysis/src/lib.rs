@@ -85,6 +85,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
             .iter()
             .map(|finding| finding.story(levels.len()))
             .chain(early_stop::story(record, &levels))
+            .chain(early_stop::skipped(record, &levels))
             .chain(record.provenance.notes.iter().cloned())
             .collect(),
         search: finding,

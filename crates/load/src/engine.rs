@@ -486,6 +486,7 @@ impl Engine {
         wanted: fn(&Reply) -> bool,
     ) -> Result<Vec<Reply>, EngineError> {
         let mut answers = Vec::new();
+        let mut silences = 0;
         while answers.len() < self.shards.len() {
             match self.receive(SHARD_SILENCE) {
                 Ok(Reply::Part(part)) => {
@@ -497,6 +498,8 @@ impl Engine {
                 }
                 Ok(reply) if wanted(&reply) => answers.push(reply),
                 Ok(_) => {}
+                // One silence may be this process's own, which was stopped meanwhile.
+                Err(RecvTimeoutError::Timeout) if silences == 0 => silences += 1,
                 Err(_) => return Err(EngineError::ShardDied),
             }
         }

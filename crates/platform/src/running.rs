@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a component may take to end by itself before it is killed.
 const GRACE: Duration = Duration::from_secs(3);
+/// How long a component that was started again may take at the end of a level to accept connections.
+const RETURN: Duration = Duration::from_secs(5);
 /// How long one of several addresses may take to accept a connection.
 const LOOK: Duration = Duration::from_secs(2);
 /// Bytes of a status line up to its code: `HTTP/1.1 200`.
@@ -69,6 +71,10 @@ struct Running {
     child: Child,
     log: PathBuf,
     reported: bool,
+    /// Where it accepts connections once it is up; zero before that is known.
+    ready_port: u16,
+    /// Whether it was started again and not seen up since.
+    returning: bool,
 }
 
 /// Where a platform is reached over HTTP.
@@ -235,6 +241,7 @@ impl Platform {
             let running = start(component, dir.path(), &mut placeholders, options)?;
             platform.components.push(running);
             let port = placeholders.port(&component.ready_port).map_err(|error| wrong(error.to_string()))?;
+            platform.components.iter_mut().rev().take(1).for_each(|running| running.ready_port = port);
             platform.await_ready(port, component.ready_request.as_ref(), &options.stop)?;
             let version_5 = component.mqtt5_port.as_ref();
             let version_5 = version_5.filter(|_| options.mqtt5 && protocol == Protocol::Mqtt);
@@ -327,8 +334,30 @@ impl Platform {
         let found = self.components.iter_mut().find(|running| running.name == component);
         let (Some(running), Some(dir)) = (found, &self.dir) else { return Ok(()) };
         running.child = spawn(&running.name, &running.command, &running.log, dir.path(), options)?;
-        running.reported = false;
+        (running.reported, running.returning) = (false, true);
         Ok(())
+    }
+
+    /// A component that was started again and still does not accept connections a while later, as a death.
+    pub fn take_missing(&mut self) -> Option<Death> {
+        let running = self.components.iter_mut().find(|running| running.returning)?;
+        running.returning = false;
+        let address = SocketAddr::from(([127, 0, 0, 1], running.ready_port));
+        let begin = Instant::now();
+        while !running.reported && TcpStream::connect_timeout(&address, LOOK).is_err() {
+            if begin.elapsed() > RETURN {
+                running.reported = true;
+                let status = format!(
+                    "it was started again and accepts no connections on port {} after {} s",
+                    running.ready_port,
+                    RETURN.as_secs()
+                );
+                let last_words = words(&running.log).join("\n");
+                return Some(Death { component: running.name.clone(), status, last_words });
+            }
+            std::thread::sleep(PAUSE);
+        }
+        None
     }
 
     /// Takes down what we started, the last component first.
@@ -426,7 +455,8 @@ fn start(
     }
     let log = dir.join(format!("{}.log", component.name));
     let child = spawn(&component.name, &command, &log, dir, options)?;
-    Ok(Running { name: component.name.clone(), command, child, log, reported: false })
+    let name = component.name.clone();
+    Ok(Running { name, command, child, log, reported: false, ready_port: 0, returning: false })
 }
 
 /// Starts a component's command; what it says is added to its log.

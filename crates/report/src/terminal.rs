@@ -1,5 +1,6 @@
 //! The result on 80 columns, with or without colour.
 
+use plimsoll_analysis::blame::Blame;
 use plimsoll_analysis::event_life::EventLife;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::summary::{LoadLine, Summary};
@@ -15,6 +16,9 @@ pub enum Colour {
     /// Plain text.
     Off,
 }
+
+/// What was due is said beside what was asked for where it differs by more than this share.
+const FAR: f64 = 0.05;
 
 /// Verdict, load line, table of levels, reasons, ledger where it is not clean, generator and components.
 pub fn render(summary: &Summary, colour: Colour) -> String {
@@ -143,8 +147,37 @@ fn reasons(summary: &Summary) -> String {
         let text = format!("{} {}: {}", level.label(), level.verdict.name(), level.why());
         out += &wrapped(&text, "  ").join("\n");
         out.push('\n');
+        for line in level.blame.iter().flat_map(|blame| wrapped(&blamed(level, blame), "    ")) {
+            out += &format!("{line}\n");
+        }
+    }
+    for text in summary.levels.iter().filter_map(few_due) {
+        out += &wrapped(&text, "  ").join("\n");
+        out.push('\n');
     }
     if out.is_empty() { out } else { format!("\n{out}") }
+}
+
+/// Who is to blame, and what shows it where the reasons of the level do not.
+pub fn blamed(level: &LevelSummary, blame: &Blame) -> String {
+    let who = blame.component.clone().unwrap_or_else(|| blame.culprit.name().to_owned());
+    let is_new = !level.reasons.contains(&blame.evidence) && !blame.evidence.is_empty();
+    if is_new { format!("blamed: {who}: {}", blame.evidence) } else { format!("blamed: {who}") }
+}
+
+/// Where clearly more or less was due than was asked for, as random arrivals fall.
+fn few_due(level: &LevelSummary) -> Option<String> {
+    let offered = level.offered.filter(|_| level.finished && level.hold > 0.0)?;
+    let due = level.due as f64 / level.hold;
+    ((due / offered - 1.0).abs() > FAR).then(|| {
+        format!(
+            "{}: {} were due in {} s, {}/s, as random arrivals fell",
+            level.label(),
+            level.due,
+            level.hold,
+            rate(due)
+        )
+    })
 }
 
 /// Levels in which connections were lost and made again.

@@ -92,7 +92,8 @@ impl Course<'_> {
         let can = matches!(level, LevelPlan::Rate(_) | LevelPlan::InFlight(_)) && load.storm.is_none();
         let (times, spent) = self.again;
         // Longer helps what was too short, and not what was disturbed.
-        let longer = if last.verdict == LevelVerdict::Undecided { 2 << times } else { 1 };
+        let short = last.verdict == LevelVerdict::Undecided && last.warming.is_none();
+        let longer = if short { 2 << times } else { 1 };
         let hold = load.hold * longer;
         let spent = spent + load.warm_up + hold + load.drain;
         if !can || times >= TIMES_AGAIN || spent > load.again {

@@ -12,7 +12,7 @@ use plimsoll_load::engine::{Engine, Watch};
 use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, RunRecord, SamplePart};
 use plimsoll_model::{Counts, Nanos, RunId};
 use plimsoll_observe::network::NetworkProbe;
-use plimsoll_platform::Platform;
+use plimsoll_platform::{Death, Platform};
 use plimsoll_scenario::plan::Plan;
 use plimsoll_store::{RunWriter, StoreError};
 use std::sync::Arc;
@@ -168,6 +168,10 @@ impl<'a> RunWatch<'a> {
         self.level = None;
         let done = self.storm.as_mut().and_then(|storm| storm.end_level(end.at, self.platform));
         self.note_storm(done);
+        if self.death.is_none() && !stopped {
+            let missing = self.platform.take_missing();
+            self.death = missing.map(|death| self.recorded(death, end.at));
+        }
         let last_third = self.completed.len() - self.completed.len() / 3 - 1;
         let silent = self.completed.iter().skip(last_third).all(|&completed| completed == 0) && self.due > 0;
         let mut told: Vec<String> = Vec::new();
@@ -187,6 +191,11 @@ impl<'a> RunWatch<'a> {
     /// The component that ended by itself, if one did.
     pub fn death(&self) -> Option<DeathRecord> {
         self.death.clone()
+    }
+
+    fn recorded(&self, death: Death, at: Nanos) -> DeathRecord {
+        let Death { component, status, last_words } = death;
+        DeathRecord { component, status, at, last_words: self.secrets.hide(&last_words) }
     }
 
     /// What was recorded of the run so far.
@@ -292,12 +301,8 @@ impl Watch for RunWatch<'_> {
         let done = self.storm.as_mut().and_then(|storm| storm.tick(now, self.platform));
         self.note_storm(done);
         if self.death.is_none() {
-            self.death = self.platform.take_death().map(|death| DeathRecord {
-                component: death.component,
-                status: death.status,
-                at: now,
-                last_words: self.secrets.hide(&death.last_words),
-            });
+            let death = self.platform.take_death();
+            self.death = death.map(|death| self.recorded(death, now));
         }
         let since = now - self.last_tick.replace(now).unwrap_or(now);
         if since > STANDSTILL {

@@ -43,8 +43,8 @@ pub struct Station {
     waiting: VecDeque<Job>,
     serving: usize,
     lock_free: Nanos,
-    /// Jobs that share, each with the service per job at which it is done.
-    sharing: Vec<(Nanos, Job)>,
+    /// Jobs that share, each with the service per job at which it is done, and its own.
+    sharing: Vec<(Nanos, Nanos, Job)>,
     /// Service that each job that shares has had, and up to when that is counted.
     shared: (Nanos, Nanos),
     /// The quota's present period, and what was used of it.
@@ -114,8 +114,7 @@ impl Station {
         if self.spec.sharing {
             self.serve_shared(now);
             let work = self.work(job, now);
-            self.processor += Nanos((work.0 as f64 * self.spec.processor) as i64);
-            self.sharing.push((self.shared.0 + work, job));
+            self.sharing.push((self.shared.0 + work, work, job));
             self.life += 1;
             return Fate::Shares;
         }
@@ -146,7 +145,7 @@ impl Station {
 
     /// When the next of those that share is done.
     pub fn next_shared(&self) -> Option<Nanos> {
-        let least = self.sharing.iter().map(|(done, _)| *done).min()?;
+        let least = self.sharing.iter().map(|(done, ..)| *done).min()?;
         let left = (least - self.shared.0) * self.sharing.len() as i64;
         Some(self.calendar.finish(self.shared.1, left))
     }
@@ -155,10 +154,13 @@ impl Station {
     pub fn take_shared(&mut self, now: Nanos) -> Vec<Job> {
         self.serve_shared(now);
         let served = self.shared.0;
-        let (done, left) = std::mem::take(&mut self.sharing).into_iter().partition(|(at, _)| *at <= served);
+        let (done, left): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.sharing).into_iter().partition(|(at, ..)| *at <= served);
         self.sharing = left;
         self.life += 1;
-        Vec::into_iter(done).map(|(_, job)| job).collect()
+        let work: Nanos = done.iter().map(|(_, work, _)| *work).sum();
+        self.processor += Nanos((work.0 as f64 * self.spec.processor) as i64);
+        done.into_iter().map(|(.., job)| job).collect()
     }
 
     /// It ends with all that it holds.

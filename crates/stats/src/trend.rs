@@ -5,6 +5,8 @@ use crate::student;
 
 /// Points from which on the correlation of neighbours can be told from chance well enough.
 const ENOUGH: usize = 16;
+/// Correlation of neighbours above which they are taken as correlated.
+const CORRELATED: f64 = 0.1;
 
 /// The slope of the least-squares line through `(x, y)`, `None` with fewer than two different x.
 pub fn slope(points: &[(f64, f64)]) -> Option<f64> {
@@ -29,7 +31,7 @@ pub fn slope_interval(points: &[(f64, f64)]) -> Option<Interval> {
     let residuals: Vec<f64> = points.iter().map(|(x, y)| y - mean_y - slope * (x - mean_x)).collect();
     let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
     let neighbours: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
-    if n >= ENOUGH && neighbours <= 0.0 {
+    if n >= ENOUGH && neighbours <= squares * CORRELATED {
         let degrees = n as f64 - 2.0;
         let half = student::quantile(degrees)? * (squares / degrees / spread).sqrt();
         return Some(Interval { lo: slope - half, hi: slope + half });

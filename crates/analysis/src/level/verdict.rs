@@ -65,7 +65,10 @@ fn decide(
     let robbed = robbed.map(|starved| starved.in_words());
     let excuse = validity::excuse(&level.generator).filter(|_| !all_met);
     let clear = |(objective, standing): &&(&Objective, Standing)| {
+        // A later hold would meet a time, perhaps.
+        let passes = level.warming.is_some() && is_time(objective.subject);
         matches!(standing, Standing::Missed(_))
+            && !passes
             && !(excuse.is_some() && waits_for_us(objective.subject))
             && clear::is_clear(objective, level, record, robbed.is_some())
     };
@@ -90,14 +93,12 @@ fn decide(
         return;
     }
     let missed = standings.iter().any(|(_, standing)| matches!(standing, Standing::Missed(_)));
-    let missed_a_time = standings.iter().any(|(objective, standing)| {
-        matches!(standing, Standing::Missed(_))
-            && matches!(objective.subject, Subject::Quantile(..) | Subject::Mean(_))
-    });
+    let missed_a_time = standings
+        .iter()
+        .any(|(objective, standing)| matches!(standing, Standing::Missed(_)) && is_time(objective.subject));
     let unproved = (level.unproved as f64 > level.sent as f64 * UNPROVED).then(|| unproved(level));
     (level.verdict, level.reasons) = match (missed, unproved) {
         _ if gone => (LevelVerdict::Missed, reasons),
-        // A later hold would meet, perhaps.
         (true, _) if missed_a_time && level.warming.is_some() => (LevelVerdict::Undecided, reasons),
         (true, _) => (LevelVerdict::Missed, reasons),
         (false, Some(unproved)) => {
@@ -106,6 +107,10 @@ fn decide(
         (false, None) if all_met => (LevelVerdict::Met, reasons),
         (false, None) => (LevelVerdict::Undecided, reasons),
     };
+}
+
+fn is_time(subject: Subject) -> bool {
+    matches!(subject, Subject::Quantile(..) | Subject::Mean(_))
 }
 
 /// Whether a miss may come from our own acknowledgements, for which the platform waits before it delivers more.

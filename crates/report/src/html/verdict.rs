@@ -35,6 +35,10 @@ pub fn header(record: &RunRecord, summary: &Summary) -> Markup {
 }
 
 fn headline(summary: &Summary) -> String {
+    let dead = summary.levels.iter().find_map(|level| Some((level.death.as_ref()?, level)));
+    if let Some((death, level)) = dead {
+        return format!("{} died at {}", death.component, level.label());
+    }
     match (&summary.load_line, summary.verdict) {
         (Some(line), _) => {
             let least = if line.at_least { "at least " } else { "" };

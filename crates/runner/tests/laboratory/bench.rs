@@ -100,9 +100,14 @@ pub fn named(level: &LevelSummary) -> Named {
     }
 }
 
-/// Who is blamed for the last level of a run that was not met; `Nobody` where all were.
+/// Who is blamed for the last level of a run that was not met; `Nobody` where all were. Of a load that was held again the last
+/// hold counts.
 pub fn blamed(summary: &Summary) -> Named {
-    summary.levels.iter().rev().map(named).find(|named| *named != Named::Nobody).unwrap_or(Named::Nobody)
+    let is_last = |level: &&LevelSummary| {
+        !summary.levels.iter().any(|later| later.index > level.index && later.load() == level.load())
+    };
+    let last = summary.levels.iter().filter(is_last).rev().map(named);
+    last.into_iter().find(|named| *named != Named::Nobody).unwrap_or(Named::Nobody)
 }
 
 /// How many seeds each kind has.

@@ -50,11 +50,13 @@ const KINDS: &[Kind] = &[
     Kind {
         name: "healthy, slow and wide (edges)",
         plant: |seed| {
-            let service = between(seed, 60.0, 200.0);
+            let service = between(seed, 60.0, 150.0);
             let stations = format!("{{ name: broker, workers: 500, service: {service:.0}ms }}");
-            let objectives = "delivered: \">= 99.9 %\", achieved: \">= 99 %\"".into();
+            let load = "levels: [150, 300], hold: 10s, samples: 20, warm_up: 1s".into();
+            let objectives =
+                "delivered: \">= 99.9 %\", achieved: \">= 99 %\", publish_p99: \"< 10 s\"".into();
             (
-                Setup { stations, objectives, ..Setup::default() },
+                Setup { stations, load, objectives, ..Setup::default() },
                 Truth { holds: certifies, ..truth(&[Named::Nobody]) },
             )
         },
@@ -339,7 +341,7 @@ const KINDS: &[Kind] = &[
     Kind {
         name: "a slow platform behind a far network",
         plant: |seed| {
-            let times = between(seed, 20.0, 60.0);
+            let times = between(seed, 60.0, 120.0);
             let more = "  network: { round_trip: 30ms, jitter: 2ms }\n".into();
             let stations = "{ name: broker, workers: 50, service: 1ms, processor: 10 % }".into();
             let faults = format!("{{ kind: slow, times: {times:.0}, at: {SECOND_LEVEL} }}");

@@ -53,7 +53,7 @@ pub(super) fn resolve(
     check_numbers(scenario, &levels, search.as_ref(), protocol, context);
     let load = &scenario.load;
     let level = load.warm_up.0 + load.hold.0 + load.drain.0;
-    let again = load.again.as_ref().map_or(level * levels.len() as i64, |again| again.0);
+    let again = load.again.as_ref().map_or(level * 2 * levels.len() as i64, |again| again.0);
     Some(LoadPlan {
         again,
         model,

@@ -51,8 +51,8 @@ pub(crate) struct Load {
     #[schemars(range(min = 1))]
     pub stop_after_missed: Option<u16>,
     /// Of listed levels, those that decided nothing (undecided, still warming up, a busy host) are held again by themselves, at
-    /// most twice each and for longer where that helps, as long as all of that takes no longer than this. Default: as
-    /// long as all listed levels take; `0s` for never.
+    /// most twice each and for longer where that helps, as long as all of that takes no longer than this. Default: twice
+    /// as long as all listed levels take; `0s` for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<Written<Nanos>>,
     /// Closed model: operations kept in flight over the whole population, one level each. Default: [1].
