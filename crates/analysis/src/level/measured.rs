@@ -59,7 +59,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
     let q = terms.objectives.highest_quantile().max(0.99);
     let tail = |metric| merged(metric).quantile(q).map(Nanos::as_secs_f64);
     let (lateness, receiver_lag) = (tail(Metric::Lateness), tail(Metric::ReceiverLag));
-    let stood_still = record.end.as_ref().map_or(0.0, |end| end.stood_still.as_secs_f64());
+    let stood_still = stood_still(record, &counts, &merged(Metric::Lateness));
     let at_work_when_late = at_work_when_late(record, validity::bound(terms, hold));
     let evidence =
         Evidence { hold, q, lateness, receiver_lag, wait_per_turn, at_work_when_late, stood_still };
@@ -207,6 +207,14 @@ fn at_work_when_late(record: &LevelRecord, bound: f64) -> Option<f64> {
         (weight, sum) = (weight + late, sum + late * busiest);
     }
     (weight > 0.0).then(|| sum / weight)
+}
+
+/// For how long load threads stood still, in seconds: as long as the thread that watches them did, and no longer than
+/// something was late by, unless it was not taken up at all.
+fn stood_still(record: &LevelRecord, counts: &Counts, lateness: &Histogram) -> f64 {
+    let watched = record.end.as_ref().map_or(0.0, |end| end.stood_still.as_secs_f64());
+    let latest = lateness.max().map_or(0.0, Nanos::as_secs_f64);
+    if counts.never_ready > 0 { watched } else { watched.min(latest) }
 }
 
 fn retries(repeated: &BTreeMap<u16, u64>) -> BTreeMap<String, u64> {

@@ -36,6 +36,7 @@ mod own_certificates;
 mod peers;
 mod planted_faults;
 mod probe;
+mod real_blame;
 mod real_brokers;
 mod roles;
 mod schedule;

@@ -1,0 +1,151 @@
+//! Who is blamed for what befalls a real broker: it dies, stands still, is robbed of its processor, or the run itself is
+//! stopped. What the laboratory shows in simulated time for many strengths is shown here once for each.
+
+use crate::harness::{Bench, Finished, children, count, kill, until};
+use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriority_process};
+use serde_json::Value;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+/// A broker that is started, with that much load and those keys.
+fn scenario(load: &str, more: &str) -> String {
+    format!(
+        "name: blame\nplatform: mosquitto\npopulation: {{ devices: 20, subscribers: 1 }}\n\
+         load: {{ {load}, samples: 10, warm_up: 500ms, drain: 2s, again: 0s }}\n{more}\n"
+    )
+}
+
+/// The process of the broker of a run: the child of the guard that Plimsoll started.
+fn broker(run: u32) -> u32 {
+    let is_broker = |pid: &u32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        name.trim() == "mosquitto"
+    };
+    let all = |parent: u32| -> Vec<u32> {
+        let own = children(parent);
+        own.iter().copied().chain(own.iter().flat_map(|&child| children(child))).collect()
+    };
+    all(run).into_iter().find(is_broker).expect("a broker runs")
+}
+
+fn signal(process: u32, signal: Signal) {
+    kill_process(Pid::from_raw(process as i32).unwrap(), signal).unwrap();
+}
+
+#[test]
+fn a_broker_that_is_killed_is_the_headline_and_keeps_the_load_line_found_before() {
+    let bench = Bench::new();
+    let text = scenario("levels: [100, 200, 400], hold: 3s", "objectives: { publish_p99: null }");
+    let run = bench.start(&mut bench.run_command(&text));
+    bench.await_level(1);
+    kill(broker(run.id()));
+    let run = run.finish().exits(99).says("mosquitto died at 200/s").says("1 of 3 levels were not run");
+    assert_eq!(run.summary["verdict"], "missed");
+    assert_eq!(run.levels().len(), 2);
+    assert_eq!(run.level(1)["death"]["component"], "mosquitto");
+    assert_eq!(run.level(1)["blame"]["component"], "mosquitto");
+}
+
+/// At QoS 0 without subscribers nothing but a later answer shows that the broker reads.
+#[test]
+fn what_a_frozen_broker_was_sent_is_not_certified_and_what_a_healthy_one_read_is() {
+    let text = scenario(
+        "levels: [200], hold: 3s",
+        "mqtt: { qos: 0 }\nobjectives: { achieved: \">= 90 %\", subscribe_p99: null }",
+    )
+    .replace("subscribers: 1", "subscribers: 0");
+    let healthy = until(|| Bench::new().run(&text), |level| level["validity"] == "valid");
+    assert_eq!((count(healthy.level(0), "unproved"), &healthy.level(0)["verdict"]), (0, &Value::from("met")));
+    let frozen = || {
+        let bench = Bench::new();
+        let run = bench.start(&mut bench.run_command(&text));
+        bench.await_level(0);
+        let broker = broker(run.id());
+        signal(broker, Signal::STOP);
+        // Longer than hold and drain together.
+        std::thread::sleep(Duration::from_secs(6));
+        signal(broker, Signal::CONT);
+        run.finish()
+    };
+    let run = until(frozen, |level| level["validity"] == "valid");
+    assert_eq!(run.level(0)["verdict"], "undecided", "{}", run.stdout);
+    assert!(count(run.level(0), "unproved") > 300, "{}", run.stdout);
+    assert!(run.said().contains("nothing proves that"), "{}", run.stdout);
+    run.exits(3);
+}
+
+/// Four loops that go before everything else, on every processor that the broker may have.
+struct Robbers(Vec<Child>);
+
+impl Robbers {
+    fn on(process: u32) -> Robbers {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+        let loops = (0..4).map(|_| {
+            let script = "while :; do :; done";
+            let child = Command::new("taskset").args(["-c", list, "sh", "-c", script]).spawn().unwrap();
+            setpriority_process(Pid::from_raw(child.id() as i32), -10).unwrap();
+            child
+        });
+        Robbers(loops.collect())
+    }
+}
+
+impl Drop for Robbers {
+    fn drop(&mut self) {
+        for robber in &mut self.0 {
+            let _ = robber.kill();
+            let _ = robber.wait();
+        }
+    }
+}
+
+#[test]
+fn a_broker_that_is_robbed_of_its_processor_is_not_blamed() {
+    assert!(getpriority_process(None).is_ok());
+    let text = scenario("levels: [1000], hold: 4s", "objectives: { publish_p99: \"< 5 ms\" }");
+    let robbed = || {
+        let bench = Bench::new();
+        let run = bench.start(&mut bench.run_command(&text));
+        let robbers = Robbers::on(broker_once_up(run.id()));
+        let finished = run.finish();
+        drop(robbers);
+        finished
+    };
+    let run: Finished = robbed();
+    let level = run.level(0);
+    assert_ne!(level["verdict"], "missed", "{}", run.stdout);
+    assert!(level["held_by_others"].as_f64().unwrap() > 0.05, "{}", run.stdout);
+    if level["verdict"] == "invalid" {
+        assert_eq!((&level["validity"], &level["blame"]["culprit"]), (&"host_bound".into(), &"host".into()));
+    }
+}
+
+fn broker_once_up(run: u32) -> u32 {
+    for _ in 0..200 {
+        let found = std::panic::catch_unwind(|| broker(run));
+        if let Ok(broker) = found {
+            return broker;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("no broker within 10 s")
+}
+
+#[test]
+fn a_run_that_was_stopped_says_so_and_goes_on() {
+    let bench = Bench::new();
+    let text = scenario("levels: [100, 200], hold: 4s", "objectives: { publish_p99: null }");
+    let run = bench.start(&mut bench.run_command(&text));
+    bench.await_level(0);
+    std::thread::sleep(Duration::from_millis(1500));
+    signal(run.id(), Signal::STOP);
+    std::thread::sleep(Duration::from_millis(2500));
+    signal(run.id(), Signal::CONT);
+    let run = run.finish();
+    assert_eq!(run.levels().len(), 2, "{}", run.stdout);
+    assert_eq!(run.level(0)["validity"], "host_bound", "{}", run.stdout);
+    assert!(run.level(0)["stood_still"].as_f64().unwrap() > 1.5, "{}", run.stdout);
+    assert!(run.level(0)["death"].is_null());
+    assert!(run.said().contains("Plimsoll itself stood still"), "{}", run.stdout);
+}
