@@ -45,6 +45,17 @@ pub struct WireSummary {
     pub tcp_retransmissions: Option<u64>,
     /// Mean number of segments in flight on such a connection; null where it was not read.
     pub tcp_in_flight: Option<f64>,
+    /// Mean number of bytes that waited in the kernel on such a connection, sent or not, until the other side acknowledged
+    /// them; null where it was not read.
+    pub tcp_send_queue: Option<f64>,
+    /// Share of looks at such a connection at which the other side took no more bytes (a window of zero); null where it was
+    /// not read.
+    pub tcp_shut_windows: Option<f64>,
+}
+
+/// For each look at a connection; `None` where none was looked at.
+fn of_connections(counts: &Counts, sum: u64) -> Option<f64> {
+    (counts.tcp_connections > 0).then(|| sum as f64 / counts.tcp_connections as f64)
 }
 
 impl WireSummary {
@@ -60,8 +71,9 @@ impl WireSummary {
             retransmission_delay: TimeSummary::of_independent(&merged(Metric::RetransmissionDelay)),
             network_rtt: TimeSummary::of_independent(&merged(Metric::NetworkRtt)),
             tcp_retransmissions: (counts.tcp_connections > 0).then_some(counts.tcp_retransmissions),
-            tcp_in_flight: (counts.tcp_connections > 0)
-                .then(|| counts.tcp_in_flight as f64 / counts.tcp_connections as f64),
+            tcp_in_flight: of_connections(counts, counts.tcp_in_flight),
+            tcp_send_queue: of_connections(counts, counts.tcp_send_queue),
+            tcp_shut_windows: of_connections(counts, counts.tcp_shut_windows),
         }
     }
 
@@ -79,6 +91,12 @@ impl WireSummary {
         if let Some(again) = self.tcp_retransmissions {
             let (p50, max) = (time(self.tcp_rtt.p50), time(self.tcp_rtt.max));
             told.push(format!("TCP round trip p50 {p50}, max {max}; {again} segments sent again"));
+        }
+        if let Some(shut) = self.tcp_shut_windows.filter(|shut| *shut > 0.0) {
+            let (share, bytes) = (shut * 100.0, self.tcp_send_queue.unwrap_or(0.0));
+            told.push(format!(
+                "the platform did not read: {share:.0} % of looks found a window of zero, {bytes:.0} B waited on a connection"
+            ));
         }
         if self.request_rtt.n > 0 {
             let (p50, p99) = (time(self.request_rtt.p50), time(self.request_rtt.p99));

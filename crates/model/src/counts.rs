@@ -71,6 +71,10 @@ pub struct Counts {
     pub tcp_connections: u64,
     /// At sample ends: segments in flight on those connections, summed.
     pub tcp_in_flight: u64,
+    /// At sample ends: bytes handed to the kernel on those connections that the other side had not acknowledged, summed.
+    pub tcp_send_queue: u64,
+    /// At sample ends: those connections whose other side took no more bytes (a window of zero that was probed), summed.
+    pub tcp_shut_windows: u64,
     /// Segments that those connections sent again since they were looked at last.
     pub tcp_retransmissions: u64,
     /// Northbound queries that were due.
@@ -184,6 +188,8 @@ impl AddAssign for Counts {
         self.handshakes_resumed += other.handshakes_resumed;
         self.tcp_connections += other.tcp_connections;
         self.tcp_in_flight += other.tcp_in_flight;
+        self.tcp_send_queue += other.tcp_send_queue;
+        self.tcp_shut_windows += other.tcp_shut_windows;
         self.tcp_retransmissions += other.tcp_retransmissions;
         self.queries += other.queries;
         self.queries_answered += other.queries_answered;

@@ -85,13 +85,15 @@ impl TcpSampler {
         let (mut smoothed, mut least) = (Histogram::new(), Histogram::new());
         let before = std::mem::take(&mut self.before);
         let ip_header = if self.platform.is_ipv4() { IPV4_HEADER } else { IPV6_HEADER };
-        for (socket, info) in &connections {
+        for (socket, info, waiting) in &connections {
             // Of one that the platform made, only what it carried is of interest: its times are the platform's side's.
             if !self.listening.contains(&socket.source_port) {
                 smoothed.record(Nanos::from_micros(i64::from(info.rtt)));
                 least.record(Nanos::from_micros(i64::from(info.min_rtt)));
                 counts.tcp_connections += 1;
                 counts.tcp_in_flight += u64::from(info.unacked);
+                counts.tcp_send_queue += u64::from(*waiting);
+                counts.tcp_shut_windows += u64::from(info.probes > 0);
             }
             counts.tcp_looks += 1;
             counts.tcp_largest_segments += u64::from(info.snd_mss);
@@ -115,10 +117,11 @@ impl TcpSampler {
     }
 }
 
+/// Connections with what the kernel knows of them, and the bytes that they have not got rid of yet (SIOCOUTQ).
 fn connections_with(
     platform: SocketAddr,
     listening: Option<u16>,
-) -> std::io::Result<Vec<(SocketId, TcpInfo)>> {
+) -> std::io::Result<Vec<(SocketId, TcpInfo, u32)>> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;
     socket.connect(&KernelAddress::new(0, 0))?;
@@ -141,7 +144,7 @@ fn connections_with(
                     });
                     let id = response.header.socket_id;
                     if let Some(info) = info.filter(|_| id.destination_address == platform.ip()) {
-                        found.push((id, info));
+                        found.push((id, info, response.header.send_queue));
                     }
                 }
                 NetlinkPayload::Noop => {}
@@ -208,6 +211,29 @@ mod tests {
         for (_, histogram) in &reading.histograms {
             let longest = histogram.quantile(1.0).unwrap();
             assert!(histogram.count() == 3 && longest > Nanos::ZERO && longest < Nanos::from_secs(1));
+        }
+    }
+
+    /// A peer that reads nothing lets its window shut once its kernel is full; then the kernel probes it.
+    #[test]
+    fn a_peer_that_does_not_read_shows_what_waits_for_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut ours = TcpStream::connect(address).unwrap();
+        let _theirs = listener.accept().unwrap().0;
+        ours.set_nonblocking(true).unwrap();
+        let piece = [0; 65536];
+        while ours.write(&piece).is_ok() {}
+        let mut sampler = TcpSampler::new(address, Vec::new());
+        let begin = std::time::Instant::now();
+        loop {
+            let counts = sampler.sample().unwrap().counts;
+            assert!(counts.tcp_send_queue > 0, "{counts:?}");
+            if counts.tcp_shut_windows == 1 {
+                break;
+            }
+            assert!(begin.elapsed().as_secs() < 30, "no window was seen shut: {counts:?}");
+            std::thread::sleep(std::time::Duration::from_millis(50));
         }
     }
 }
