@@ -3,8 +3,9 @@
 
 use crate::inference::PublishCause;
 use crate::level::{LevelSummary, LevelVerdict};
+use crate::stall;
 use plimsoll_model::Validity;
-use plimsoll_model::record::{ComponentUsage, LevelStart};
+use plimsoll_model::record::{ComponentUsage, LevelRecord, LevelStart};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -12,6 +13,10 @@ use serde::Serialize;
 const FULL: f64 = 0.9;
 /// What one thread can use of one processor, with what is read too much.
 const ONE_THREAD: std::ops::Range<f64> = 0.93..1.03;
+/// Of the network's round trips in a stall, the share from which on the network is not the reason, and the share up to which
+/// it is: TCP waits twice as long after each loss, so that half of a silence may lie behind the end of a cut.
+const ANSWERED: f64 = 0.85;
+const SILENT: f64 = 0.65;
 /// Another component that uses more than this share of what the fullest one does may be the reason as well.
 const NEXT: f64 = 0.75;
 
@@ -62,7 +67,13 @@ impl Culprit {
 }
 
 /// Who is to blame for a level; `None` of one that was met or not finished.
-pub fn of(level: &LevelSummary, components: &[ComponentUsage], start: &LevelStart) -> Option<Blame> {
+pub fn of(
+    level: &LevelSummary,
+    record: &LevelRecord,
+    components: &[ComponentUsage],
+    local: bool,
+) -> Option<Blame> {
+    let start = &record.start;
     let blame = |culprit, component, evidence| Some(Blame { culprit, component, evidence });
     let first = || level.reasons.first().cloned().unwrap_or_default();
     if let Some(death) = &level.death {
@@ -75,6 +86,16 @@ pub fn of(level: &LevelSummary, components: &[ComponentUsage], start: &LevelStar
         (LevelVerdict::Invalid, Validity::ReceiverBound) => return blame(Culprit::Receiver, None, first()),
         (LevelVerdict::Invalid, Validity::HostBound) => return blame(Culprit::Host, None, first()),
         _ => {}
+    }
+    if let Some(stall) = level.stall.as_ref().and_then(|_| stall::of(record)) {
+        // All at once is no overload. What else could stand still is the network, which its own round trips tell.
+        let culprit = match (local, stall.network_answered) {
+            (true, _) => Culprit::Platform,
+            (false, Some(answered)) if answered >= ANSWERED => Culprit::Platform,
+            (false, Some(answered)) if answered <= SILENT => Culprit::Network,
+            (false, _) => Culprit::Unknown,
+        };
+        return blame(culprit, None, stall.in_words());
     }
     if let Some(evidence) = lost(level) {
         // Of what came too late rather than never the reason is where it waited.

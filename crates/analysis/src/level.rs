@@ -127,6 +127,8 @@ pub struct LevelSummary {
     /// Share of the hold in which processes outside the platform held the processor of the component that they kept waiting
     /// most; null where that could not be read.
     pub held_by_others: Option<f64>,
+    /// When nothing was completed although much was due, for people; null where there was no such time.
+    pub stall: Option<String>,
     /// How the times fell while the platform was still warming up, for people; null where they did not.
     pub warming: Option<String>,
     /// Due to acknowledged; null where nothing was, as at QoS 0.

@@ -18,6 +18,7 @@ pub mod objective;
 mod processors;
 pub mod search;
 pub mod sizes;
+mod stall;
 mod starvation;
 pub mod summary;
 pub mod sweep;
@@ -41,7 +42,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
     let Terms { local, ref objectives, .. } = record.terms;
     inference::infer(&mut levels, inference::Setting { trips, local, objectives });
     for (level, own) in levels.iter_mut().zip(&record.levels) {
-        level.blame = blame::of(level, &record.components, &own.start);
+        level.blame = blame::of(level, own, &record.components, local);
     }
     let search = record.terms.search.map(|terms| search::Search::over(terms, &record.levels, &levels));
     let finding = search.map(|search| search.finding());

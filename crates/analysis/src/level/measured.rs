@@ -9,7 +9,7 @@ use crate::sizes::SizesSummary;
 use crate::summary::{DifferenceSummary, Generator, TimeSummary};
 use crate::validity::{self, Evidence};
 use crate::wire::WireSummary;
-use crate::{memory, processors, starvation, warming};
+use crate::{memory, processors, stall, starvation, warming};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, SampleRecord, Terms};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use plimsoll_stats::boxplot::boxplot;
@@ -118,6 +118,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
         death: end.and_then(|end| end.death.clone()),
         stood_still,
         held_by_others: None,
+        stall: stall::of(record).filter(|_| acknowledges).map(|stall| stall.in_words()),
         warming: warming::of(record).map(|warming| warming.in_words()),
         publish_time: time(Metric::PublishTime),
         publish_time_from_send: time(Metric::PublishTimeFromSend),

@@ -37,6 +37,7 @@ pub(super) fn judge(
     if level.verdict != LevelVerdict::Met {
         level.reasons.extend(level.incident.clone());
         level.reasons.extend(level.warming.clone());
+        level.reasons.extend(level.stall.clone());
     }
     let open = standings.iter().any(|(_, standing)| matches!(standing, Standing::Undecided(_)));
     level.is_worth_again = match level.verdict {
