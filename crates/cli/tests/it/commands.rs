@@ -13,7 +13,7 @@ objectives: { publish_p99: null, publish_p50: \"< 10 s\" }
 
 #[test]
 fn check_says_what_would_happen_and_touches_nothing() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("scenario.yaml", SCENARIO);
     let checked = bench.call(["check", "scenario.yaml"]).exits(0).says("small").says("embedded");
     assert!(checked.stderr.is_empty());
@@ -23,7 +23,7 @@ fn check_says_what_would_happen_and_touches_nothing() {
 
 #[test]
 fn check_reads_every_example_and_the_quick_form() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
     let mut read = 0;
     for entry in fs::read_dir(examples).unwrap() {
@@ -41,7 +41,7 @@ fn check_reads_every_example_and_the_quick_form() {
 
 #[test]
 fn platforms_lists_the_profiles_and_shows_one() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let listed = bench.call(["platforms"]).exits(0).says("embedded").says("existing").says("mosquitto");
     assert!(listed.stdout.lines().all(|line| line.len() <= 80), "{}", listed.stdout);
     let shown = bench.call(["platforms", "mosquitto"]).exits(0);
@@ -52,7 +52,7 @@ fn platforms_lists_the_profiles_and_shows_one() {
 
 #[test]
 fn a_stored_run_is_listed_shown_reported_and_exported() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let run = bench.run(SCENARIO).judged();
     assert_eq!(
         bench.files(),
@@ -100,7 +100,7 @@ fn a_stored_run_is_listed_shown_reported_and_exported() {
 
 #[test]
 fn the_report_stands_beside_the_scenario_unless_another_place_is_named() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("small.yaml", &SCENARIO.replace("[100, 200]", "[100]"));
     bench.call(["run", "small.yaml"]).exits(0).says("report: small.report.html");
     assert_eq!(bench.files(), ["plimsoll.db", "small.report.html", "small.yaml"]);
@@ -110,7 +110,7 @@ fn the_report_stands_beside_the_scenario_unless_another_place_is_named() {
 
 #[test]
 fn set_overrides_any_key_and_the_store_may_come_from_the_environment() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("scenario.yaml", SCENARIO);
     let set = ["--set", "load.levels.1=300", "--set", "load.samples=4", "--set", "name=other"];
     let mut command =
@@ -125,7 +125,7 @@ fn set_overrides_any_key_and_the_store_may_come_from_the_environment() {
 #[test]
 fn the_quick_form_needs_no_file() {
     let broker = ScriptedBroker::start(Script::default());
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let url = broker.url();
     let mut arguments =
         vec!["run", &url, "--devices", "3", "--rate", "100..200/100", "--hold", "1s", "--warm-up", "0s"];
@@ -168,7 +168,7 @@ fn the_quick_form_needs_no_file() {
 
 #[test]
 fn output_that_is_no_terminal_is_plain_narrow_and_without_progress() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let mut command = bench.run_command(&SCENARIO.replace("[100, 200]", "[100]"));
     command.env("NO_COLOR", "1");
     let run = bench.start(&mut command).finish().exits(0);
@@ -181,7 +181,7 @@ fn output_that_is_no_terminal_is_plain_narrow_and_without_progress() {
 /// `script` (of every Debian) gives the program a terminal to write to.
 #[test]
 fn a_terminal_gets_colour_unless_no_color_is_set() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.run(&SCENARIO.replace("[100, 200]", "[100]")).exits(0);
     let shown = |no_color: &str| {
         let show = format!("{} show --store {STORE}", env!("CARGO_BIN_EXE_plimsoll"));
@@ -195,7 +195,7 @@ fn a_terminal_gets_colour_unless_no_color_is_set() {
 
 #[test]
 fn help_and_version_are_no_errors() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let help = bench.call(["--help"]).exits(0);
     let commands =
         ["run", "check", "doctor", "platforms", "runs", "show", "report", "export", "target", "city"];

@@ -78,6 +78,7 @@ fn messages_survive_the_characters_that_are_forbidden() {
 /// What a target leaves out between two notifications of a subscriber is no loss where the contract says that it may; where
 /// it keeps longer silences than it promises, it is.
 #[test]
+#[ignore = "acceptance: faults"]
 fn a_silence_between_notifications_excuses_what_falls_into_it() {
     let bench = Bench::new();
     let run = |platform: &str| {
