@@ -52,7 +52,7 @@ fn platforms_lists_the_profiles_and_shows_one() {
 
 #[test]
 fn a_stored_run_is_listed_shown_reported_and_exported() {
-    let bench = Bench::beside_others();
+    let bench = Bench::new();
     let run = bench.run(SCENARIO).judged();
     assert_eq!(
         bench.files(),
@@ -100,7 +100,7 @@ fn a_stored_run_is_listed_shown_reported_and_exported() {
 
 #[test]
 fn the_report_stands_beside_the_scenario_unless_another_place_is_named() {
-    let bench = Bench::beside_others();
+    let bench = Bench::new();
     bench.write("small.yaml", &SCENARIO.replace("[100, 200]", "[100]"));
     bench.call(["run", "small.yaml"]).exits(0).says("report: small.report.html");
     assert_eq!(bench.files(), ["plimsoll.db", "small.report.html", "small.yaml"]);
@@ -110,7 +110,7 @@ fn the_report_stands_beside_the_scenario_unless_another_place_is_named() {
 
 #[test]
 fn set_overrides_any_key_and_the_store_may_come_from_the_environment() {
-    let bench = Bench::beside_others();
+    let bench = Bench::new();
     bench.write("scenario.yaml", SCENARIO);
     let set = ["--set", "load.levels.1=300", "--set", "load.samples=4", "--set", "name=other"];
     let mut command =
@@ -125,7 +125,7 @@ fn set_overrides_any_key_and_the_store_may_come_from_the_environment() {
 #[test]
 fn the_quick_form_needs_no_file() {
     let broker = ScriptedBroker::start(Script::default());
-    let bench = Bench::beside_others();
+    let bench = Bench::new();
     let url = broker.url();
     let mut arguments =
         vec!["run", &url, "--devices", "3", "--rate", "100..200/100", "--hold", "1s", "--warm-up", "0s"];
@@ -168,7 +168,7 @@ fn the_quick_form_needs_no_file() {
 
 #[test]
 fn output_that_is_no_terminal_is_plain_narrow_and_without_progress() {
-    let bench = Bench::beside_others();
+    let bench = Bench::new();
     let mut command = bench.run_command(&SCENARIO.replace("[100, 200]", "[100]"));
     command.env("NO_COLOR", "1");
     let run = bench.start(&mut command).finish().exits(0);
@@ -181,7 +181,7 @@ fn output_that_is_no_terminal_is_plain_narrow_and_without_progress() {
 /// `script` (of every Debian) gives the program a terminal to write to.
 #[test]
 fn a_terminal_gets_colour_unless_no_color_is_set() {
-    let bench = Bench::beside_others();
+    let bench = Bench::new();
     bench.run(&SCENARIO.replace("[100, 200]", "[100]")).exits(0);
     let shown = |no_color: &str| {
         let show = format!("{} show --store {STORE}", env!("CARGO_BIN_EXE_plimsoll"));

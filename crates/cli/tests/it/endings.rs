@@ -24,7 +24,7 @@ fn in_second_level(bench: &Bench) -> (Started, Vec<u32>) {
 #[test]
 fn an_interrupt_keeps_the_levels_and_leaves_no_process() {
     for signal in [Signal::INT, Signal::TERM] {
-        let bench = Bench::new();
+        let bench = Bench::beside_others();
         let (run, started) = in_second_level(&bench);
         run.signal(signal);
         let run = run.finish().exits(105);
@@ -41,7 +41,7 @@ fn an_interrupt_keeps_the_levels_and_leaves_no_process() {
 
 #[test]
 fn a_run_that_goes_on_is_shown_as_such() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let (_run, _) = in_second_level(&bench);
     bench.call(["show", "--store", STORE]).exits(0).says("RUNNING").says("still goes on").says("100/s");
     bench.call(["runs", "--store", STORE]).exits(0).says("running disturbed");
@@ -49,7 +49,7 @@ fn a_run_that_goes_on_is_shown_as_such() {
 
 #[test]
 fn a_store_that_is_moved_away_does_not_lose_the_report() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let (run, _) = in_second_level(&bench);
     std::fs::rename(bench.path(STORE), bench.path("moved.db")).unwrap();
     let run = run.finish();
@@ -60,7 +60,7 @@ fn a_store_that_is_moved_away_does_not_lose_the_report() {
 
 #[test]
 fn two_interrupts_end_the_program_at_once_and_leave_no_process() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let (run, started) = in_second_level(&bench);
     // Two signals of one kind could be taken for one (signal(7)).
     run.signal(Signal::INT);
@@ -72,7 +72,7 @@ fn two_interrupts_end_the_program_at_once_and_leave_no_process() {
 
 #[test]
 fn a_kill_loses_the_current_sample_at_most_and_takes_the_broker_along() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let (run, started) = in_second_level(&bench);
     run.signal(Signal::KILL);
     let run = run.finish();
@@ -131,7 +131,7 @@ fn short_levels() -> String {
 #[ignore = "acceptance: kills"]
 fn a_run_that_is_killed_at_any_time_leaves_no_process_and_a_store_that_is_read() {
     for moment in moments() {
-        let bench = Bench::new();
+        let bench = Bench::beside_others();
         let run = bench.start(&mut bench.run_command(&short_levels()));
         std::thread::sleep(moment);
         let started = children(run.id());
@@ -167,7 +167,7 @@ fn a_run_that_is_killed_at_any_time_leaves_no_process_and_a_store_that_is_read()
 fn a_broker_that_is_killed_at_any_time_is_never_met() {
     let mut died = 0;
     for moment in moments() {
-        let bench = Bench::new();
+        let bench = Bench::beside_others();
         let run = bench.start(&mut bench.run_command(&short_levels()));
         std::thread::sleep(moment);
         let started = children(run.id());

@@ -12,7 +12,7 @@ objectives: { publish_p99: null, publish_p50: \"< 10 s\" }
 
 #[test]
 fn a_run_is_exported_to_the_formats_of_its_peers() {
-    let bench = Bench::beside_others();
+    let bench = Bench::new();
     let run = until_valid(|| bench.run(&SCENARIO.replace("load:", "record: { messages: true }\nload:")));
     let export = |format: &str| bench.call(["export", "--store", STORE, "--format", format]).exits(0).stdout;
 
@@ -49,7 +49,7 @@ fn a_run_is_exported_to_the_formats_of_its_peers() {
 
 #[test]
 fn a_run_without_a_message_log_says_how_to_get_one() {
-    let bench = Bench::beside_others();
+    let bench = Bench::new();
     bench.run(&SCENARIO.replace("[100, 200]", "[100]")).exits(0);
     let refused = bench.call(["export", "--store", STORE, "--format", "jtl"]).exits(1);
     assert!(refused.stdout.is_empty(), "half a file would be taken for a whole one");

@@ -233,6 +233,7 @@ fn a_combination_that_fails_is_told_and_the_others_are_run() {
 
 /// The six test cases of work E in their quick form, with so few events that no gateway is above what it bears.
 #[test]
+#[ignore = "acceptance: gateway"]
 fn the_test_cases_of_work_e_run_in_their_quick_form() {
     let bench = Bench::beside_others();
     for case in ["1-devices", "2-delay", "3-cpu", "4-cpu-one-core", "5-io", "6-io-one-core"] {
