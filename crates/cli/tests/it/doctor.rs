@@ -52,7 +52,7 @@ fn a_scenario_or_a_number_of_devices_is_judged() {
 
 #[test]
 fn the_soft_limit_of_open_files_is_raised_and_the_hard_one_refuses() {
-    let bench = Bench::beside_others();
+    let bench = Bench::new();
     let scenario = SCENARIO.replace("devices: 5", "devices: 100");
     let run = bench.run_command(&scenario);
     // 101 connections and what the program itself needs.

@@ -103,7 +103,7 @@ fn a_component_that_is_killed_in_mid_level_is_named_and_the_level_is_missed() {
         run.finish()
     });
     // The first level was met, but a platform that dies makes the run missed.
-    let run = run.exits(99).says("component broker of the platform ended by itself");
+    let run = run.exits(99).says("broker died at 200/s");
     assert_eq!(run.levels().len(), 2, "the third level is not run");
     let level = run.level(1);
     assert_eq!(run.summary["verdict"], "missed");
