@@ -88,10 +88,12 @@ fn intervals_of_mean_median_and_p99_cover_the_truth_as_often_as_they_say() {
 
 /// The coverage beyond that one family of seeds, and nearer to saturation: for those who change the statistics.
 #[test]
-#[ignore = "takes minutes"]
+#[ignore = "acceptance: statistics"]
 fn coverage_of_many_runs() {
     for (utilisation, runs) in [(0.5, 4000), (0.8, 2000)] {
         let covered = covered(utilisation, 10_000..10_000 + runs);
         println!("utilisation {utilisation}: mean, median, p99 covered {covered:?} of {runs}");
+        let shares = covered.map(|covered| covered as f64 / runs as f64);
+        assert!(shares.iter().all(|share| (0.93..=0.97).contains(share)), "covered {shares:?}");
     }
 }

@@ -62,7 +62,7 @@ fn decide(
         return;
     }
     let all_met = standings.iter().all(|(_, standing)| *standing == Standing::Met);
-    let robbed = level.starved.as_ref().filter(|starved| starved.is_robbed() && !(all_met && !gone));
+    let robbed = level.starved.as_ref().filter(|starved| starved.is_robbed() && (gone || !all_met));
     let robbed = robbed.map(|starved| starved.in_words());
     let excuse = validity::excuse(&level.generator).filter(|_| !all_met);
     let clear = |(objective, standing): &&(&Objective, Standing)| {

@@ -249,7 +249,8 @@ proptest! {
         prop_assert!(finding.missed.is_none_or(|missed| missed > capacity * (1.0 - band)));
         for pair in levels.windows(2) {
             let borne = levels.iter().filter(|(_, o)| *o == Outcome::Met).map(|(n, _)| n.rate).fold(0.0, f64::max);
-            prop_assert!(pair[1].0.rate <= borne.max(TERMS.from) * GROWTH);
+            // A load is rounded to four digits, up too.
+            prop_assert!(pair[1].0.rate <= borne.max(TERMS.from) * GROWTH * 1.001);
         }
     }
 

@@ -18,7 +18,7 @@ fn all_acknowledged(finished: &Finished) -> u64 {
 
 #[test]
 fn a_service_over_http_takes_messages_at_a_path() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let station = bench.start(&mut bench.plimsoll(["target", "station", "--protocol", "http"]));
     let address = listening_address(&station);
     for mapping in ["post", "put"] {
@@ -33,7 +33,7 @@ fn a_service_over_http_takes_messages_at_a_path() {
 /// What a service wants to be told, and how it is asked to notify, are two texts of the scenario.
 #[test]
 fn a_service_over_http_notifies_subscribers() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let target = bench.start(&mut bench.plimsoll(["target", "ngsi", "--token", "sesame"]));
     let address = listening_address(&target);
     let platform = |authorization: &str| {
@@ -63,7 +63,7 @@ fn a_service_over_http_notifies_subscribers() {
 
 #[test]
 fn a_service_over_coap_takes_messages_and_is_observed() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let server = Libcoap::start();
     (0..4).for_each(|device| server.put(&format!("t{device}")));
     for (mapping, subscribers) in [("put", 0), ("observed", 2)] {

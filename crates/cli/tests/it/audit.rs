@@ -67,7 +67,7 @@ fn endless(bench: &Bench) -> (Started, Vec<u32>) {
 
 #[test]
 fn an_interrupt_ends_the_generator_and_what_it_started() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let (audit, ids) = endless(&bench);
     audit.signal(Signal::INT);
     audit.finish().exits(105).says("audit of: sh -c");
@@ -76,7 +76,7 @@ fn an_interrupt_ends_the_generator_and_what_it_started() {
 
 #[test]
 fn a_kill_takes_the_generator_along() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let (audit, ids) = endless(&bench);
     audit.signal(Signal::KILL);
     audit.finish();
@@ -88,7 +88,7 @@ fn a_kill_takes_the_generator_along() {
 
 #[test]
 fn a_record_that_nobody_asked_for_is_removed() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let folder = bench.path("temporary");
     fs::create_dir(&folder).unwrap();
     let mut audit = bench.plimsoll(["audit", "--", "true"]);
@@ -98,7 +98,7 @@ fn a_record_that_nobody_asked_for_is_removed() {
 
 #[test]
 fn a_generator_that_does_not_exist_is_told() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let audit = bench.start(&mut bench.plimsoll(["audit", "--", "no-such-generator"])).finish().exits(104);
     assert!(audit.stderr.contains("cannot run `no-such-generator`"), "{}", audit.stderr);
 }

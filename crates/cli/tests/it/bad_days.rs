@@ -53,7 +53,7 @@ fn quick(url: &str) -> Vec<&str> {
 fn an_unreachable_host_fails_the_run_and_is_stored() {
     // A port that was free a moment ago and on which nobody listens.
     let address = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let run = bench.call(quick(&format!("mqtt://{address}"))).exits(1);
     let run = run.says("Connection refused").says("0 of 2 clients connected");
     assert_eq!(run.summary["verdict"], "failed");
@@ -64,7 +64,7 @@ fn an_unreachable_host_fails_the_run_and_is_stored() {
 #[test]
 fn a_host_name_that_does_not_resolve_fails_the_run() {
     // RFC 6761 section 6.4: `.invalid` never resolves.
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let run = bench.call(quick("mqtt://no-such-broker.invalid:1883")).exits(1);
     run.says("cannot resolve no-such-broker.invalid:1883");
 }
@@ -72,7 +72,7 @@ fn a_host_name_that_does_not_resolve_fails_the_run() {
 #[test]
 fn a_wrong_password_fails_the_run_with_the_brokers_reason_and_stays_secret() {
     const WRONG: &str = "wrong-battery-5093";
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let mosquitto = Mosquitto::with_password(&bench);
     let url = mosquitto.url();
     for (password, code, version) in [(WRONG, 1, "3.1.1"), (WRONG, 1, "5"), (PASSWORD, 0, "3.1.1")] {
@@ -114,7 +114,7 @@ fn a_broker_that_refuses_the_101st_client_fails_the_run_and_the_number_is_told()
     let script = Script { refuse_from: Some((101, 3)), ..Script::default() };
     let broker = ScriptedBroker::start(script);
     let scenario = scenario(&broker, "", "[100]").replace("devices: 2", "devices: 150");
-    let run = Bench::new().run(&scenario).exits(1);
+    let run = Bench::beside_others().run(&scenario).exits(1);
     // The subscriber is one of the hundred.
     run.says("100 of 151 clients connected").says("code 3");
 }

@@ -12,7 +12,7 @@ objectives: { publish_p99: null, publish_p50: \"< 10 s\" }
 
 #[test]
 fn unknown_keys_are_all_told_at_once_with_their_near_misses() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let scenario = SCENARIO.replace("hold:", "hodl:").replace("devices:", "devises:");
     let run = bench.run(&scenario).exits(104).says("hodl").says("hold").says("devises").says("devices");
     let run = run.says("scenario.yaml:3").says("scenario.yaml:4");
@@ -36,7 +36,7 @@ fn impossible_combinations_are_told() {
         ("embedded", "embeded", "", "", "embedded"),
         ("devices: 5", "devices: 0", "", "", "devices"),
     ];
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     for (from, to, and, then, told) in combinations {
         let mut scenario = SCENARIO.replace(from, to);
         if !and.is_empty() {
@@ -48,7 +48,7 @@ fn impossible_combinations_are_told() {
 
 #[test]
 fn a_wrong_command_line_is_a_usage_error() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("scenario.yaml", SCENARIO);
     for (arguments, told) in [
         (&["run"][..], "required"),
@@ -73,7 +73,7 @@ fn a_wrong_command_line_is_a_usage_error() {
 
 #[test]
 fn too_few_open_files_are_told_with_the_number_and_the_command_that_raises_it() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let run = bench.run_command(&SCENARIO.replace("devices: 5", "devices: 200"));
     let mut limited = bench.behind_shell("ulimit -n 100 && exec \"$@\"", &run);
     let run = bench.start(&mut limited).finish().exits(104);
@@ -86,7 +86,7 @@ fn too_few_open_files_are_told_with_the_number_and_the_command_that_raises_it() 
 
 #[test]
 fn a_store_that_cannot_be_made_fails_the_run_before_anything_starts() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("scenario.yaml", SCENARIO);
     for store in ["no-such-folder/runs.db", "/dev/full", "."] {
         let run = bench.call(["run", "scenario.yaml", "--no-report", "--store", store]).exits(1);
@@ -98,7 +98,7 @@ fn a_store_that_cannot_be_made_fails_the_run_before_anything_starts() {
 /// are enough for the tables and not for a run.
 #[test]
 fn a_store_that_is_full_in_mid_run_ends_the_run_and_keeps_what_it_had() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let run =
         bench.run_command(&SCENARIO.replace("samples: 5", "samples: 200").replace("hold: 1s", "hold: 20s"));
     // A process that ignores the signal gets an error from write(2) instead (setrlimit(2), RLIMIT_FSIZE).
@@ -114,7 +114,7 @@ fn a_store_that_is_full_in_mid_run_ends_the_run_and_keeps_what_it_had() {
 
 #[test]
 fn results_that_cannot_be_written_are_told_by_name_before_the_run() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("scenario.yaml", SCENARIO);
     let missing = "no-such-folder/summary.json";
     let arguments = ["run", "scenario.yaml", "--no-report", "--store", STORE, "--summary-json", missing];
@@ -124,7 +124,7 @@ fn results_that_cannot_be_written_are_told_by_name_before_the_run() {
 
 #[test]
 fn results_that_fail_only_when_they_are_written_leave_the_run_in_the_store() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("scenario.yaml", SCENARIO);
     let arguments = ["run", "scenario.yaml", "--no-report", "--store", STORE, "--summary-json", "/dev/full"];
     bench.call(arguments).exits(1).says("/dev/full");
@@ -133,7 +133,7 @@ fn results_that_fail_only_when_they_are_written_leave_the_run_in_the_store() {
 
 #[test]
 fn outputs_that_would_overwrite_each_other_or_the_scenario_are_refused() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("scenario.yaml", SCENARIO);
     let run = |outputs: &[&str]| {
         let arguments = ["run", "scenario.yaml"].iter().chain(outputs);
@@ -147,7 +147,7 @@ fn outputs_that_would_overwrite_each_other_or_the_scenario_are_refused() {
 
 #[test]
 fn an_address_without_its_protocol_is_told_what_is_missing() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let run = bench.call(["run", "localhost:1883", "--devices", "1", "--rate", "1"]);
     run.exits(104).says("mqtt://localhost:1883");
     bench.call(["check", "localhost:1883"]).exits(104).says("mqtt://localhost:1883");

@@ -91,7 +91,7 @@ fn a_capture_holds_each_request_over_a_shared_socket() {
 }
 
 #[test]
-fn where_nobody_listens_the_run_fails_at_once() {
+fn where_nobody_listens_the_run_fails_and_says_so() {
     let bench = Bench::new();
     bench.write("resources.yaml", PROFILE);
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

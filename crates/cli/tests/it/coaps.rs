@@ -55,6 +55,7 @@ fn each_client_has_a_session_with_its_own_identity_and_key() {
 }
 
 #[test]
+#[ignore = "acceptance: faults"]
 fn a_wrong_key_ends_the_run_with_what_to_do() {
     let bench = bench();
     let server = Libcoap::secured(&SHARED);

@@ -13,7 +13,7 @@ objectives: { publish_p99: null, publish_p50: \"< 10 s\" }
 
 #[test]
 fn check_says_what_would_happen_and_touches_nothing() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("scenario.yaml", SCENARIO);
     let checked = bench.call(["check", "scenario.yaml"]).exits(0).says("small").says("embedded");
     assert!(checked.stderr.is_empty());
@@ -23,7 +23,7 @@ fn check_says_what_would_happen_and_touches_nothing() {
 
 #[test]
 fn check_reads_every_example_and_the_quick_form() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
     let mut read = 0;
     for entry in fs::read_dir(examples).unwrap() {
@@ -41,7 +41,7 @@ fn check_reads_every_example_and_the_quick_form() {
 
 #[test]
 fn platforms_lists_the_profiles_and_shows_one() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let listed = bench.call(["platforms"]).exits(0).says("embedded").says("existing").says("mosquitto");
     assert!(listed.stdout.lines().all(|line| line.len() <= 80), "{}", listed.stdout);
     let shown = bench.call(["platforms", "mosquitto"]).exits(0);
@@ -195,7 +195,7 @@ fn a_terminal_gets_colour_unless_no_color_is_set() {
 
 #[test]
 fn help_and_version_are_no_errors() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let help = bench.call(["--help"]).exits(0);
     let commands =
         ["run", "check", "doctor", "platforms", "runs", "show", "report", "export", "target", "city"];

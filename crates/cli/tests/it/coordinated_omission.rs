@@ -65,6 +65,7 @@ fn behind_a_window_of_one_only_the_time_from_due_tells_a_stall() {
 /// Without the window all 300 messages that are due in the stall are handed to the kernel at once and wait there:
 /// each counts from due and from sent alike. All are answered 2 ms after the stall: 1.4 s.
 #[test]
+#[ignore = "acceptance: truth"]
 fn without_a_window_both_times_tell_a_stall() {
     let script = Script { delay: Some(ANSWER), stall: Some((400, STALL)), ..Script::default() };
     let run = until_valid(|| {

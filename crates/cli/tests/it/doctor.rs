@@ -22,7 +22,7 @@ fn assert_report(doctor: &Finished) {
 
 #[test]
 fn a_host_is_looked_at_in_general_and_tried() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let doctor = bench.call(["doctor"]).exits(0);
     for subject in ["open files", "local ports", "kernel", "processors", "memory", "wake-ups", "precedence"] {
         assert!(doctor.stdout.contains(subject), "nothing about {subject}:\n{}", doctor.stdout);
@@ -33,7 +33,7 @@ fn a_host_is_looked_at_in_general_and_tried() {
 
 #[test]
 fn a_scenario_or_a_number_of_devices_is_judged() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("scenario.yaml", SCENARIO);
     let doctor = bench.call(["doctor", "scenario.yaml"]).exits(0).says("6 connections need");
     assert_report(&doctor);
@@ -69,7 +69,7 @@ fn the_soft_limit_of_open_files_is_raised_and_the_hard_one_refuses() {
 
 #[test]
 fn a_source_address_of_another_host_makes_the_run_impossible() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     // An address for documentation (RFC 5737).
     let scenario = SCENARIO.replace("devices: 5", "source_addresses: [192.0.2.7], devices: 5");
     let run = bench.run(&scenario).exits(104);
@@ -79,7 +79,7 @@ fn a_source_address_of_another_host_makes_the_run_impossible() {
 
 #[test]
 fn a_run_warns_in_one_line_keeps_the_warning_and_is_silent_when_asked() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     // More clients at once than a platform's queue on this host holds; none is there, so the run ends at once.
     let limit = |path: &str| std::fs::read_to_string(path).unwrap().trim().parse::<u64>().unwrap();
     let queue = limit("/proc/sys/net/core/somaxconn").min(limit("/proc/sys/net/ipv4/tcp_max_syn_backlog"));

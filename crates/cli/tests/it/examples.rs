@@ -1,8 +1,9 @@
-//! Every scenario in `examples/` runs as it stands, but for the length of its levels.
+//! The scenarios in `examples/` run as they stand, but for the length of their levels: each in the acceptance, three
+//! ways of loading with every change. All are read with every change (`commands`).
 
 use crate::harness::{Bench, RESULTS, count};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Too short to judge times by, so what is asserted is what holds at any speed: the ledger.
 const SHORT: [&str; 10] = [
@@ -19,8 +20,14 @@ const SHORT: [&str; 10] = [
 ];
 
 #[test]
+fn an_open_a_closed_and_a_searching_example_run_and_their_ledgers_add_up() {
+    run_all(&["closed-loop.yaml", "quickstart.yaml", "search.yaml"]);
+}
+
+#[test]
+#[ignore = "acceptance: examples"]
 fn every_example_runs_and_its_ledger_adds_up() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let folder = folder();
     let mut names: Vec<String> = fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -30,9 +37,18 @@ fn every_example_runs_and_its_ledger_adds_up() {
     names.retain(|name| name.ends_with(".yaml") && !varies(name));
     names.sort();
     assert!(names.len() >= 4, "{names:?}");
+    run_all(&names.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
+}
+
+#[track_caller]
+fn run_all(names: &[&str]) {
     let bench = Bench::new();
     for name in names {
-        let scenario = folder.join(&name).canonicalize().unwrap();
+        let scenario = folder().join(name).canonicalize().unwrap();
         let mut command = bench.plimsoll(["run"]);
         command.arg(&scenario).args(RESULTS).args(SHORT);
         if name.starts_with("search") {

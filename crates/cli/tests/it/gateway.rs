@@ -43,6 +43,7 @@ pub fn check(finished: &Finished, what: &str) {
 }
 
 #[test]
+#[ignore = "acceptance: gateway"]
 fn all_nine_models_are_measured() {
     let bench = Bench::new();
     for dispatcher in ["serial", "preemptive", "cooperative"] {
@@ -147,7 +148,7 @@ fn a_gateway_in_another_language_takes_the_place_of_ours() {
 #[test]
 fn what_was_measured_is_kept_when_the_gateway_is_killed() {
     let bench = Bench::new();
-    let long = scenario("").replace("hold: 1s", "hold: 20s").replace("samples: 4", "samples: 40");
+    let long = scenario("").replace("hold: 1s", "hold: 6s").replace("samples: 4", "samples: 12");
     let run = bench.start(&mut bench.run_command(&long));
     bench.await_count(0, "acknowledged");
     let gateway = crate::harness::children(run.id())
@@ -158,6 +159,6 @@ fn what_was_measured_is_kept_when_the_gateway_is_killed() {
         })
         .expect("the gateway is a child of the run");
     crate::harness::kill(gateway);
-    let finished = run.finish().says("gateway").says("ended");
+    let finished = run.finish().exits(99).says("gateway died");
     assert!(count(finished.level(0), "acknowledged") > 0);
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 /// One run of each dispatcher and each handler: what the gateway can do in all nine ways is tested where it is built.
 #[test]
+#[ignore = "acceptance: gateway"]
 fn events_over_http_and_mqtt_are_all_worked_on() {
     for (profile, mqtt, dispatcher, handler) in [
         ("gateway-http", "", "serial", "preemptive"),
@@ -19,7 +20,7 @@ fn events_over_http_and_mqtt_are_all_worked_on() {
         // Nothing is answered: the log alone tells which events were worked on.
         ("gateway-mqtt", "mqtt: { qos: 0 }\n", "preemptive", "cooperative"),
     ] {
-        let bench = Bench::new();
+        let bench = Bench::beside_others();
         let told_otherwise = mqtt.contains("qos: 0");
         let measure = || {
             bench.run(&format!(
@@ -84,9 +85,10 @@ fn processor_time(process: u32) -> Duration {
 /// With fewer open files than connections the gateway refuses those that are too many, serves the others, takes new ones when
 /// there is room, and keeps no processor busy meanwhile.
 #[test]
+#[ignore = "acceptance: gateway"]
 fn more_connections_than_open_files_are_refused() {
     for dispatcher in ["serial", "preemptive", "cooperative"] {
-        let bench = Bench::new();
+        let bench = Bench::beside_others();
         let command =
             bench.plimsoll(["gateway", "--push=http", "--listen=127.0.0.1:0", "--dispatcher", dispatcher]);
         // Both limits, so that the gateway cannot raise its own.
@@ -122,7 +124,7 @@ fn more_connections_than_open_files_are_refused() {
 /// A gateway that is killed and started again comes by the same bootup, and its log is read on.
 #[test]
 fn a_gateway_comes_again_after_a_storm() {
-    let finished = Bench::new().run(
+    let finished = Bench::beside_others().run(
         "name: storm\nplatform: { profile: gateway-mqtt, with: { cpu: '0.01', io: '0' } }\npopulation: { devices: 4 }\n\
          mqtt: { qos: 1, offline: buffer, reconnect: { from: 50ms, to: 200ms } }\n\
          load: { arrivals: constant, levels: [100], hold: 4s, samples: 4, warm_up: 0s, drain: 10s, \
@@ -145,7 +147,7 @@ fn a_gateway_comes_again_after_a_storm() {
 #[test]
 fn a_gateway_that_cannot_begin_says_why() {
     for profile in ["gateway-http", "gateway-mqtt"] {
-        let finished = Bench::new().run(&format!(
+        let finished = Bench::beside_others().run(&format!(
             "name: none\nplatform: {{ profile: {profile}, with: {{ cores: '4096' }} }}\npopulation: {{ devices: 1 }}\n\
              load: {{ levels: [1], hold: 1s }}\n"
         ));
@@ -158,7 +160,7 @@ fn a_gateway_that_cannot_begin_says_why() {
 /// What the gateway cannot call by a name in its log is refused before anything is started.
 #[test]
 fn events_have_names() {
-    let finished = Bench::new().run(
+    let finished = Bench::beside_others().run(
         "name: none\nplatform: { profile: gateway-mqtt }\npopulation: { devices: 1 }\nmessage: { marker: integer }\n\
          load: { levels: [1], hold: 1s }\n",
     );
@@ -168,7 +170,7 @@ fn events_have_names() {
 
 #[test]
 fn a_gateway_without_a_manager_polls_nobody() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.call(["gateway"]).exits(104).says("--manager");
     bench.call(["gateway", "--push", "smoke"]).exits(104).says("tcp, http, mqtt");
     bench

@@ -1,4 +1,4 @@
-//! Starts the program in a fresh folder, one test at a time, and gives what it said, wrote and returned.
+//! Starts the program in a fresh folder, beside no test that it would disturb, and gives what it said, wrote and returned.
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use serde_json::Value;
@@ -7,12 +7,12 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Held by the test that may load the machine.
-static MACHINE: Mutex<()> = Mutex::new(());
+/// Held alone by a test that measures, together by those to which the speed of the machine is no matter.
+static MACHINE: RwLock<()> = RwLock::new(());
 
 /// A run that takes longer than this hangs: the longest here plans for about 25 s.
 const LONGEST_RUN: Duration = Duration::from_secs(60);
@@ -21,23 +21,36 @@ pub const ATTEMPTS: usize = 8;
 /// Pause between two looks at something that is awaited.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A fresh folder, and the machine to oneself while it lives.
+/// A fresh folder, and the machine while it lives: alone, or beside others that do not measure either.
 pub struct Bench {
     folder: TempDir,
     /// Commands started so far.
     started: Cell<usize>,
-    _machine: MutexGuard<'static, ()>,
+    _alone: Option<RwLockWriteGuard<'static, ()>>,
+    _beside: Option<RwLockReadGuard<'static, ()>>,
 }
 
 impl Bench {
-    /// Waits until the machine is free.
+    /// Waits until the machine is free, and has it alone: for tests of times, rates and verdicts.
     pub fn new() -> Bench {
         // A test that failed has left nothing behind that others would see.
-        let machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+        Bench::with(Some(MACHINE.write().unwrap_or_else(PoisonError::into_inner)), None)
+    }
+
+    /// Waits until nobody measures: for tests that load next to nothing and whose result no busy machine changes.
+    pub fn beside_others() -> Bench {
+        Bench::with(None, Some(MACHINE.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    fn with(
+        alone: Option<RwLockWriteGuard<'static, ()>>,
+        beside: Option<RwLockReadGuard<'static, ()>>,
+    ) -> Bench {
         Bench {
             folder: TempDir::with_prefix("plimsoll-test-").unwrap(),
             started: Cell::new(0),
-            _machine: machine,
+            _alone: alone,
+            _beside: beside,
         }
     }
 
@@ -86,11 +99,15 @@ impl Bench {
         command
     }
 
-    /// `plimsoll run` of a scenario, with a store and a summary but without a report.
+    /// `plimsoll run` of a scenario, with a store and a summary but without a report. Levels that decided nothing are not
+    /// held again unless the scenario asks for it: a test knows its levels, and looks at ledgers of short ones.
     pub fn run_command(&self, scenario: &str) -> Command {
         self.write("scenario.yaml", scenario);
         let mut command = self.plimsoll(["run", "scenario.yaml"]);
         command.args(RESULTS);
+        if scenario.contains("load:") && !scenario.contains("again:") {
+            command.args(["--set", "load.again=0s"]);
+        }
         command
     }
 

@@ -21,6 +21,7 @@ objectives: {{ delivered: null, achieved: null, publish_p99: null, publish_p50: 
 }
 
 #[test]
+#[ignore = "acceptance: truth"]
 fn closed_and_open_model_agree_on_a_broker_of_fixed_response_time() {
     let broker = ScriptedBroker::start(Script { delay: Some(ANSWER), ..Script::default() });
     let measure = |load| until_valid(|| Bench::new().run(&scenario(&broker, load))).exits(0);

@@ -40,7 +40,7 @@ fn delivers_each_three_times(finished: &Finished) -> u64 {
 
 #[test]
 fn every_mapping_has_an_exact_ledger() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     for mapping in ["update", "create", "single"] {
         let platform = format!("{{ profile: ngsi-target, mapping: {mapping}, clean_up: true }}");
         let finished = bench.run(&scenario(&platform, "{ size: 100 }"));
@@ -50,7 +50,7 @@ fn every_mapping_has_an_exact_ledger() {
 
 #[test]
 fn messages_survive_the_characters_that_are_forbidden() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     // As a text, quotes and parentheses included; then as a structured value, which a filter may look into.
     let text = "{ template: 'f(x) = \"{marker}\"; <b>' }";
     delivers_each_three_times(&bench.run(&scenario("ngsi-target", text)));
@@ -78,8 +78,9 @@ fn messages_survive_the_characters_that_are_forbidden() {
 /// What a target leaves out between two notifications of a subscriber is no loss where the contract says that it may; where
 /// it keeps longer silences than it promises, it is.
 #[test]
+#[ignore = "acceptance: faults"]
 fn a_silence_between_notifications_excuses_what_falls_into_it() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let run = |platform: &str| {
         bench.run(&format!(
             "name: throttled\nplatform: {platform}\npopulation: {{ devices: 20, subscribers: 2 }}\n\
@@ -113,7 +114,7 @@ fn a_silence_between_notifications_excuses_what_falls_into_it() {
 /// The profile says what the broker takes: who sends more is told before, and finds the refusals in the ledger.
 #[test]
 fn messages_that_are_too_large_are_told_before_and_counted() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let large = scenario("{ profile: ngsi-target, clean_up: true }", "{ size: 1MiB }");
     bench.write("large.yaml", &large);
     bench.call(["check", "large.yaml"]).exits(0).says("takes 1048576 B");
@@ -125,7 +126,7 @@ fn messages_that_are_too_large_are_told_before_and_counted() {
 
 #[test]
 fn a_forbidden_character_is_refused_and_said() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let plain = "{ profile: ngsi-target, with: { attributes: '\"message\":{\"type\":\"Text\",\"value\":\"{message:json}\"}' } }";
     let finished = bench.run(&scenario(plain, "{ template: 'a=b {marker}' }"));
     let level = finished.level(0);
@@ -135,7 +136,7 @@ fn a_forbidden_character_is_refused_and_said() {
 
 #[test]
 fn a_token_opens_and_faults_are_sent_again() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("rehearsal.yaml", &profile(", --token, open-sesame, --fail-every, \"7\""));
     let closed = bench.run(&scenario("./rehearsal.yaml", "{ size: 100 }")).exits(1);
     closed.says("was answered 401").says("X-Auth-Token");

@@ -18,6 +18,7 @@ fn a_real_service_entity_has_an_exact_ledger_over_http() {
 
 /// Answers come as messages, notifications over HTTP.
 #[test]
+#[ignore = "acceptance: peers"]
 fn a_real_service_entity_has_an_exact_ledger_over_mqtt() {
     exact("{ profile: acme-mqtt, clean_up: true }");
 }
@@ -25,12 +26,14 @@ fn a_real_service_entity_has_an_exact_ledger_over_mqtt() {
 /// Answers and notifications come as messages, and each notification is answered: unanswered, the entity would not even
 /// grant the subscription.
 #[test]
+#[ignore = "acceptance: peers"]
 fn a_real_service_entity_has_an_exact_ledger_where_it_notifies_over_mqtt() {
     exact("{ profile: acme-mqtt, mapping: mqtt-notified, clean_up: true }");
 }
 
 /// Filled beforehand, and each subscriber follows six of the eight devices: four of them have two subscribers.
 #[test]
+#[ignore = "acceptance: peers"]
 fn subscribers_may_follow_some_devices_and_overlap() {
     let some = SCENARIO.replace("subscribers: 2", "subscribers: { count: 2, devices: 6 }");
     let bench = Bench::new();

@@ -36,7 +36,7 @@ fn relay(stream: TcpStream, to: SocketAddr) {
 }
 
 fn run(address: SocketAddr, mqtt: &str) -> Finished {
-    Bench::new().run(&format!(
+    Bench::beside_others().run(&format!(
         "name: peer
 platform: {{ profile: existing, address: \"mqtt://{address}\" }}
 population: {{ devices: 4, subscribers: 1 }}
@@ -80,7 +80,7 @@ fn a_service_that_comes_late_is_waited_for() {
             });
         }
     });
-    let finished = Bench::new().run(&format!(
+    let finished = Bench::beside_others().run(&format!(
         "name: late
 platform: {{ profile: http, address: \"http://{address}\" }}
 population: {{ devices: 4 }}
@@ -174,7 +174,7 @@ fn slips_that_touch_nothing_are_counted_and_told() {
             }
         }
     });
-    let finished = Bench::new().run(&format!(
+    let finished = Bench::beside_others().run(&format!(
         "name: slips
 platform: {{ profile: existing, address: \"mqtt://{address}\" }}
 population: {{ devices: 4 }}
@@ -216,7 +216,7 @@ fn what_stays_behind_and_what_may_be_wrong_is_told_in_the_result() {
             }
         }
     });
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write(
         "mute.yaml",
         "name: mute

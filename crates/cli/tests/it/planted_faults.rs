@@ -87,7 +87,7 @@ fn filters_with_a_subscriber_number_decide_who_expects_what() {
         .into(),
         ..Script::default()
     });
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let run = bench.run(&format!(
         "name: filters
 platform: {}
@@ -114,7 +114,7 @@ objectives: {{ publish_p99: null, delivered: null }}
 fn every_subscriber_has_a_ledger_of_its_own() {
     let faults = [((3, 2), Fault::Drop), ((4, 2), Fault::Repeat), ((5, 2), Fault::Swap)].into();
     let broker = ScriptedBroker::start(Script { faults, ..Script::default() });
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let run = bench.run(&format!(
         "name: twenty subscribers
 platform: {}

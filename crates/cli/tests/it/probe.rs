@@ -13,7 +13,7 @@ fn probed(bench: &Bench, scenario: &str) -> crate::harness::Finished {
 
 #[test]
 fn a_broker_that_passes_everything_on_leaves_every_form_as_it_is() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let scenario = "name: all\nplatform: embedded\npopulation: { devices: 2, subscribers: 1 }\n\
         load: { levels: [1000/s], hold: 1h }\nschedule: { every: 1h }\n";
     let finished = probed(&bench, scenario).exits(0).says("survives: a run can follow every message");
@@ -23,8 +23,9 @@ fn a_broker_that_passes_everything_on_leaves_every_form_as_it_is() {
 }
 
 #[test]
+#[ignore = "acceptance: faults"]
 fn a_platform_that_tells_nobody_is_found_out() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("things.yaml", PROFILE);
     let service = HttpService::start((1..1000).map(|value| (value, Fault::Untold)));
     let scenario = format!(

@@ -67,6 +67,7 @@ objectives: {{ {}_p99: \"< 500 ms\" }}
 }
 
 #[test]
+#[ignore = "acceptance: peers"]
 fn mosquitto_delivers_everything_at_qos_0() {
     two_hundred_devices(0);
 }
@@ -77,6 +78,7 @@ fn mosquitto_delivers_and_acknowledges_everything_at_qos_1() {
 }
 
 #[test]
+#[ignore = "acceptance: peers"]
 fn mosquitto_delivers_and_acknowledges_everything_at_qos_2() {
     two_hundred_devices(2);
 }
@@ -109,6 +111,7 @@ load: {{ levels: [200, 400], warm_up: 200ms, hold: 1s, samples: 5, drain: 2s }}
 }
 
 #[test]
+#[ignore = "acceptance: peers"]
 fn the_embedded_broker_does_every_qos_in_mqtt_3_1_1() {
     embedded("3.1.1");
 }

@@ -58,7 +58,7 @@ const CLOSED: &str = "population: { devices: 4, subscribers: 3 }\n\
 
 #[test]
 fn a_platform_is_added_by_a_yaml_file_alone() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("things.yaml", PROFILE);
     let service = HttpService::start([]);
     let finished = bench.run(&scenario(&service, CLOSED)).judged();
@@ -87,7 +87,7 @@ fn a_platform_is_added_by_a_yaml_file_alone() {
 
 #[test]
 fn queries_beside_the_load_have_times_of_their_own() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("things.yaml", PROFILE);
     let service = HttpService::start([]);
     let more = format!("{CLOSED}northbound: {{ rate: 200/s, arrivals: constant, queriers: 5 }}\n");
@@ -105,7 +105,7 @@ fn queries_beside_the_load_have_times_of_their_own() {
 
 #[test]
 fn what_befalls_requests_is_in_the_ledger() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("things.yaml", PROFILE);
     let faults = [
         (3, Fault::Status(500)),
@@ -140,7 +140,7 @@ fn what_befalls_requests_is_in_the_ledger() {
 /// A device is connected once however often it is wanted, and those that a level does not want leave.
 #[test]
 fn levels_in_devices_count_each_device_once() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("things.yaml", PROFILE);
     for http in ["", "http: { pool: 3 }\n"] {
         let service = HttpService::start([]);
@@ -164,7 +164,7 @@ fn levels_in_devices_count_each_device_once() {
 /// Queries that fail count as longer than any that was answered.
 #[test]
 fn an_objective_on_queries_looks_at_all_that_were_due() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write(
         "things.yaml",
         &PROFILE.replace("{ method: GET, path: \"/things/{id}\" }", "{ method: GET, path: /no }"),
@@ -181,7 +181,7 @@ fn an_objective_on_queries_looks_at_all_that_were_due() {
 /// The store keeps the name of a secret's variable, not what it holds.
 #[test]
 fn secrets_come_from_the_environment_and_are_not_kept() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("things.yaml", PROFILE);
     let service = HttpService::start([]);
     let text =
@@ -197,7 +197,7 @@ fn secrets_come_from_the_environment_and_are_not_kept() {
 
 #[test]
 fn an_answer_that_never_comes_is_given_up() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("things.yaml", PROFILE);
     let service = HttpService::start([(10, Fault::Silence)]);
     let finished = bench.run(&scenario(&service, &format!("{CLOSED}http: {{ timeout: 300ms }}\n")));
@@ -209,7 +209,7 @@ fn an_answer_that_never_comes_is_given_up() {
 
 #[test]
 fn devices_may_share_connections_and_deliveries_may_come_after_the_answer() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("things.yaml", PROFILE);
     let service = HttpService::with([], false);
     let more = "population: { devices: 40, subscribers: 1 }\n\
@@ -226,7 +226,7 @@ fn devices_may_share_connections_and_deliveries_may_come_after_the_answer() {
 
 #[test]
 fn steps_that_fail_are_told_with_what_the_platform_said() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let service = HttpService::start([]);
     bench.write("things.yaml", &PROFILE.replace("path: /things\n", "path: /thongs\n"));
     let finished = bench.run(&scenario(&service, CLOSED)).exits(1);
@@ -237,7 +237,7 @@ fn steps_that_fail_are_told_with_what_the_platform_said() {
 
 #[test]
 fn what_is_wrong_with_roles_is_told_with_its_place() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let service = HttpService::start([]);
     for (from, to, expected) in [
         ("{message:json}", "nothing", "neither `{message}` nor `{marker}` stands in it"),
@@ -261,7 +261,7 @@ fn what_is_wrong_with_roles_is_told_with_its_place() {
 /// Subscribers that are notified over MQTT are connected while steps still go on, so that they have received something.
 #[test]
 fn a_set_up_that_fails_with_subscribers_connected_is_told_too() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     // The steps go to the broker, which does not speak HTTP.
     bench.write(
         "notified.yaml",

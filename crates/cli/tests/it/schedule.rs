@@ -9,7 +9,7 @@ const SCENARIO: &str = "name: day\nplatform: embedded\npopulation: { devices: 2,
 
 #[test]
 fn a_schedule_repeats_the_run_and_tells_all_by_the_time_of_day() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let scenario = format!("{SCENARIO}schedule: {{ every: 2s, times: 3 }}\n");
     let finished = bench.run(&scenario).says("by time of day");
     let rows = finished.stdout.split("by time of day").nth(1).unwrap().matches("50/s").count();
@@ -24,7 +24,7 @@ fn a_schedule_repeats_the_run_and_tells_all_by_the_time_of_day() {
 
 #[test]
 fn the_user_may_end_a_schedule_and_keeps_its_runs() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let scenario = format!("{SCENARIO}schedule: {{ every: 1h, times: 3 }}\n");
     let started = bench.start(&mut bench.run_command(&scenario));
     let begun = std::time::Instant::now();
@@ -40,7 +40,7 @@ fn the_user_may_end_a_schedule_and_keeps_its_runs() {
 
 #[test]
 fn a_schedule_that_makes_no_sense_is_refused() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     for (schedule, told) in [
         ("{ at: [\"25:00\"] }", "`25:00` is no time of the day"),
         ("{ at: [\"08:00\"], every: 1h }", "`at` and `every` exclude each other"),

@@ -28,6 +28,7 @@ fn offered(run: &Finished) -> Vec<f64> {
 }
 
 #[test]
+#[ignore = "acceptance: truth"]
 fn a_search_agrees_with_listed_levels() {
     let stepped = on_a_calm_host(|| run("levels: [100, 160, 200, 260, 320]"));
     assert_eq!(stepped.summary["load_line"]["rate"], 200.0, "{}", stepped.stdout);

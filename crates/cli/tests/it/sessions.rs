@@ -32,7 +32,7 @@ fn level(run: &Finished) -> Value {
 /// Runs through a door. In the middle of the hold clients stop hearing the broker, and then all connections but the
 /// first `spared` break.
 fn slammed(subscribers: &str, mqtt: &str, spared: usize) -> Value {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let broker = Mosquitto::start(&bench, UNLIMITED);
     let door = TcpDoor::open(broker.port());
     let started = bench.start(&mut bench.run_command(&scenario(door.port(), subscribers, mqtt, "4s")));
@@ -63,6 +63,7 @@ fn persistent_sessions_repeat_what_was_not_acknowledged_and_get_what_was_kept() 
 
 /// A message that is sent twice to the broker is delivered twice, whatever QoS its subscriber asked for.
 #[test]
+#[ignore = "acceptance: faults"]
 fn what_persistent_devices_repeat_may_be_delivered_twice() {
     let level = slammed("{ count: 1, qos: 0 }", "session: persistent, qos: 1", 0);
     assert_eq!(count(&level, "acknowledged"), count(&level, "sent"), "{level:#}");
@@ -91,6 +92,7 @@ fn wills_are_counted_apart_from_messages() {
 
 /// A will that waits longer than its device is away is not published.
 #[test]
+#[ignore = "acceptance: faults"]
 fn a_delayed_will_is_not_published_for_a_device_that_comes_back() {
     let level = slammed("1", "version: 5, session: persistent, will: { delay: 30s }", 1);
     assert_eq!((count(&level, "reconnects"), count(&level, "wills")), (20, 0), "{level:#}");
@@ -99,7 +101,7 @@ fn a_delayed_will_is_not_published_for_a_device_that_comes_back() {
 #[test]
 fn a_group_shares_its_messages_and_expects_each_once() {
     for group in ["{ count: 4, share: crew }", "{ count: 4, filters: [\"$share/crew/plimsoll/{run}/+\"] }"] {
-        let bench = Bench::new();
+        let bench = Bench::beside_others();
         let broker = Mosquitto::start(&bench, UNLIMITED);
         let run = bench.run(&scenario(broker.port(), group, "version: 5", "1s"));
         let level = level(&run);
@@ -113,7 +115,7 @@ fn a_group_shares_its_messages_and_expects_each_once() {
 /// With an alias a message is shorter than with its topic, which Mosquitto takes back to its full length for subscribers.
 #[test]
 fn topic_aliases_and_user_properties_reach_the_platform() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let broker = Mosquitto::start(&bench, UNLIMITED);
     let size = |mqtt: &str| {
         let run = bench.run(&scenario(broker.port(), "1", mqtt, "1s"));

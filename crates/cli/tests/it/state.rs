@@ -38,7 +38,7 @@ fn fact(finished: &Finished, name: &str) -> String {
 
 #[test]
 fn a_platform_is_reset_and_filled_before_the_run_and_the_store_says_so() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("things.yaml", &profile());
     let service = HttpService::start([]);
     let platform = "clean_up: true, between_runs: reset, preload: 5, \
@@ -54,7 +54,7 @@ fn a_platform_is_reset_and_filled_before_the_run_and_the_store_says_so() {
 
 #[test]
 fn what_is_kept_or_started_anew_is_told_too() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("things.yaml", PROFILE);
     let service = HttpService::start([]);
     let finished = bench.run(&scenario(&service, "clean_up: true")).judged();
@@ -66,7 +66,7 @@ fn what_is_kept_or_started_anew_is_told_too() {
 
 #[test]
 fn a_reset_that_fails_ends_the_run_and_shows_why() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("things.yaml", &profile());
     let service = HttpService::start([]);
     let platform = "between_runs: reset, reset_command: [sh, -c, \"echo no database; exit 3\"]";
@@ -78,7 +78,7 @@ fn a_reset_that_fails_ends_the_run_and_shows_why() {
 /// What the command says is kept where it fails, but not what it must not say.
 #[test]
 fn a_reset_that_fails_tells_no_secret() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("things.yaml", &profile());
     let service = HttpService::start([]);
     let platform = "between_runs: reset, with: { prefix: { env: THING_SECRET } }, \
@@ -93,7 +93,7 @@ fn a_reset_that_fails_tells_no_secret() {
 
 #[test]
 fn a_state_that_nobody_can_bring_about_is_refused_before_the_run() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("things.yaml", PROFILE);
     let service = HttpService::start([]);
     for (platform, told) in [
@@ -140,7 +140,7 @@ fn a_set_up_goes_on_where_it_was_when_the_platform_comes_back() {
              objectives: {{ publish_p99: null }}\n"
         )
     };
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("registrar.yaml", profile);
     // Longer than five tries take.
     let finished = bench.run(&scenario(registrar(10, Duration::from_secs(5))));

@@ -64,6 +64,7 @@ fn buffered_messages_are_sent_when_the_broker_is_back() {
 }
 
 #[test]
+#[ignore = "acceptance: faults"]
 fn dropped_messages_are_counted_unsent() {
     let run = run("mosquitto", "drop", 200);
     let level = level(&run);
@@ -74,6 +75,7 @@ fn dropped_messages_are_counted_unsent() {
 
 /// At four a second over twenty devices none has two messages due in an outage, so that each has its newest to keep.
 #[test]
+#[ignore = "acceptance: faults"]
 fn the_newest_message_is_kept() {
     let kept = level(&run("mosquitto", "keep_latest", 4));
     assert_eq!(count(&kept, "unsent"), 0, "{kept:#}");
@@ -107,6 +109,7 @@ components:
 
 /// What was under way at the kill is repeated where the session outlived it, and given up where it did not.
 #[test]
+#[ignore = "acceptance: faults"]
 fn persistent_sessions_go_on_where_the_broker_kept_them() {
     let mqtt = "buffer, session: persistent, qos: 1";
     let bench = Bench::new();

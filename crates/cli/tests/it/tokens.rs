@@ -49,7 +49,7 @@ fn run(bench: &Bench, text: &str) -> Finished {
 
 #[test]
 fn a_run_outlives_its_token() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("guarded.yaml", PROFILE);
     let (life, grace) = (Duration::from_millis(1500), Duration::from_secs(1));
     let service = TokenService::start(Script { life, grace, refresh: Some(true), ..Script::default() });
@@ -70,7 +70,7 @@ fn a_run_outlives_its_token() {
 
 #[test]
 fn a_refresh_that_is_refused_makes_room_for_the_grant_again() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let token = "{ url: \"{auth}/oauth2/token\", grant: client_credentials, client_in: body, client_id: me, \
         client_secret: { env: CLIENT_SECRET } }";
     let (life, grace) = (Duration::from_millis(1500), Duration::from_secs(1));
@@ -91,7 +91,7 @@ fn a_refresh_that_is_refused_makes_room_for_the_grant_again() {
 
 #[test]
 fn a_token_that_is_refused_is_renewed_once_and_messages_are_sent_again_where_the_profile_says() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     for (retry, repeats) in [("", false), ("\n    retry: [401]", true)] {
         let service =
             TokenService::start(Script { says_life: false, revoked_at: Some(51), ..Script::default() });
@@ -119,7 +119,7 @@ fn a_token_that_is_refused_is_renewed_once_and_messages_are_sent_again_where_the
 /// The server is away when the token is to be renewed, and the token is over: a bad day that the report tells.
 #[test]
 fn a_token_that_cannot_be_renewed_is_told_and_the_run_goes_on() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("guarded.yaml", PROFILE);
     let life = Duration::from_millis(2000);
     let service = TokenService::start(Script { life, once: true, ..Script::default() });
@@ -136,7 +136,7 @@ fn a_token_that_cannot_be_renewed_is_told_and_the_run_goes_on() {
 
 #[test]
 fn without_a_first_token_the_run_fails_and_says_why() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("guarded.yaml", PROFILE);
     let service = TokenService::start(Script::default());
     // Nobody listens at a port that was free just now.
@@ -154,7 +154,7 @@ fn without_a_first_token_the_run_fails_and_says_why() {
 
 #[test]
 fn what_is_wrong_with_a_token_is_told_with_its_place() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("guarded.yaml", PROFILE);
     for (from, to, expected) in [
         ("username: me, ", "", "the grant `password` needs `username` and `password`"),
@@ -175,7 +175,7 @@ fn what_is_wrong_with_a_token_is_told_with_its_place() {
 /// The scenario alone brings the token: the profile only says where it stands.
 #[test]
 fn a_profile_may_leave_the_token_to_the_scenario() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("guarded.yaml", &PROFILE.replace("variables: { token: none }\n", ""));
     let service = TokenService::start(Script::default());
     let finished = run(&bench, &scenario(&service.url(), PASSWORD, "1s"));

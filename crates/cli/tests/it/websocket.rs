@@ -257,6 +257,6 @@ fn the_form_without_a_file_names_the_protocol() {
     arguments.extend(load.split(' '));
     arguments.extend(["--objective", "publish_p50 < 10 s", "--set", "objectives.publish_p99=null"]);
     arguments.extend(RESULTS);
-    let run = Bench::new().call(arguments).exits(0);
+    let run = Bench::beside_others().call(arguments).exits(0);
     assert_eq!(count(run.level(0), "acknowledged"), count(run.level(0), "due"));
 }

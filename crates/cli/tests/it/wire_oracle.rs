@@ -16,7 +16,7 @@ struct Read {
 
 impl Read {
     fn new(name: &'static str) -> Read {
-        let bench = Bench::new();
+        let bench = Bench::beside_others();
         let path = format!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures/{}.pcap.zst"), name);
         fs::write(bench.path(name), zstd::decode_all(fs::read(path).unwrap().as_slice()).unwrap()).unwrap();
         let arguments = ["dissect", name, "-q", "--summary-json", "out.json", "--export", "out.csv"];
