@@ -4,13 +4,14 @@
 
 mod platform;
 
-use crate::harness::{Bench, Finished, RESULTS, count};
+use crate::harness::{ATTEMPTS, Bench, Finished, RESULTS, count};
 use platform::{Descendants, Network, Running, scripts};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Runs of a case until the machine let one of them measure.
-const ATTEMPTS: usize = 4;
+/// A component that waits for a processor for more of the time than this was robbed by somebody else on this machine: together
+/// they need a quarter of one.
+const ROBBED: f64 = 0.4;
 
 /// How a platform comes to be there.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,10 +41,12 @@ fn run(case: Case) -> Finished {
         let finished = once(case);
         let notes = finished.summary["dissection"]["notes"].to_string();
         let level = finished.level(0);
-        if level["validity"] == "valid" && !notes.contains("dropped") {
+        let components = finished.summary["components"].as_array().unwrap();
+        let robbed = components.iter().any(|one| one["run_delay"].as_f64().unwrap_or(0.0) > ROBBED);
+        if level["validity"] == "valid" && !notes.contains("dropped") && !robbed {
             return finished;
         }
-        println!("this machine was busy, once more:\n{}", finished.stdout);
+        println!("this machine was busy ({}), once more", level["validity"]);
     }
     panic!("this machine was too busy to measure anything in {ATTEMPTS} attempts");
 }

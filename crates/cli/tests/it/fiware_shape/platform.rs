@@ -2,7 +2,7 @@
 
 use crate::harness::{Bench, children};
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -103,6 +103,11 @@ pub fn command_of(name: &str) -> &'static str {
     }
 }
 
+/// The file with what that component says.
+fn log_of(name: &str) -> String {
+    format!("{name}.log")
+}
+
 /// A process and all that it has started.
 pub struct Descendants(Vec<u32>);
 
@@ -189,7 +194,8 @@ impl Running {
             );
             let mut waiter = Command::new("bash");
             waiter.args(["-c", &waits]);
-            assert!(network.within(bench, &waiter).status().unwrap().success(), "{name} does not listen");
+            let listens = network.within(bench, &waiter).status().unwrap().success();
+            assert!(listens, "{name}: {}", fs::read_to_string(bench.path(&log_of(name))).unwrap_or_default());
         }
         running
     }
@@ -199,7 +205,8 @@ impl Running {
         let mut command = Command::new(words.next().unwrap());
         command.args(words);
         let mut command = network.within(bench, &command);
-        command.env("PATH", path()).stdin(Stdio::null()).stdout(Stdio::null());
+        let log = File::create(bench.path(&log_of(name))).unwrap();
+        command.env("PATH", path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         // The agent's library is configured by these; it asks nobody for a token that is permanent.
         for (variable, value) in [
             ("ENABLED", "true"),
