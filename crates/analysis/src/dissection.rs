@@ -1,11 +1,13 @@
 //! What a capture says: who called whom and how long that took, which way messages went, and where they were lost.
 
 mod course;
+mod errors;
 mod names;
 mod stalls;
 mod tls;
 mod ways;
 
+pub use errors::ErrorSummary;
 pub use stalls::StallSummary;
 pub use tls::TlsSummary;
 pub use ways::{ComponentLosses, HopSummary, LostMessage, MessageSummary, PathStep, WaySummary, last_seen};
@@ -87,6 +89,8 @@ pub struct DissectionSummary {
     pub losses_by_component: BTreeMap<String, u64>,
     /// Some of the lost ones.
     pub lost: Vec<LostMessage>,
+    /// Errors, by who answered so first, the most first.
+    pub errors: Vec<ErrorSummary>,
     /// When a component stood still.
     pub stalls: Vec<StallSummary>,
     /// Ways and stays, by phase of the run; one without a name where there are no phases.
@@ -410,6 +414,7 @@ pub fn summarize(
         messages: told.messages,
         losses_by_component: told.losses,
         lost: told.lost,
+        errors: errors::errors(&ways.failures, components),
         stalls: stalls::stalls(&dissected.tally.pulse, components, dissected.first.unwrap_or_default()),
         phases: numbers.into_iter().map(phase_summary).collect(),
         notes: Vec::new(),

@@ -7,6 +7,7 @@
 use crate::calls::{Call, Calls};
 use crate::component::Party;
 use crate::dissect::{Asking, Side};
+use crate::errors::Failures;
 use crate::heard::{Exchange, Manner, Sighting};
 use crate::marker::MessageId;
 use crate::packet::Endpoint;
@@ -156,6 +157,8 @@ pub struct Ways {
     handed: FxHashMap<(Endpoint, Endpoint), u64>,
     /// Messages that are to be named, whatever their number; else some of each route are.
     wanted: Option<BTreeSet<MessageId>>,
+    /// Who answered with errors, and whose errors those were.
+    pub failures: Failures,
     /// Passages beyond those that are followed.
     pub untold: u64,
 }
@@ -174,6 +177,7 @@ impl Ways {
             calls: Calls::default(),
             handed: FxHashMap::default(),
             wanted: None,
+            failures: Failures::default(),
             untold: 0,
         }
     }
@@ -186,6 +190,10 @@ impl Ways {
     /// Takes in what was heard, in its order. What was answered counts before what is said at the same time.
     pub fn hear(&mut self, batch: &Batch) {
         let end = |exchange: &Located<Exchange>| exchange.heard.response.map(|response| response.last);
+        for exchange in batch.exchanges.iter().filter(|one| one.heard.outcome == Outcome::Unanswered) {
+            let [from, to] = self.holders(exchange.client, exchange.parties, exchange.heard.requester);
+            self.failures.hear(&exchange.heard, from, to);
+        }
         let mut answered: Vec<_> =
             batch.exchanges.iter().filter_map(|exchange| Some((end(exchange)?, exchange))).collect();
         answered.sort_by_key(|(end, _)| *end);
@@ -266,6 +274,7 @@ impl Ways {
         let heard = &exchange.heard;
         let Some(response) = heard.response else { return };
         let [from, to] = self.holders(exchange.client, exchange.parties, heard.requester);
+        self.failures.hear(heard, from, to);
         match heard.marker {
             Some(message) if heard.carried => {
                 let path = self.open.get_mut(&message).filter(|_| heard.outcome == Outcome::Answered);

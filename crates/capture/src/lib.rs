@@ -7,6 +7,7 @@ pub mod conversation;
 mod copies;
 pub mod dissect;
 pub mod dissectors;
+pub mod errors;
 mod half;
 pub mod heard;
 pub mod hops;

@@ -52,6 +52,8 @@ pub struct Pulse {
     parties: FxHashMap<Party, Beats>,
     /// Who asks whom: requests made less requests answered.
     waits: FxHashMap<(Party, Party), Track>,
+    /// When the host that has the capture is known to have been awake.
+    awake: Track,
 }
 
 /// What is seen of a party in one slot.
@@ -95,6 +97,18 @@ impl Pulse {
         self.said(at, party, None);
     }
 
+    /// The host of all components is known to have been awake, whatever they said.
+    pub fn awake(&mut self, at: Nanos) {
+        if let Some(slot) = self.slot(at) {
+            self.awake.add(slot, 1);
+        }
+    }
+
+    /// Whether it is known to have been awake in that slot.
+    pub fn is_awake(&self, slot: usize) -> bool {
+        self.awake.0.get(slot).is_some_and(|&times| times > 0)
+    }
+
     /// Somebody spoke, and asked or told somebody something new.
     fn said(&mut self, at: Nanos, from: Party, told: Option<Party>) {
         let Some(slot) = self.slot(at) else { return };
@@ -135,6 +149,7 @@ impl Pulse {
                 own.heard.merge(&beats.heard, later);
             }
         }
+        self.awake.merge(&other.awake, later);
         for (pair, track) in &other.waits {
             if self.waits.len() < PAIRS || self.waits.contains_key(pair) {
                 self.waits.entry(*pair).or_default().merge(track, later);

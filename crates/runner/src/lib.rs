@@ -4,6 +4,7 @@
 //! Main flow: [`run`] checks the host, enters the run into the store, brings the platform up, connects, runs level
 //! after level with a [`watch`] that stores what is measured as it comes, and takes everything down whatever happens.
 
+mod awake;
 pub mod capturing;
 mod controller;
 mod course;

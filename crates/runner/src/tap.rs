@@ -1,6 +1,7 @@
 //! The wire of a run: captured from before the platform's first connection until after the last, then read against the run's
 //! own phases and losses.
 
+use crate::awake::Awake;
 use crate::capturing::{Capturing, CapturingError, Death, Network, Wanted};
 use crate::tls_keys::TlsKeys;
 use plimsoll_analysis::dissection::{DissectionSummary, summarize};
@@ -17,6 +18,7 @@ use plimsoll_model::{Nanos, RunId};
 use plimsoll_observe::births::{Birth, Births};
 use plimsoll_observe::containers::containers;
 use plimsoll_observe::endpoints::{EndpointSampler, Owned};
+use plimsoll_observe::network::is_here;
 use plimsoll_platform::folder;
 use plimsoll_scenario::plan::{CapturePlan, MarkerForm, Plan, WireNetwork, WirePlace};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +42,8 @@ pub struct Tap {
     servers: Vec<(String, SocketAddr)>,
     ends: EndpointSampler,
     births: Option<Births>,
+    /// Of a platform on this host: whether the host stood still.
+    awake: Option<Awake>,
     /// The first processes of components.
     roots: BTreeMap<i32, String>,
     hosts: Hosts,
@@ -129,7 +133,21 @@ impl Tap {
         let log = plan.keep.as_ref().map(|folder| folder.join(format!("{run}-keys.log")));
         let (keys, ends) = (Arc::new(TlsKeys::new(log)), EndpointSampler::default());
         let (plan, births, roots) = (plan.clone(), Births::begin(), BTreeMap::new());
-        Ok(Tap { plan, capturings, servers, ends, births, roots, hosts, has_looked: false, keys, folder })
+        let here = servers.iter().all(|(_, address)| is_here(address.ip()));
+        let awake = here.then(Awake::begin).flatten();
+        Ok(Tap {
+            plan,
+            capturings,
+            servers,
+            ends,
+            births,
+            awake,
+            roots,
+            hosts,
+            has_looked: false,
+            keys,
+            folder,
+        })
     }
 
     /// Where our clients leave the keys of their TLS sessions.
@@ -208,9 +226,12 @@ impl Tap {
             ways.name(lost.clone());
         }
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let read = dissect(sources, &settings, threads, &mut |batch, _| {
+        let mut read = dissect(sources, &settings, threads, &mut |batch, _| {
             ways.hear(&batch);
         });
+        if let (Ok(dissected), Some(awake)) = (&mut read, self.awake) {
+            awake.end().into_iter().for_each(|at| dissected.tally.pulse.awake(at));
+        }
         let first = read.as_ref().ok().and_then(|dissected| dissected.first);
         let mut summary = match read {
             Ok(dissected) => {

@@ -4,6 +4,7 @@
 // under AGPL-3.0; it is installed beside this file, not part of it.
 //
 //   iota-json-agent --north 4041 --south 7896 --mqtt 1883 --broker 1026 [--host 127.0.0.1] [--log ERROR]
+//     [--pause MILLISECONDS]
 'use strict';
 
 const http = require('node:http');
@@ -24,7 +25,9 @@ const { values: options } = parseArgs({
         mqtt: { type: 'string' },
         broker: { type: 'string' },
         host: { type: 'string', default: '127.0.0.1' },
-        log: { type: 'string', default: 'ERROR' }
+        log: { type: 'string', default: 'ERROR' },
+        // Planted: how long each measure waits, beside the others, before it is written.
+        pause: { type: 'string', default: '0' }
     }
 });
 for (const name of ['north', 'south', 'mqtt', 'broker']) {
@@ -36,6 +39,7 @@ for (const name of ['north', 'south', 'mqtt', 'broker']) {
 
 const retrieveDevice = promisify(agent.retrieveDevice);
 const update = promisify(agent.update);
+const pause = promisify(setTimeout);
 
 // Writes the attributes that a device has measured to its entity.
 async function measured(apikey, id, measures) {
@@ -45,6 +49,9 @@ async function measured(apikey, id, measures) {
     const device = await retrieveDevice(id, apikey);
     const typeOf = (name) => (device.active || []).find((known) => known.object_id === name)?.type || 'Text';
     const attributes = Object.entries(measures).map(([name, value]) => ({ name, type: typeOf(name), value }));
+    if (Number(options.pause) > 0) {
+        await pause(Number(options.pause));
+    }
     await update(device.name, device.type, apikey, attributes, device);
 }
 

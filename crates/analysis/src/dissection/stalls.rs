@@ -17,6 +17,8 @@ const UNUSUAL: usize = 4;
 const SPOKEN: usize = 10;
 /// The part of the usual speech of all others that goes on where the rest of the world has not stopped.
 const GOES_ON: f64 = 0.3;
+/// The part of a stall in which the host must be known to have been awake: what starves its components starves it, too.
+const AWAKE: f64 = 0.95;
 /// Stalls that are told.
 const TOLD: usize = 100;
 
@@ -84,7 +86,8 @@ pub(super) fn stalls(pulse: &Pulse, components: &Components, begin: Nanos) -> Ve
         let first = group.iter().map(|one| slots(one)[0]).min().unwrap_or(0);
         let whole = first..group.iter().map(|one| slots(one)[1]).max().unwrap_or(first);
         let still: BTreeSet<Party> = group.iter().filter(|one| !one.waits).map(|one| one.party).collect();
-        let named = still.first().filter(|_| still.len() == 1 && others_go_on(&beats, &group, &whole));
+        let goes_on = || others_go_on(&beats, &group, &whole) || is_awake(pulse, &whole);
+        let named = still.first().filter(|_| still.len() == 1 && goes_on());
         let mut others: BTreeSet<Party> = group.iter().map(|one| one.party).collect();
         if let Some(named) = named {
             others.extend(waiters(&waiting, *named, &whole));
@@ -151,6 +154,11 @@ fn others_go_on(beats: &BTreeMap<Party, Vec<Beat>>, silent: &[Silence], slots: &
     // In the first slot they may not know yet, in the last they begin again.
     let within = slots.start + 1..slots.end.saturating_sub(1).max(slots.start + 1);
     usual > 0.0 && share(&within, speaks) >= GOES_ON * usual
+}
+
+/// Whether the host itself was awake all the time, though nobody said anything.
+fn is_awake(pulse: &Pulse, slots: &Range<usize>) -> bool {
+    share(slots, |slot| pulse.is_awake(slot)) >= AWAKE
 }
 
 /// Stretches in which a party said nothing though somebody waited for it, much longer than it usually keeps others waiting.

@@ -9,6 +9,8 @@ const SERVICES: usize = 20;
 const NAMED: usize = 5;
 /// Stalls that are listed.
 const STALLS: usize = 10;
+/// Origins of errors that are listed.
+const ERRORS: usize = 10;
 
 /// Packets, protocols, services, the way of messages, and what was lost or not understood.
 pub fn render(summary: &DissectionSummary) -> String {
@@ -17,6 +19,7 @@ pub fn render(summary: &DissectionSummary) -> String {
     out += &services(&summary.services);
     out += &ways(&summary.phases);
     out += &losses(summary);
+    out += &errors(summary);
     out += &stalls(summary);
     out += &doubts(summary);
     out
@@ -187,6 +190,18 @@ fn losses(summary: &DissectionSummary) -> String {
         out += "    and more: --summary-json names them\n";
     }
     out
+}
+
+/// Who answered with errors that were nobody else's.
+fn errors(summary: &DissectionSummary) -> String {
+    let mut out = String::new();
+    for error in summary.errors.iter().take(ERRORS) {
+        lines(&mut out, &error.told(), "  ");
+    }
+    if summary.errors.len() > ERRORS {
+        out += &format!("  and {} more: --summary-json lists them\n", summary.errors.len() - ERRORS);
+    }
+    if out.is_empty() { out } else { format!("\nerrors, by who answered so first\n{out}") }
 }
 
 /// When nothing was answered, and by whom.

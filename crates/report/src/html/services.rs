@@ -238,6 +238,10 @@ pub fn ways(dissection: &DissectionSummary) -> Markup {
             p.empty { "No marked message was seen on the wire." }
         }
         (losses(dissection))
+        @if !dissection.errors.is_empty() {
+            h3 { "Errors, by who answered so first" }
+            ul { @for error in &dissection.errors { li { (error.told()) } } }
+        }
         @if !dissection.stalls.is_empty() {
             h3 { "Stood still" }
             ul { @for stall in &dissection.stalls { li { (stall.told()) } } }

@@ -141,3 +141,28 @@ fn a_closed_loop_names_who_stands_still_where_the_host_is_seen_to_be_awake() {
         assert_eq!(stall.component.as_deref(), awake.then_some("store"), "{told:?}");
     }
 }
+
+/// The same with nobody who speaks: the host itself was awake all the time, or not.
+#[test]
+fn where_all_wait_a_host_that_was_awake_shows_who_stands_still() {
+    for (awake_until, named) in [(20.0, Some("store")), (8.5, None)] {
+        let mut pulse = Pulse::default();
+        let mut at = 0.0;
+        while at < 20.0 {
+            let end = if (8.0..10.0).contains(&(at + 0.01)) { 10.0 } else { at + 0.01 };
+            call(&mut pulse, 2, 3, at, Some(end), Asking::Now);
+            call(&mut pulse, 1, 2, at, Some(end + 0.001), Asking::Now);
+            call(&mut pulse, 0, 1, at, Some(end + 0.002), Asking::Now);
+            at = end + 0.02;
+        }
+        for twentieth in 0..400_u32 {
+            let at = f64::from(twentieth) / 20.0;
+            if at < awake_until || at >= 10.0 {
+                pulse.awake(Nanos::from_secs_f64(at));
+            }
+        }
+        let told = stalls(&pulse, &components(), Nanos::ZERO);
+        let [stall] = &told[..] else { panic!("{told:?}") };
+        assert_eq!(stall.component.as_deref(), named, "{told:?}");
+    }
+}
