@@ -436,7 +436,7 @@ impl Engine {
         let closed =
             self.tell_all_and_await(&Command::Close, watch, |reply| matches!(reply, Reply::Closed(_)))?;
         let ends = closed.into_iter().filter_map(|reply| match reply {
-            Reply::Closed(end) => Some(end),
+            Reply::Closed(end) => Some(*end),
             _ => None,
         });
         let clock = self.manager.as_ref().map(|manager| manager.clocks());

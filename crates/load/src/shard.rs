@@ -99,7 +99,7 @@ pub enum Reply {
     /// `PassOn` is done.
     PassedOn,
     /// The level is closed.
-    Closed(LevelEnd),
+    Closed(Box<LevelEnd>),
     /// The shard has ended.
     Stopped,
 }
@@ -549,7 +549,7 @@ impl<D: Driver> Shard<D> {
             .collect();
         let outages = Some(self.outages.end());
         let repeated = std::mem::take(&mut self.repeated);
-        self.reply(Reply::Closed(LevelEnd {
+        self.reply(Reply::Closed(Box::new(LevelEnd {
             index: timeline.level,
             at: self.driver.now(),
             first_sent,
@@ -561,7 +561,7 @@ impl<D: Driver> Shard<D> {
             outages,
             repeated,
             ..LevelEnd::default()
-        }));
+        })));
     }
 
     fn reply(&self, reply: Reply) {

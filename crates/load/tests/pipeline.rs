@@ -96,7 +96,7 @@ fn run_on(plan: &Arc<Plan>, driver: impl Driver, seconds: i64) -> Level {
         }
         merged
     });
-    Level { counts, samples, histogram, end: end.unwrap() }
+    Level { counts, samples, histogram, end: *end.unwrap() }
 }
 
 fn step_until(shard: &mut Shard<impl Driver>, until: Nanos) {

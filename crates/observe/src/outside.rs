@@ -140,7 +140,7 @@ fn strangers(before: &Picture, now: &Picture, platform: &HashSet<i32>) -> Vec<(i
     // What a child had used when it was seen last is in its parent's sum once it has ended.
     let mut known: HashMap<i32, u64> = HashMap::new();
     for (pid, seen) in &before.processes {
-        if !now.processes.get(pid).is_some_and(|again| again.started == seen.started) {
+        if now.processes.get(pid).is_none_or(|again| again.started != seen.started) {
             *known.entry(seen.parent).or_default() += seen.own + seen.ended;
         }
     }

@@ -202,7 +202,7 @@ fn a_capturing_run_that_is_stopped_or_loses_a_component_keeps_its_result_and_lea
         let run = match name {
             Some(component) => {
                 kill(descendant(run.id(), component));
-                run.finish().judged().says("ended by itself")
+                run.finish().judged().says("redis died")
             }
             None => {
                 run.signal(rustix::process::Signal::INT);
