@@ -166,10 +166,11 @@ fn unusual(own: &[Beat], asked: &[u32]) -> Vec<Range<usize>> {
     let spoken = own.iter().filter(|beat| beat.said > 0).count();
     // Who is told much and seldom says anything is not asked by being told.
     let told = own.windows(2).filter(|two| two[0].heard > 0);
-    let (told, answered) = told.fold((0, 0), |(told, answered), two| {
-        (told + 1, answered + usize::from(two[0].said + two[1].said > 0))
-    });
-    let responds = answered * 5 >= told * 4;
+    let answers: Vec<bool> = told.map(|two| two[0].said + two[1].said > 0).collect();
+    // Its longest silence says nothing of what it usually does: it may be the stall itself, a good part of a short capture.
+    let longest = answers.split(|answered| *answered).map(<[bool]>::len).max().unwrap_or(0);
+    let answered = answers.iter().filter(|answered| **answered).count();
+    let responds = answered > 0 && answered * 5 >= (answers.len() - longest) * 4;
     let mut silences: Vec<Range<usize>> = Vec::new();
     let mut begin = None;
     for (slot, beat) in own.iter().enumerate() {

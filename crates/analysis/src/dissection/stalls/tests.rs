@@ -1,6 +1,6 @@
 use super::*;
 use plimsoll_capture::dissect::{Asking, Side};
-use plimsoll_capture::heard::{ConversationId, Exchange};
+use plimsoll_capture::heard::{ConversationId, Exchange, Notice};
 use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
 
 const NAMES: [&str; 4] = ["plimsoll", "agent", "context", "store"];
@@ -164,5 +164,34 @@ fn where_all_wait_a_host_that_was_awake_shows_who_stands_still() {
         let told = stalls(&pulse, &components(), Nanos::ZERO);
         let [stall] = &told[..] else { panic!("{told:?}") };
         assert_eq!(stall.component.as_deref(), named, "{told:?}");
+    }
+}
+
+/// An agent that is only notified, and calls the store for each notification, stands still for a quarter of the capture. One that
+/// is notified and calls seldom does not.
+#[test]
+fn who_is_notified_and_stops_calling_is_named_though_the_stall_is_a_good_part_of_all() {
+    for (every, named) in [(1, true), (20, false)] {
+        let mut pulse = Pulse::default();
+        for number in 0..240 {
+            let at = f64::from(number) / 30.0;
+            let span = Span { first: Nanos::from_secs_f64(at), last: Nanos::from_secs_f64(at), bytes: 10 };
+            let notice = Notice {
+                conversation: ConversationId(0),
+                protocol: Protocol::Mqtt,
+                from: Side::Server,
+                verb: Label::new("PUBLISH"),
+                unexpected: false,
+                span,
+            };
+            pulse.notice(&notice, [Party::Component(0), Party::Component(1)]);
+            let calls = if (3.0..5.0).contains(&at) { 5.0 + (at - 3.0) / 100.0 } else { at + 0.001 };
+            if number % every == 0 {
+                call(&mut pulse, 1, 3, calls, Some(calls + 0.001), Asking::Now);
+            }
+        }
+        let told = stalls(&pulse, &components(), Nanos::ZERO);
+        let names: Vec<_> = told.iter().filter_map(|stall| stall.component.as_deref()).collect();
+        assert_eq!(names, if named { &["agent"][..] } else { &[] }, "{told:?}");
     }
 }
