@@ -148,7 +148,10 @@ const KINDS: &[Kind] = &[
             let (at, length) = (between(seed, 3.0, 7.0), between(seed, 1.5, 3.0));
             let faults = format!("{{ kind: network_loss, share: 100 %, at: {at:.2}s, for: {length:.2}s }}");
             let load = Setup::default().load.replace("[150, 300]", "[150]");
-            (Setup { faults, load, ..Setup::default() }, truth(&[Named::Network]))
+            (
+                Setup { faults, load, ..Setup::default() },
+                Truth { identifiable: length >= 1.8, ..truth(&[Named::Network]) },
+            )
         },
     },
     Kind {
