@@ -21,7 +21,7 @@ const TAKEN_OFF: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
 /// Of a platform whose processors others held, only what it took responsibility for and lost is clear.
 pub fn is_clear(objective: &Objective, level: &LevelSummary, record: &LevelRecord, robbed: bool) -> bool {
     match objective.subject {
-        Subject::Delivered => losses_are_clear(objective, level, robbed),
+        Subject::Delivered => losses_are_clear(objective, level, record, robbed),
         _ if robbed => false,
         Subject::Achieved => level.achievement.at_last.is_some_and(|at_last| {
             // What was never taken up is the generator's failure.
@@ -33,13 +33,25 @@ pub fn is_clear(objective: &Objective, level: &LevelSummary, record: &LevelRecor
     }
 }
 
-/// What the platform took responsibility for and lost is lost whatever the host kept from anybody. What it never
-/// acknowledged may be missing because we read too late.
-fn losses_are_clear(objective: &Objective, level: &LevelSummary, robbed: bool) -> bool {
+/// What the platform took responsibility for and lost is lost whatever the host kept from anybody, unless our kernel may still
+/// have had it when we stopped to read. What it never acknowledged may be missing because we read too late.
+fn losses_are_clear(objective: &Objective, level: &LevelSummary, record: &LevelRecord, robbed: bool) -> bool {
+    if may_be_unread(record) {
+        return false;
+    }
     let owed = level.expected_deliveries.saturating_sub(level.superseded).max(1) as f64;
     let without = |lost: u64| !objective.comparison.holds(1.0 - lost as f64 / owed, objective.bound);
     let excused = robbed || level.validity == Validity::ReceiverBound;
     without(level.lost_acknowledged.unwrap_or(0)) || !excused && without(level.lost)
+}
+
+/// Whether our subscribers were so far behind that what lay in our kernel at the end of the drain was never read.
+fn may_be_unread(record: &LevelRecord) -> bool {
+    let lags = record.samples.iter().flatten().filter_map(|s| s.histograms.get(&Metric::ReceiverLag));
+    let longest = lags.filter_map(Histogram::max).max().unwrap_or(Nanos::ZERO);
+    let drained =
+        record.end.as_ref().map_or(Nanos::ZERO, |end| end.at - record.start.hold_start - record.start.hold);
+    longest > Nanos::ZERO && longest >= drained / 2
 }
 
 fn time_is_clear(metric: Metric, q: f64, bound: f64, level: &LevelSummary, record: &LevelRecord) -> bool {
