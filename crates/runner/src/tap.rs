@@ -4,7 +4,7 @@
 use crate::awake::Awake;
 use crate::capturing::{Capturing, CapturingError, Death, Network, Wanted};
 use crate::tls_keys::TlsKeys;
-use plimsoll_analysis::dissection::{DissectionSummary, summarize};
+use plimsoll_analysis::dissection::{DissectionSummary, StallSummary, summarize};
 use plimsoll_capture::component::Components;
 use plimsoll_capture::hops::Ways;
 use plimsoll_capture::marker::{Form, MessageId, Search};
@@ -13,7 +13,7 @@ use plimsoll_capture::phases::{Phase, Phases};
 use plimsoll_capture::pipeline::dissect;
 use plimsoll_capture::source::Source;
 use plimsoll_capture::table::Settings;
-use plimsoll_model::record::{RunRecord, SampleRecord};
+use plimsoll_model::record::{ComponentUsage, RunRecord, SampleRecord};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_observe::births::{Birth, Births};
 use plimsoll_observe::containers::containers;
@@ -32,6 +32,8 @@ const OURSELVES: &str = "plimsoll";
 /// What is told where the kernel does not say who opens connections.
 const UNSEEN: &str = "who opens a connection could not be asked of the kernel (tracefs, for root alone): connections that lived \
     shorter than a second may have no name";
+/// Share of a stall for which a component may wait for a processor and still be the one that stood still.
+const STARVED: f64 = 0.3;
 /// Conversations that are followed at once.
 const OPEN: usize = 1 << 16;
 
@@ -260,6 +262,7 @@ impl Tap {
                 *time = ((*time + later) * 10.0).round() / 10.0;
             }
         }
+        summary.stalls.iter_mut().for_each(|stall| acquit_who_was_starved(stall, &record.components));
         let sent = |record: &SampleRecord| record.counts.sent;
         let levels = record.levels.iter();
         let sent: u64 = levels
@@ -275,6 +278,25 @@ impl Tap {
         notes.extend(self.keys.note());
         summary.notes.extend(notes);
         summary
+    }
+}
+
+/// A component that was ready to run for much of a stall, and had no processor, did not stand still by itself: then nobody is
+/// named. One that is stopped or waits for a lock is not ready to run.
+fn acquit_who_was_starved(stall: &mut StallSummary, components: &[ComponentUsage]) {
+    let Some(name) = &stall.component else { return };
+    let (mut waited, mut covered) = (0.0, 0.0);
+    for usage in components.iter().filter(|usage| usage.component == *name) {
+        let (at, window) = (usage.at.as_secs_f64(), usage.window.as_secs_f64());
+        let within = (at.min(stall.to) - (at - window).max(stall.from)).max(0.0);
+        if let Some(delay) = usage.run_delay.filter(|_| window > 0.0) {
+            waited += delay.as_secs_f64() * within / window;
+            covered += within;
+        }
+    }
+    if covered > 0.0 && waited > covered * STARVED {
+        stall.waiting.push(name.clone());
+        stall.component = None;
     }
 }
 
@@ -382,4 +404,37 @@ fn phases(record: &RunRecord, planned_warm_up: Nanos) -> Phases {
     }
     phases.extend(before.map(|end| phase(wall + end, "ending".to_owned(), false)));
     Phases::new(phases)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_that_had_no_processor_did_not_stand_still() {
+        let named = |waited: i64| {
+            let mut stall = StallSummary {
+                from: 2.0,
+                to: 4.0,
+                component: Some("store".into()),
+                waiting: vec!["front".into()],
+            };
+            let usage = |at: i64| ComponentUsage {
+                component: "store".into(),
+                at: Nanos::from_secs(at),
+                window: Nanos::from_secs(1),
+                cpu: Nanos::ZERO,
+                run_delay: Some(Nanos::from_millis(waited)),
+                held_by_others: None,
+                processors: None,
+                holder: None,
+                rss: 0,
+                descriptors: 0,
+            };
+            acquit_who_was_starved(&mut stall, &[usage(3), usage(4), usage(9)]);
+            (stall.component, stall.waiting.len())
+        };
+        assert_eq!(named(100), (Some("store".to_owned()), 1));
+        assert_eq!(named(900), (None, 2));
+    }
 }
