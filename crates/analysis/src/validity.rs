@@ -78,20 +78,22 @@ pub fn judge(
         .map(|reason| (Validity::GeneratorBound, reason))
         .or_else(|| receiver_fault(evidence, bound).map(|reason| (Validity::ReceiverBound, reason)));
     let Some((validity, reason)) = own_fault else { return (Validity::Valid, None) };
-    match kept(generator, evidence) {
+    // Threads that sent in time were woken in time: what they read late they read slowly.
+    let idle = if validity == Validity::GeneratorBound { evidence.at_work_when_late } else { Some(1.0) };
+    match kept(generator, idle) {
         Some(why) => (Validity::HostBound, Some(format!("{reason}; {why}"))),
         None => (validity, Some(reason)),
     }
 }
 
 /// Why the host and not our own work made us late or slow; `None` where it was our work, or that is not known.
-fn kept(generator: &Generator, evidence: &Evidence) -> Option<String> {
+fn kept(generator: &Generator, at_work: Option<f64>) -> Option<String> {
     let kept = generator.run_delay.unwrap_or(0.0) + generator.steal.unwrap_or(0.0);
     if kept > KEPT_BY_HOST {
         return Some(format!("the host kept {:.0} % of the time from our threads", kept * 100.0));
     }
     let busiest = generator.cpu.iter().flatten().copied().reduce(f64::max);
-    let at_work = evidence.at_work_when_late.or(busiest).filter(|&at_work| at_work < AT_WORK)?;
+    let at_work = at_work.or(busiest).filter(|&at_work| at_work < AT_WORK)?;
     let share = at_work * 100.0;
     Some(format!(
         "the busiest load thread used {share:.0} % of its processor then, so it was not at work but not woken in time"
@@ -223,7 +225,9 @@ mod tests {
 
     #[test]
     fn slow_reading_counts_against_the_receiver() {
-        let slow = Evidence { receiver_lag: Some(0.01), ..late(0.0) };
+        let slow = Evidence { receiver_lag: Some(0.01), at_work_when_late: Some(0.04), ..late(0.0) };
         assert_eq!(validity(Counts::default(), &Generator::default(), &slow), Validity::ReceiverBound);
+        let starved = Generator { run_delay: Some(0.2), ..Generator::default() };
+        assert_eq!(validity(Counts::default(), &starved, &slow), Validity::HostBound);
     }
 }
