@@ -68,8 +68,9 @@ fn time_is_clear(metric: Metric, q: f64, bound: f64, level: &LevelSummary, recor
     };
     let times = all(metric);
     let owed = level.with_missing.get(&metric).map_or(times.count(), |time| time.n);
-    // What the generator never took up is not the platform's.
-    let missing = owed.saturating_sub(times.count()).saturating_sub(level.never_ready);
+    // What was never sent may have waited for a thread of ours, where these were the limit.
+    let ours = if level.validity == Validity::Valid { level.never_ready } else { level.unsent };
+    let missing = owed.saturating_sub(times.count()).saturating_sub(ours);
     let n = times.count() + missing;
     if n == 0 {
         return false;

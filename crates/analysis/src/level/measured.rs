@@ -210,12 +210,20 @@ fn at_work_when_late(record: &LevelRecord, bound: f64) -> Option<f64> {
     (weight > 0.0).then(|| sum / weight)
 }
 
-/// For how long load threads stood still, in seconds: as long as the thread that watches them did, and no longer than
-/// something was late by, unless it was not taken up at all.
+/// For how long load threads stood still, in seconds: as long as the thread that watches them did, no longer than nothing was
+/// completed, and no longer than something was late by, unless it was not taken up at all.
 fn stood_still(record: &LevelRecord, counts: &Counts, lateness: &Histogram) -> f64 {
     let watched = record.end.as_ref().map_or(0.0, |end| end.stood_still.as_secs_f64());
+    let length = sample_seconds(record);
+    let is_silent = |sample: &&SampleRecord| sample.counts.completed == 0;
+    let silent = record.samples.iter().flatten().filter(is_silent).count() as f64 * length;
+    // A standstill that covers no whole sample leaves traces in two.
+    if silent == 0.0 && watched >= 2.0 * length {
+        return 0.0;
+    }
     let latest = lateness.max().map_or(0.0, Nanos::as_secs_f64);
-    if counts.never_ready > 0 { watched } else { watched.min(latest) }
+    let within = watched.min(silent + 2.0 * length);
+    if counts.never_ready > 0 { within } else { within.min(latest) }
 }
 
 fn retries(repeated: &BTreeMap<u16, u64>) -> BTreeMap<String, u64> {
