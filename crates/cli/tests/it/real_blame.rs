@@ -114,9 +114,8 @@ fn a_broker_that_is_robbed_of_its_processor_is_not_blamed() {
     let level = run.level(0);
     assert_ne!(level["verdict"], "missed", "{}", run.stdout);
     assert!(level["held_by_others"].as_f64().unwrap() > 0.05, "{}", run.stdout);
-    if level["verdict"] == "invalid" {
-        assert_eq!((&level["validity"], &level["blame"]["culprit"]), (&"host_bound".into(), &"host".into()));
-    }
+    // A shared machine may have kept the generator waiting, too.
+    assert_ne!(level["blame"]["culprit"], "platform", "{}", run.stdout);
 }
 
 fn broker_once_up(run: u32) -> u32 {
