@@ -116,7 +116,9 @@ pub fn of(
         _ if level.overload => Culprit::Platform,
         Some(PublishCause::Unknown | PublishCause::NoRise) | None => Culprit::Unknown,
     };
-    let full = (culprit == Culprit::Platform).then(|| fullest(components, start)).flatten();
+    // Who is at its limit leaves something behind; else that it uses one processor may be chance.
+    let at_limit = culprit == Culprit::Platform && level.overload;
+    let full = at_limit.then(|| fullest(components, start)).flatten();
     match full {
         Some((component, evidence)) => blame(culprit, Some(component), evidence),
         None => blame(culprit, None, first()),
