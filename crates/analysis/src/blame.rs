@@ -117,7 +117,8 @@ pub fn of(
         Some(PublishCause::Unknown | PublishCause::NoRise) | None => Culprit::Unknown,
     };
     // Who is at its limit leaves something behind; else that it uses one processor may be chance.
-    let at_limit = culprit == Culprit::Platform && level.overload;
+    let grows = level.overload || level.achieved_ci95.is_some_and(|[_, most]| most < 1.0);
+    let at_limit = culprit == Culprit::Platform && grows;
     let full = at_limit.then(|| fullest(components, start)).flatten();
     match full {
         Some((component, evidence)) => blame(culprit, Some(component), evidence),

@@ -229,61 +229,61 @@ fn everywhere(mut judge: impl FnMut(Case)) {
 }
 
 #[test]
-#[ignore = "acceptance: four runs"]
+#[ignore = "acceptance: fiware"]
 fn a_database_that_is_only_read_is_never_named() {
     everywhere(does_not_name_the_database);
 }
 
 #[test]
-#[ignore = "acceptance: four runs"]
+#[ignore = "acceptance: fiware"]
 fn a_slow_database_is_named_everywhere() {
     everywhere(|case| names_the_slow_one(case, "postgres"));
 }
 
 #[test]
-#[ignore = "acceptance: four runs"]
+#[ignore = "acceptance: fiware"]
 fn a_slow_context_broker_is_named_everywhere() {
     everywhere(|case| names_the_slow_one(case, "context"));
 }
 
 #[test]
-#[ignore = "acceptance: four runs"]
+#[ignore = "acceptance: fiware"]
 fn a_slow_proxy_is_named_everywhere() {
     everywhere(|case| names_the_slow_one(case, "proxy"));
 }
 
 #[test]
-#[ignore = "acceptance: four runs"]
+#[ignore = "acceptance: fiware"]
 fn a_slow_agent_is_named_everywhere() {
     everywhere(|case| names_the_slow_one(case, "agent"));
 }
 
 #[test]
-#[ignore = "acceptance: four runs"]
+#[ignore = "acceptance: fiware"]
 fn a_full_proxy_is_named_everywhere() {
     everywhere(names_the_full_proxy);
 }
 
 #[test]
-#[ignore = "acceptance: four runs"]
+#[ignore = "acceptance: fiware"]
 fn a_stopped_database_is_named_everywhere() {
     everywhere(|case| names_who_stood_still(case, "postgres"));
 }
 
 #[test]
-#[ignore = "acceptance: four runs"]
+#[ignore = "acceptance: fiware"]
 fn a_stopped_context_broker_is_named_everywhere() {
     everywhere(|case| names_who_stood_still(case, "context"));
 }
 
 #[test]
-#[ignore = "acceptance: four runs"]
+#[ignore = "acceptance: fiware"]
 fn a_stopped_proxy_is_named_everywhere() {
     everywhere(|case| names_who_stood_still(case, "proxy"));
 }
 
 #[test]
-#[ignore = "acceptance: four runs"]
+#[ignore = "acceptance: fiware"]
 fn a_stopped_agent_is_named_everywhere() {
     everywhere(|case| names_who_stood_still(case, "agent"));
 }
