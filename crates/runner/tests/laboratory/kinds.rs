@@ -196,7 +196,10 @@ const KINDS: &[Kind] = &[
             let objectives = "delivered: \">= 99.9 %\", publish_p99: \"< 200 ms\"".into();
             let stations = chain("500us", &format!("{service:.2}ms"));
             let more = "  acknowledged_by: db\n".into();
-            (Setup { stations, more, objectives, ..Setup::default() }, truth(&[component("db")]))
+            (
+                Setup { stations, more, objectives, ..Setup::default() },
+                truth(&[component("db"), Named::Platform]),
+            )
         },
     },
     Kind {
@@ -206,7 +209,10 @@ const KINDS: &[Kind] = &[
             let objectives = "delivered: \">= 99.9 %\", publish_p99: \"< 200 ms\"".into();
             let stations = chain(&format!("{service:.2}ms"), "500us");
             let more = "  acknowledged_by: db\n".into();
-            (Setup { stations, more, objectives, ..Setup::default() }, truth(&[component("agent")]))
+            (
+                Setup { stations, more, objectives, ..Setup::default() },
+                truth(&[component("agent"), Named::Platform]),
+            )
         },
     },
     Kind {
@@ -392,7 +398,7 @@ const KINDS: &[Kind] = &[
                 Setup { stations: chain("1ms", "1ms"), faults, ..Setup::default() },
                 Truth {
                     holds: |summary| summary.verdict == Verdict::Missed && ONLY_SECOND(summary),
-                    ..truth(&[component("db")])
+                    ..truth(&[component("db"), Named::Platform])
                 },
             )
         },
