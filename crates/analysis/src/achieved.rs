@@ -108,16 +108,7 @@ mod tests {
             Some(SampleRecord { counts, histograms: [(Metric::PublishTime, times)].into() })
         };
         let record = LevelRecord {
-            start: LevelStart {
-                index: 0,
-                offered: Some(100.0),
-                in_flight: None,
-                devices: None,
-                connect_rate: None,
-                hold_start: Nanos::ZERO,
-                hold: Nanos::from_secs(10),
-                samples: 10,
-            },
+            start: LevelStart { hold: Nanos::from_secs(10), samples: 10, ..LevelStart::default() },
             end: None,
             warm_up: SampleRecord::default(),
             samples: completed.iter().zip(&took).map(sample).collect(),

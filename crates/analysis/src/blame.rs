@@ -3,9 +3,9 @@
 
 use crate::inference::PublishCause;
 use crate::level::{LevelSummary, LevelVerdict};
-use crate::stall;
+use crate::usage;
 use plimsoll_model::Validity;
-use plimsoll_model::record::{ComponentUsage, LevelRecord, LevelStart};
+use plimsoll_model::record::{ComponentUsage, LevelStart};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -69,11 +69,10 @@ impl Culprit {
 /// Who is to blame for a level; `None` of one that was met or not finished.
 pub fn of(
     level: &LevelSummary,
-    record: &LevelRecord,
+    start: &LevelStart,
     components: &[ComponentUsage],
     local: bool,
 ) -> Option<Blame> {
-    let start = &record.start;
     let blame = |culprit, component, evidence| Some(Blame { culprit, component, evidence });
     let first = || level.reasons.first().cloned().unwrap_or_default();
     if let Some(death) = &level.death {
@@ -87,7 +86,7 @@ pub fn of(
         (LevelVerdict::Invalid, Validity::HostBound) => return blame(Culprit::Host, None, first()),
         _ => {}
     }
-    if let Some(stall) = level.stall.as_ref().and_then(|_| stall::of(record)) {
+    if let Some(stall) = level.silence {
         // All at once is no overload. What else could stand still is the network, which its own round trips tell.
         let culprit = match (local, stall.network_answered) {
             (true, _) => Culprit::Platform,
@@ -143,15 +142,14 @@ fn lost(level: &LevelSummary) -> Option<String> {
 
 /// The only component that used as much processor as it can, and that in words.
 fn fullest(components: &[ComponentUsage], start: &LevelStart) -> Option<(String, String)> {
-    let (begin, end) = (start.hold_start, start.hold_start + start.hold);
-    let mut used: Vec<(String, f64, Option<u16>)> = Vec::new();
-    for usage in components.iter().filter(|usage| usage.at - usage.window >= begin && usage.at <= end) {
-        let share = usage.cpu.as_secs_f64() / usage.window.as_secs_f64().max(1e-9);
-        match used.iter_mut().find(|(name, ..)| *name == usage.component) {
-            Some((_, most, _)) => *most = (*most + share) / 2.0,
-            None => used.push((usage.component.clone(), share, usage.processors)),
-        }
-    }
+    let span = usage::hold(start);
+    let of = |name: &str| {
+        let used = usage::share(components, name, &span, |usage| Some(usage.cpu))?;
+        let own = components.iter().find(|usage| usage.component == name);
+        Some((name.to_owned(), used, own.and_then(|usage| usage.processors)))
+    };
+    let mut used: Vec<(String, f64, Option<u16>)> =
+        usage::names(components).into_iter().filter_map(of).collect();
     used.sort_by(|a, b| b.1.total_cmp(&a.1));
     let (name, share, processors) = used.first()?;
     let most = processors.map_or(f64::INFINITY, f64::from);

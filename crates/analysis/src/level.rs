@@ -10,6 +10,7 @@ use crate::blame::Blame;
 use crate::event_life::EventLife;
 use crate::inference::Inference;
 use crate::sizes::SizesSummary;
+use crate::stall::Stall;
 use crate::starvation::Starved;
 use crate::summary::{DifferenceSummary, Generator, TimeSummary, observed};
 use crate::wire::WireSummary;
@@ -236,6 +237,9 @@ pub struct LevelSummary {
     /// What the objective `achieved` is judged by.
     #[serde(skip)]
     pub achievement: Achieved,
+    /// The same silence, for whoever looks for its reason.
+    #[serde(skip)]
+    pub silence: Option<Stall>,
     /// The component that processes outside the platform kept waiting most.
     #[serde(skip)]
     pub starved: Option<Starved>,

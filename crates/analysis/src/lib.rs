@@ -22,6 +22,7 @@ mod stall;
 mod starvation;
 pub mod summary;
 pub mod sweep;
+pub mod usage;
 pub mod validity;
 mod warming;
 pub mod wire;
@@ -42,7 +43,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
     let Terms { local, ref objectives, .. } = record.terms;
     inference::infer(&mut levels, inference::Setting { trips, local, objectives });
     for (level, own) in levels.iter_mut().zip(&record.levels) {
-        level.blame = blame::of(level, own, &record.components, local);
+        level.blame = blame::of(level, &own.start, &record.components, local);
     }
     let search = record.terms.search.map(|terms| search::Search::over(terms, &record.levels, &levels));
     let finding = search.map(|search| search.finding());

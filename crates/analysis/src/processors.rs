@@ -1,28 +1,14 @@
 //! What a level cost the platform in processor time.
 
+use crate::usage;
 use plimsoll_model::record::{ComponentUsage, LevelStart};
 
 /// Processors that all components together used in a level's hold, 1 for a whole one: their readings, each with the share of
 /// it that lies within the hold. `None` where one that was ever read was not read then.
 pub fn in_hold(components: &[ComponentUsage], level: &LevelStart) -> Option<f64> {
-    let begin = level.hold_start.as_secs_f64();
-    let end = begin + level.hold.as_secs_f64();
-    let mut names: Vec<&str> = components.iter().map(|usage| usage.component.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let of = |name: &str| {
-        let (mut used, mut covered) = (0.0, 0.0);
-        for usage in components.iter().filter(|usage| usage.component == name) {
-            let (at, window) = (usage.at.as_secs_f64(), usage.window.as_secs_f64());
-            let within = (at.min(end) - (at - window).max(begin)).max(0.0);
-            if window > 0.0 {
-                used += usage.cpu.as_secs_f64() * within / window;
-                covered += within;
-            }
-        }
-        (covered > 0.0).then(|| used / covered)
-    };
-    let total = names.iter().map(|name| of(name)).sum::<Option<f64>>()?;
+    let names = usage::names(components);
+    let of = |name: &&str| usage::share(components, name, &usage::hold(level), |usage| Some(usage.cpu));
+    let total = names.iter().map(of).sum::<Option<f64>>()?;
     (!names.is_empty()).then_some(total)
 }
 

@@ -76,14 +76,9 @@ mod tests {
         };
         LevelRecord {
             start: LevelStart {
-                index: 0,
-                offered: None,
-                in_flight: None,
-                devices: None,
-                connect_rate: None,
-                hold_start: Nanos::ZERO,
                 hold: Nanos::from_secs(completed.len() as i64),
                 samples: completed.len() as u16,
+                ..LevelStart::default()
             },
             end: None,
             warm_up: SampleRecord::default(),

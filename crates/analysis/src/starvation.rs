@@ -1,5 +1,6 @@
 //! Whether processes outside the platform held its processors: a component is not slow because others would not let it run.
 
+use crate::usage;
 use plimsoll_model::record::{ComponentUsage, LevelStart};
 
 /// Share of a hold for which others may hold a component's processor before a miss is the host's.
@@ -39,37 +40,20 @@ impl Starved {
 /// The component that others kept waiting most in a hold; `None` where that could not be read. Readings count as far as they
 /// lie in the hold.
 pub fn in_hold(components: &[ComponentUsage], level: &LevelStart) -> Option<Starved> {
-    let begin = level.hold_start.as_secs_f64();
-    let end = begin + level.hold.as_secs_f64();
-    let mut names: Vec<&str> = components.iter().map(|usage| usage.component.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    let of = |name: &&str| {
-        let (mut held, mut used, mut covered) = (0.0, 0.0, 0.0);
-        let mut holder: Option<(f64, &String)> = None;
-        for usage in components.iter().filter(|usage| usage.component == *name) {
-            let (at, window) = (usage.at.as_secs_f64(), usage.window.as_secs_f64());
-            let within = (at.min(end) - (at - window).max(begin)).max(0.0);
-            let Some(others) = usage.held_by_others.filter(|_| window > 0.0 && within > 0.0) else {
-                continue;
-            };
-            let part = within / window;
-            held += others.as_secs_f64() * part;
-            used += usage.cpu.as_secs_f64() * part;
-            covered += within;
-            let longest = holder.is_none_or(|(most, _)| others.as_secs_f64() > most);
-            if let Some(name) = usage.holder.as_ref().filter(|_| longest) {
-                holder = Some((others.as_secs_f64(), name));
-            }
-        }
-        (covered > 0.0).then(|| Starved {
-            component: (*name).to_owned(),
-            share: held / covered,
-            used: used / covered,
-            holder: holder.map(|(_, name)| name.clone()),
+    let span = usage::hold(level);
+    let of = |name: &str| {
+        let own = components.iter().filter(|usage| usage.component == name);
+        let holders = own.filter(|usage| usage.holder.is_some() && usage::overlap(usage, &span) > 0.0);
+        // What was not read of others is no reading of the component here either.
+        let used = |usage: &ComponentUsage| usage.held_by_others.map(|_| usage.cpu);
+        Some(Starved {
+            component: name.to_owned(),
+            share: usage::share(components, name, &span, |usage| usage.held_by_others)?,
+            used: usage::share(components, name, &span, used)?,
+            holder: holders.max_by_key(|usage| usage.held_by_others).and_then(|usage| usage.holder.clone()),
         })
     };
-    names.iter().filter_map(of).max_by(|a, b| a.share.total_cmp(&b.share))
+    usage::names(components).into_iter().filter_map(of).max_by(|a, b| a.share.total_cmp(&b.share))
 }
 
 #[cfg(test)]
@@ -92,14 +76,10 @@ mod tests {
             descriptors: 0,
         };
         let level = LevelStart {
-            index: 0,
-            offered: None,
-            in_flight: None,
-            devices: None,
-            connect_rate: None,
             hold_start: Nanos::from_secs(2),
             hold: Nanos::from_secs(2),
             samples: 2,
+            ..LevelStart::default()
         };
         // The first reading lies before the hold.
         let components = [

@@ -75,14 +75,9 @@ mod tests {
         };
         LevelRecord {
             start: LevelStart {
-                index: 0,
-                offered: None,
-                in_flight: None,
-                devices: None,
-                connect_rate: None,
-                hold_start: Nanos::ZERO,
                 hold: Nanos::from_secs(10),
                 samples: medians.len() as u16,
+                ..LevelStart::default()
             },
             end: None,
             warm_up: SampleRecord::default(),

@@ -1,11 +1,12 @@
 //! When this host was awake: a thread that wakes up again and again and notes the time. Where every conversation waits, nothing
 //! else tells a component that stands still from a host that does.
 
+use plimsoll_load::clock::wall_nanos;
 use plimsoll_model::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// From one waking to the next: twice in each tenth of a second.
 const PERIOD: Duration = Duration::from_millis(45);
@@ -27,8 +28,7 @@ impl Awake {
         let note = move || {
             let mut times = Vec::new();
             while !ends.load(Ordering::Relaxed) && times.len() < MOST {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                times.push(Nanos::from_secs(now.as_secs() as i64) + Nanos(i64::from(now.subsec_nanos())));
+                times.push(Nanos(wall_nanos()));
                 std::thread::sleep(PERIOD);
             }
             times

@@ -5,6 +5,7 @@ use crate::awake::Awake;
 use crate::capturing::{Capturing, CapturingError, Death, Network, Wanted};
 use crate::tls_keys::TlsKeys;
 use plimsoll_analysis::dissection::{DissectionSummary, StallSummary, summarize};
+use plimsoll_analysis::usage;
 use plimsoll_capture::component::Components;
 use plimsoll_capture::hops::Ways;
 use plimsoll_capture::marker::{Form, MessageId, Search};
@@ -13,6 +14,7 @@ use plimsoll_capture::phases::{Phase, Phases};
 use plimsoll_capture::pipeline::dissect;
 use plimsoll_capture::source::Source;
 use plimsoll_capture::table::Settings;
+use plimsoll_load::clock::wall_nanos;
 use plimsoll_model::record::{ComponentUsage, RunRecord, SampleRecord};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_observe::births::{Birth, Births};
@@ -25,7 +27,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What our own process is called on the wire: devices, subscribers, controller and querier in one.
 const OURSELVES: &str = "plimsoll";
@@ -166,8 +167,7 @@ impl Tap {
         // Components are children of this process: they are told after it, and keep what is theirs.
         let ours = (OURSELVES.to_owned(), std::process::id() as i32);
         processes.insert(0, ours);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.ends.look(&processes, Nanos(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)));
+        self.ends.look(&processes, Nanos(wall_nanos()));
         self.roots.extend(processes.into_iter().map(|(name, process)| (process, name)));
     }
 
@@ -285,16 +285,8 @@ impl Tap {
 /// named. One that is stopped or waits for a lock is not ready to run.
 fn acquit_who_was_starved(stall: &mut StallSummary, components: &[ComponentUsage]) {
     let Some(name) = &stall.component else { return };
-    let (mut waited, mut covered) = (0.0, 0.0);
-    for usage in components.iter().filter(|usage| usage.component == *name) {
-        let (at, window) = (usage.at.as_secs_f64(), usage.window.as_secs_f64());
-        let within = (at.min(stall.to) - (at - window).max(stall.from)).max(0.0);
-        if let Some(delay) = usage.run_delay.filter(|_| window > 0.0) {
-            waited += delay.as_secs_f64() * within / window;
-            covered += within;
-        }
-    }
-    if covered > 0.0 && waited > covered * STARVED {
+    let waited = usage::share(components, name, &(stall.from..stall.to), |usage| usage.run_delay);
+    if waited.is_some_and(|waited| waited > STARVED) {
         stall.waiting.push(name.clone());
         stall.component = None;
     }

@@ -65,6 +65,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
         Evidence { hold, q, lateness, receiver_lag, wait_per_turn, at_work_when_late, stood_still };
     let (validity, why_invalid) = validity::judge(&counts, &generator, &evidence, terms);
     let end = record.end.as_ref();
+    let silence = stall::of(record).filter(|_| acknowledges);
     let mean_size = |bytes: u64| (counts.sent > 0).then(|| bytes as f64 / counts.sent as f64);
     let outages = end.and_then(|end| end.outages);
     let publish_from_send = merged(Metric::PublishTimeFromSend);
@@ -118,7 +119,8 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
         death: end.and_then(|end| end.death.clone()),
         stood_still,
         held_by_others: None,
-        stall: stall::of(record).filter(|_| acknowledges).map(|stall| stall.in_words()),
+        stall: silence.map(|silence| silence.in_words()),
+        silence,
         warming: warming::of(record).map(|warming| warming.in_words()),
         publish_time: time(Metric::PublishTime),
         publish_time_from_send: time(Metric::PublishTimeFromSend),
