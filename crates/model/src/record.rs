@@ -23,7 +23,7 @@ pub struct SamplePart {
 }
 
 /// One level as it was planned and begun.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LevelStart {
     /// The level.
     pub index: LevelIndex,
@@ -334,9 +334,6 @@ pub struct Terms {
     /// Whether the platform's address is one of this host's own.
     #[serde(default)]
     pub local: bool,
-    /// How long levels that decided nothing may be held again, all together; zero where they are not.
-    #[serde(default)]
-    pub again: Nanos,
     /// The search that chose the levels.
     #[serde(default)]
     pub search: Option<crate::search::SearchTerms>,

@@ -82,7 +82,6 @@ fn terms(plan: &Plan) -> Terms {
         search: plan.load.search,
         stop_after_missed: plan.load.stop_after_missed,
         local: is_local(plan),
-        again: plan.load.again,
         objectives: plan.objectives.clone(),
     }
 }

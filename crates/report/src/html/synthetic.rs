@@ -134,7 +134,6 @@ fn terms() -> Terms {
         search: None,
         stop_after_missed: None,
         local: true,
-        again: Nanos::ZERO,
         objectives: Objectives {
             level: vec![
                 objective(Subject::Delivered, Comparison::AtLeast, 0.999),
