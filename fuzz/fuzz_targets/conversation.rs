@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use plimsoll_capture::conversation::{Conversation, Ears};
+use plimsoll_capture::conversation::{Conversation, Ears, Opening};
 use plimsoll_capture::dissect::Carrier;
 use plimsoll_capture::heard::{ConversationId, Heard};
 use plimsoll_capture::marker::{Form, Pattern, Search};
@@ -46,7 +46,7 @@ fn play(bytes: &[u8], cut: usize, search: &Search) -> (String, [usize; 3]) {
     let (carrier, port, client, server) = BEGINNINGS[usize::from(choice) % BEGINNINGS.len()];
     let mut heard = Heard::default();
     let mut ears = Ears { search, keys: &Keys::default(), heard: &mut heard };
-    let mut conversation = Conversation::new(ConversationId(0), carrier, [50_000, port], Some(0));
+    let mut conversation = Conversation::new(ConversationId(0), carrier, [50_000, port], Opening::Seen(0));
     let mut say = |direction: usize, bytes: &[u8]| {
         let cut = if carrier == Carrier::Datagrams { bytes.len() } else { cut };
         for piece in bytes.chunks(cut.max(1)) {

@@ -1,6 +1,6 @@
 //! What fuzz targets share.
 
-use plimsoll_capture::conversation::{Conversation, Ears};
+use plimsoll_capture::conversation::{Conversation, Ears, Opening};
 use plimsoll_capture::dissect::Carrier;
 use plimsoll_capture::heard::{ConversationId, Heard};
 use plimsoll_capture::marker::{Form, Pattern, Search};
@@ -15,7 +15,7 @@ pub fn converse(port: u16, opening: &[u8], piece: u8, parts: &[(bool, Vec<u8>)])
     let search = Search::new(vec![Form::Pattern(pattern)]);
     let mut heard = Heard::default();
     let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
-    let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, port], Some(0));
+    let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, port], Opening::Seen(0));
     conversation.data(0, Nanos::ZERO, opening, &mut ears);
     let mut at = Nanos::ZERO;
     for (server, bytes) in parts {

@@ -2,7 +2,7 @@
 
 use crate::packet::Endpoint;
 use plimsoll_model::Nanos;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 use std::net::SocketAddr;
 
@@ -26,6 +26,8 @@ pub struct Components {
     endpoints: FxHashMap<Endpoint, u32>,
     ports: FxHashMap<u16, u32>,
     hosts: FxHashMap<[u8; 16], u32>,
+    /// Ports at which servers listen, named or not.
+    listening: FxHashSet<u16>,
     /// Ends that were a component's for a while.
     spans: FxHashMap<Endpoint, Vec<Span>>,
     /// Connections whose opening was seen, by the ports of client and server.
@@ -74,6 +76,19 @@ impl Components {
     pub fn port(&mut self, port: u16, name: &str) {
         let component = self.component(name);
         self.ports.insert(port, component);
+        self.listens(port);
+    }
+
+    /// Somebody listens at that port: whoever speaks from another one to it has called.
+    pub fn listens(&mut self, port: u16) {
+        self.listening.insert(port);
+    }
+
+    /// Which of two ends has called the other, where one of them alone is known to listen. Of a connection whose opening was
+    /// not captured, nothing else tells that for sure.
+    pub fn opener(&self, ports: [u16; 2]) -> Option<usize> {
+        let listens = ports.map(|port| self.listening.contains(&port));
+        (listens[0] != listens[1]).then(|| usize::from(listens[0]))
     }
 
     /// All of a host is that component's.

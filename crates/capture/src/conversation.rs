@@ -33,9 +33,12 @@ pub struct Conversation {
     id: ConversationId,
     carrier: Carrier,
     ports: [u16; 2],
-    /// Which of the two directions is the client's, and whether that is known from the handshake or from what is spoken.
+    /// Which of the two directions is the client's, and whether that is known: from the handshake, from who listens, or from
+    /// what is spoken.
     client: usize,
     sure: bool,
+    /// The capture has it from its beginning.
+    begun: bool,
     tries: u32,
     last: Nanos,
     security: Security,
@@ -60,17 +63,46 @@ enum Security {
     Within,
 }
 
+/// The direction (0 or 1) of who opened a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// The opening itself was captured.
+    Seen(usize),
+    /// It was not, and the other end is known to listen.
+    Told(usize),
+    /// It was not, and nobody knows.
+    Unknown,
+}
+
+impl Opening {
+    /// By what was seen, else by what is told of the ends.
+    pub fn new(seen: Option<usize>, told: Option<usize>) -> Opening {
+        match (seen, told) {
+            (Some(client), _) => Opening::Seen(client),
+            (None, Some(client)) => Opening::Told(client),
+            (None, None) => Opening::Unknown,
+        }
+    }
+
+    /// The direction of the client, by a guess where it is not known: servers have the lower ports, mostly.
+    pub fn client(self, ports: [u16; 2]) -> usize {
+        match self {
+            Opening::Seen(client) | Opening::Told(client) => client,
+            Opening::Unknown => usize::from(ports[0] < ports[1]),
+        }
+    }
+}
+
 impl Conversation {
-    /// Between two ports. `client` is the direction (0 or 1) of who opened it, where that was seen.
-    pub fn new(id: ConversationId, carrier: Carrier, ports: [u16; 2], client: Option<usize>) -> Conversation {
-        // Servers have the lower ports, mostly.
-        let guess = usize::from(ports[0] < ports[1]);
+    /// Between two ports.
+    pub fn new(id: ConversationId, carrier: Carrier, ports: [u16; 2], opening: Opening) -> Conversation {
         Conversation {
             id,
             carrier,
             ports,
-            client: client.unwrap_or(guess),
-            sure: client.is_some(),
+            client: opening.client(ports),
+            sure: opening != Opening::Unknown,
+            begun: matches!(opening, Opening::Seen(_)),
             tries: 0,
             last: Nanos::ZERO,
             security: Security::None,

@@ -1,6 +1,6 @@
 //! Conversations of tests: what both sides say, and what is heard of it, whole and in pieces of any size.
 
-use crate::conversation::{Conversation, Ears};
+use crate::conversation::{Conversation, Ears, Opening};
 use crate::dissect::{Carrier, Side};
 use crate::heard::{ConversationId, Heard, Manner};
 use crate::marker::{Form, Pattern, Search};
@@ -59,7 +59,7 @@ pub fn once(carrier: Carrier, port: u16, parts: &[(Side, &[u8])], size: usize) -
     let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
     let mut heard = Heard::default();
     let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
-    let mut conversation = Conversation::new(ConversationId(0), carrier, [50_000, port], Some(0));
+    let mut conversation = Conversation::new(ConversationId(0), carrier, [50_000, port], Opening::Seen(0));
     let mut at = Nanos::ZERO;
     for (side, bytes) in parts {
         at += Nanos::from_millis(1);

@@ -1,7 +1,7 @@
 //! The conversations that are open, of one thread, and what is heard in them.
 
 use crate::component::{Components, Party};
-use crate::conversation::{Conversation, Ears};
+use crate::conversation::{Conversation, Ears, Opening};
 use crate::copies::Copies;
 use crate::dissect::{Carrier, Side};
 use crate::heard::{ConversationId, Exchange, Heard, Sighting};
@@ -207,7 +207,8 @@ impl Table {
 
     fn segment(&mut self, flow: &mut Flow, direction: usize, packet: &Packet, tcp: &Tcp, bytes: &[u8]) {
         let Some(mut connection) = flow.connection.take() else { return };
-        let (id, ports, client) = (flow.id, flow.ends.map(|end| end.port), connection.client());
+        let (id, ports) = (flow.id, flow.ends.map(|end| end.port));
+        let opening = Opening::new(connection.client(), self.settings.components.opener(ports));
         let mut ears =
             Ears { search: &self.settings.search, keys: &self.settings.keys, heard: &mut self.heard };
         connection.packet(
@@ -217,7 +218,7 @@ impl Table {
             bytes,
             &mut Receiver {
                 conversation: &mut flow.conversation,
-                begin: &|| Conversation::new(id, Carrier::Stream, ports, client),
+                begin: &|| Conversation::new(id, Carrier::Stream, ports, opening),
                 ears: &mut ears,
                 meter: &mut self.readings,
             },
@@ -244,7 +245,8 @@ impl Table {
         let (id, ports) = (flow.id, flow.ends.map(|end| end.port));
         let mut ears =
             Ears { search: &self.settings.search, keys: &self.settings.keys, heard: &mut self.heard };
-        let begin = || Box::new(Conversation::new(id, Carrier::Datagrams, ports, None));
+        let opening = Opening::new(None, self.settings.components.opener(ports));
+        let begin = || Box::new(Conversation::new(id, Carrier::Datagrams, ports, opening));
         flow.conversation.get_or_insert_with(begin).data(direction, packet.at, bytes, &mut ears);
         flow.bytes[direction] += u64::from(packet.length) + u64::from(packet.missing);
         self.book(flow);
@@ -302,8 +304,10 @@ impl Table {
         let (protocol, client) = match &flow.conversation {
             Some(conversation) => (spoken.unwrap_or(conversation.protocol()), conversation.client()),
             None => {
-                let known = flow.connection.as_ref().and_then(|connection| connection.client());
-                (Protocol::Unknown, known.unwrap_or(usize::from(flow.ends[0].port < flow.ends[1].port)))
+                let seen = flow.connection.as_ref().and_then(|connection| connection.client());
+                let ports = flow.ends.map(|end| end.port);
+                let opening = Opening::new(seen, self.settings.components.opener(ports));
+                (Protocol::Unknown, opening.client(ports))
             }
         };
         if let Some((known, whose, when, place)) = flow.place
@@ -453,14 +457,15 @@ impl Table {
     /// Books all that is left of a conversation.
     fn close(&mut self, flow: &mut Flow, at: Nanos) {
         if let Some(mut connection) = flow.connection.take() {
-            let (id, ports, client) = (flow.id, flow.ends.map(|end| end.port), connection.client());
+            let (id, ports) = (flow.id, flow.ends.map(|end| end.port));
+            let opening = Opening::new(connection.client(), self.settings.components.opener(ports));
             let mut ears =
                 Ears { search: &self.settings.search, keys: &self.settings.keys, heard: &mut self.heard };
             connection.flush(
                 at,
                 &mut Receiver {
                     conversation: &mut flow.conversation,
-                    begin: &|| Conversation::new(id, Carrier::Stream, ports, client),
+                    begin: &|| Conversation::new(id, Carrier::Stream, ports, opening),
                     ears: &mut ears,
                     meter: &mut self.readings,
                 },

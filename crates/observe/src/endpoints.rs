@@ -3,8 +3,9 @@
 use crate::containers::network;
 use crate::process::family;
 use plimsoll_model::Nanos;
+use procfs::net::TcpState;
 use procfs::process::{FDTarget, Process};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 
 /// Whose an end was between two moments, since 1970: not before the first, and seen at the second.
@@ -23,7 +24,24 @@ pub struct Owned {
 #[derive(Debug, Default)]
 pub struct EndpointSampler {
     known: BTreeMap<SocketAddr, Vec<Owned>>,
+    listening: BTreeSet<u16>,
     last_look: Option<Nanos>,
+}
+
+/// What was seen of the processes' sockets.
+#[derive(Debug, Default)]
+pub struct Ends {
+    /// Who has had which end, and when. What was there at the last look is its owner's from then on, too.
+    pub owned: BTreeMap<SocketAddr, Vec<Owned>>,
+    /// TCP ports at which they listened.
+    pub listening: BTreeSet<u16>,
+}
+
+/// An end of a connection, or one at which connections are accepted.
+struct Socket {
+    inode: u64,
+    address: SocketAddr,
+    listens: bool,
 }
 
 impl EndpointSampler {
@@ -32,7 +50,10 @@ impl EndpointSampler {
         // What there is at the first look may have been there for long.
         let last_look = self.last_look.replace(now);
         let from = last_look.unwrap_or(Nanos(i64::MIN));
-        for (address, owner) in ends(processes) {
+        for (Socket { address, listens, .. }, owner) in sockets_of(processes) {
+            if listens {
+                self.listening.insert(address.port());
+            }
             let spans = self.known.entry(address).or_default();
             match spans.last_mut() {
                 Some(last) if last.until == now && last.owner == owner => {}
@@ -42,20 +63,20 @@ impl EndpointSampler {
         }
     }
 
-    /// Who has had which end, and when. What was there at the last look is its owner's from then on, too.
-    pub fn into_known(self) -> BTreeMap<SocketAddr, Vec<Owned>> {
-        let mut known = self.known;
-        for span in known.values_mut().flatten() {
+    /// All that was seen.
+    pub fn finish(self) -> Ends {
+        let mut owned = self.known;
+        for span in owned.values_mut().flatten() {
             if Some(span.until) == self.last_look {
                 span.until = Nanos(i64::MAX);
             }
         }
-        known
+        Ends { owned, listening: self.listening }
     }
 }
 
-/// The ends that those processes have now.
-fn ends(processes: &[(String, i32)]) -> Vec<(SocketAddr, String)> {
+/// The sockets that those processes have now, each with the component that it belongs to.
+fn sockets_of(processes: &[(String, i32)]) -> Vec<(Socket, String)> {
     let mut inodes: HashMap<u64, &str> = HashMap::new();
     // One process of each network: those of a network have the same tables, and containers have a network of their own.
     let mut networks: HashMap<Option<u64>, Process> = HashMap::new();
@@ -73,17 +94,22 @@ fn ends(processes: &[(String, i32)]) -> Vec<(SocketAddr, String)> {
     // Every network has loopback addresses: those of another one are not ours, though they look the same.
     let all = networks.iter().flat_map(|(network, process)| {
         let is_own = *network == own;
-        sockets(process).into_iter().filter(move |(_, address)| is_own || !address.ip().is_loopback())
+        sockets(process).into_iter().filter(move |socket| is_own || !socket.address.ip().is_loopback())
     });
-    all.filter_map(|(inode, address)| Some((address, (*inodes.get(&inode)?).to_owned()))).collect()
+    all.filter_map(|socket| inodes.get(&socket.inode).map(|owner| (socket, (*owner).to_owned()))).collect()
 }
 
-/// The sockets of TCP and UDP in a process's network and their local ends.
-fn sockets(process: &Process) -> Vec<(u64, SocketAddr)> {
+/// The sockets of TCP and UDP in a process's network.
+fn sockets(process: &Process) -> Vec<Socket> {
     let tcp = [process.tcp(), process.tcp6()].into_iter().flatten().flatten();
     let udp = [process.udp(), process.udp6()].into_iter().flatten().flatten();
-    let tcp = tcp.map(|entry| (entry.inode, entry.local_address));
-    tcp.chain(udp.map(|entry| (entry.inode, entry.local_address))).collect()
+    let tcp = tcp.map(|entry| Socket {
+        inode: entry.inode,
+        address: entry.local_address,
+        listens: entry.state == TcpState::Listen,
+    });
+    let udp = udp.map(|entry| Socket { inode: entry.inode, address: entry.local_address, listens: false });
+    tcp.chain(udp).collect()
 }
 
 #[cfg(test)]
@@ -105,7 +131,8 @@ mod tests {
         for second in [3, 4] {
             sampler.look(&own, Nanos::from_secs(second));
         }
-        let known = sampler.into_known();
+        let Ends { owned: known, listening } = sampler.finish();
+        assert!(listening.contains(&server.port()) && !listening.contains(&port.port()));
         let owned = |from, until| Owned { from, until, owner: "me".into() };
         assert_eq!(known[&port], [owned(Nanos(i64::MIN), Nanos::from_secs(2))]);
         assert_eq!(known[&server], [owned(Nanos(i64::MIN), Nanos(i64::MAX))]);

@@ -19,7 +19,7 @@ use plimsoll_model::record::{ComponentUsage, RunRecord, SampleRecord};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_observe::births::{Birth, Births};
 use plimsoll_observe::containers::containers;
-use plimsoll_observe::endpoints::{EndpointSampler, Owned};
+use plimsoll_observe::endpoints::{EndpointSampler, Ends, Owned};
 use plimsoll_observe::network::is_here;
 use plimsoll_platform::folder;
 use plimsoll_scenario::plan::{CapturePlan, MarkerForm, Plan, WireNetwork, WirePlace};
@@ -206,7 +206,7 @@ impl Tap {
                 Err(error) => notes.push(error.to_string()),
             }
         }
-        let mut components = components(&self.servers, &self.plan, self.hosts, self.ends.into_known());
+        let mut components = components(&self.servers, &self.plan, self.hosts, self.ends.finish());
         match self.births.map(Births::end) {
             Some(births) => opened(&mut components, births, &self.roots),
             None => notes.push(UNSEEN.into()),
@@ -320,12 +320,7 @@ fn filter(servers: &[(String, SocketAddr)], ports: &BTreeSet<u16>, plan: &Captur
 }
 
 /// Names from the processes' own sockets come first, then those of the profile and of the scenario.
-fn components(
-    servers: &[(String, SocketAddr)],
-    plan: &CapturePlan,
-    hosts: Hosts,
-    ends: BTreeMap<SocketAddr, Vec<Owned>>,
-) -> Components {
+fn components(servers: &[(String, SocketAddr)], plan: &CapturePlan, hosts: Hosts, ends: Ends) -> Components {
     let mut components = Components::default();
     components.outside(OURSELVES);
     for (name, address) in servers {
@@ -348,7 +343,8 @@ fn components(
             }
         }
     }
-    for (address, spans) in ends.into_iter().filter(|(address, _)| !address.ip().is_unspecified()) {
+    ends.listening.into_iter().for_each(|port| components.listens(port));
+    for (address, spans) in ends.owned.into_iter().filter(|(address, _)| !address.ip().is_unspecified()) {
         for Owned { from, until, owner } in spans {
             components.owned(address.into(), (from, until), &owner);
         }

@@ -22,7 +22,9 @@ impl Conversation {
         half.kept.extend_from_slice(bytes);
         let speaker = self.sure.then(|| self.side(direction));
         let mut verdict = dissectors::find(&self.halves[direction].kept, self.carrier, self.ports, speaker);
-        if before > 0 && !self.sure && matches!(verdict, dissectors::Found::Perhaps | dissectors::Found::None)
+        if before > 0
+            && !self.begun
+            && matches!(verdict, dissectors::Found::Perhaps | dissectors::Found::None)
         {
             let alone = dissectors::find(bytes, self.carrier, self.ports, speaker);
             if matches!(alone, dissectors::Found::One(..)) {
@@ -38,7 +40,7 @@ impl Conversation {
         match verdict {
             dissectors::Found::One(entry, says) => {
                 // Where the beginning was not captured, the other side may be in the middle of a message.
-                self.halves[1 - direction].lost = !self.sure;
+                self.halves[1 - direction].lost = !self.begun;
                 if let Some(says) = says.filter(|_| !self.sure) {
                     self.client = direction ^ says.index();
                     self.sure = true;
@@ -57,7 +59,7 @@ impl Conversation {
             dissectors::Found::Perhaps if half.kept.len() < UNDECIDED => {}
             _ => {
                 self.tries += 1;
-                if !whole && self.tries >= if self.sure { 4 } else { TRIES } {
+                if !whole && self.tries >= if self.begun { 4 } else { TRIES } {
                     self.give_up(Protocol::Unknown, at, ears);
                 } else {
                     // Maybe a message begins with the next packet.

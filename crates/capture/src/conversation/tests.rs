@@ -15,7 +15,8 @@ fn a_pipeline_with_a_hole_is_told_as_unknown_until_it_is_empty() {
     let search = Search::default();
     let mut heard = Heard::default();
     let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
-    let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 6379], Some(0));
+    let mut conversation =
+        Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 6379], Opening::Seen(0));
     let request: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
     let mut play = |from: i64, number: i64, hole: Option<i64>| {
         for step in 0..number + 4 {
@@ -51,13 +52,38 @@ fn bytes_that_nobody_understands_are_searched_and_counted() {
     let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
     let mut heard = Heard::default();
     let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
-    let mut short = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 9999], Some(0));
+    let mut short = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 9999], Opening::Seen(0));
     short.data(0, Nanos(1), b"hello plm1:d0:1;\r\n", &mut ears);
     short.end(&mut ears);
-    let mut broken = Conversation::new(ConversationId(1), Carrier::Stream, [50_000, 6379], Some(0));
+    let mut broken = Conversation::new(ConversationId(1), Carrier::Stream, [50_000, 6379], Opening::Seen(0));
     broken.data(0, Nanos(2), b"*1\r\n$4\r\nPING\r\n", &mut ears);
     broken.data(0, Nanos(3), b"*1\r\n:1\r\n plm1:d0:2;", &mut ears);
     broken.end(&mut ears);
     let found: Vec<u64> = heard.sightings.iter().map(|sighting| sighting.message.sequence).collect();
     assert_eq!((found, heard.skipped), (vec![1, 2], 19));
+}
+
+/// Of a connection that was there before the capture, the server may well have the higher port: who listens tells who asks,
+/// and so does a command.
+#[test]
+fn who_asks_is_known_without_the_opening_whatever_the_ports() {
+    let search = Search::default();
+    let asked: [(Opening, &[u8], &[u8]); 3] = [
+        (Opening::Unknown, b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n", b"$-1\r\n"),
+        (Opening::Told(1), b"*2\r\n$3\r\nFOO\r\n$1\r\na\r\n", b"*1\r\n$3\r\nGET\r\n"),
+        (Opening::Told(1), b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n", b"*1\r\n$1\r\na\r\n"),
+    ];
+    for (opening, request, reply) in asked {
+        let mut heard = Heard::default();
+        let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
+        let ports = [50_000, 40_000];
+        let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, ports, opening);
+        for number in 0..10 {
+            conversation.data(1, Nanos::from_millis(10 * number), request, &mut ears);
+            conversation.data(0, Nanos::from_millis(10 * number + 4), reply, &mut ears);
+        }
+        conversation.end(&mut ears);
+        assert_eq!((conversation.client(), counts(&heard)), (1, [10, 0, 0]), "{opening:?}");
+        assert_eq!((heard.skipped, heard.notices.len()), (0, 0), "{opening:?}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Captures that begin late or have holes: what is read of them is right, though it is not all.
 
 use crate::folder;
-use plimsoll_capture::conversation::{Conversation, Ears};
+use plimsoll_capture::conversation::{Conversation, Ears, Opening};
 use plimsoll_capture::dissect::Carrier;
 use plimsoll_capture::heard::{ConversationId, Heard};
 use plimsoll_capture::marker::Search;
@@ -69,8 +69,8 @@ fn hear(connection: &Connection, from: usize, is_missing: impl Fn(usize) -> bool
     let search = Search::default();
     let mut heard = Heard::default();
     let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
-    let client = (from == 0).then_some(0);
-    let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, connection.ports, client);
+    let opening = if from == 0 { Opening::Seen(0) } else { Opening::Unknown };
+    let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, connection.ports, opening);
     for (number, (direction, at, content)) in connection.segments.iter().enumerate().skip(from) {
         if is_missing(number) {
             conversation.gap(*direction, *at, content.len() as u64, &mut ears);

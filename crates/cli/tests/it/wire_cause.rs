@@ -1,10 +1,9 @@
 //! True causes on the wire of a real platform: a context broker that reads before it writes, notifies over a connection for each
 //! message, and may be stopped; started by a profile, and found where it runs already.
 
-use crate::harness::{Bench, count};
+use crate::harness::{Bench, Started, count, until_valid};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -163,10 +162,12 @@ const PROFILE: &str = "name: context\ntitle: a context broker\ndescription: plan
     subscriber:\n  listens: http\n  status: 204\n";
 
 fn run(bench: &Bench, scenario: &str) -> Value {
+    start(bench, scenario).finish().summary
+}
+
+fn start(bench: &Bench, scenario: &str) -> Started {
     bench.write("context.yaml", PROFILE);
-    bench.write("cause.yaml", scenario);
-    bench.call(["run", "cause.yaml", "--capture", "--summary-json", "summary.json", "-q"]);
-    serde_json::from_str(&fs::read_to_string(bench.path("summary.json")).unwrap()).unwrap()
+    bench.start(bench.run_command(scenario).arg("--capture"))
 }
 
 fn hops(summary: &Value) -> Vec<(String, f64)> {
@@ -218,18 +219,19 @@ fn a_context_broker_that_reads_before_it_writes_is_named_and_its_store_is_not() 
 #[test]
 fn a_component_that_stands_still_is_named() {
     for (stopped, name) in [(0, "store"), (1, "context"), (2, "front")] {
-        let bench = Bench::new();
-        let platform = Platform::begin(&bench, "0");
-        let process = Pid::from_child(&platform.processes[stopped]);
-        let stopper = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_secs(4));
+        let run = until_valid(|| {
+            let bench = Bench::new();
+            let platform = Platform::begin(&bench, "0");
+            let process = Pid::from_child(&platform.processes[stopped]);
+            let run = start(&bench, &platform.scenario(true, "8s"));
+            bench.await_level(0);
+            std::thread::sleep(Duration::from_secs(2));
             kill_process(process, Signal::STOP).unwrap();
             std::thread::sleep(Duration::from_secs(2));
             kill_process(process, Signal::CONT).unwrap();
+            run.finish()
         });
-        let summary = run(&bench, &platform.scenario(true, "8s"));
-        stopper.join().unwrap();
-        let stalls = summary["dissection"]["stalls"].as_array().unwrap();
+        let stalls = run.summary["dissection"]["stalls"].as_array().unwrap();
         let named: Vec<&Value> = stalls.iter().map(|stall| &stall["component"]).collect();
         assert!(named.contains(&&Value::from(name)), "{stopped}: {stalls:#?}");
         assert!(named.iter().all(|other| other.is_null() || *other == name), "{stalls:#?}");

@@ -1,6 +1,6 @@
 //! Conversations under TLS: what is spoken in them is heard as if it were said in clear.
 
-use crate::conversation::{Conversation, Ears};
+use crate::conversation::{Conversation, Ears, Opening};
 use crate::dissect::Carrier;
 use crate::heard::{ConversationId, Heard};
 use crate::marker::{Form, Pattern, Search};
@@ -15,7 +15,8 @@ fn hear(port: u16, keys: &Keys, wire: &[Said]) -> (Heard, Protocol) {
     let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
     let mut heard = Heard::default();
     let mut ears = Ears { search: &search, keys, heard: &mut heard };
-    let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, port], None);
+    let mut conversation =
+        Conversation::new(ConversationId(0), Carrier::Stream, [50_000, port], Opening::Unknown);
     let mut at = Nanos::ZERO;
     for (from, bytes) in wire {
         at += Nanos::from_millis(1);

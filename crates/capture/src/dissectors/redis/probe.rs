@@ -7,6 +7,52 @@ const INLINE: &[&[u8]] = &[
     b"AUTH", b"CLIENT", b"CONFIG", b"DEL", b"ECHO", b"EXISTS", b"GET", b"HELLO", b"INCR", b"INFO", b"KEYS",
     b"PING", b"SELECT", b"SET", b"TTL",
 ];
+/// Commands that no server begins an array with, unless somebody has stored their names: where only a part of a conversation
+/// was captured, they tell who asks.
+const COMMANDS: &[&[u8]] = &[
+    b"APPEND",
+    b"BLPOP",
+    b"BRPOP",
+    b"DECR",
+    b"DEL",
+    b"EVALSHA",
+    b"EXISTS",
+    b"EXPIRE",
+    b"GET",
+    b"GETSET",
+    b"HDEL",
+    b"HGET",
+    b"HGETALL",
+    b"HINCRBY",
+    b"HMGET",
+    b"HMSET",
+    b"HSET",
+    b"INCR",
+    b"INCRBY",
+    b"LLEN",
+    b"LPOP",
+    b"LPUSH",
+    b"LRANGE",
+    b"MGET",
+    b"MSET",
+    b"MULTI",
+    b"PING",
+    b"PUBLISH",
+    b"RPOP",
+    b"RPUSH",
+    b"SADD",
+    b"SET",
+    b"SETEX",
+    b"SISMEMBER",
+    b"SMEMBERS",
+    b"SREM",
+    b"TTL",
+    b"XACK",
+    b"XADD",
+    b"XREADGROUP",
+    b"ZADD",
+    b"ZRANGE",
+];
 /// With which servers begin what they push.
 const PUSHES: &[&[u8]] = &[
     b"message",
@@ -140,7 +186,10 @@ fn array(bytes: &[u8], speaker: Option<Side>) -> Probe {
         Some([b'\r', b'\n', ..]) if PUSHES.contains(&word) && speaker.is_none() => {
             Probe::Yes(Some(Side::Server))
         }
-        Some([b'\r', b'\n', ..]) => Probe::Yes(speaker),
+        Some([b'\r', b'\n', ..]) => {
+            let asks = || COMMANDS.iter().any(|name| name.eq_ignore_ascii_case(word));
+            Probe::Yes(speaker.or_else(|| asks().then_some(Side::Client)))
+        }
         _ => Probe::No,
     }
 }

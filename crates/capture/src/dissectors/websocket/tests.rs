@@ -1,4 +1,4 @@
-use crate::conversation::{Conversation, Ears};
+use crate::conversation::{Conversation, Ears, Opening};
 use crate::dissect::{Carrier, Side};
 use crate::heard::{ConversationId, Heard};
 use crate::marker::{Form, Search};
@@ -70,7 +70,8 @@ fn responses_find_their_requests_by_an_id_that_both_carry() {
     for size in [usize::MAX, 3] {
         let mut heard = Heard::default();
         let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
-        let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 8080], Some(0));
+        let mut conversation =
+            Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 8080], Opening::Seen(0));
         conversation.data(0, Nanos(0), ASK, &mut ears);
         conversation.data(1, Nanos(0), SWITCH, &mut ears);
         for (side, at, content) in said {
