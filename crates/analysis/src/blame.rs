@@ -1,13 +1,18 @@
 //! Who is to blame that a level was not met: one name, or nobody's. A name is given only where the others are excluded; else
 //! it is unknown.
 
+mod captured;
+
+use crate::dissection::DissectionSummary;
 use crate::inference::PublishCause;
 use crate::level::{LevelSummary, LevelVerdict};
 use crate::usage;
+use captured::{Captured, Named};
 use plimsoll_model::Validity;
 use plimsoll_model::record::{ComponentUsage, LevelStart};
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::ops::Range;
 
 /// Share of what it may use from which on a component is at its limit.
 const FULL: f64 = 0.9;
@@ -66,13 +71,24 @@ impl Culprit {
     }
 }
 
+/// What blame rests on, beside the level's own summary.
+pub struct Evidence<'a> {
+    /// The level.
+    pub start: &'a LevelStart,
+    /// Readings of the components.
+    pub components: &'a [ComponentUsage],
+    /// What was captured; `None` where nothing was.
+    pub capture: Option<&'a DissectionSummary>,
+    /// Messages that were refused in the whole run, of which the errors in the capture tell.
+    pub refused: u64,
+    /// Whether the platform's address is one of this host's.
+    pub local: bool,
+}
+
 /// Who is to blame for a level; `None` of one that was met or not finished.
-pub fn of(
-    level: &LevelSummary,
-    start: &LevelStart,
-    components: &[ComponentUsage],
-    local: bool,
-) -> Option<Blame> {
+pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
+    let &Evidence { start, components, capture, refused, local } = evidence;
+    let captured = Captured::new(capture, start, components);
     let blame = |culprit, component, evidence| Some(Blame { culprit, component, evidence });
     let first = || level.reasons.first().cloned().unwrap_or_default();
     if let Some(death) = &level.death {
@@ -86,25 +102,32 @@ pub fn of(
         (LevelVerdict::Invalid, Validity::HostBound) => return blame(Culprit::Host, None, first()),
         _ => {}
     }
+    // The component of a platform whose fault it is, where somebody is known, and both in words.
+    let platform = |named: Named, what: String| match named {
+        Some((component, why)) => blame(Culprit::Platform, Some(component), format!("{what}; {why}")),
+        None => blame(Culprit::Platform, None, what),
+    };
     if let Some(stall) = level.silence {
         // All at once is no overload. What else could stand still is the network, which its own round trips tell.
-        let culprit = match (local, stall.network_answered) {
-            (true, _) => Culprit::Platform,
-            (false, Some(answered)) if answered >= ANSWERED => Culprit::Platform,
-            (false, Some(answered)) if answered <= SILENT => Culprit::Network,
-            (false, _) => Culprit::Unknown,
+        let span = [stall.from, stall.to].map(|time| (start.hold_start + time).as_secs_f64());
+        let span = span[0]..span[1];
+        let stopped = || stopped(components, &span).or_else(|| captured.who_stood_still(&span));
+        return match (local, stall.network_answered) {
+            (true, _) => platform(stopped(), stall.in_words()),
+            (false, Some(answered)) if answered >= ANSWERED => platform(stopped(), stall.in_words()),
+            (false, Some(answered)) if answered <= SILENT => blame(Culprit::Network, None, stall.in_words()),
+            (false, _) => blame(Culprit::Unknown, None, stall.in_words()),
         };
-        return blame(culprit, None, stall.in_words());
     }
-    if let Some(evidence) = lost(level) {
+    let full = || fullest(components, start);
+    if is_many(level.refused, level.sent) {
+        let what = format!("{} of {} messages were refused", level.refused, level.sent);
+        return platform(captured.who_failed(refused), what);
+    }
+    if let Some(what) = lost(level) {
         // Of what came too late rather than never the reason is where it waited.
-        let full = level.overload.then(|| fullest(components, start)).flatten();
-        return match full {
-            Some((component, used)) => {
-                blame(Culprit::Platform, Some(component), format!("{evidence}; {used}"))
-            }
-            None => blame(Culprit::Platform, None, evidence),
-        };
+        let full = level.overload.then(full).flatten();
+        return platform(full.or_else(|| captured.who_lost(level.lost)), what);
     }
     let because = level.inference.as_ref().map(|inference| inference.publish_because);
     let culprit = match because {
@@ -113,35 +136,52 @@ pub fn of(
         Some(PublishCause::Platform) => Culprit::Platform,
         // A backlog that grows is the platform's: a network that only delays has none.
         _ if level.overload => Culprit::Platform,
+        // A valid level is neither the generator's nor the receiver's miss, and there is no network to a local address.
+        Some(PublishCause::Unknown | PublishCause::NoRise) | None if local => Culprit::Platform,
         Some(PublishCause::Unknown | PublishCause::NoRise) | None => Culprit::Unknown,
     };
+    if culprit != Culprit::Platform {
+        return blame(culprit, None, first());
+    }
     // Who is at its limit leaves something behind; else that it uses one processor may be chance.
     let grows = level.overload || level.achieved_ci95.is_some_and(|[_, most]| most < 1.0);
-    let at_limit = culprit == Culprit::Platform && grows;
-    let full = at_limit.then(|| fullest(components, start)).flatten();
-    match full {
-        Some((component, evidence)) => blame(culprit, Some(component), evidence),
-        None => blame(culprit, None, first()),
+    platform(grows.then(full).flatten().or_else(|| captured.who_kept_them()), first())
+}
+
+/// The only component that was stopped between two times of the run, in seconds.
+fn stopped(components: &[ComponentUsage], span: &Range<f64>) -> Named {
+    let within = |usage: &&ComponentUsage| usage.stopped && span.contains(&usage.at.as_secs_f64());
+    let mut names: Vec<&str> =
+        components.iter().filter(within).map(|usage| usage.component.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    match names[..] {
+        [name] => Some((name.to_owned(), format!("{name} was stopped by a signal"))),
+        _ => None,
     }
+}
+
+/// Whether so many of them are not chance.
+fn is_many(count: u64, of: u64) -> bool {
+    count as f64 > of as f64 * 0.001
 }
 
 /// Messages that the platform lost, or whose acknowledgements it did.
 fn lost(level: &LevelSummary) -> Option<String> {
-    let lost = |count: u64, of: u64| count as f64 > of as f64 * 0.001;
-    let acknowledged = level.lost_acknowledged.filter(|&count| lost(count, level.expected_deliveries));
+    let acknowledged = level.lost_acknowledged.filter(|&count| is_many(count, level.expected_deliveries));
     if let Some(count) = acknowledged {
         return Some(format!("{count} messages were acknowledged and never delivered"));
     }
-    if lost(level.lost, level.expected_deliveries) {
+    if is_many(level.lost, level.expected_deliveries) {
         return Some(format!("{} of {} deliveries never came", level.lost, level.expected_deliveries));
     }
     let unanswered = level.acknowledged.map(|count| level.sent.saturating_sub(count + level.refused));
-    let unanswered = unanswered.filter(|&count| lost(count, level.sent))?;
+    let unanswered = unanswered.filter(|&count| is_many(count, level.sent))?;
     Some(format!("{unanswered} of {} messages were never acknowledged", level.sent))
 }
 
 /// The only component that used as much processor as it can, and that in words.
-fn fullest(components: &[ComponentUsage], start: &LevelStart) -> Option<(String, String)> {
+fn fullest(components: &[ComponentUsage], start: &LevelStart) -> Named {
     let span = usage::hold(start);
     let of = |name: &str| {
         let used = usage::share(components, name, &span, |usage| Some(usage.cpu))?;
@@ -160,4 +200,63 @@ fn fullest(components: &[ComponentUsage], start: &LevelStart) -> Option<(String,
         let share = share * 100.0;
         (name.clone(), format!("{name} used {share:.0} % of a processor{}", next.unwrap_or_default()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stall::Stall;
+    use plimsoll_model::Nanos;
+
+    fn missed() -> LevelSummary {
+        LevelSummary {
+            verdict: LevelVerdict::Missed,
+            sent: 1000,
+            expected_deliveries: 1000,
+            acknowledged: Some(1000),
+            reasons: vec!["publish_p99 was 90 ms".into()],
+            ..LevelSummary::default()
+        }
+    }
+
+    fn blamed(level: &LevelSummary, components: &[ComponentUsage], local: bool) -> (Culprit, Option<String>) {
+        let start = LevelStart {
+            hold_start: Nanos::from_secs(10),
+            hold: Nanos::from_secs(10),
+            samples: 10,
+            ..LevelStart::default()
+        };
+        let evidence = Evidence { start: &start, components, capture: None, refused: 0, local };
+        let blame = of(level, &evidence).unwrap();
+        (blame.culprit, blame.component)
+    }
+
+    fn usage(name: &str, at: i64, stopped: bool) -> ComponentUsage {
+        let (at, window) = (Nanos::from_secs(at), Nanos::from_secs(1));
+        ComponentUsage { component: name.into(), at, window, stopped, ..ComponentUsage::default() }
+    }
+
+    #[test]
+    fn a_component_that_was_stopped_during_a_silence_is_named_if_it_was_alone() {
+        let stall = Stall { from: Nanos::from_secs(2), to: Nanos::from_secs(5), network_answered: None };
+        let level = LevelSummary { silence: Some(stall), ..missed() };
+        let store = Some("store".to_owned());
+        let one = [usage("store", 13, true), usage("front", 13, false)];
+        assert_eq!(blamed(&level, &one, true), (Culprit::Platform, store));
+        let both = [usage("store", 13, true), usage("front", 14, true)];
+        assert_eq!(blamed(&level, &both, true), (Culprit::Platform, None));
+        assert_eq!(blamed(&level, &[usage("store", 19, true)], true), (Culprit::Platform, None), "later");
+    }
+
+    #[test]
+    fn what_was_slow_at_a_local_address_was_the_platform_and_elsewhere_nobody_knows() {
+        assert_eq!(blamed(&missed(), &[], true).0, Culprit::Platform);
+        assert_eq!(blamed(&missed(), &[], false).0, Culprit::Unknown);
+    }
+
+    #[test]
+    fn refusals_are_the_platforms() {
+        let level = LevelSummary { refused: 40, acknowledged: Some(960), ..missed() };
+        assert_eq!(blamed(&level, &[], false), (Culprit::Platform, None));
+    }
 }

@@ -1,5 +1,6 @@
 //! What a capture says: who called whom and how long that took, which way messages went, and where they were lost.
 
+mod asking;
 mod course;
 mod errors;
 mod names;
@@ -23,6 +24,9 @@ use plimsoll_model::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// What devices, subscribers and whoever else stands outside the platform are called.
+pub const OURSELVES: &str = "plimsoll";
 
 /// Version of the form of [`DissectionSummary`].
 const SCHEMA: u32 = 1;
@@ -359,6 +363,14 @@ pub fn summarize(
     });
     let numbers: BTreeSet<u16> = services.iter().map(|(service, _)| service.phase).collect();
     let told = ways::tell(ways, components, search, lost);
+    let ways_of = |number: u16| {
+        let mut ways = told.phases.get(&number).cloned().unwrap_or_default();
+        let asking = asking::asking(&dissected.tally.pulse, phases, number, components);
+        for hop in &mut ways.hops {
+            hop.asks = asking.get(&hop.component).copied();
+        }
+        ways
+    };
     let phase_summary = |number: u16| PhaseSummary {
         name: phases.get(number).map(|phase| phase.name.clone()).unwrap_or_default(),
         measured: phases.get(number).is_none_or(|phase| phase.measured),
@@ -366,7 +378,7 @@ pub fn summarize(
             services.iter().filter(|(service, _)| service.phase == number).copied(),
             components,
         ),
-        ways: told.phases.get(&number).cloned().unwrap_or_default(),
+        ways: ways_of(number),
     };
     let mut malformed: Vec<Malformed> = dissected
         .tally

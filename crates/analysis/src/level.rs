@@ -430,6 +430,11 @@ pub fn label(start: &plimsoll_model::record::LevelStart) -> String {
     label_of(start.offered, start.in_flight, start.devices, start.connect_rate)
 }
 
+/// What the hold of a level is called among the phases of a run.
+pub fn phase(start: &plimsoll_model::record::LevelStart) -> String {
+    format!("level {} ({})", usize::from(start.index) + 1, label(start))
+}
+
 fn label_of(
     offered: Option<f64>,
     in_flight: Option<u32>,

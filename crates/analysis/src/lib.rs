@@ -27,6 +27,7 @@ pub mod validity;
 mod warming;
 pub mod wire;
 
+use dissection::DissectionSummary;
 use plimsoll_model::record::{RunEnd, RunRecord, Terms};
 use plimsoll_model::{Histogram, Metric, Verdict};
 use summary::{ComponentSummary, Generator, Summary, TimeSummary};
@@ -42,8 +43,14 @@ pub fn summarize(record: &RunRecord) -> Summary {
     let trips = if record.terms.qos == 2 { 2 } else { 1 };
     let Terms { local, ref objectives, .. } = record.terms;
     inference::infer(&mut levels, inference::Setting { trips, local, objectives });
+    // One that another version wrote differently is left out.
+    let dissection: Option<DissectionSummary> =
+        record.dissection.as_ref().and_then(|text| serde_json::from_str(text).ok());
+    let refused = levels.iter().map(|level| level.refused).sum();
     for (level, own) in levels.iter_mut().zip(&record.levels) {
-        level.blame = blame::of(level, &own.start, &record.components, local);
+        let (start, components) = (&own.start, record.components.as_slice());
+        let evidence = blame::Evidence { start, components, capture: dissection.as_ref(), refused, local };
+        level.blame = blame::of(level, &evidence);
     }
     let search = record.terms.search.map(|terms| search::Search::over(terms, &record.levels, &levels));
     let finding = search.map(|search| search.finding());
@@ -99,8 +106,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
         }),
         memory_per_connection: memory::per_connection(&levels),
         components: ComponentSummary::of(record),
-        // One that another version wrote differently is left out.
-        dissection: record.dissection.as_ref().and_then(|text| serde_json::from_str(text).ok()),
+        dissection,
         provenance: serde_json::to_value(&record.provenance).unwrap_or_default(),
         levels,
     }

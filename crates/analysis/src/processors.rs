@@ -24,12 +24,7 @@ mod tests {
             at: Nanos(at),
             window: Nanos(1_000),
             cpu: Nanos(cpu),
-            run_delay: None,
-            held_by_others: None,
-            processors: None,
-            holder: None,
-            rss: 0,
-            descriptors: 0,
+            ..ComponentUsage::default()
         };
         let level = LevelStart {
             index: Default::default(),

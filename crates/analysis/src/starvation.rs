@@ -72,8 +72,7 @@ mod tests {
             held_by_others: Some(Nanos::from_millis(held)),
             processors: Some(1),
             holder: Some("stress (pid 7)".into()),
-            rss: 0,
-            descriptors: 0,
+            ..ComponentUsage::default()
         };
         let level = LevelStart {
             hold_start: Nanos::from_secs(2),

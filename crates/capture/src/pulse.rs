@@ -186,6 +186,11 @@ impl Pulse {
         self.waits.iter().map(|(pair, track)| (*pair, of(track))).collect()
     }
 
+    /// Whether there were so few pairs that none was left out.
+    pub fn tells_all_pairs(&self) -> bool {
+        self.waits.len() < PAIRS
+    }
+
     fn length(&self) -> usize {
         let beats = self.parties.values().flat_map(|beats| [beats.said.0.len(), beats.heard.0.len()]);
         beats.chain(self.waits.values().map(|track| track.0.len())).max().unwrap_or(0)

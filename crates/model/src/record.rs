@@ -213,7 +213,7 @@ pub struct ThreadUsage {
 }
 
 /// One reading of a platform component's processes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComponentUsage {
     /// The component's name in the platform profile.
     pub component: String,
@@ -236,6 +236,9 @@ pub struct ComponentUsage {
     /// The process outside the platform that held them longest.
     #[serde(default)]
     pub holder: Option<String>,
+    /// Whether all of its processes were stopped when they were looked at (SIGSTOP, a debugger).
+    #[serde(default)]
+    pub stopped: bool,
     /// Resident memory at the end of the window, in bytes.
     pub rss: u64,
     /// Open file descriptors at the end of the window.

@@ -54,6 +54,7 @@ impl ProcessSampler {
             held_by_others: None,
             processors: None,
             holder: None,
+            stopped: family.iter().all(|(_, stat)| matches!(stat.state, 'T' | 't')),
             rss: family.iter().map(|(_, stat)| stat.rss * page).sum(),
             descriptors: family.iter().map(|(process, _)| process.fd_count().unwrap_or(0) as u64).sum(),
         })
@@ -187,6 +188,19 @@ mod tests {
         // Each of twice as many threads as processors waits half of the time; a tenth of that is seen at least.
         let least = Nanos::from_millis(250 * threads as i64 / 20);
         assert!(usage.run_delay.is_some_and(|waited| waited > least), "{usage:?}");
+    }
+
+    #[test]
+    fn a_process_that_is_stopped_is_told_and_one_that_sleeps_is_not() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut sampler = ProcessSampler::new("still".into(), child.id() as i32);
+        sampler.sample(Nanos(0));
+        assert!(!again(&mut sampler).stopped);
+        let process = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+        assert!((0..100).any(|_| again(&mut sampler).stopped), "a signal arrives");
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

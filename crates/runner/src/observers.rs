@@ -202,8 +202,7 @@ impl InSimulation {
                 held_by_others: Some(starved),
                 processors: Some(4),
                 holder: (starved > Nanos::ZERO).then(|| "a stranger".to_owned()),
-                rss: 0,
-                descriptors: 0,
+                ..ComponentUsage::default()
             }
         };
         host.components.into_iter().map(usage).collect()

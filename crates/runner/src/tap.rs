@@ -4,7 +4,7 @@
 use crate::awake::Awake;
 use crate::capturing::{Capturing, CapturingError, Death, Network, Wanted};
 use crate::tls_keys::TlsKeys;
-use plimsoll_analysis::dissection::{DissectionSummary, StallSummary, summarize};
+use plimsoll_analysis::dissection::{DissectionSummary, OURSELVES, StallSummary, summarize};
 use plimsoll_analysis::usage;
 use plimsoll_capture::component::Components;
 use plimsoll_capture::hops::Ways;
@@ -29,7 +29,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What our own process is called on the wire: devices, subscribers, controller and querier in one.
-const OURSELVES: &str = "plimsoll";
 /// What is told where the kernel does not say who opens connections.
 const UNSEEN: &str = "who opens a connection could not be asked of the kernel (tracefs, for root alone): connections that lived \
     shorter than a second may have no name";
@@ -381,8 +380,7 @@ fn phases(record: &RunRecord, planned_warm_up: Nanos) -> Phases {
     let mut before = None;
     for level in &record.levels {
         let start = &level.start;
-        let name =
-            format!("level {} ({})", usize::from(start.index) + 1, plimsoll_analysis::level::label(start));
+        let name = plimsoll_analysis::level::phase(start);
         // What is before the first hold since the last level ended is this one's warm-up.
         let warm_up = before.unwrap_or(start.hold_start - planned_warm_up);
         phases.push(phase(wall + warm_up, format!("{name}, warm-up"), false));
@@ -411,13 +409,8 @@ mod tests {
                 component: "store".into(),
                 at: Nanos::from_secs(at),
                 window: Nanos::from_secs(1),
-                cpu: Nanos::ZERO,
                 run_delay: Some(Nanos::from_millis(waited)),
-                held_by_others: None,
-                processors: None,
-                holder: None,
-                rss: 0,
-                descriptors: 0,
+                ..ComponentUsage::default()
             };
             acquit_who_was_starved(&mut stall, &[usage(3), usage(4), usage(9)]);
             (stall.component, stall.waiting.len())

@@ -205,4 +205,4 @@ fn share(slots: &Range<usize>, is: impl Fn(usize) -> bool) -> f64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

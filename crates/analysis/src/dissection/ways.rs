@@ -79,6 +79,8 @@ pub struct HopSummary {
     pub residence: TimesSummary,
     /// Its part of all stays of the phase.
     pub share: f64,
+    /// Share of the phase in which it waited for an answer of somebody else; null where that is not known.
+    pub asks: Option<f64>,
     /// Messages that it had last and should have passed on.
     pub lost: u64,
 }
@@ -391,6 +393,7 @@ fn tell_phase(
             component: component.clone(),
             residence: TimesSummary::of(times),
             share: if whole > 0.0 { times.sum() / whole } else { 0.0 },
+            asks: None,
             lost: *lost,
         })
         .collect();

@@ -246,7 +246,7 @@ mod tests {
         };
         let step =
             PathStep { from: long.clone(), to: "127.0.0.1:6379".into(), share: 0.5, ..PathStep::default() };
-        let hop = HopSummary { component: long, residence: times, share: 0.7, lost: 3 };
+        let hop = HopSummary { component: long, residence: times, share: 0.7, asks: None, lost: 3 };
         let ways = WaySummary { messages: 600, hops: vec![hop], path: vec![step], ..WaySummary::default() };
         let summary = DissectionSummary {
             packets: 790_170,

@@ -139,12 +139,9 @@ mod tests {
             at: Nanos::from_secs(second),
             window: Nanos::from_secs(1),
             cpu: Nanos::from_millis(500),
-            run_delay: None,
-            held_by_others: None,
-            processors: None,
-            holder: None,
             rss: 3 << 20,
             descriptors: 9,
+            ..ComponentUsage::default()
         }
     }
 

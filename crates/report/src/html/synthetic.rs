@@ -312,11 +312,9 @@ fn components(levels: &[LevelRecord]) -> Vec<ComponentUsage> {
         window: Nanos::from_secs(1),
         cpu: Nanos::from_secs_f64(cpu),
         run_delay: Some(Nanos::from_millis(12)),
-        held_by_others: None,
-        processors: None,
-        holder: None,
         rss: (mebibytes * 1024.0 * 1024.0) as u64,
         descriptors: 1012,
+        ..ComponentUsage::default()
     };
     let mut components = Vec::new();
     let mut backlog = 0.0f64;

@@ -5,7 +5,7 @@ use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
 
 const NAMES: [&str; 4] = ["plimsoll", "agent", "context", "store"];
 
-fn components() -> Components {
+pub(in crate::dissection) fn components() -> Components {
     let mut components = Components::default();
     NAMES.iter().for_each(|name| {
         components.component(name);
@@ -13,7 +13,14 @@ fn components() -> Components {
     components
 }
 
-fn call(pulse: &mut Pulse, asker: u32, asked: u32, begin: f64, end: Option<f64>, asking: Asking) {
+pub(in crate::dissection) fn call(
+    pulse: &mut Pulse,
+    asker: u32,
+    asked: u32,
+    begin: f64,
+    end: Option<f64>,
+    asking: Asking,
+) {
     let span = |at: f64| Span { first: Nanos::from_secs_f64(at), last: Nanos::from_secs_f64(at), bytes: 10 };
     let exchange = Exchange {
         conversation: ConversationId(0),

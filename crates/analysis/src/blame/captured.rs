@@ -1,0 +1,222 @@
+//! What a capture adds to blame: which component of the platform it was.
+
+use crate::dissection::{DissectionSummary, HopSummary, OURSELVES, StallSummary};
+use crate::level;
+use crate::usage;
+use plimsoll_model::record::{ComponentUsage, LevelStart};
+use std::ops::Range;
+
+/// The part of what was lost or refused that one component must have lost or refused first.
+const MOST: f64 = 0.9;
+/// The part of all stays that messages must have had in one component.
+const STAYED: f64 = 0.6;
+/// The part of the level's slowest times that its slowest stays must make.
+const OF_SLOWEST: f64 = 0.5;
+/// The part of the hold from which on a component waited so often for others that its messages may have waited for them, too.
+const ASKS: f64 = 0.3;
+/// The part of the hold from which on it waited so long for a processor that others may have kept it from its work.
+const STARVED: f64 = 0.3;
+
+/// A capture, where one was taken and read, and the level that it is asked about.
+pub(super) struct Captured<'a> {
+    summary: Option<&'a DissectionSummary>,
+    start: &'a LevelStart,
+    components: &'a [ComponentUsage],
+}
+
+/// A component, and what shows that it was it.
+pub(super) type Named = Option<(String, String)>;
+
+impl<'a> Captured<'a> {
+    pub fn new(
+        summary: Option<&'a DissectionSummary>,
+        start: &'a LevelStart,
+        components: &'a [ComponentUsage],
+    ) -> Captured<'a> {
+        Captured { summary, start, components }
+    }
+
+    /// The capture, if it has all that was said: what is missing could have told something else.
+    fn whole(&self) -> Option<&DissectionSummary> {
+        self.summary.filter(|summary| summary.missing_bytes == 0 && summary.evicted == 0)
+    }
+
+    /// Who alone stood still between two times of the run, in seconds.
+    pub fn who_stood_still(&self, span: &Range<f64>) -> Named {
+        let stalls = &self.summary?.stalls;
+        let within = |stall: &&StallSummary| {
+            let both = stall.to.min(span.end) - stall.from.max(span.start);
+            2.0 * both > (stall.to - stall.from).min(span.end - span.start)
+        };
+        let mut found = stalls.iter().filter(within);
+        let stall = found.next()?;
+        let other = found.any(|other| other.component != stall.component);
+        let component = stall.component.clone().filter(|name| !other && name != OURSELVES)?;
+        Some((component, format!("on the wire {}", stall.told())))
+    }
+
+    /// Who answered first with the errors that became so many refusals in the whole run.
+    pub fn who_failed(&self, refused: u64) -> Named {
+        let errors = &self.whole()?.errors;
+        let all: u64 = errors.iter().map(|error| error.count).sum();
+        let most = errors.first()?;
+        let enough = most.count as f64 >= MOST * refused.max(all) as f64;
+        let component = most.component.clone().filter(|name| enough && name != OURSELVES)?;
+        Some((component, most.told()))
+    }
+
+    /// Who had the messages last that the level lost.
+    pub fn who_lost(&self, lost: u64) -> Named {
+        let hops = self.hops()?;
+        let all: u64 = hops.iter().map(|hop| hop.lost).sum();
+        let most = hops.iter().max_by_key(|hop| hop.lost)?;
+        let enough = most.lost as f64 >= MOST * lost.max(all) as f64 && most.lost > 0;
+        (enough && self.is_watched(&most.component)).then(|| {
+            let told = format!("{} of them were last seen at {}", most.lost, most.component);
+            (most.component.clone(), told)
+        })
+    }
+
+    /// In whom messages stayed for most of their way, without that it waited for another component or for a processor.
+    pub fn who_kept_them(&self) -> Named {
+        let summary = self.whole()?;
+        let hop = self.hops()?.iter().max_by(|one, other| one.share.total_cmp(&other.share))?;
+        let slowest = self.slowest(summary)?;
+        let waited =
+            usage::share(self.components, &hop.component, &usage::hold(self.start), |usage| usage.run_delay);
+        let is_it = hop.share >= STAYED
+            && hop.residence.p99.is_some_and(|stay| stay >= OF_SLOWEST * slowest)
+            && hop.asks.is_some_and(|asks| asks < ASKS)
+            && waited.is_some_and(|waited| waited < STARVED)
+            && self.is_watched(&hop.component);
+        is_it.then(|| {
+            let share = hop.share * 100.0;
+            (
+                hop.component.clone(),
+                format!("messages stayed in {} for {share:.0} % of their way", hop.component),
+            )
+        })
+    }
+
+    /// The stays of the level's messages.
+    fn hops(&self) -> Option<&[HopSummary]> {
+        let name = level::phase(self.start);
+        let phase = self.whole()?.phases.iter().find(|phase| phase.measured && phase.name == name)?;
+        Some(&phase.ways.hops)
+    }
+
+    fn slowest(&self, summary: &DissectionSummary) -> Option<f64> {
+        let name = level::phase(self.start);
+        summary.phases.iter().find(|phase| phase.measured && phase.name == name)?.ways.total.p99
+    }
+
+    /// Whether that is one of the platform's processes, and not whatever answers at an address.
+    fn is_watched(&self, name: &str) -> bool {
+        name != OURSELVES && self.components.iter().any(|usage| usage.component == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dissection::{ErrorSummary, PhaseSummary, TimesSummary, WaySummary};
+    use plimsoll_model::Nanos;
+
+    fn start() -> LevelStart {
+        LevelStart {
+            offered: Some(40.0),
+            hold_start: Nanos::from_secs(2),
+            hold: Nanos::from_secs(8),
+            samples: 8,
+            ..LevelStart::default()
+        }
+    }
+
+    fn usages(waited: i64) -> Vec<ComponentUsage> {
+        let usage = |name: &str, second: i64| ComponentUsage {
+            component: name.into(),
+            at: Nanos::from_secs(second),
+            window: Nanos::from_secs(1),
+            run_delay: Some(Nanos::from_millis(waited)),
+            ..ComponentUsage::default()
+        };
+        ["front", "store"].iter().flat_map(|name| (3..11).map(|second| usage(name, second))).collect()
+    }
+
+    fn hop(component: &str, share: f64, asks: f64, lost: u64) -> HopSummary {
+        let residence = TimesSummary { p99: Some(share), ..TimesSummary::default() };
+        HopSummary { component: component.into(), residence, share, asks: Some(asks), lost }
+    }
+
+    fn summary(hops: Vec<HopSummary>) -> DissectionSummary {
+        let total = TimesSummary { p99: Some(1.0), ..TimesSummary::default() };
+        let ways = WaySummary { messages: 300, total, hops, ..WaySummary::default() };
+        let phase =
+            PhaseSummary { name: level::phase(&start()), measured: true, ways, ..PhaseSummary::default() };
+        DissectionSummary { phases: vec![phase], ..DissectionSummary::default() }
+    }
+
+    fn ask<T>(summary: &DissectionSummary, waited: i64, question: impl Fn(&Captured<'_>) -> T) -> T {
+        let (start, components) = (start(), usages(waited));
+        question(&Captured::new(Some(summary), &start, &components))
+    }
+
+    #[test]
+    fn who_stood_still_meanwhile_is_named_if_it_was_alone() {
+        let stall = |from: f64, to: f64, name: Option<&str>| StallSummary {
+            from,
+            to,
+            component: name.map(str::to_owned),
+            waiting: Vec::new(),
+        };
+        let named = |stalls: Vec<StallSummary>| {
+            let summary = DissectionSummary { stalls, ..DissectionSummary::default() };
+            ask(&summary, 0, |captured| captured.who_stood_still(&(4.0..6.0)).map(|(name, _)| name))
+        };
+        assert_eq!(named(vec![stall(3.9, 6.1, Some("store"))]).as_deref(), Some("store"));
+        assert_eq!(named(vec![stall(3.9, 6.1, Some("store")), stall(4.2, 5.9, None)]), None);
+        assert_eq!(named(vec![stall(3.9, 6.1, None)]), None);
+        assert_eq!(named(vec![stall(3.9, 6.1, Some(OURSELVES))]), None);
+        assert_eq!(named(vec![stall(5.8, 9.0, Some("store"))]), None, "another time");
+        assert_eq!(named(Vec::new()), None);
+    }
+
+    #[test]
+    fn who_refused_first_is_named_for_nearly_all_of_it_and_not_for_less() {
+        let error = |name: &str, count: u64| ErrorSummary {
+            component: Some(name.into()),
+            status: Some("503".into()),
+            count,
+            ..ErrorSummary::default()
+        };
+        let named = |errors: Vec<ErrorSummary>, missing_bytes| {
+            let summary = DissectionSummary { errors, missing_bytes, ..DissectionSummary::default() };
+            ask(&summary, 0, |captured| captured.who_failed(100).map(|(name, _)| name))
+        };
+        assert_eq!(named(vec![error("front", 98)], 0).as_deref(), Some("front"));
+        assert_eq!(named(vec![error("front", 98)], 1), None, "the capture has a hole");
+        assert_eq!(named(vec![error("front", 60)], 0), None);
+        assert_eq!(named(vec![error("front", 98), error("store", 30)], 0), None);
+    }
+
+    #[test]
+    fn who_lost_nearly_all_is_named() {
+        let named = |hops| ask(&summary(hops), 0, |captured| captured.who_lost(100).map(|(name, _)| name));
+        assert_eq!(named(vec![hop("front", 0.5, 0.0, 97)]).as_deref(), Some("front"));
+        assert_eq!(named(vec![hop("front", 0.5, 0.0, 60), hop("store", 0.5, 0.0, 40)]), None);
+        assert_eq!(named(vec![hop("front or behind it", 0.0, 0.0, 100)]), None);
+        assert_eq!(named(vec![hop("front", 0.5, 0.0, 50)]), None, "half of it was never seen");
+    }
+
+    #[test]
+    fn whose_messages_wait_is_named_unless_it_waits_itself() {
+        let named = |share, asks, waited| {
+            let summary = summary(vec![hop("front", share, asks, 0), hop("store", 1.0 - share, 0.0, 0)]);
+            ask(&summary, waited, |captured| captured.who_kept_them().map(|(name, _)| name))
+        };
+        assert_eq!(named(0.8, 0.05, 10).as_deref(), Some("front"));
+        assert_eq!(named(0.8, 0.95, 10), None, "it waits for the store");
+        assert_eq!(named(0.8, 0.05, 700), None, "it had no processor");
+        assert_eq!(named(0.55, 0.05, 10), None, "so does the other one");
+    }
+}
