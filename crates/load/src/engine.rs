@@ -2,10 +2,11 @@
 
 mod connecting;
 mod simulated;
+mod thread;
 
 use crate::arrivals::Share;
 use crate::clock::Clock;
-use crate::driver::{Client, Driver};
+use crate::driver::Client;
 use crate::drivers::Part;
 use crate::drivers::coap::{CoapDriver, ObserverDriver};
 use crate::drivers::coap_listener::CoapListenerDriver;
@@ -15,36 +16,32 @@ use crate::drivers::gateway::{self, GatewayDriver};
 use crate::drivers::http::HttpDriver;
 use crate::drivers::listener::{ListenerDriver, Listening};
 use crate::drivers::mqtt::MqttDriver;
-use crate::drivers::together::{Beside, Together};
+use crate::drivers::together::Beside;
 use crate::drivers::websocket::WebSocketDriver;
 use crate::given::Given;
 use crate::mailbox::Mailbox;
 use crate::recorder::Timeline;
-use crate::shard::{Command, Reply, Shard, Wiring};
+use crate::shard::{Command, Reply, Wiring};
 use crate::throttle::Throttle;
 use crate::topology::Topology;
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, SamplePart};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{Delivery, LevelPlan, ListenerRole, Plan, Protocol};
-use rustix::process::setpriority_process;
-use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity, set_current_timer_slack};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use thread::{ShardThread, Start};
 
 /// Bytes of the headers of a datagram: IP without options, and UDP.
 const UDP_OVER_IPV4: u64 = 28;
 const UDP_OVER_IPV6: u64 = 48;
 /// Time between the order to begin a level and its beginning, so that every shard is ready for it.
 const LEAD: Nanos = Nanos::from_millis(30);
-/// Scheduling priority ("nice" value) of a load thread with precedence; root alone may ask for it.
-const PRECEDENCE: i32 = -15;
 /// A shard that is silent for so long has died.
 const SHARD_SILENCE: Duration = Duration::from_secs(10);
 
@@ -98,33 +95,6 @@ pub struct Addresses {
     pub manager: Option<SocketAddr>,
 }
 
-/// What a load thread starts with.
-struct Start {
-    plan: Arc<Plan>,
-    run: RunId,
-    topology: Arc<Topology>,
-    share: Share,
-    wiring: Wiring,
-    processor: Option<usize>,
-    precedence: bool,
-}
-
-impl Start {
-    /// A thread for these devices, with what else takes part beside them.
-    fn with<D: Part + Send + 'static>(self, devices: D, beside: Beside) -> Result<ShardThread, EngineError> {
-        if beside.is_nobody() {
-            return self.spawn(devices);
-        }
-        let together = Together::new(devices, beside, &self.plan.load)?;
-        self.spawn(together)
-    }
-
-    fn spawn<D: Driver + Send + 'static>(self, driver: D) -> Result<ShardThread, EngineError> {
-        let Start { plan, run, topology, share, wiring, processor, precedence } = self;
-        spawn(Shard::new(plan, run, topology, share, driver, wiring), share.index, processor, precedence)
-    }
-}
-
 /// Subscribers of one shard that listen for what the platform brings, in what it speaks to them.
 fn listener(
     plan: &Plan,
@@ -138,13 +108,6 @@ fn listener(
         Protocol::Coap => Box::new(CoapListenerDriver::new(plan, role, run, socket.into(), share, clock)?),
         _ => Box::new(ListenerDriver::new(plan, role, run, socket.into(), share, clock)?),
     })
-}
-
-struct ShardThread {
-    commands: Sender<Command>,
-    thread: Option<JoinHandle<()>>,
-    id: i32,
-    processor: Option<usize>,
 }
 
 /// Why the engine cannot go on.
@@ -166,6 +129,9 @@ pub enum EngineError {
         /// What went wrong for the first that failed.
         reason: String,
     },
+    /// The plan asks for what is not simulated: subscribers that listen, queries, a gateway.
+    #[error("a simulated platform {0}")]
+    NotSimulated(&'static str),
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
@@ -557,57 +523,5 @@ impl Watch for Ear<'_> {
 
     fn tick(&mut self, now: Nanos) -> bool {
         self.watch.tick(now)
-    }
-}
-
-impl ShardThread {
-    fn tell(&self, command: Command) -> Result<(), EngineError> {
-        self.commands.send(command).map_err(|_| EngineError::ShardDied)
-    }
-}
-
-fn spawn<D: Driver + Send + 'static>(
-    shard: Shard<D>,
-    index: u32,
-    processor: Option<usize>,
-    precedence: bool,
-) -> Result<ShardThread, EngineError> {
-    let (commands, orders) = channel();
-    let (id_in, id_out) = channel();
-    let thread = std::thread::Builder::new().name(format!("load-{index}")).spawn(move || {
-        prepare_thread(processor, precedence);
-        let _ = id_in.send(Pid::as_raw(Some(gettid())));
-        serve(shard, &orders);
-    })?;
-    let id = id_out.recv().map_err(|_| EngineError::ShardDied)?;
-    Ok(ShardThread { commands, thread: Some(thread), id, processor })
-}
-
-/// Binds the thread, asks for precedence over whatever else runs on its processor, and for timers without slack. Where
-/// the kernel refuses, lateness shows what it costs.
-fn prepare_thread(processor: Option<usize>, precedence: bool) {
-    if let Some(processor) = processor {
-        let mut set = CpuSet::new();
-        set.set(processor);
-        let _ = sched_setaffinity(None, &set);
-    }
-    if precedence {
-        let _ = setpriority_process(None, PRECEDENCE);
-    }
-    let _ = set_current_timer_slack(NonZeroU64::new(1));
-}
-
-fn serve<D: Driver>(mut shard: Shard<D>, orders: &Receiver<Command>) {
-    loop {
-        loop {
-            match orders.try_recv() {
-                Ok(Command::Stop) => return shard.apply(Command::Stop),
-                Ok(command) => shard.apply(command),
-                Err(std::sync::mpsc::TryRecvError::Empty) => break,
-                // The engine is gone without a goodbye: it panicked or was dropped on an error.
-                Err(std::sync::mpsc::TryRecvError::Disconnected) => return shard.apply(Command::Stop),
-            }
-        }
-        shard.step();
     }
 }

@@ -1,7 +1,8 @@
 //! The engine in simulated time: one shard, which takes its turns while the engine waits for it, so that everything happens
 //! in one thread and in one order.
 
-use super::{Engine, EngineError, ShardThread};
+use super::thread::ShardThread;
+use super::{Engine, EngineError};
 use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::drivers::simulated::SimulatedDriver;
@@ -49,16 +50,14 @@ impl Engine {
     /// An engine whose clients are those of a simulated platform.
     ///
     /// # Errors
-    /// The plan asks for what is not simulated: subscribers that listen, queries, a gateway.
+    /// [`EngineError::NotSimulated`].
     pub fn simulated(plan: &Arc<Plan>, run: RunId, simulation: Simulation) -> Result<Engine, EngineError> {
         let roles = &plan.platform.roles;
         if roles.listener.is_some() || roles.observes.is_some() || plan.northbound.is_some() {
-            let what = "a simulated platform has neither listeners, observers nor queries";
-            return Err(EngineError::Start(std::io::Error::other(what)));
+            return Err(EngineError::NotSimulated("has neither listeners, observers nor queries"));
         }
         if !matches!(roles.delivery, Delivery::Every) {
-            let what = "a simulated platform delivers every message";
-            return Err(EngineError::Start(std::io::Error::other(what)));
+            return Err(EngineError::NotSimulated("delivers every message"));
         }
         let (commands, orders) = channel();
         let (replies_in, replies) = channel();

@@ -1,0 +1,111 @@
+//! A load thread: one shard and the orders that it serves.
+
+use super::EngineError;
+use crate::arrivals::Share;
+use crate::driver::Driver;
+use crate::drivers::Part;
+use crate::drivers::together::{Beside, Together};
+use crate::shard::{Command, Shard, Wiring};
+use crate::topology::Topology;
+use plimsoll_model::RunId;
+use plimsoll_scenario::plan::Plan;
+use rustix::process::setpriority_process;
+use rustix::thread::{CpuSet, Pid, gettid, sched_setaffinity, set_current_timer_slack};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+
+/// Scheduling priority ("nice" value) of a load thread with precedence; root alone may ask for it.
+const PRECEDENCE: i32 = -15;
+
+/// What a load thread starts with.
+pub(super) struct Start {
+    pub(super) plan: Arc<Plan>,
+    pub(super) run: RunId,
+    pub(super) topology: Arc<Topology>,
+    pub(super) share: Share,
+    pub(super) wiring: Wiring,
+    pub(super) processor: Option<usize>,
+    pub(super) precedence: bool,
+}
+
+impl Start {
+    /// A thread for these devices, with what else takes part beside them.
+    pub(super) fn with<D: Part + Send + 'static>(
+        self,
+        devices: D,
+        beside: Beside,
+    ) -> Result<ShardThread, EngineError> {
+        if beside.is_nobody() {
+            return self.spawn(devices);
+        }
+        let together = Together::new(devices, beside, &self.plan.load)?;
+        self.spawn(together)
+    }
+
+    pub(super) fn spawn<D: Driver + Send + 'static>(self, driver: D) -> Result<ShardThread, EngineError> {
+        let Start { plan, run, topology, share, wiring, processor, precedence } = self;
+        spawn(Shard::new(plan, run, topology, share, driver, wiring), share.index, processor, precedence)
+    }
+}
+
+/// A load thread that runs; in simulated time there is none, and the engine takes the shard's turns.
+pub(super) struct ShardThread {
+    pub(super) commands: Sender<Command>,
+    pub(super) thread: Option<JoinHandle<()>>,
+    pub(super) id: i32,
+    pub(super) processor: Option<usize>,
+}
+
+impl ShardThread {
+    pub(super) fn tell(&self, command: Command) -> Result<(), EngineError> {
+        self.commands.send(command).map_err(|_| EngineError::ShardDied)
+    }
+}
+
+fn spawn<D: Driver + Send + 'static>(
+    shard: Shard<D>,
+    index: u32,
+    processor: Option<usize>,
+    precedence: bool,
+) -> Result<ShardThread, EngineError> {
+    let (commands, orders) = channel();
+    let (id_in, id_out) = channel();
+    let thread = std::thread::Builder::new().name(format!("load-{index}")).spawn(move || {
+        prepare_thread(processor, precedence);
+        let _ = id_in.send(Pid::as_raw(Some(gettid())));
+        serve(shard, &orders);
+    })?;
+    let id = id_out.recv().map_err(|_| EngineError::ShardDied)?;
+    Ok(ShardThread { commands, thread: Some(thread), id, processor })
+}
+
+/// Binds the thread, asks for precedence over whatever else runs on its processor, and for timers without slack. Where
+/// the kernel refuses, lateness shows what it costs.
+fn prepare_thread(processor: Option<usize>, precedence: bool) {
+    if let Some(processor) = processor {
+        let mut set = CpuSet::new();
+        set.set(processor);
+        let _ = sched_setaffinity(None, &set);
+    }
+    if precedence {
+        let _ = setpriority_process(None, PRECEDENCE);
+    }
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+}
+
+fn serve<D: Driver>(mut shard: Shard<D>, orders: &Receiver<Command>) {
+    loop {
+        loop {
+            match orders.try_recv() {
+                Ok(Command::Stop) => return shard.apply(Command::Stop),
+                Ok(command) => shard.apply(command),
+                Err(TryRecvError::Empty) => break,
+                // The engine is gone without a goodbye: it panicked or was dropped on an error.
+                Err(TryRecvError::Disconnected) => return shard.apply(Command::Stop),
+            }
+        }
+        shard.step();
+    }
+}
