@@ -13,6 +13,7 @@ mod observers;
 mod placement;
 pub mod preflight;
 mod running;
+mod sampling;
 pub mod schedule;
 mod secrets;
 mod storm;

@@ -1,12 +1,11 @@
 //! What is looked at beside the load: the platform's processes, the load threads, the connections, the network. Of a platform
 //! that is simulated, its simulation tells all of that.
 
+use crate::sampling::Sampling;
 use plimsoll_load::engine::Engine;
 use plimsoll_model::record::{ComponentUsage, ThreadUsage};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use plimsoll_observe::network::NetworkProbe;
-use plimsoll_observe::outside::{Held, OutsideSampler};
-use plimsoll_observe::process::ProcessSampler;
 use plimsoll_observe::tcp::TcpSampler;
 use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_platform::Platform;
@@ -22,11 +21,11 @@ pub enum Observers {
 
 /// Samplers of this host.
 pub struct OnHost {
-    components: Vec<ProcessSampler>,
+    /// From the first look on, if there is anything to look at.
+    sampling: Option<Option<Sampling>>,
     /// The first process of each component that was started for the run, and of each that ran already.
     started: Vec<(String, i32)>,
     running: Vec<(String, i32)>,
-    outside: OutsideSampler,
     threads: ThreadSampler,
     /// Tells the network from the platform, from the first level on; `None` where the scenario does not want it, or no
     /// thread can be had.
@@ -64,10 +63,9 @@ impl Observers {
                 packets: Host::default(),
             })),
             None => Observers::Here(Box::new(OnHost {
-                components: samplers(&platform.processes()),
+                sampling: None,
                 started: platform.processes(),
                 running: Vec::new(),
-                outside: OutsideSampler::default(),
                 threads: ThreadSampler::new(engine.threads()),
                 network,
                 tcp: TcpSampler::new(platform.address(), engine.listening_ports()),
@@ -79,15 +77,15 @@ impl Observers {
     pub fn renew(&mut self, platform: &Platform) {
         if let Observers::Here(host) = self {
             host.started = platform.processes();
-            host.components = samplers(&host.processes());
+            host.change();
         }
     }
 
     /// Looks at processes of the platform that were not started by the run, too.
     pub fn add(&mut self, running: Vec<(String, i32)>) {
         if let Observers::Here(host) = self {
-            host.components.extend(samplers(&running));
             host.running = running;
+            host.change();
         }
     }
 
@@ -108,7 +106,7 @@ impl Observers {
         }
     }
 
-    /// What each component used since the last call.
+    /// What each component was seen to use since the last call.
     pub fn components(&mut self, now: Nanos) -> Vec<ComponentUsage> {
         match self {
             Observers::Here(host) => host.components(now),
@@ -154,29 +152,20 @@ impl OnHost {
         [self.started.clone(), self.running.clone()].concat()
     }
 
+    fn change(&self) {
+        if let Some(Some(sampling)) = &self.sampling {
+            sampling.change(self.processes());
+        }
+    }
+
     fn components(&mut self, now: Nanos) -> Vec<ComponentUsage> {
-        if self.components.is_empty() {
+        let processes = self.processes();
+        if processes.is_empty() {
             return Vec::new();
         }
-        let mut held = self.outside.sample(&self.processes());
-        let mut usages: Vec<ComponentUsage> =
-            self.components.iter_mut().filter_map(|sampler| sampler.sample(now)).collect();
-        for usage in &mut usages {
-            if let Some(Held { window, held, holder, processors }) = held.remove(&usage.component) {
-                let share = held.as_secs_f64() / window.as_secs_f64();
-                let others = Nanos::from_secs_f64(share * usage.window.as_secs_f64());
-                // Others held a processor in vain while the component did not want it.
-                usage.held_by_others = usage.run_delay.map(|waited| waited.min(others));
-                usage.holder = holder;
-                usage.processors = Some(processors);
-            }
-        }
-        usages
+        let sampling = self.sampling.get_or_insert_with(|| Sampling::begin(processes, now));
+        sampling.as_ref().map(Sampling::take).unwrap_or_default()
     }
-}
-
-fn samplers(processes: &[(String, i32)]) -> Vec<ProcessSampler> {
-    processes.iter().map(|(name, pid)| ProcessSampler::new(name.clone(), *pid)).collect()
 }
 
 impl InSimulation {

@@ -18,7 +18,7 @@ use plimsoll_store::{RunWriter, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How often the platform's processes are read.
+/// How often the readings of the platform's processes are taken over.
 const COMPONENT_INTERVAL: Nanos = Nanos::from_secs(1);
 
 /// The engine calls ten times a second: after so long without a call this process stood still.
