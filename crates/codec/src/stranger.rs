@@ -64,11 +64,22 @@ impl Stranger {
         }
     }
 
-    /// Who it is and what to do, for people.
+    /// Who it is and what to do, for people who expected MQTT there.
     pub fn told(self) -> String {
         let Stranger { name, advice } = self;
         let advice = if advice.is_empty() { String::new() } else { format!("; {advice}") };
         format!("that port speaks {name}{advice}")
+    }
+
+    /// What was said where HTTP was expected, for people.
+    pub fn in_place_of_http(bytes: &[u8]) -> String {
+        match Stranger::of(bytes) {
+            Some(TLS) => format!("no HTTP there: {}", TLS.told()),
+            Some(Stranger { name, .. }) if name != HTTP.name => {
+                format!("no HTTP there: that port speaks {name}")
+            }
+            _ => format!("no HTTP there: it begins with {}", shown(bytes)),
+        }
     }
 }
 
@@ -112,6 +123,14 @@ mod tests {
         for bytes in [&[0x20, 2, 0, 0][..], &[0x20, 2, 0, 1], &[0xe0, 1, 0x87], &[0xf0, 0], b"HTT", b""] {
             assert_eq!(Stranger::of(bytes), None);
         }
+    }
+
+    #[test]
+    fn who_answers_in_place_of_http_is_named() {
+        let told = Stranger::in_place_of_http;
+        assert_eq!(told(b"-ERR unknown command\r\n"), "no HTTP there: that port speaks Redis");
+        assert!(told(&[0x15, 3, 1, 0, 2]).contains("that port speaks TLS; secured addresses begin with"));
+        assert_eq!(told(b"hello"), "no HTTP there: it begins with \"hello\"");
     }
 
     #[test]

@@ -12,6 +12,9 @@ use std::io::Write;
 /// Bytes that are no HTTP/1.1 message, or more of one than is taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HttpError {
+    /// An answer that does not begin as one.
+    #[error("it is no HTTP")]
+    NoHttp,
     /// The first line is neither a request nor a status line of HTTP/1.
     #[error("it is no HTTP/1: `{0}`")]
     Start(String),

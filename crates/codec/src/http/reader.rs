@@ -5,6 +5,8 @@ use super::{HttpError, Start};
 
 /// Largest head that is taken, in bytes.
 const LARGEST_HEAD: usize = 64 * 1024;
+/// How answers begin (RFC 9112 section 4).
+const STATUS_LINE: &[u8] = b"HTTP/";
 /// Longest line that says the size of a chunk, in bytes.
 const LONGEST_SIZE_LINE: usize = 256;
 
@@ -80,6 +82,11 @@ impl Reader {
         self.buffer.len() > self.begin
     }
 
+    /// What came and was not taken.
+    pub fn rest(&self) -> &[u8] {
+        self.buffer.get(self.begin..).unwrap_or_default()
+    }
+
     /// Forgets everything, for a new connection.
     pub fn clear(&mut self) {
         self.buffer.clear();
@@ -122,6 +129,10 @@ impl Reader {
 
     fn read_head(&mut self, searched: usize, bodiless: bool) -> Result<Option<Body>, HttpError> {
         let message = self.buffer.get(self.begin..).unwrap_or_default();
+        // Others need not end their lines as HTTP does: what is awaited would never come.
+        if self.side == Side::Answer && !message.iter().zip(STATUS_LINE).all(|(is, should)| is == should) {
+            return Err(HttpError::NoHttp);
+        }
         // The end may have been cut in three places.
         let from = searched.saturating_sub(3);
         let found = message.get(from..).and_then(|rest| memchr::memmem::find(rest, b"\r\n\r\n"));
@@ -281,6 +292,16 @@ mod tests {
         for piece in 1..=STREAM.len() {
             assert_eq!(read(Side::Answer, STREAM, piece), expected, "in pieces of {piece}");
         }
+    }
+
+    #[test]
+    fn an_answer_of_another_protocol_is_told_before_it_ends() {
+        for bytes in [&b"-ERR unknown"[..], b"SSH-2.0-x\r\n\r\n", b"HTTq"] {
+            for piece in [1, bytes.len()] {
+                assert_eq!(read(Side::Answer, bytes, piece), ["error: it is no HTTP"], "{piece}");
+            }
+        }
+        assert_eq!(read(Side::Answer, b"HTT", 3), ["error: the connection ended within it"]);
     }
 
     #[test]

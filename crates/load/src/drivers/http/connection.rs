@@ -6,7 +6,8 @@ use crate::drivers::layers::{Layers, hand_over};
 use crate::drivers::readiness;
 use crate::drivers::socket::{Interest, Socket};
 use crate::refusal;
-use plimsoll_codec::http::{Reader, Side, Start};
+use plimsoll_codec::http::{HttpError, Reader, Side, Start};
+use plimsoll_codec::stranger::Stranger;
 use plimsoll_model::Nanos;
 use rustix::event::epoll::EventFlags;
 use rustls::ClientConfig;
@@ -361,7 +362,11 @@ impl Connection {
             return Turn::Same;
         }
         if self.current.is_none() && self.reader.is_within_message() {
-            self.lost(slot, "the platform answered what was not asked".into(), io, events);
+            let reason = match self.reader.take(ended, false) {
+                Err(HttpError::NoHttp) => Stranger::in_place_of_http(self.reader.rest()),
+                _ => "the platform answered what was not asked".into(),
+            };
+            self.lost(slot, reason, io, events);
             return Turn::Same;
         }
         let (status, reason, mut stays) = match self.reader.take(ended, io.requests.are_bodiless()) {
@@ -378,7 +383,11 @@ impl Connection {
                 (code, told, message.stays && !ended)
             }
             Err(error) => {
-                self.lost(slot, format!("the platform's answer: {error}"), io, events);
+                let reason = match error {
+                    HttpError::NoHttp => Stranger::in_place_of_http(self.reader.rest()),
+                    error => format!("the platform's answer: {error}"),
+                };
+                self.lost(slot, reason, io, events);
                 return Turn::Same;
             }
         };
