@@ -23,6 +23,7 @@ pub fn find(levels: &[LevelSummary]) -> Option<LoadLine> {
         level: top.index,
         at_least: next.is_none_or(|level| level.verdict != LevelVerdict::Missed),
         below: missed.map(|level| level.load()),
+        at_most: None,
         limited_by: next.map(|level| level.why()),
         next_level: next.map(|level| level.index),
     })
@@ -39,6 +40,7 @@ pub fn of_search(levels: &[LevelSummary], finding: &Finding) -> Option<LoadLine>
         level: line.index,
         at_least: finding.at_least(),
         below: finding.missed,
+        at_most: None,
         limited_by: above.map(LevelSummary::why),
         next_level: above.map(|level| level.index),
     })
@@ -125,7 +127,10 @@ fn sustained(line: &LoadLine) -> String {
                     rate(held),
                     rate(missed)
                 ),
-                None => format!("the platform {} {}/s", verb(line), rate(held)),
+                None => {
+                    let bound = line.at_most.as_ref().map(|bound| format!("; {}", bound.in_words()));
+                    format!("the platform {} {}/s{}", verb(line), rate(held), bound.unwrap_or_default())
+                }
             }
         }
     }

@@ -6,6 +6,9 @@ use plimsoll_model::record::{ComponentUsage, LevelStart};
 /// Share of a hold for which others may hold a component's processor before a miss is the host's.
 const HELD: f64 = 0.05;
 
+/// Processor that a component must use for it to be what load threads waited for.
+const TAKEN: f64 = 0.3;
+
 /// The component that was kept waiting most.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Starved {
@@ -35,6 +38,20 @@ impl Starved {
             self.used * 100.0
         )
     }
+}
+
+/// The component that took most of a processor on which load threads run, too, and that in words; `None` where none took so
+/// much that it could have kept them waiting.
+pub fn beside_load(components: &[ComponentUsage], level: &LevelStart) -> Option<String> {
+    let span = usage::hold(level);
+    let of = |name: &str| {
+        let used = usage::share(components, name, &span, |usage| usage.beside_load.then_some(usage.cpu))?;
+        (used > TAKEN).then(|| (name.to_owned(), used))
+    };
+    let all = usage::names(components).into_iter().filter_map(of);
+    let (name, used) = all.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let used = used * 100.0;
+    Some(format!("{name} used {used:.0} % of a processor, among them those of the load threads"))
 }
 
 /// The component that others kept waiting most in a hold; `None` where that could not be read. Readings count as far as they
@@ -97,5 +114,24 @@ mod tests {
         );
         assert!(!in_hold(&components[..3], &level).unwrap().is_robbed());
         assert_eq!(in_hold(&[], &level), None);
+    }
+
+    #[test]
+    fn who_takes_the_processors_of_load_threads_is_told() {
+        let usage = |component: &str, cpu: i64, beside_load: bool| ComponentUsage {
+            component: component.into(),
+            at: Nanos::from_secs(3),
+            window: Nanos::from_secs(1),
+            cpu: Nanos::from_millis(cpu),
+            beside_load,
+            ..ComponentUsage::default()
+        };
+        let hold_start = Nanos::from_secs(2);
+        let level = LevelStart { hold_start, hold: Nanos::from_secs(1), samples: 1, ..LevelStart::default() };
+        let told = |components: &[ComponentUsage]| beside_load(components, &level);
+        let both = [usage("broker", 980, true), usage("store", 990, false)];
+        assert!(told(&both).is_some_and(|told| told.starts_with("broker used 98 % of a processor")));
+        assert_eq!(told(&both[1..]), None, "it has processors of its own");
+        assert_eq!(told(&[usage("broker", 100, true)]), None);
     }
 }

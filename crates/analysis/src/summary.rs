@@ -77,6 +77,8 @@ pub struct LoadLine {
     pub at_least: bool,
     /// Load of the lowest level above it that missed, up to which the load line may lie; null where none did.
     pub below: Option<f64>,
+    /// An upper bound by what a component uses of its processors; null where a level missed, or none used enough to tell.
+    pub at_most: Option<crate::processor_bound::ProcessorBound>,
     /// Why the next level does not meet; null where there is none.
     pub limited_by: Option<String>,
     /// Index of that next level; null where there is none.

@@ -236,6 +236,9 @@ pub struct ComponentUsage {
     /// The process outside the platform that held them longest.
     #[serde(default)]
     pub holder: Option<String>,
+    /// Whether it may run on processors of load threads.
+    #[serde(default)]
+    pub beside_load: bool,
     /// Whether all of its processes were stopped when they were looked at (SIGSTOP, a debugger).
     #[serde(default)]
     pub stopped: bool,

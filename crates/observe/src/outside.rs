@@ -27,8 +27,8 @@ pub struct Held {
     pub held: Nanos,
     /// Who held them longest, with its process id; `None` where nobody did.
     pub holder: Option<String>,
-    /// How many processors these are.
-    pub processors: u16,
+    /// These processors.
+    pub processors: Vec<usize>,
 }
 
 /// Looks again and again.
@@ -193,8 +193,7 @@ fn held(processors: &[usize], strangers: &[Stranger], stolen: impl Fn(usize) -> 
         Some((_, stranger)) => Some(stranger.name.clone()),
         None => (stolen > 0.0).then(|| "the hypervisor".to_owned()),
     };
-    let count = u16::try_from(processors.len()).unwrap_or(u16::MAX);
-    Held { window, held: Nanos::from_secs_f64(seconds).min(window), holder, processors: count }
+    Held { window, held: Nanos::from_secs_f64(seconds).min(window), holder, processors: processors.to_vec() }
 }
 
 #[cfg(test)]

@@ -54,6 +54,7 @@ impl ProcessSampler {
             held_by_others: None,
             processors: None,
             holder: None,
+            beside_load: false,
             stopped: family.iter().all(|(_, stat)| matches!(stat.state, 'T' | 't')),
             rss: family.iter().map(|(_, stat)| stat.rss * page).sum(),
             descriptors: family.iter().map(|(process, _)| process.fd_count().unwrap_or(0) as u64).sum(),

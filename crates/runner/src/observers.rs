@@ -27,6 +27,8 @@ pub struct OnHost {
     started: Vec<(String, i32)>,
     running: Vec<(String, i32)>,
     threads: ThreadSampler,
+    /// The processors of load threads; `None` for one that may run on any.
+    load: Vec<Option<usize>>,
     /// Tells the network from the platform, from the first level on; `None` where the scenario does not want it, or no
     /// thread can be had.
     network: Option<NetworkProbe>,
@@ -67,6 +69,7 @@ impl Observers {
                 started: platform.processes(),
                 running: Vec::new(),
                 threads: ThreadSampler::new(engine.threads()),
+                load: engine.threads().into_iter().map(|(_, processor)| processor).collect(),
                 network,
                 tcp: TcpSampler::new(platform.address(), engine.listening_ports()),
             })),
@@ -163,7 +166,8 @@ impl OnHost {
         if processes.is_empty() {
             return Vec::new();
         }
-        let sampling = self.sampling.get_or_insert_with(|| Sampling::begin(processes, now));
+        let load = self.load.clone();
+        let sampling = self.sampling.get_or_insert_with(|| Sampling::begin(processes, load, now));
         sampling.as_ref().map(Sampling::take).unwrap_or_default()
     }
 }

@@ -24,9 +24,9 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// Begins to read those processes, each with the name of its component, at the time `now` of the run; `None` where the
-    /// system gives no thread.
-    pub fn begin(processes: Vec<(String, i32)>, now: Nanos) -> Option<Sampling> {
+    /// Begins to read those processes, each with the name of its component, at the time `now` of the run, while load threads
+    /// run on the processors `load`, or anywhere; `None` where the system gives no thread.
+    pub fn begin(processes: Vec<(String, i32)>, load: Vec<Option<usize>>, now: Nanos) -> Option<Sampling> {
         let (orders, changes) = channel();
         let (readings_in, readings) = channel();
         let begun = Instant::now();
@@ -36,7 +36,7 @@ impl Sampling {
             let mut components = Components::new(processes);
             loop {
                 let time = now + Nanos(i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX));
-                for usage in components.read(time) {
+                for usage in components.read(time, &load) {
                     if readings_in.send(usage).is_err() {
                         return;
                     }
@@ -78,7 +78,7 @@ impl Components {
         Components { processes, samplers, outside: OutsideSampler::default() }
     }
 
-    fn read(&mut self, now: Nanos) -> Vec<ComponentUsage> {
+    fn read(&mut self, now: Nanos, load: &[Option<usize>]) -> Vec<ComponentUsage> {
         let begun = Instant::now();
         let mut held = self.outside.sample(&self.processes);
         let since = || Nanos(i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX));
@@ -91,7 +91,8 @@ impl Components {
                 // Others held a processor in vain while the component did not want it.
                 usage.held_by_others = usage.run_delay.map(|waited| waited.min(others));
                 usage.holder = holder;
-                usage.processors = Some(processors);
+                usage.beside_load = load.iter().any(|own| own.is_none_or(|own| processors.contains(&own)));
+                usage.processors = u16::try_from(processors.len()).ok();
             }
         }
         usages
@@ -116,13 +117,13 @@ mod tests {
     fn readings_are_taken_in_time_though_nobody_asks_for_them() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let processes = vec![("still".to_owned(), child.id() as i32)];
-        let sampling = Sampling::begin(processes.clone(), Nanos::from_secs(100)).unwrap();
+        let sampling = Sampling::begin(processes, vec![None], Nanos::from_secs(100)).unwrap();
         std::thread::sleep(Duration::from_millis(3_500));
         let readings = sampling.take();
         assert!(readings.len() >= 2, "{readings:?}");
         for reading in &readings {
             assert!(reading.at > Nanos::from_secs(100) && reading.at < Nanos::from_secs(110), "{reading:?}");
-            assert!(reading.window < Nanos::from_secs(2), "{reading:?}");
+            assert!(reading.window < Nanos::from_secs(2) && reading.beside_load, "{reading:?}");
         }
         sampling.change(Vec::new());
         drop(sampling);

@@ -88,6 +88,7 @@ fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
         held_by_others: None,
         processors: None,
         holder: None,
+        beside_load: true,
         stopped: true,
         rss: 5,
         descriptors: 6,

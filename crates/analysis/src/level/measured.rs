@@ -11,7 +11,7 @@ use crate::validity::{self, Evidence};
 use crate::wire::WireSummary;
 use crate::{memory, processors, stall, starvation, warming};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, SampleRecord, Terms};
-use plimsoll_model::{Counts, Histogram, Metric, Nanos};
+use plimsoll_model::{Counts, Histogram, Metric, Nanos, Validity};
 use plimsoll_stats::boxplot::boxplot;
 use plimsoll_stats::trend::slope;
 use std::collections::BTreeMap;
@@ -187,6 +187,15 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
     summary.held_by_others = summary.starved.as_ref().map(|starved| starved.share);
     summary.event_life = EventLife::of(summary.achieved_ratio(), end.and_then(|end| end.clock), time);
     verdict::judge(&mut summary, record, terms, why_invalid);
+    let by_host = summary.verdict == LevelVerdict::Invalid && summary.validity == Validity::HostBound;
+    // Who held the processors of load threads is said of a component, too, if it is not what was robbed itself.
+    let is_robbed = summary.starved.as_ref().is_some_and(|starved| starved.is_robbed());
+    if by_host && !is_robbed && summary.stood_still == 0.0 {
+        let beside = starvation::beside_load(components, &record.start);
+        if let (Some(reason), Some(beside)) = (summary.reasons.first_mut(), beside) {
+            *reason += &format!("; {beside}");
+        }
+    }
     summary
 }
 

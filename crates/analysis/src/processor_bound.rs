@@ -1,0 +1,143 @@
+//! An upper bound of the load line where nothing above it could be measured: a component falls behind at the latest where its
+//! processors are full. Its use of them is read on this host, whatever became of the times.
+
+use crate::level::LevelSummary;
+use crate::usage;
+use plimsoll_model::record::{ComponentUsage, LevelStart};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The part of its processors that a component must have used at the highest load: what is below says little of what is above.
+const EVIDENT: f64 = 0.5;
+/// How much higher than the load before the highest one must be, so that what it cost more is no chance.
+const RISE: f64 = 1.1;
+
+/// A load at which a component has no processor left.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ProcessorBound {
+    /// Operations per second.
+    pub rate: f64,
+    /// Which component.
+    pub component: String,
+    /// What it used at the highest load that was run, 1 for a whole processor.
+    pub used: f64,
+    /// That load as it was achieved, in operations per second.
+    pub at: f64,
+    /// How many processors it may run on.
+    pub processors: u16,
+}
+
+impl ProcessorBound {
+    /// For people.
+    pub fn in_words(&self) -> String {
+        let processors = match self.processors {
+            1 => "its processor is".to_owned(),
+            count => format!("its {count} processors are"),
+        };
+        format!(
+            "it cannot sustain more than about {:.0}/s if a message costs what it did up to {:.0}/s: then {} full ({}: {:.0} %)",
+            rounded(self.rate),
+            self.at,
+            processors,
+            self.component,
+            self.used * 100.0
+        )
+    }
+}
+
+/// The lowest bound that any component has; `None` where none used enough, or loads differ in something else.
+pub fn find(
+    levels: &[(&LevelStart, &LevelSummary)],
+    components: &[ComponentUsage],
+) -> Option<ProcessorBound> {
+    let names = usage::names(components);
+    let bounds = names.into_iter().filter_map(|name| of_component(name, levels, components));
+    bounds.min_by(|one, other| one.rate.total_cmp(&other.rate))
+}
+
+fn of_component(
+    name: &str,
+    levels: &[(&LevelStart, &LevelSummary)],
+    components: &[ComponentUsage],
+) -> Option<ProcessorBound> {
+    let own = components.iter().filter(|usage| usage.component == name);
+    let processors = own.filter_map(|usage| usage.processors).max()?;
+    let point = |(start, level): &(&LevelStart, &LevelSummary)| {
+        let used = usage::share(components, name, &usage::hold(start), |usage| Some(usage.cpu))?;
+        let rate =
+            level.achieved.filter(|&rate| rate > 0.0 && level.offered.is_some() && level.death.is_none())?;
+        Some((rate, used))
+    };
+    let mut points: Vec<(f64, f64)> = levels.iter().filter_map(point).collect();
+    points.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let &(at, used) = points.last()?;
+    let (before, used_before) = points.iter().rev().find(|(rate, _)| rate * RISE <= at).copied()?;
+    // What a further message costs, not what a message costs: idle work is paid once, and larger batches are cheaper.
+    let cost = (used - used_before) / (at - before);
+    let left = f64::from(processors) - used;
+    let evident = used >= EVIDENT * f64::from(processors) && cost > 0.0 && left >= 0.0;
+    evident.then(|| ProcessorBound {
+        rate: at + left / cost,
+        component: name.to_owned(),
+        used,
+        at,
+        processors,
+    })
+}
+
+/// To two digits, upwards: the bound is no more exact than that.
+fn rounded(rate: f64) -> f64 {
+    let unit = 10_f64.powf((rate.max(1.0).log10()).floor() - 1.0);
+    (rate / unit).ceil() * unit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::Nanos;
+
+    /// Levels of ten seconds, each with its rate and the share of a processor that the broker used.
+    fn bound(levels: &[(f64, f64)], processors: u16) -> Option<ProcessorBound> {
+        let start = |place: usize| LevelStart {
+            index: place as u16,
+            hold_start: Nanos::from_secs(20 * place as i64),
+            hold: Nanos::from_secs(10),
+            samples: 10,
+            ..LevelStart::default()
+        };
+        let starts: Vec<LevelStart> = (0..levels.len()).map(start).collect();
+        let summary = |&(rate, _): &(f64, f64)| LevelSummary {
+            offered: Some(rate),
+            achieved: Some(rate),
+            ..LevelSummary::default()
+        };
+        let summaries: Vec<LevelSummary> = levels.iter().map(summary).collect();
+        let reading = |(place, &(_, used)): (usize, &(f64, f64))| ComponentUsage {
+            component: "broker".into(),
+            at: Nanos::from_secs(20 * place as i64 + 10),
+            window: Nanos::from_secs(10),
+            cpu: Nanos::from_secs_f64(used * 10.0),
+            processors: Some(processors),
+            ..ComponentUsage::default()
+        };
+        let components: Vec<ComponentUsage> = levels.iter().enumerate().map(reading).collect();
+        find(&starts.iter().zip(&summaries).collect::<Vec<_>>(), &components)
+    }
+
+    #[test]
+    fn a_component_is_full_where_what_is_left_pays_for_no_further_message() {
+        let found = bound(&[(1000.0, 0.3), (2000.0, 0.5), (4000.0, 0.8)], 1).unwrap();
+        assert!((found.rate - (4000.0 + 0.2 / 0.000_15)).abs() < 1.0, "{found:?}");
+        assert!(found.in_words().contains("more than about 5400/s"), "{}", found.in_words());
+        let wide = bound(&[(1000.0, 0.3), (4000.0, 1.2)], 2).unwrap();
+        assert!((wide.rate - (4000.0 + 0.8 / 0.000_3)).abs() < 1.0, "{wide:?}");
+    }
+
+    #[test]
+    fn little_use_and_single_loads_tell_nothing() {
+        assert_eq!(bound(&[(1000.0, 0.1), (2000.0, 0.2)], 1), None, "most of it is free");
+        assert_eq!(bound(&[(4000.0, 0.8)], 1), None, "nothing tells what a further message costs");
+        assert_eq!(bound(&[(4000.0, 0.8), (4100.0, 0.81)], 1), None);
+        assert_eq!(bound(&[(1000.0, 0.9), (2000.0, 0.8)], 1), None, "it did something else");
+    }
+}
