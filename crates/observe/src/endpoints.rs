@@ -33,7 +33,7 @@ pub struct EndpointSampler {
 pub struct Ends {
     /// Who has had which end, and when. What was there at the last look is its owner's from then on, too.
     pub owned: BTreeMap<SocketAddr, Vec<Owned>>,
-    /// TCP ports at which they listened.
+    /// TCP ports at which they listened, or others in their networks did.
     pub listening: BTreeSet<u16>,
 }
 
@@ -54,6 +54,7 @@ impl EndpointSampler {
             if listens {
                 self.listening.insert(address.port());
             }
+            let Some(owner) = owner else { continue };
             let spans = self.known.entry(address).or_default();
             match spans.last_mut() {
                 Some(last) if last.until == now && last.owner == owner => {}
@@ -75,8 +76,8 @@ impl EndpointSampler {
     }
 }
 
-/// The sockets that those processes have now, each with the component that it belongs to.
-fn sockets_of(processes: &[(String, i32)]) -> Vec<(Socket, String)> {
+/// The sockets in the networks of those processes, each with the component that it belongs to, if it does to one.
+fn sockets_of(processes: &[(String, i32)]) -> Vec<(Socket, Option<String>)> {
     let mut inodes: HashMap<u64, &str> = HashMap::new();
     // One process of each network: those of a network have the same tables, and containers have a network of their own.
     let mut networks: HashMap<Option<u64>, Process> = HashMap::new();
@@ -96,7 +97,11 @@ fn sockets_of(processes: &[(String, i32)]) -> Vec<(Socket, String)> {
         let is_own = *network == own;
         sockets(process).into_iter().filter(move |socket| is_own || !socket.address.ip().is_loopback())
     });
-    all.filter_map(|socket| inodes.get(&socket.inode).map(|owner| (socket, (*owner).to_owned()))).collect()
+    let owned = |socket: Socket| {
+        let owner = inodes.get(&socket.inode).map(|owner| (*owner).to_owned());
+        (socket, owner)
+    };
+    all.map(owned).collect()
 }
 
 /// The sockets of TCP and UDP in a process's network.
@@ -136,5 +141,18 @@ mod tests {
         let owned = |from, until| Owned { from, until, owner: "me".into() };
         assert_eq!(known[&port], [owned(Nanos(i64::MIN), Nanos::from_secs(2))]);
         assert_eq!(known[&server], [owned(Nanos(i64::MIN), Nanos(i64::MAX))]);
+    }
+
+    #[test]
+    fn who_listens_beside_the_components_is_no_caller_either() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut component = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut sampler = EndpointSampler::default();
+        sampler.look(&[("component".to_owned(), component.id() as i32)], Nanos::from_secs(1));
+        component.kill().unwrap();
+        component.wait().unwrap();
+        let Ends { owned, listening } = sampler.finish();
+        let address = listener.local_addr().unwrap();
+        assert!(listening.contains(&address.port()) && !owned.contains_key(&address));
     }
 }
