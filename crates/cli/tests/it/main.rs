@@ -61,5 +61,6 @@ mod whose_limit;
 mod wire;
 mod wire_bad_days;
 mod wire_cause;
+mod wire_markers;
 mod wire_oracle;
 mod wire_tls;
