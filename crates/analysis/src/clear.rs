@@ -6,11 +6,16 @@ use crate::missing::NEVER;
 use plimsoll_model::objective::{Objective, Subject};
 use plimsoll_model::record::{LevelRecord, SampleRecord};
 use plimsoll_model::{Histogram, Metric, Nanos, Validity};
+use plimsoll_stats::quantile;
 
 /// How many standard errors a share must lie beyond what an objective allows.
 const MARGIN: f64 = 3.0;
 /// Share of what was due that the generator may fail to take up for its times to be those of the load asked for.
 const NEVER_READY: f64 = 0.001;
+/// Observations beyond the bound that show a miss where the quantile itself is not known.
+const BEYOND: u64 = 10;
+/// How many times as many as the objective allows they must be: those of one moment come together.
+const FAR: f64 = 3.0;
 /// Of what the generator and the receiver added, the quantiles up to which it is taken off, one after the other.
 const TAKEN_OFF: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
 
@@ -33,6 +38,20 @@ pub fn is_clear(objective: &Objective, level: &LevelSummary, record: &LevelRecor
         Subject::Quantile(metric, q) => time_is_clear(metric, q, objective.bound, level, record),
         Subject::Mean(_) | Subject::Connected => level.validity == Validity::Valid,
     }
+}
+
+/// Why an objective on a quantile is missed clearly, though there are too few observations to tell the quantile itself: as many
+/// as it needs beyond it lie beyond the bound, and they are several times as many as it allows. `None` where it is not.
+pub fn is_clear_of_few(objective: &Objective, level: &LevelSummary, record: &LevelRecord) -> Option<String> {
+    let Subject::Quantile(metric, q) = objective.subject else { return None };
+    let samples = record.samples.iter().flatten().filter_map(|sample| sample.histograms.get(&metric));
+    let bound = Nanos::from_secs_f64(objective.bound).max(Nanos::ZERO);
+    let above: u64 = samples.clone().map(|times| times.count_above(bound)).sum();
+    let n: u64 = samples.map(Histogram::count).sum();
+    let allowed = (1.0 - q) * n as f64;
+    let is_far = n < quantile::fewest_observations(q) && above >= BEYOND && above as f64 > FAR * allowed;
+    (is_far && time_is_clear(metric, q, objective.bound, level, record))
+        .then(|| format!("{above} of {n} took longer (objective {objective} allows {:.0})", allowed.floor()))
 }
 
 /// What the platform took responsibility for and lost is lost whatever the host kept from anybody, unless our kernel may still
@@ -98,4 +117,41 @@ fn time_is_clear(metric: Metric, q: f64, bound: f64, level: &LevelSummary, recor
         let surely = above as f64 / n as f64 - share(&lateness, late) - share(&lag, slow);
         surely > allowed + margin
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::Counts;
+    use plimsoll_model::objective::Comparison;
+    use plimsoll_model::record::LevelStart;
+
+    /// So many messages, of which some took 100 ms and all others 1 ms.
+    fn told(n: u64, slow: u64) -> Option<String> {
+        let mut times = Histogram::new();
+        times.record_n(Nanos::from_millis(1), n - slow);
+        times.record_n(Nanos::from_millis(100), slow);
+        let counts = Counts { due: n, sent: n, completed: n, ..Counts::default() };
+        let sample = SampleRecord { counts, histograms: [(Metric::PublishTime, times)].into() };
+        let record = LevelRecord {
+            start: LevelStart { hold: Nanos::from_secs(8), samples: 1, ..LevelStart::default() },
+            end: None,
+            warm_up: SampleRecord::default(),
+            samples: vec![Some(sample)],
+            threads: Vec::new(),
+        };
+        let subject = Subject::Quantile(Metric::PublishTime, 0.99);
+        let objective = Objective { subject, comparison: Comparison::Below, bound: 0.015 };
+        let level = LevelSummary { due: n, sent: n, ..LevelSummary::default() };
+        is_clear_of_few(&objective, &level, &record)
+    }
+
+    #[test]
+    fn few_observations_are_enough_for_a_miss_that_is_far() {
+        let reason = told(293, 73).unwrap();
+        assert_eq!(reason, "73 of 293 took longer (objective publish_p99 < 15.0 ms allows 2)");
+        assert_eq!(told(293, 7), None, "chance");
+        assert_eq!(told(400, 11), None, "not far");
+        assert_eq!(told(5000, 1000), None, "enough for an interval");
+    }
 }

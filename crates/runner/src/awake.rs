@@ -49,3 +49,18 @@ impl Drop for Awake {
         self.over.store(true, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_noted_until_the_end_and_lie_between_both_ends() {
+        let begun = Nanos(wall_nanos());
+        let awake = Awake::begin().unwrap();
+        std::thread::sleep(4 * PERIOD);
+        let times = awake.end();
+        assert!(times.len() >= 2 && times.is_sorted(), "{times:?}");
+        assert!(times.iter().all(|&at| (begun..=Nanos(wall_nanos())).contains(&at)), "{times:?}");
+    }
+}

@@ -27,12 +27,15 @@ pub(super) fn judge(
         level.reasons.extend(level.incident.clone());
         return;
     }
-    let standings: Vec<(&Objective, Standing)> = terms
-        .objectives
-        .level
-        .iter()
-        .map(|objective| (objective, objective::judge(objective, level)))
-        .collect();
+    let of = |objective| match objective::judge(objective, level) {
+        Standing::Undecided(why) => match clear::is_clear_of_few(objective, level, record) {
+            Some(reason) => Standing::Missed(reason),
+            None => Standing::Undecided(why),
+        },
+        standing => standing,
+    };
+    let standings: Vec<(&Objective, Standing)> =
+        terms.objectives.level.iter().map(|objective| (objective, of(objective))).collect();
     decide(level, record, &standings, why_invalid);
     if level.verdict != LevelVerdict::Met {
         level.reasons.extend(level.incident.clone());
