@@ -11,6 +11,7 @@ use std::time::Duration;
 pub(super) const KINDS: &[Kind] = &[
     Kind { name: "robbed Mosquitto", right: &["host"], run: robbed_broker },
     Kind { name: "starved generator", right: &["host"], run: starved_generator },
+    Kind { name: "starved host", right: &["host"], run: starved_host },
     Kind { name: "slow reader", right: &["receiver"], run: slow_reader },
     Kind { name: "lost acknowledgements", right: &["platform"], run: lost_acknowledgements },
     Kind { name: "lost deliveries", right: &["platform"], run: lost_deliveries },
@@ -36,6 +37,19 @@ fn starved_generator(_: u64) -> Said {
     let finished = run.finish();
     drop(robbers);
     Said::by_blame(&finished)
+}
+
+/// Whoever runs on this host waits for a processor, from a moment of the hold on.
+fn starved_host(number: u64) -> Said {
+    let bench = Bench::new();
+    let text = scenario("levels: [1000], hold: 5s", "objectives: { publish_p99: \"< 20 ms\" }");
+    let run = bench.start(&mut bench.run_command(&text));
+    broker_once_up(run.id());
+    std::thread::sleep(Duration::from_secs_f64(between(number, 0.5, 3.0)));
+    let robbers = Robbers::on(std::process::id(), -20);
+    std::thread::sleep(Duration::from_secs_f64(between(number, 1.0, 2.0)));
+    drop(robbers);
+    Said::by_blame(&run.finish())
 }
 
 fn load_thread_once_up(run: u32) -> u32 {
