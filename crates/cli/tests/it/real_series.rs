@@ -21,6 +21,7 @@ const OF_ALL: f64 = 0.9;
 /// What is planted, and who may be named for it.
 struct Kind {
     name: &'static str,
+    /// Empty where nothing is planted, and nobody may be named.
     right: &'static [&'static str],
     /// One run, by its number from 1.
     run: fn(u64) -> Said,
@@ -121,13 +122,19 @@ fn judge(kind: &Kind, number: u64) -> Judged {
         };
         let names = said.names.join(" and ");
         let is_right = |name: &String| kind.right.contains(&name.as_str());
-        if !said.names.is_empty() && said.names.iter().all(is_right) {
-            line("right", &names, &said.evidence);
+        let nobody = said.names.is_empty();
+        let right = if kind.right.is_empty() {
+            nobody && !said.host_bound
+        } else {
+            !nobody && said.names.iter().all(is_right)
+        };
+        if right {
+            line("right", if nobody { "nobody" } else { &names }, &said.evidence);
             return Judged::Right;
         }
         // That the host was busy is the one other thing that may be said.
-        let accused = said.names.iter().any(|name| !is_right(name) && !(said.host_bound && name == "host"));
-        if accused {
+        let may_be_said = |name: &String| is_right(name) || said.host_bound && name == "host";
+        if !said.names.iter().all(may_be_said) {
             line("WRONG", &names, &said.evidence);
             println!("{}", said.printed);
             return Judged::Wrong;

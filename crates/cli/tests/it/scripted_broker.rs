@@ -274,7 +274,7 @@ impl Broker {
         let reason = match self.script.acknowledge {
             Acknowledge::Always => Some(0),
             Acknowledge::Never => None,
-            Acknowledge::AllButEach(step) => (count % step != 0).then_some(0),
+            Acknowledge::AllButEach(step) => (!count.is_multiple_of(step)).then_some(0),
             Acknowledge::Refuse(at, reason) => Some(if at == count { reason } else { 0 }),
         };
         if let (Some(packet_id), Some(reason)) = (publish.packet_id, reason) {

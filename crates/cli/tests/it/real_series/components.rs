@@ -23,7 +23,7 @@ pub(super) const KINDS: &[Kind] = &[
 /// In FIWARE's shape; each run has another way of being there or another way in.
 fn slow(name: &str, number: u64) -> Said {
     let planted = fiware_shape::SLOW.iter().find(|(known, _)| *known == name).unwrap().1;
-    let start = if number % 2 == 0 { Start::Profile } else { Start::Before };
+    let start = if number.is_multiple_of(2) { Start::Profile } else { Start::Before };
     let mapping = if number % 4 < 2 { "http" } else { "mqtt" };
     Said::by_way(&fiware_shape::once(Case { start, mapping, planted, ..HEALTHY }))
 }

@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 
 pub(super) const KINDS: &[Kind] = &[
+    Kind { name: "nothing, far", right: &[], run: healthy },
     Kind { name: "network becomes slower", right: &["network"], run: slower },
     Kind { name: "network loses packets", right: &["network"], run: lossy },
     Kind { name: "network cut", right: &["network"], run: cut },
@@ -16,11 +17,20 @@ pub(super) const KINDS: &[Kind] = &[
 
 const TWO_LEVELS: &str = "levels: [200, 400], warm_up: 2s, hold: 7s";
 const ONE_LEVEL: &str = "levels: [200], warm_up: 1s, hold: 9s";
+
 /// Waits until the first level's hold is over and the second one warms up.
 fn await_second_level(bench: &Bench) {
     // Looking takes some of the processors, so that it ends early in the hold.
     bench.await_count(0, "sent");
     std::thread::sleep(Duration::from_millis(7200));
+}
+
+fn healthy(number: u64) -> Said {
+    let bench = Bench::new();
+    let mut network = FarNetwork::new(&bench);
+    network.delay(Duration::from_secs_f64(between(number, 0.0, 0.015)));
+    network.begin_mosquitto(&bench);
+    Said::by_blame(&network.run(&bench, TWO_LEVELS, "publish_p99: \"< 60 ms\"").finish())
 }
 
 fn slower(number: u64) -> Said {
