@@ -20,7 +20,8 @@ pub(super) const KINDS: &[Kind] = &[
 
 fn robbed_broker(_: u64) -> Said {
     let bench = Bench::new();
-    let text = scenario("levels: [1000], hold: 5s", "objectives: { publish_p99: \"< 20 ms\" }");
+    // What is robbed still gets its turn each few milliseconds.
+    let text = scenario("levels: [1000], hold: 5s", "objectives: { publish_p99: \"< 2 ms\" }");
     let run = bench.start(&mut bench.run_command(&text));
     let robbers = Robbers::on(broker_once_up(run.id()), -10);
     let finished = run.finish();

@@ -1,11 +1,12 @@
 //! Kinds in which a platform has several components, which a capture tells apart.
 
-use super::{Kind, Said, between, queue};
+use super::queue::{self, Process};
+use super::{Kind, Said, between};
 use crate::fiware_shape::platform::Network;
 use crate::fiware_shape::{self, Case, HEALTHY, Start};
 use crate::harness::Bench;
 use crate::wire_cause::{self, Platform, calls};
-use std::process::{Child, Command};
+use std::process::Command;
 
 pub(super) const KINDS: &[Kind] = &[
     Kind { name: "slow database", right: &["postgres"], run: |number| slow("postgres", number) },
@@ -51,16 +52,6 @@ const STRANGER: &str = "import http.client, sys, time\nprint('ready', flush=True
     asking = http.client.HTTPConnection('127.0.0.1', int(sys.argv[1]))\n    asking.request('GET', '/')\n    \
     asking.getresponse().read()\n    asking.close()\n    time.sleep(0.03)\n";
 
-/// A process that ends when it is dropped.
-struct Stranger(Child);
-
-impl Drop for Stranger {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// The ports of notifications are a stranger's a moment later. What the stranger asked is nobody's of the platform.
 fn reused_ports(number: u64) -> Said {
     let bench = Bench::new();
@@ -74,7 +65,7 @@ fn reused_ports(number: u64) -> Said {
     }
     let mut asking = Command::new("python3");
     asking.args(["-c", STRANGER, &platform.component(2).1.to_string()]);
-    let _stranger = Stranger(wire_cause::started(network.within(&bench, &asking)));
+    let _stranger = Process(wire_cause::started(network.within(&bench, &asking)));
     bench.write("context.yaml", wire_cause::PROFILE);
     let mut run = bench.run_command(&platform.scenario(true, "5s"));
     let finished = bench.start(&mut network.within(&bench, run.arg("--capture"))).finish();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const SCRIPT: &str = include_str!("queue.py");
 
 /// A process that ends when it is dropped.
-struct Process(Child);
+pub(super) struct Process(pub(super) Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -23,10 +23,15 @@ pub(super) fn redis(bench: &Bench) -> (Child, u16) {
     let port = free_port();
     let mut command = bench.in_folder("redis-server");
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
-    let redis = command.stdout(Stdio::null()).spawn().expect("redis-server is installed by scripts/peers");
+    let mut redis =
+        command.stdout(Stdio::null()).spawn().expect("redis-server is installed by scripts/peers");
     let begin = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(begin.elapsed() < Duration::from_secs(10), "redis-server does not listen");
+        if begin.elapsed() > Duration::from_secs(10) {
+            let _ = redis.kill();
+            let _ = redis.wait();
+            panic!("redis-server does not listen");
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
     (redis, port)
