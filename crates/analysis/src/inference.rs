@@ -183,8 +183,8 @@ fn compare(reference: &LevelSummary, level: &LevelSummary, setting: Setting<'_>)
         (Some(_), _) if quantile > 0.5 && again > slow * SMALL => PublishCause::Unknown,
         (Some(_), _) if setting.local => PublishCause::Platform,
         (Some(_), None) => PublishCause::Unknown,
-        // No part can be more than the whole: the probe's way is another one.
-        (_, Some([low, _])) if low > 1.0 => PublishCause::Unknown,
+        // No part can be more than the whole: the probe's way is another one. The probe is no more precise than the share.
+        (_, Some([low, _])) if low > 1.0 + SMALL => PublishCause::Unknown,
         (_, Some([_, high])) if high < SMALL => PublishCause::Platform,
         (_, Some([low, _])) if low >= SMALL && !is_seen_by_connections(reference, level, network_rise) => {
             PublishCause::Unknown
@@ -362,6 +362,8 @@ mod tests {
             (0.0091, Some(0.001), PublishCause::Platform),
             (0.0091, Some(0.006), PublishCause::Network),
             (0.0091, Some(0.003), PublishCause::Both),
+            // The probe wakes up later than a load thread.
+            (0.1031, Some(0.1012), PublishCause::Network),
             (0.0091, Some(0.0521), PublishCause::Unknown),
             (0.0091, None, PublishCause::Unknown),
         ];

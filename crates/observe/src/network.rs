@@ -91,6 +91,7 @@ fn ask_on(address: SocketAddr, shared: &Shared) {
     let mut echo = Echo::to(address.ip()).ok();
     let (mut unanswered, mut is_answered) = (0, false);
     while !shared.ended.load(Ordering::Relaxed) {
+        let began = Instant::now();
         if shared.begun.load(Ordering::Relaxed) {
             let took = match &mut echo {
                 Some(echo) => echo.round_trip(PATIENCE),
@@ -110,8 +111,14 @@ fn ask_on(address: SocketAddr, shared: &Shared) {
                 echo = None;
             }
         }
-        std::thread::park_timeout(if echo.is_some() { ECHOES } else { CONNECTIONS });
+        let period = if echo.is_some() { ECHOES } else { CONNECTIONS };
+        std::thread::park_timeout(pause(period, began.elapsed()));
     }
+}
+
+/// From an answer to the next question: of a network that became slow there are as many round trips as of a fast one.
+fn pause(period: Duration, took: Duration) -> Duration {
+    period.saturating_sub(took)
 }
 
 /// SYN to SYN-ACK, or to the reset of a host where nobody listens; `None` where nothing comes.
@@ -172,6 +179,12 @@ mod tests {
             seen += first(&probe).count();
         }
         assert!(seen >= 3 && listener.accept().is_err());
+    }
+
+    #[test]
+    fn a_slow_network_is_asked_as_often() {
+        assert_eq!(pause(ECHOES, Duration::from_millis(130)), Duration::from_millis(120));
+        assert_eq!(pause(ECHOES, PATIENCE), Duration::ZERO);
     }
 
     #[test]

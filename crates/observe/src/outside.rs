@@ -3,8 +3,9 @@
 //! work for whoever asked them.
 //!
 //! A process counts with the processor time that it and its ended children used since the last look, split over processors
-//! by where its threads ran last. What the hypervisor takes counts too. Processes that this one cannot see, as those of
-//! another container, do not.
+//! by where its threads ran last. One that moved on meanwhile, or ended, is thus looked for where it was not: what programs used
+//! of a component's processors beyond what the platform used anywhere counts in any case, also of processes that this one cannot
+//! see, as those of another container. What the hypervisor takes counts too.
 
 use crate::process::reading::monotonic;
 use plimsoll_model::Nanos;
@@ -17,6 +18,9 @@ use std::collections::{HashMap, HashSet};
 const KERNEL_THREAD: u32 = 0x0020_0000;
 /// A process that used less than this share of one processor is not looked at more closely.
 const IDLE: f64 = 0.005;
+
+/// Ticks of one processor that a look may book on the wrong side: the kernel counts whole ticks where it interrupts.
+const GRAIN: u64 = 2;
 
 /// What others took of one component's processors.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +47,8 @@ struct Picture {
     processes: HashMap<i32, Seen>,
     /// Ticks stolen from each processor.
     steal: Vec<u64>,
+    /// Ticks that programs used of each processor, without the kernel's work for them.
+    used: Vec<u64>,
 }
 
 /// One process as it was seen.
@@ -55,6 +61,8 @@ struct Seen {
     /// Ticks of the process itself, and of its children that have ended and were waited for.
     own: u64,
     ended: u64,
+    /// Of both together, without the kernel's work for it.
+    user: u64,
 }
 
 /// A process outside the platform and what it used: its name, and its ticks by processor.
@@ -82,9 +90,11 @@ impl OutsideSampler {
             let ticks = |picture: &Picture| picture.steal.get(processor).copied().unwrap_or(0);
             ticks(now).saturating_sub(ticks(&last)) as f64
         };
+        let of_platform = now.user(&platform).saturating_sub(last.user(&last.families(components)));
         let of = |(name, root): &(String, i32)| {
             let processors = allowed(*root)?;
-            Some((name.clone(), held(&processors, &strangers, stolen, window)))
+            let least = beyond(&processors, [&last.used, &now.used], of_platform);
+            Some((name.clone(), held(&processors, &strangers, least, stolen, window)))
         };
         components.iter().filter_map(of).collect()
     }
@@ -101,7 +111,13 @@ impl Picture {
         let processes = all_processes().ok()?.filter_map(Result::ok).filter_map(seen).collect();
         let processors = KernelStats::current().map(|stats| stats.cpu_time).unwrap_or_default();
         let steal = processors.iter().map(|processor| processor.steal.unwrap_or(0)).collect();
-        Some(Picture { at, processes, steal })
+        let used = processors.iter().map(|processor| processor.user + processor.nice).collect();
+        Some(Picture { at, processes, steal, used })
+    }
+
+    /// What these processes and their ended children have used, without the kernel's work for them.
+    fn user(&self, processes: &HashSet<i32>) -> u64 {
+        processes.iter().filter_map(|pid| self.processes.get(pid)).map(|seen| seen.user).sum()
     }
 
     /// The processes of all components: descendants of their first ones, and what stayed in their process groups.
@@ -130,6 +146,7 @@ impl Seen {
             group: stat.pgrp,
             own: stat.utime + stat.stime,
             ended: u64::try_from(stat.cutime + stat.cstime).unwrap_or(0),
+            user: stat.utime + u64::try_from(stat.cutime).unwrap_or(0),
             name: stat.comm,
         }
     }
@@ -178,7 +195,23 @@ fn allowed(pid: i32) -> Option<Vec<usize>> {
     Some((0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect())
 }
 
-fn held(processors: &[usize], strangers: &[Stranger], stolen: impl Fn(usize) -> f64, window: Nanos) -> Held {
+/// Ticks that were used of some processors between two looks, less those that the platform used of any, and those by which the
+/// kernel's two accounts may differ.
+fn beyond(processors: &[usize], [before, now]: [&[u64]; 2], of_platform: u64) -> f64 {
+    let ticks = |used: &[u64], processor: &usize| used.get(*processor).copied().unwrap_or(0);
+    let used = processors.iter().map(|one| ticks(now, one).saturating_sub(ticks(before, one)));
+    let doubtful = GRAIN * processors.len() as u64;
+    used.sum::<u64>().saturating_sub(of_platform + doubtful) as f64
+}
+
+/// Others held at least so many ticks, whoever they were.
+fn held(
+    processors: &[usize],
+    strangers: &[Stranger],
+    least: f64,
+    stolen: impl Fn(usize) -> f64,
+    window: Nanos,
+) -> Held {
     let a_second = procfs::ticks_per_second() as f64;
     let on = |stranger: &Stranger| -> f64 {
         processors.iter().filter_map(|processor| stranger.ticks.get(processor)).sum()
@@ -186,7 +219,7 @@ fn held(processors: &[usize], strangers: &[Stranger], stolen: impl Fn(usize) -> 
     let longest = strangers.iter().map(|stranger| (on(stranger), stranger));
     let longest = longest.filter(|(ticks, _)| *ticks > 0.0).max_by(|a, b| a.0.total_cmp(&b.0));
     let stolen: f64 = processors.iter().map(|&processor| stolen(processor)).sum();
-    let ticks: f64 = strangers.iter().map(on).sum::<f64>() + stolen;
+    let ticks = strangers.iter().map(on).sum::<f64>().max(least) + stolen;
     let seconds = ticks / a_second / processors.len().max(1) as f64;
     let holder = match longest {
         Some((ticks, _)) if stolen > ticks => Some("the hypervisor".to_owned()),
@@ -243,25 +276,46 @@ mod tests {
         let a_second = procfs::ticks_per_second() as f64;
         let all = [stranger("a", &[(0, a_second)]), stranger("b", &[(1, a_second / 4.0)])];
         let window = Nanos::from_secs(1);
-        let alone = held(&[1], &all, |_| 0.0, window);
+        let alone = held(&[1], &all, 0.0, |_| 0.0, window);
         assert_eq!((alone.held, alone.holder.as_deref()), (Nanos::from_millis(250), Some("b")));
-        let both = held(&[0, 1], &all, |_| 0.0, window);
+        let both = held(&[0, 1], &all, 0.0, |_| 0.0, window);
         assert_eq!((both.held, both.holder.as_deref()), (Nanos::from_millis(625), Some("a")));
-        let stolen = held(&[1], &all, |_| a_second / 2.0, window);
+        let stolen = held(&[1], &all, 0.0, |_| a_second / 2.0, window);
         assert_eq!(
             (stolen.held, stolen.holder.as_deref()),
             (Nanos::from_millis(750), Some("the hypervisor"))
         );
-        assert_eq!(held(&[2], &all, |_| 0.0, window).holder, None);
+        assert_eq!(held(&[2], &all, 0.0, |_| 0.0, window).holder, None);
+    }
+
+    /// A loop that ran on processor 0 for most of the time and was seen on processor 1 in the end.
+    #[test]
+    fn who_moved_on_is_not_forgotten_where_he_was() {
+        let a_second = procfs::ticks_per_second();
+        let all = [Stranger { name: "a".into(), ticks: [(1, a_second as f64)].into() }];
+        let least = beyond(&[0], [&[50, 50], &[50 + a_second * 9 / 10, 50 + a_second / 10]], a_second / 10);
+        let found = held(&[0], &all, least, |_| 0.0, Nanos::from_secs(1));
+        let doubtful = Nanos(1_000_000_000 / a_second as i64 * GRAIN as i64);
+        assert_eq!(found.held, Nanos::from_millis(800) - doubtful);
+        assert_eq!(beyond(&[0], [&[50], &[60]], a_second), 0.0, "the platform's own work is nobody else's");
     }
 
     #[test]
     fn a_parent_is_charged_with_children_that_came_and_went() {
-        let seen = |parent, own, ended| Seen { started: 1, parent, group: 0, name: "p".into(), own, ended };
+        let seen = |parent, own, ended| Seen {
+            started: 1,
+            parent,
+            group: 0,
+            name: "p".into(),
+            own,
+            ended,
+            user: own + ended,
+        };
         let picture = |at, processes: Vec<(i32, Seen)>| Picture {
             at,
             processes: processes.into_iter().collect(),
             steal: Vec::new(),
+            used: Vec::new(),
         };
         // A child with 90 ticks ends after ten more; another one comes and goes unseen with twenty.
         let before = picture(Nanos::ZERO, vec![(-1, seen(0, 0, 0)), (-2, seen(-1, 90, 0))]);

@@ -2,7 +2,7 @@
 //! authenticates, a context broker that reads before it writes, a real PostgreSQL. Something is planted in each run; whoever is
 //! named must be who it was planted in. Each run has a network of its own, in which nobody else speaks.
 
-mod platform;
+pub(crate) mod platform;
 
 use crate::harness::{ATTEMPTS, Bench, Finished, RESULTS, count};
 use platform::{Descendants, Network, Running, scripts};
@@ -15,7 +15,7 @@ const ROBBED: f64 = 0.4;
 
 /// How a platform comes to be there.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Start {
+pub(crate) enum Start {
     /// The profile starts it.
     Profile,
     /// It runs before the program looks at it.
@@ -24,16 +24,16 @@ enum Start {
 
 /// What is planted.
 #[derive(Clone, Copy)]
-struct Case {
-    start: Start,
-    mapping: &'static str,
+pub(crate) struct Case {
+    pub(crate) start: Start,
+    pub(crate) mapping: &'static str,
     /// Variables of the profile.
-    planted: &'static [(&'static str, &'static str)],
+    pub(crate) planted: &'static [(&'static str, &'static str)],
     /// Who is stopped in mid-run, for two seconds.
-    stopped: Option<&'static str>,
+    pub(crate) stopped: Option<&'static str>,
 }
 
-const HEALTHY: Case = Case { start: Start::Profile, mapping: "http", planted: &[], stopped: None };
+pub(crate) const HEALTHY: Case = Case { start: Start::Profile, mapping: "http", planted: &[], stopped: None };
 
 /// One run of a case, again where the machine was too busy to measure.
 fn run(case: Case) -> Finished {
@@ -51,7 +51,7 @@ fn run(case: Case) -> Finished {
     panic!("this machine was too busy to measure anything in {ATTEMPTS} attempts");
 }
 
-fn once(case: Case) -> Finished {
+pub(crate) fn once(case: Case) -> Finished {
     let bench = Bench::new();
     let network = Network::new();
     let before = (case.start == Start::Before).then(|| Running::begin(&bench, &network, case.planted));
@@ -201,7 +201,7 @@ fn names_the_full_proxy(case: Case) {
     }
 }
 
-const SLOW: [(&str, &[(&str, &str)]); 4] = [
+pub(crate) const SLOW: [(&str, &[(&str, &str)]); 4] = [
     ("postgres", &[("database_pause", "0.02")]),
     ("context", &[("context_pause", "0.02")]),
     ("proxy", &[("proxy_pause", "0.02")]),

@@ -39,6 +39,7 @@ mod planted_faults;
 mod probe;
 mod real_blame;
 mod real_brokers;
+mod real_series;
 mod roles;
 mod schedule;
 mod scripted_broker;

@@ -8,7 +8,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 /// A broker that is started, with that much load and those keys.
-fn scenario(load: &str, more: &str) -> String {
+pub(crate) fn scenario(load: &str, more: &str) -> String {
     format!(
         "name: blame\nplatform: mosquitto\npopulation: {{ devices: 20, subscribers: 1 }}\n\
          load: {{ {load}, samples: 10, warm_up: 500ms, drain: 2s, again: 0s }}\n{more}\n"
@@ -72,17 +72,18 @@ fn what_a_frozen_broker_was_sent_is_not_certified_and_what_a_healthy_one_read_is
     run.exits(3);
 }
 
-/// Four loops that go before everything else, on every processor that the broker may have.
-struct Robbers(Vec<Child>);
+/// Four loops that go before everything else, on every processor that a process or thread may have.
+pub(crate) struct Robbers(Vec<Child>);
 
 impl Robbers {
-    fn on(process: u32) -> Robbers {
-        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    /// The more negative `nice` is, the more they take of what they share.
+    pub(crate) fn on(task: u32, nice: i32) -> Robbers {
+        let status = std::fs::read_to_string(format!("/proc/{task}/status")).unwrap();
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
         let loops = (0..4).map(|_| {
             let script = "while :; do :; done";
             let child = Command::new("taskset").args(["-c", list, "sh", "-c", script]).spawn().unwrap();
-            setpriority_process(Pid::from_raw(child.id() as i32), -10).unwrap();
+            setpriority_process(Pid::from_raw(child.id() as i32), nice).unwrap();
             child
         });
         Robbers(loops.collect())
@@ -105,7 +106,7 @@ fn a_broker_that_is_robbed_of_its_processor_is_not_blamed() {
     let robbed = || {
         let bench = Bench::new();
         let run = bench.start(&mut bench.run_command(&text));
-        let robbers = Robbers::on(broker_once_up(run.id()));
+        let robbers = Robbers::on(broker_once_up(run.id()), -10);
         let finished = run.finish();
         drop(robbers);
         finished
@@ -118,7 +119,7 @@ fn a_broker_that_is_robbed_of_its_processor_is_not_blamed() {
     assert_ne!(level["blame"]["culprit"], "platform", "{}", run.stdout);
 }
 
-fn broker_once_up(run: u32) -> u32 {
+pub(crate) fn broker_once_up(run: u32) -> u32 {
     for _ in 0..200 {
         let found = std::panic::catch_unwind(|| broker(run));
         if let Ok(broker) = found {

@@ -51,6 +51,8 @@ pub enum Acknowledge {
     Always,
     /// Not at all.
     Never,
+    /// With PUBACK, but each so-manieth message, over all devices, not at all.
+    AllButEach(u64),
     /// The message with this number, counted from 1 over all devices, with that reason code (MQTT 5) and not
     /// delivered; all others with PUBACK.
     Refuse(u64, u8),
@@ -272,6 +274,7 @@ impl Broker {
         let reason = match self.script.acknowledge {
             Acknowledge::Always => Some(0),
             Acknowledge::Never => None,
+            Acknowledge::AllButEach(step) => (!count.is_multiple_of(step)).then_some(0),
             Acknowledge::Refuse(at, reason) => Some(if at == count { reason } else { 0 }),
         };
         if let (Some(packet_id), Some(reason)) = (publish.packet_id, reason) {

@@ -1,7 +1,7 @@
 //! True causes on the wire of a real platform: a context broker that reads before it writes, notifies over a connection for each
 //! message, and may be stopped; started by a profile, and found where it runs already.
 
-use crate::harness::{Bench, Started, count, until_valid};
+use crate::harness::{Bench, Finished, Started, count, until_valid};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -101,35 +101,44 @@ server.serve_forever()
 "#;
 
 /// A platform that runs before the program looks at it.
-struct Platform {
+#[derive(Default)]
+pub(crate) struct Platform {
     processes: Vec<Child>,
     ports: Vec<u16>,
 }
 
 impl Platform {
     /// The roles from the last to the first; `pause` is what the context broker does with each message, seconds.
-    fn begin(bench: &Bench, pause: &str) -> Platform {
-        let script = bench.write("platform.py", PLATFORM);
-        let mut platform = Platform { processes: Vec::new(), ports: Vec::new() };
+    pub(crate) fn begin(bench: &Bench, pause: &str) -> Platform {
+        let mut platform = Platform::default();
         for role in ["store", "context", "front"] {
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            let next = platform.ports.last().copied().unwrap_or(0).to_string();
-            let mut child = Command::new("python3")
-                .arg(&script)
-                .args([role, &port.to_string(), &next, pause])
-                .stdout(Stdio::piped())
-                .spawn()
-                .unwrap();
-            let mut line = String::new();
-            BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-            assert_eq!(line.trim(), "ready", "{role}");
-            platform.processes.push(child);
-            platform.ports.push(port);
+            platform.add(bench, role, pause, |command| command);
         }
         platform
     }
 
-    fn scenario(&self, components: bool, hold: &str) -> String {
+    /// A role in front of those that are there; `place` puts its process where it shall run.
+    pub(crate) fn add(&mut self, bench: &Bench, role: &str, pause: &str, place: impl Fn(Command) -> Command) {
+        let script = bench.write("platform.py", PLATFORM);
+        let port = free_port();
+        let next = self.ports.last().copied().unwrap_or(0).to_string();
+        let mut command = Command::new("python3");
+        command.arg(&script).args([role, &port.to_string(), &next, pause]);
+        self.put(started(place(command)), port);
+    }
+
+    /// A component that runs already, in front of those that are there.
+    pub(crate) fn put(&mut self, process: Child, port: u16) {
+        self.processes.push(process);
+        self.ports.push(port);
+    }
+
+    /// The process and the port of a component, counted from the last one.
+    pub(crate) fn component(&self, place: usize) -> (&Child, u16) {
+        (&self.processes[place], self.ports[place])
+    }
+
+    pub(crate) fn scenario(&self, components: bool, hold: &str) -> String {
         let [store, context, front] = self.ports[..] else { panic!("three") };
         let listed = format!(
             ", components: [{{ name: front, port: {front} }}, {{ name: context, pid: {} }}, {{ name: store, port: {store} }}]",
@@ -155,7 +164,21 @@ impl Drop for Platform {
     }
 }
 
-const PROFILE: &str = "name: context\ntitle: a context broker\ndescription: planted\nlimits: { all: none }\ncomponents: []\n\
+/// A port that nobody has.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Starts a program, and waits until it says that it is ready.
+pub(crate) fn started(mut command: Command) -> Child {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line.trim(), "ready", "{command:?}");
+    child
+}
+
+pub(crate) const PROFILE: &str = "name: context\ntitle: a context broker\ndescription: planted\nlimits: { all: none }\ncomponents: []\n\
     controller:\n  set_up:\n    - name: subscribe\n      each: subscriber\n      request:\n        port: context\n        path: /hooks\n\
     \x20       headers: { Content-Type: application/json }\n        body: '{\"url\":\"{listener}\"}'\n        expect: [201]\n\
     device:\n  speaks: http\n  marker: ascii\n  request: { path: /things, body: \"{message}\" }\n\
@@ -165,12 +188,12 @@ fn run(bench: &Bench, scenario: &str) -> Value {
     start(bench, scenario).finish().summary
 }
 
-fn start(bench: &Bench, scenario: &str) -> Started {
+pub(crate) fn start(bench: &Bench, scenario: &str) -> Started {
     bench.write("context.yaml", PROFILE);
     bench.start(bench.run_command(scenario).arg("--capture"))
 }
 
-fn hops(summary: &Value) -> Vec<(String, f64)> {
+pub(crate) fn hops(summary: &Value) -> Vec<(String, f64)> {
     let phases = summary["dissection"]["phases"].as_array().unwrap();
     let level = phases.iter().find(|phase| phase["measured"] == true).unwrap();
     let hops = level["ways"]["hops"].as_array().unwrap();
@@ -180,7 +203,7 @@ fn hops(summary: &Value) -> Vec<(String, f64)> {
 }
 
 /// Who calls whom, and how often.
-fn calls(summary: &Value, client: &str, server: &str) -> u64 {
+pub(crate) fn calls(summary: &Value, client: &str, server: &str) -> u64 {
     let services = summary["dissection"]["services"].as_array().unwrap();
     services
         .iter()
@@ -215,22 +238,25 @@ fn a_context_broker_that_reads_before_it_writes_is_named_and_its_store_is_not() 
     assert_eq!(summary["dissection"]["losses_by_component"], serde_json::json!({}));
 }
 
+/// A run in which that component, counted from the last one, is stopped for two seconds.
+pub(crate) fn stopped_for_two_seconds(place: usize) -> Finished {
+    let bench = Bench::new();
+    let platform = Platform::begin(&bench, "0");
+    let process = Pid::from_child(platform.component(place).0);
+    let run = start(&bench, &platform.scenario(true, "8s"));
+    bench.await_level(0);
+    std::thread::sleep(Duration::from_secs(2));
+    kill_process(process, Signal::STOP).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    kill_process(process, Signal::CONT).unwrap();
+    run.finish()
+}
+
 /// Each is stopped for two seconds: it is named, and those who wait for it are not.
 #[test]
 fn a_component_that_stands_still_is_named() {
     for (stopped, name) in [(0, "store"), (1, "context"), (2, "front")] {
-        let run = until_valid(|| {
-            let bench = Bench::new();
-            let platform = Platform::begin(&bench, "0");
-            let process = Pid::from_child(&platform.processes[stopped]);
-            let run = start(&bench, &platform.scenario(true, "8s"));
-            bench.await_level(0);
-            std::thread::sleep(Duration::from_secs(2));
-            kill_process(process, Signal::STOP).unwrap();
-            std::thread::sleep(Duration::from_secs(2));
-            kill_process(process, Signal::CONT).unwrap();
-            run.finish()
-        });
+        let run = until_valid(|| stopped_for_two_seconds(stopped));
         let stalls = run.summary["dissection"]["stalls"].as_array().unwrap();
         let named: Vec<&Value> = stalls.iter().map(|stall| &stall["component"]).collect();
         assert!(named.contains(&&Value::from(name)), "{stopped}: {stalls:#?}");

@@ -242,7 +242,8 @@ impl ListenerDriver {
                     let now = self.clock.now();
                     self.traffic.received += reading.length as u64;
                     connection.reader.push(self.scratch.get(..reading.length).unwrap_or_default());
-                    (received_since(since, now, reading.lag), reading.lag, reading.length == 0)
+                    let (at, lag) = received_since(since, now, reading.lag);
+                    (at, lag, reading.length == 0)
                 }
                 Err(_) => return false,
             };

@@ -88,6 +88,11 @@ impl Readiness {
     /// had them, but not from before the last look but one, when nothing was there to be read: what was lost on the way
     /// and came again has the stamp of what overtook it.
     pub fn received_at(&self, now: Nanos, lag: Option<Nanos>) -> Nanos {
+        self.received(now, lag).0
+    }
+
+    /// The same, and how long they could be read before they were; that is not known of what waited behind a loss.
+    pub fn received(&self, now: Nanos, lag: Option<Nanos>) -> (Nanos, Option<Nanos>) {
         received_since(self.looks.unread_since, now, lag)
     }
 
@@ -154,9 +159,11 @@ impl Looks {
     }
 }
 
-/// When bytes came that were read now after they had lain in the kernel for so long, of which nothing was there at `since`.
-pub fn received_since(since: Nanos, now: Nanos, lag: Option<Nanos>) -> Nanos {
-    now - lag.unwrap_or_default().min((now - since).max(Nanos::ZERO))
+/// When bytes came that were read now after they had lain in the kernel for so long, of which nothing was there to be read at
+/// `since`; and how long they could have been read, `None` where they lay there before.
+pub fn received_since(since: Nanos, now: Nanos, lag: Option<Nanos>) -> (Nanos, Option<Nanos>) {
+    let unread = (now - since).max(Nanos::ZERO);
+    (now - lag.unwrap_or_default().min(unread), lag.filter(|&lag| lag <= unread))
 }
 
 impl From<&epoll::Event> for Ready {
@@ -181,8 +188,19 @@ mod tests {
             looks.note(Nanos(begun), left_some);
         }
         // All came after the look at 10, and was read at 610.
-        assert_eq!(received_since(looks.unread_since, Nanos(610), Some(Nanos(595))), Nanos(15));
+        let received =
+            |looks: &Looks, now, lag| received_since(looks.unread_since, Nanos(now), Some(Nanos(lag)));
+        assert_eq!(received(&looks, 610, 595), (Nanos(15), Some(Nanos(595))));
         looks.note(Nanos(700), false);
-        assert_eq!(received_since(looks.unread_since, Nanos(710), Some(Nanos(695))), Nanos(600));
+        assert_eq!(received(&looks, 710, 695), (Nanos(600), None));
+    }
+
+    /// A segment that overtook a lost one lies in the kernel until that one came again: no fault of who reads.
+    #[test]
+    fn what_could_not_be_read_before_is_not_read_late() {
+        let (at, lag) =
+            received_since(Nanos::from_millis(1000), Nanos::from_millis(1002), Some(Nanos::from_millis(200)));
+        assert_eq!((at, lag), (Nanos::from_millis(1000), None));
+        assert_eq!(received_since(Nanos::ZERO, Nanos::from_millis(5), None), (Nanos::from_millis(5), None));
     }
 }

@@ -76,6 +76,11 @@ impl Network {
         Network(keeper)
     }
 
+    /// A process whose network this is.
+    pub fn process(&self) -> u32 {
+        self.0.id()
+    }
+
     /// The command within this network; its process is the command's own.
     pub fn within(&self, bench: &Bench, command: &Command) -> Command {
         let mut entered = bench.in_folder("nsenter");

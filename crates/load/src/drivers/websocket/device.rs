@@ -337,10 +337,10 @@ impl Device {
                     Err(self.lost("the platform closed the connection".into()))
                 }
                 Ok(Some(reading)) => {
-                    let at = io.readiness.received_at(io.clock.now(), reading.lag);
+                    let (at, lag) = io.readiness.received(io.clock.now(), reading.lag);
                     io.traffic.received += reading.length as u64;
                     let bytes = scratch.get(..reading.length).unwrap_or_default();
-                    self.take_in(bytes, at, reading.lag, io, events).map(|()| reading.length == scratch.len())
+                    self.take_in(bytes, at, lag, io, events).map(|()| reading.length == scratch.len())
                 }
                 Err(error) => Err(self.lost(format!("connection lost: {error}"))),
             };

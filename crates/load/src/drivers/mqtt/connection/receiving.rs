@@ -31,13 +31,17 @@ impl Connection {
                     let read_at = io.clock.now();
                     // A subscriber that works has the bytes when it reads them.
                     let works = io.work > Nanos::ZERO && matches!(self.client, Client::Subscriber(_));
-                    let at = if works { read_at } else { io.readiness.received_at(read_at, reading.lag) };
+                    let (at, lag) = if works {
+                        (read_at, reading.lag)
+                    } else {
+                        io.readiness.received(read_at, reading.lag)
+                    };
                     io.traffic.received += reading.length as u64;
                     let bytes = scratch.get(..reading.length).unwrap_or_default();
                     let taken = if self.layers.is_some() {
-                        self.unwrap(slot, bytes, at, reading.lag, io, events)
+                        self.unwrap(slot, bytes, at, lag, io, events)
                     } else {
-                        self.arrive(slot, bytes, at, reading.lag, io, events);
+                        self.arrive(slot, bytes, at, lag, io, events);
                         Ok(())
                     };
                     taken.map(|()| reading.length == scratch.len())
