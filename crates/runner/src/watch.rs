@@ -170,7 +170,7 @@ impl<'a> RunWatch<'a> {
     /// Adds to a level's end what the engine cannot know, also whether the platform is gone, so that higher levels
     /// would tell nothing. A level that the user cut short tells nothing of that by its silence.
     pub fn end_level(&mut self, end: &mut LevelEnd, stopped: bool) {
-        self.level = None;
+        let hold_end = self.level.take().map(|level| level.hold_start + level.hold);
         let done = self.storm.as_mut().and_then(|storm| storm.end_level(end.at, self.platform));
         self.note_storm(done);
         if self.death.is_none() && !stopped {
@@ -179,9 +179,11 @@ impl<'a> RunWatch<'a> {
         }
         let last_third = self.completed.len() - self.completed.len() / 3 - 1;
         let silent = self.completed.iter().skip(last_third).all(|&completed| completed == 0) && self.due > 0;
+        // Who answers in the drain stood still, or was overloaded, and is there.
+        let came_back = end.last_done.zip(hold_end).is_some_and(|(last, hold_end)| last >= hold_end);
         let mut told: Vec<String> = Vec::new();
         // Of a process that stood still itself, silence says nothing.
-        if silent && self.death.is_none() && !stopped && self.stood_still == Nanos::ZERO {
+        if silent && !came_back && self.death.is_none() && !stopped && self.stood_still == Nanos::ZERO {
             told.push("nothing was completed in the last third of the level".into());
         }
         end.platform_gone = !told.is_empty() || self.death.is_some();

@@ -68,6 +68,24 @@ fn a_component_of_a_platform_that_runs_already_is_the_headline_when_it_ends() {
     assert_eq!(run.level(1)["blame"]["component"], "store");
 }
 
+/// It is silent from the first second of a hold to its end, and answers all of it in the drain.
+#[test]
+fn a_broker_that_stands_still_and_comes_back_is_not_gone() {
+    let bench = Bench::new();
+    let text = scenario("levels: [100, 200, 400], hold: 3s", "objectives: { publish_p99: null }");
+    let run = bench.start(&mut bench.run_command(&text.replace("drain: 2s", "drain: 4s")));
+    bench.await_level(1);
+    std::thread::sleep(Duration::from_millis(800));
+    let broker = broker(run.id());
+    signal(broker, Signal::STOP);
+    std::thread::sleep(Duration::from_millis(3500));
+    signal(broker, Signal::CONT);
+    let run = run.finish();
+    assert_eq!(run.levels().len(), 3, "{}", run.stdout);
+    assert_eq!(run.level(1)["lost"], 0, "{}", run.stdout);
+    assert!(run.level(1)["stall"].as_str().is_some(), "{}", run.stdout);
+}
+
 /// At QoS 0 without subscribers nothing but a later answer shows that the broker reads.
 #[test]
 fn what_a_frozen_broker_was_sent_is_not_certified_and_what_a_healthy_one_read_is() {
