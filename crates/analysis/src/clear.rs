@@ -18,6 +18,9 @@ const BEYOND: u64 = 10;
 const FAR: f64 = 3.0;
 /// Of what the generator and the receiver added, the quantiles up to which it is taken off, one after the other.
 const TAKEN_OFF: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
+/// A server that others stop for some time makes no message wait longer by more than that time. What waits for a repetition
+/// may: so many times as long is excused.
+const AMPLIFIED: f64 = 2.0;
 
 /// Whether an objective that a level misses is missed clearly.
 ///
@@ -25,17 +28,23 @@ const TAKEN_OFF: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
 /// together. So the share of platform's parts above the bound is at least the share of times above bound + lateness + lag,
 /// less the share of larger latenesses and lags, for any lateness and lag (Boole's inequality).
 ///
-/// Of a platform whose processors others held, only what it took responsibility for and lost is clear.
-pub fn is_clear(objective: &Objective, level: &LevelSummary, record: &LevelRecord, robbed: bool) -> bool {
+/// Of a platform whose processors others `held` for so long in all, what it took responsibility for and lost is clear. So are
+/// times that lie beyond the bound by more than [`AMPLIFIED`] times that.
+pub fn is_clear(
+    objective: &Objective,
+    level: &LevelSummary,
+    record: &LevelRecord,
+    held: Option<Nanos>,
+) -> bool {
     match objective.subject {
-        Subject::Delivered => losses_are_clear(objective, level, record, robbed),
-        _ if robbed => false,
+        Subject::Delivered => losses_are_clear(objective, level, record, held.is_some()),
+        Subject::Quantile(metric, q) => time_is_clear(metric, q, objective.bound, level, record, held),
+        _ if held.is_some() => false,
         Subject::Achieved => level.achievement.at_last.is_some_and(|at_last| {
             // What was never taken up is the generator's failure.
             let never = level.never_ready as f64 / level.due.max(1) as f64;
             !objective.comparison.holds(at_last + never, objective.bound)
         }),
-        Subject::Quantile(metric, q) => time_is_clear(metric, q, objective.bound, level, record),
         Subject::Mean(_) | Subject::Connected => level.validity == Validity::Valid,
     }
 }
@@ -50,7 +59,8 @@ pub fn is_clear_of_few(objective: &Objective, level: &LevelSummary, record: &Lev
     let n: u64 = samples.map(Histogram::count).sum();
     let allowed = (1.0 - q) * n as f64;
     let is_far = n < quantile::fewest_observations(q) && above >= BEYOND && above as f64 > FAR * allowed;
-    (is_far && time_is_clear(metric, q, objective.bound, level, record))
+    // Whether others held its processor is judged with all other misses.
+    (is_far && time_is_clear(metric, q, objective.bound, level, record, None))
         .then(|| format!("{above} of {n} took longer (objective {objective} allows {:.0})", allowed.floor()))
 }
 
@@ -75,11 +85,18 @@ fn may_be_unread(record: &LevelRecord) -> bool {
     longest > Nanos::ZERO && longest >= drained / 2
 }
 
-fn time_is_clear(metric: Metric, q: f64, bound: f64, level: &LevelSummary, record: &LevelRecord) -> bool {
+fn time_is_clear(
+    metric: Metric,
+    q: f64,
+    bound: f64,
+    level: &LevelSummary,
+    record: &LevelRecord,
+    held: Option<Nanos>,
+) -> bool {
     let from_due = matches!(metric, Metric::PublishTime | Metric::SubscribeTime | Metric::QueryTime);
     let received = matches!(metric, Metric::SubscribeTime | Metric::SubscribeTimeFromSend);
     if !from_due && !received && metric != Metric::PublishTimeFromSend {
-        return level.validity == Validity::Valid;
+        return level.validity == Validity::Valid && held.is_none();
     }
     // Another load than the one asked for was offered, in other pieces.
     if level.never_ready as f64 > level.due as f64 * NEVER_READY {
@@ -96,6 +113,8 @@ fn time_is_clear(metric: Metric, q: f64, bound: f64, level: &LevelSummary, recor
     // What was never sent may have waited for a thread of ours, where these were the limit.
     let ours = if level.validity == Validity::Valid { level.never_ready } else { level.unsent };
     let missing = owed.saturating_sub(times.count()).saturating_sub(ours);
+    // What had not come when the drain ended may have come later of a platform that others kept waiting.
+    let never = if held.is_some() { 0 } else { missing };
     let n = times.count() + missing;
     if n == 0 {
         return false;
@@ -109,11 +128,12 @@ fn time_is_clear(metric: Metric, q: f64, bound: f64, level: &LevelSummary, recor
     let at = |times: &Histogram, q: f64| times.quantile(q).unwrap_or(Nanos::ZERO);
     let allowed = 1.0 - q;
     let margin = MARGIN * (allowed * q / n as f64).sqrt();
-    let bound = Nanos::from_secs_f64(bound).max(Nanos::ZERO);
+    let excused = held.map_or(Nanos::ZERO, |held| Nanos::from_secs_f64(held.as_secs_f64() * AMPLIFIED));
+    let bound = Nanos::from_secs_f64(bound).max(Nanos::ZERO) + excused;
     TAKEN_OFF.iter().any(|&quantile| {
         let (late, slow) = (at(&lateness, quantile), at(&lag, quantile));
         let beyond = (bound + late + slow).0.min(NEVER.0);
-        let above = times.count_above(Nanos(beyond)) + missing;
+        let above = times.count_above(Nanos(beyond)) + never;
         let surely = above as f64 / n as f64 - share(&lateness, late) - share(&lag, slow);
         surely > allowed + margin
     })

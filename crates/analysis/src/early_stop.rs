@@ -25,7 +25,7 @@ pub fn story(record: &RunRecord, levels: &[LevelSummary]) -> Option<String> {
     })
 }
 
-/// How many listed levels were not run because the platform was gone; `None` where all were, or levels are not listed.
+/// How many listed levels were not run because the platform died, or completed nothing any more; `None` where all were, or levels are not listed.
 pub fn skipped(record: &RunRecord, levels: &[LevelSummary]) -> Option<String> {
     let gone = record.levels.last().and_then(|level| level.end.as_ref()).is_some_and(|end| end.platform_gone);
     let died = matches!(record.end, Some(plimsoll_model::record::RunEnd::PlatformDied(_)));
@@ -36,8 +36,8 @@ pub fn skipped(record: &RunRecord, levels: &[LevelSummary]) -> Option<String> {
     loads.dedup();
     let total = usize::from(record.terms.levels);
     let not_run = total.checked_sub(loads.len()).filter(|&count| count > 0)?;
-    let why = if died { "it died" } else { "it gave no answer any more" };
-    Some(format!("{not_run} of {total} levels were not run, since the platform was gone: {why}"))
+    let why = if died { "the platform died" } else { "nothing came to its end any more" };
+    Some(format!("{not_run} of {total} levels were not run, since {why}"))
 }
 
 /// The lowest load of the first row of missed levels that is long enough.

@@ -16,6 +16,8 @@ pub struct Starved {
     pub component: String,
     /// Share of the hold in which it was ready to run while others held the processors that it may run on.
     pub share: f64,
+    /// The same for all components together: a message may have waited for each of them.
+    pub of_all: f64,
     /// Processor that it used, 1 for a whole one.
     pub used: f64,
     /// Who held them longest, where that is known.
@@ -66,11 +68,15 @@ pub fn in_hold(components: &[ComponentUsage], level: &LevelStart) -> Option<Star
         Some(Starved {
             component: name.to_owned(),
             share: usage::share(components, name, &span, |usage| usage.held_by_others)?,
+            of_all: 0.0,
             used: usage::share(components, name, &span, used)?,
             holder: holders.max_by_key(|usage| usage.held_by_others).and_then(|usage| usage.holder.clone()),
         })
     };
-    usage::names(components).into_iter().filter_map(of).max_by(|a, b| a.share.total_cmp(&b.share))
+    let starved: Vec<Starved> = usage::names(components).into_iter().filter_map(of).collect();
+    let of_all = starved.iter().map(|starved| starved.share).sum();
+    let most = starved.into_iter().max_by(|a, b| a.share.total_cmp(&b.share))?;
+    Some(Starved { of_all, ..most })
 }
 
 #[cfg(test)]
@@ -107,6 +113,7 @@ mod tests {
         ];
         let starved = in_hold(&components, &level).unwrap();
         assert_eq!((starved.component.as_str(), (starved.share * 100.0).round()), ("b", 55.0));
+        assert_eq!((starved.of_all * 100.0).round(), 57.0);
         assert!(
             starved.is_robbed() && starved.in_words().contains("stress (pid 7)"),
             "{}",

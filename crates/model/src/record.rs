@@ -63,7 +63,7 @@ pub struct LevelEnd {
     /// Devices that were connected at the end.
     #[serde(default)]
     pub connected: u32,
-    /// Whether the platform was gone at the end: a component died, or nothing came to its end any more.
+    /// Whether the platform was gone at the end: a component died, or nothing came to its end any more, in the drain neither.
     #[serde(default)]
     pub platform_gone: bool,
     /// What became of clients that lost their connection; `None` where an older version measured.

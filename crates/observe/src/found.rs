@@ -78,6 +78,11 @@ pub fn program_of(process: i32) -> Option<String> {
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
+/// When a process began, in ticks since the host was started; `None` where it is no more.
+pub fn began(process: i32) -> Option<u64> {
+    Process::new(process).and_then(|process| process.stat()).ok().map(|stat| stat.starttime)
+}
+
 /// Ports of this host to which a process and its descendants hold connections, or at which they listen.
 pub fn ports_of(process: i32) -> BTreeSet<u16> {
     let inodes: BTreeSet<u64> =

@@ -12,3 +12,4 @@ pub mod probe;
 pub mod process;
 pub mod tcp;
 pub mod threads;
+pub mod vigil;

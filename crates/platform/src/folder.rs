@@ -1,6 +1,7 @@
 //! The folder of a platform's files. It is removed with the platform, and where Plimsoll was killed, by the next one that
 //! starts a platform.
 
+use crate::ending::end_strays;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 use std::fs::{self, File};
@@ -57,6 +58,8 @@ fn remove_unused(place: &Path) {
         let ours = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == geteuid().as_raw());
         let lock = File::open(entry.path().join(LOCK)).ok().filter(|_| ours);
         if lock.is_some_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()) {
+            // Plimsoll was killed, and could not end what its components had started.
+            end_strays(&entry.path());
             // What cannot be removed stays for another time.
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -66,6 +69,7 @@ fn remove_unused(place: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn folders_of_the_dead_are_removed_and_all_others_stay() {
@@ -86,5 +90,34 @@ mod tests {
         let path = used.path().to_owned();
         drop(used);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_a_killed_run_has_left_running_ends_with_its_folder_and_not_before() {
+        let place = TempDir::new().unwrap();
+        let used = Folder::fresh_in(place.path()).unwrap();
+        let mark = |folder: &Path| {
+            let child = Command::new("sleep").arg("60").env(crate::ending::MARK, folder).spawn().unwrap();
+            // Its environment is there a moment after its number.
+            while fs::read(format!("/proc/{}/environ", child.id())).unwrap().is_empty() {
+                std::thread::yield_now();
+            }
+            child
+        };
+        let mut kept = mark(used.path());
+        let left = place.path().join("plimsoll-left");
+        fs::create_dir(&left).unwrap();
+        File::create(left.join(LOCK)).unwrap();
+        let mut stray = mark(&left);
+        drop(Folder::fresh_in(place.path()).unwrap());
+        // Neither `sleep` ends by itself so soon.
+        let ended = stray.try_wait().unwrap().is_some();
+        let goes_on = kept.try_wait().unwrap().is_none();
+        for child in [&mut kept, &mut stray] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!((ended, goes_on), (true, true));
+        assert!(!left.exists() && used.path().exists());
     }
 }

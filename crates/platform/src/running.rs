@@ -1,7 +1,7 @@
 //! A platform that is up.
 
 use crate::PlatformError;
-use crate::ending::end;
+use crate::ending::{MARK, end, end_strays};
 use crate::folder::Folder;
 use crate::guard::guarded;
 use crate::placeholders::Placeholders;
@@ -360,11 +360,14 @@ impl Platform {
         None
     }
 
-    /// Takes down what we started, the last component first.
+    /// Takes down what we started, the last component first, and whatever components have left behind.
     pub fn take_down(&mut self) {
+        let mut folder = None;
         while let Some(mut running) = self.components.pop() {
             end(&mut running.child, GRACE);
+            folder = running.log.parent().map(Path::to_path_buf);
         }
+        folder.iter().for_each(|folder| end_strays(folder));
     }
 
     fn await_ready(
@@ -475,6 +478,7 @@ fn spawn(
     let errors = output.try_clone().map_err(failed)?;
     guarded(&options.program, &options.processors, command)
         .current_dir(dir)
+        .env(MARK, dir)
         .stdout(output)
         .stderr(errors)
         .spawn()

@@ -238,7 +238,7 @@ fn perform(
     let happenings = Happenings::default();
     let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, network, progress)
         .with_storm(storm)
-        .with_running(running.processes)
+        .with_running(running.processes, running.vigils)
         .with_tap(tap.as_mut())
         .with_happenings(&happenings);
     let work = |engine: &mut Engine, watch: &mut RunWatch<'_>| {

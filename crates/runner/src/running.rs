@@ -2,6 +2,7 @@
 //! listens at the platform's ports.
 
 use plimsoll_observe::found::{NotFound, Place, ports_of, process_at, program_of};
+use plimsoll_observe::vigil::Vigil;
 use plimsoll_scenario::plan::{PlatformPlan, RunningPlace};
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
@@ -15,12 +16,14 @@ pub struct RunningError {
 }
 
 /// Processes and the ports that say what they are on the wire.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Running {
     /// Each component and its first process.
     pub processes: Vec<(String, i32)>,
     /// Servers that are known beside those of the profile.
     pub servers: Vec<(String, SocketAddr)>,
+    /// Notices that a component ends which the scenario names.
+    pub vigils: Vec<(String, Vigil)>,
 }
 
 impl Running {
@@ -44,6 +47,7 @@ impl Running {
             if let Place::Port(port) = place {
                 running.servers.push((component.name.clone(), SocketAddr::from(([127, 0, 0, 1], port))));
             }
+            running.vigils.push((component.name.clone(), Vigil::over(place, process)));
         }
         if captures && plan.profile.components.is_empty() {
             let address = servers.iter().map(|(_, address)| *address);

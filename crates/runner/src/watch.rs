@@ -12,6 +12,7 @@ use plimsoll_load::engine::{Engine, Watch};
 use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, RunRecord, SamplePart};
 use plimsoll_model::{Counts, Nanos, RunId};
 use plimsoll_observe::network::NetworkProbe;
+use plimsoll_observe::vigil::Vigil;
 use plimsoll_platform::{Death, Platform};
 use plimsoll_scenario::plan::Plan;
 use plimsoll_store::{RunWriter, StoreError};
@@ -43,6 +44,8 @@ pub struct RunWatch<'a> {
     completed: Vec<u64>,
     due: u64,
     death: Option<DeathRecord>,
+    /// Over components that were not started by the run.
+    vigils: Vec<(String, Vigil)>,
     /// When the engine called last, and for how long this process stood still since the level began.
     last_tick: Option<Nanos>,
     stood_still: Nanos,
@@ -84,6 +87,7 @@ impl<'a> RunWatch<'a> {
             completed: Vec::new(),
             due: 0,
             death: None,
+            vigils: Vec::new(),
             last_tick: None,
             stood_still: Nanos::ZERO,
             storm: None,
@@ -101,9 +105,10 @@ impl<'a> RunWatch<'a> {
         self
     }
 
-    /// Watches processes of the platform that were not started by the run, too.
-    pub fn with_running(mut self, running: Vec<(String, i32)>) -> RunWatch<'a> {
+    /// Watches processes of the platform that were not started by the run, too, and notices that a component of it ends.
+    pub fn with_running(mut self, running: Vec<(String, i32)>, vigils: Vec<(String, Vigil)>) -> RunWatch<'a> {
         self.observers.add(running);
+        self.vigils = vigils;
         self
     }
 
@@ -165,7 +170,7 @@ impl<'a> RunWatch<'a> {
     /// Adds to a level's end what the engine cannot know, also whether the platform is gone, so that higher levels
     /// would tell nothing. A level that the user cut short tells nothing of that by its silence.
     pub fn end_level(&mut self, end: &mut LevelEnd, stopped: bool) {
-        self.level = None;
+        let hold_end = self.level.take().map(|level| level.hold_start + level.hold);
         let done = self.storm.as_mut().and_then(|storm| storm.end_level(end.at, self.platform));
         self.note_storm(done);
         if self.death.is_none() && !stopped {
@@ -174,9 +179,11 @@ impl<'a> RunWatch<'a> {
         }
         let last_third = self.completed.len() - self.completed.len() / 3 - 1;
         let silent = self.completed.iter().skip(last_third).all(|&completed| completed == 0) && self.due > 0;
+        // Who answers in the drain stood still, or was overloaded, and is there.
+        let came_back = end.last_done.zip(hold_end).is_some_and(|(last, hold_end)| last >= hold_end);
         let mut told: Vec<String> = Vec::new();
         // Of a process that stood still itself, silence says nothing.
-        if silent && self.death.is_none() && !stopped && self.stood_still == Nanos::ZERO {
+        if silent && !came_back && self.death.is_none() && !stopped && self.stood_still == Nanos::ZERO {
             told.push("nothing was completed in the last third of the level".into());
         }
         end.platform_gone = !told.is_empty() || self.death.is_some();
@@ -278,6 +285,15 @@ impl<'a> RunWatch<'a> {
     }
 }
 
+/// A component that others have started and that has ended. How is known to its parent alone.
+fn departed(vigils: &mut [(String, Vigil)]) -> Option<Death> {
+    vigils.iter_mut().find_map(|(name, vigil)| {
+        let process = vigil.ended()?;
+        let status = format!("its process {process} ended, and Plimsoll has not started it");
+        Some(Death { component: name.clone(), status, last_words: String::new() })
+    })
+}
+
 impl Watch for RunWatch<'_> {
     fn measured(&mut self, measurement: Measurement) -> bool {
         if let Measurement::Sample(part) = &measurement {
@@ -301,7 +317,7 @@ impl Watch for RunWatch<'_> {
         let done = self.storm.as_mut().and_then(|storm| storm.tick(now, self.platform));
         self.note_storm(done);
         if self.death.is_none() {
-            let death = self.platform.take_death();
+            let death = self.platform.take_death().or_else(|| departed(&mut self.vigils));
             self.death = death.map(|death| self.recorded(death, now));
         }
         let since = now - self.last_tick.replace(now).unwrap_or(now);

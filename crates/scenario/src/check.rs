@@ -369,16 +369,22 @@ fn single(scalar: &Scalar, schema: &Map<String, Json>) -> Result<Json, Complaint
 
 fn within_bounds(number: Json, schema: &Map<String, Json>) -> Result<Json, Complaint> {
     let bound = |key: &str| schema.get(key).and_then(Json::as_f64);
+    // The schema says of some types how large they are by their name alone.
+    let widest = match schema.get("format").and_then(Json::as_str) {
+        Some("uint16") => Some(f64::from(u16::MAX)),
+        Some("uint32") => Some(f64::from(u32::MAX)),
+        _ => None,
+    };
     let value = number.as_f64().unwrap_or(f64::NAN);
     let low = bound("minimum").is_some_and(|minimum| value < minimum);
     let low_or_equal = bound("exclusiveMinimum").is_some_and(|minimum| value <= minimum);
-    let high = bound("maximum").is_some_and(|maximum| value > maximum);
+    let high = bound("maximum").or(widest).is_some_and(|maximum| value > maximum);
     if !(low || low_or_equal || high) {
         return Ok(number);
     }
     let from = schema.get("minimum").map(|minimum| format!("at least {minimum}"));
     let above = schema.get("exclusiveMinimum").map(|minimum| format!("above {minimum}"));
-    let to = schema.get("maximum").map(|maximum| format!("at most {maximum}"));
+    let to = bound("maximum").or(widest).map(|maximum| format!("at most {maximum}"));
     let range: Vec<String> = from.into_iter().chain(above).chain(to).collect();
     Err(Complaint {
         message: format!("{number} is out of range"),

@@ -66,6 +66,7 @@ fn decide(
     }
     let all_met = standings.iter().all(|(_, standing)| *standing == Standing::Met);
     let robbed = level.starved.as_ref().filter(|starved| starved.is_robbed() && (gone || !all_met));
+    let held = robbed.map(|starved| Nanos::from_secs_f64(record.start.hold.as_secs_f64() * starved.of_all));
     let robbed = robbed.map(|starved| starved.in_words());
     let excuse = validity::excuse(&level.generator).filter(|_| !all_met);
     let clear = |(objective, standing): &&(&Objective, Standing)| {
@@ -74,7 +75,7 @@ fn decide(
         matches!(standing, Standing::Missed(_))
             && !passes
             && !(excuse.is_some() && waits_for_us(objective.subject))
-            && clear::is_clear(objective, level, record, robbed.is_some())
+            && clear::is_clear(objective, level, record, held)
     };
     let clear: Vec<String> = standings.iter().filter(clear).filter_map(|(_, s)| s.reason()).collect();
     let (validity, why) = match (why_invalid, &robbed, excuse) {
@@ -86,7 +87,7 @@ fn decide(
     if !clear.is_empty() {
         level.verdict = LevelVerdict::Missed;
         level.reasons = clear;
-        if level.validity != Validity::Valid {
+        if level.validity != Validity::Valid || robbed.is_some() {
             level.reasons.extend(why.map(|why| format!("that is clear, although {why}")));
         }
         return;

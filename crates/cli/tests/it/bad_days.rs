@@ -109,6 +109,13 @@ fn a_broker_that_accepts_and_never_answers_fails_the_run_and_is_told_from_a_clos
 }
 
 #[test]
+fn a_broker_that_answers_connect_and_not_subscribe_is_not_said_to_be_silent() {
+    let script = Script { no_suback: true, ..Script::default() };
+    let run = run(&script, "connect_timeout: 1s", "[100]").exits(1);
+    run.says("the platform accepted the client but SUBSCRIBE was not answered within 1.00 s");
+}
+
+#[test]
 fn a_broker_that_refuses_the_101st_client_fails_the_run_and_the_number_is_told() {
     // MQTT 3.1.1 table 3.1: 3 is "server unavailable".
     let script = Script { refuse_from: Some((101, 3)), ..Script::default() };

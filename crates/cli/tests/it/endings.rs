@@ -39,6 +39,25 @@ fn an_interrupt_keeps_the_levels_and_leaves_no_process() {
     }
 }
 
+/// It leaves its parent, its process group and its session, as daemons do.
+#[test]
+fn what_a_component_sends_to_the_background_ends_with_the_run() {
+    let bench = Bench::beside_others();
+    let number = bench.path("stray");
+    let profile = format!(
+        "name: daemon\ntitle: a broker with a stray\ndescription: planted\nlimits: {{ all: none }}\ncomponents:\n  - name: broker\n    \
+         command: [sh, -c, 'setsid sleep 60 & echo $! > {}; exec {{plimsoll}} target broker --port {{port:mqtt}}']\n    \
+         ready_port: mqtt\n    mqtt_port: mqtt\n",
+        number.display()
+    );
+    bench.write("daemon.yaml", &profile);
+    let text =
+        SCENARIO.replace("platform: embedded", "platform: ./daemon.yaml").replace("[100, 200, 300]", "[100]");
+    bench.run(&text).exits(0);
+    let stray: u32 = std::fs::read_to_string(number).unwrap().trim().parse().unwrap();
+    assert_end_within(Duration::ZERO, &[stray]);
+}
+
 #[test]
 fn a_run_that_goes_on_is_shown_as_such() {
     let bench = Bench::beside_others();

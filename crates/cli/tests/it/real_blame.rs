@@ -2,6 +2,7 @@
 //! stopped. What the laboratory shows in simulated time for many strengths is shown here once for each.
 
 use crate::harness::{Bench, Finished, children, count, kill, until};
+use crate::mosquitto::Mosquitto;
 use rustix::process::{Pid, Signal, getpriority_process, kill_process, setpriority_process};
 use serde_json::Value;
 use std::process::{Child, Command};
@@ -44,6 +45,45 @@ fn a_broker_that_is_killed_is_the_headline_and_keeps_the_load_line_found_before(
     assert_eq!(run.levels().len(), 2);
     assert_eq!(run.level(1)["death"]["component"], "mosquitto");
     assert_eq!(run.level(1)["blame"]["component"], "mosquitto");
+}
+
+/// No device is connected to it, so nothing else shows its death.
+#[test]
+fn a_component_of_a_platform_that_runs_already_is_the_headline_when_it_ends() {
+    let bench = Bench::new();
+    let broker = Mosquitto::start(&bench, "allow_anonymous true");
+    let side = Mosquitto::start(&bench, "allow_anonymous true");
+    let (port, other) = (broker.port(), side.port());
+    let components = format!("{{ name: broker, port: {port} }}, {{ name: store, port: {other} }}");
+    let address = format!("mqtt://127.0.0.1:{port}");
+    let platform =
+        format!("platform: {{ profile: existing, address: \"{address}\", components: [{components}] }}");
+    let text = scenario("levels: [100, 200, 400], hold: 3s", "objectives: { publish_p99: null }");
+    let text = text.replace("platform: mosquitto", &platform);
+    let run = bench.start(&mut bench.run_command(&text));
+    bench.await_level(1);
+    drop(side);
+    let run = run.finish().exits(99).says("store died at 200/s").says("1 of 3 levels were not run");
+    assert_eq!(run.level(1)["death"]["component"], "store");
+    assert_eq!(run.level(1)["blame"]["component"], "store");
+}
+
+/// It is silent from the first second of a hold to its end, and answers all of it in the drain.
+#[test]
+fn a_broker_that_stands_still_and_comes_back_is_not_gone() {
+    let bench = Bench::new();
+    let text = scenario("levels: [100, 200, 400], hold: 3s", "objectives: { publish_p99: null }");
+    let run = bench.start(&mut bench.run_command(&text.replace("drain: 2s", "drain: 4s")));
+    bench.await_level(1);
+    std::thread::sleep(Duration::from_millis(800));
+    let broker = broker(run.id());
+    signal(broker, Signal::STOP);
+    std::thread::sleep(Duration::from_millis(3500));
+    signal(broker, Signal::CONT);
+    let run = run.finish();
+    assert_eq!(run.levels().len(), 3, "{}", run.stdout);
+    assert_eq!(run.level(1)["lost"], 0, "{}", run.stdout);
+    assert!(run.level(1)["stall"].as_str().is_some(), "{}", run.stdout);
 }
 
 /// At QoS 0 without subscribers nothing but a later answer shows that the broker reads.

@@ -21,6 +21,8 @@ pub struct Script {
     pub refuse_from: Option<(usize, u8)>,
     /// CONNECT is never answered.
     pub silent: bool,
+    /// SUBSCRIBE is never answered.
+    pub no_suback: bool,
     /// The receive maximum in CONNACK (MQTT 5).
     pub receive_maximum: Option<u16>,
     /// How PUBLISH is answered.
@@ -196,6 +198,7 @@ impl Broker {
         };
         match Packet::decode(version, packet).unwrap() {
             Packet::Publish(publish) => self.publish(&mut state, number, version, &publish, address),
+            Packet::Subscribe(_) if self.script.no_suback => Some(()),
             Packet::Subscribe(subscribe) => {
                 let granted = |qos: QoS| qos.min(QoS::AtLeastOnce);
                 let filters = subscribe.subscriptions.iter();

@@ -134,6 +134,20 @@ const KINDS: &[Kind] = &[
         },
     },
     Kind {
+        name: "platform frozen for longer than others held its processor",
+        plant: |seed| {
+            let (at, length) = (between(seed, 15.5, 17.5), between(seed, 2.5, 3.0));
+            let faults = format!(
+                "{{ kind: pause, at: {at:.2}s, for: {length:.2}s }}, {{ kind: starve, share: 12 %, at: 0s }}"
+            );
+            let more = "  network: { local: true }\n".into();
+            (
+                Setup { faults, more, ..Setup::default() },
+                Truth { holds: ONLY_SECOND, ..truth(&[Named::Platform]) },
+            )
+        },
+    },
+    Kind {
         name: "a remote platform frozen in its only level",
         plant: |seed| {
             let (at, length) = (between(seed, 3.0, 7.0), between(seed, 1.5, 3.0));

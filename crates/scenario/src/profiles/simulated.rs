@@ -158,19 +158,31 @@ impl Simulated {
             let station = written.station.as_ref().map(position).transpose()?;
             let missing = |what: &str| format!("a fault of kind {:?} needs `{what}`", written.kind);
             let share = || share(&written.share).ok_or_else(|| missing("share"));
-            let times = || written.times.ok_or_else(|| missing("times"));
+            let times = || match written.times {
+                Some(times) if times > 0.0 => Ok(times),
+                Some(times) => Err(format!("`times` of a fault is above zero, not {times}")),
+                None => Err(missing("times")),
+            };
+            // Who gets no processor at all comes to no end: `pause` stands for that.
+            let taken = || match share()? {
+                share if share < 1.0 => Ok(share),
+                _ => Err(format!(
+                    "a fault of kind {:?} leaves some of the processor: less than 100 %",
+                    written.kind
+                )),
+            };
             let from = time(&written.at).unwrap_or(Nanos::ZERO);
             Ok::<Fault, String>(Fault {
                 kind: match written.kind {
                     Kind::Pause => FaultKind::Pause(station),
-                    Kind::Starve => FaultKind::Starve(station, share()?),
+                    Kind::Starve => FaultKind::Starve(station, taken()?),
                     Kind::Slow => FaultKind::Slow(station, times()?),
                     Kind::WarmUp => FaultKind::WarmUp(station, times()?),
                     Kind::Lose => FaultKind::Lose(station, share()?),
                     Kind::LoseAcknowledgements => FaultKind::LoseAcknowledgements(share()?),
                     Kind::Die => FaultKind::Die(station.unwrap_or(0)),
-                    Kind::StarveGenerator => FaultKind::StarveGenerator(share()?),
-                    Kind::StealGenerator => FaultKind::StealGenerator(share()?),
+                    Kind::StarveGenerator => FaultKind::StarveGenerator(taken()?),
+                    Kind::StealGenerator => FaultKind::StealGenerator(taken()?),
                     Kind::PauseGenerator => FaultKind::PauseGenerator,
                     Kind::NetworkDelay => {
                         FaultKind::NetworkDelay(time(&written.by).ok_or_else(|| missing("by"))?)
@@ -192,5 +204,32 @@ impl Simulated {
             generator: GeneratorSpec { cost: time(&self.generator_cost).unwrap_or(Nanos::from_micros(5)) },
             faults: self.faults.iter().map(fault).collect::<Result<_, _>>()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without any processor, or with a time that runs backwards, a simulation comes to no end.
+    #[test]
+    fn a_fault_without_end_is_refused() {
+        let spec = |fault: &str| {
+            let text = format!(
+                "{{ \"stations\": [{{ \"name\": \"a\", \"service\": \"1ms\" }}], \"faults\": [{fault}] }}"
+            );
+            serde_json::from_str::<Simulated>(&text).unwrap().spec().map(drop)
+        };
+        assert_eq!(spec(r#"{ "kind": "starve", "share": "99 %" }"#), Ok(()));
+        assert_eq!(spec(r#"{ "kind": "slow", "times": 0.5 }"#), Ok(()));
+        assert_eq!(spec(r#"{ "kind": "lose", "share": "100 %" }"#), Ok(()));
+        for kind in ["starve", "starve_generator", "steal_generator"] {
+            let found = spec(&format!(r#"{{ "kind": "{kind}", "share": "100 %" }}"#));
+            assert!(found.is_err_and(|why| why.contains("less than 100 %")), "{kind}");
+        }
+        for times in ["0", "-5"] {
+            let found = spec(&format!(r#"{{ "kind": "slow", "times": {times} }}"#));
+            assert!(found.is_err_and(|why| why.contains("above zero")), "{times}");
+        }
     }
 }

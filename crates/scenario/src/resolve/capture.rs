@@ -36,7 +36,7 @@ pub(super) fn resolve(written: Option<&Capture>, context: &mut Context) -> Optio
         match network_of(name) {
             Some(network) => networks.push(network),
             None => context.error(
-                &format!("record.capture.namespaces[{index}]"),
+                &format!("record.capture.namespaces.{index}"),
                 format!(
                     "`{name}` is no network: write \"{HOST}\", a name of `ip netns`, \"pid:NUMBER\" or \"container:NAME\""
                 ),

@@ -19,7 +19,7 @@ pub(super) fn resolve(
     }
     let mut plans: Vec<RunningPlan> = Vec::new();
     for (index, component) in written.iter().enumerate() {
-        let path = format!("platform.components[{index}]");
+        let path = format!("platform.components.{index}");
         let name = component.name.trim();
         if name.is_empty() || name.contains(char::is_control) {
             context.error(&path, "a name is visible characters in one line");
@@ -36,9 +36,16 @@ pub(super) fn resolve(
         .into_iter()
         .flatten()
         .collect();
+        let empty = |text: &Option<String>| text.as_ref().is_some_and(|text| text.trim().is_empty());
         match <[RunningPlace; 1]>::try_from(places) {
+            Ok(_) if empty(&component.unit) || empty(&component.container) => {
+                context.error(&path, "a unit or a container has a name");
+            }
             Ok([RunningPlace::Process(0) | RunningPlace::Port(0)]) => {
                 context.error(&path, "processes and ports have numbers from 1");
+            }
+            Ok([RunningPlace::Process(process)]) if i32::try_from(process).is_err() => {
+                context.error(&path, format!("no process has a number as high as {process}"));
             }
             Ok([place]) => plans.push(RunningPlan { name: name.to_owned(), place }),
             Err(_) => context.error_with_help(

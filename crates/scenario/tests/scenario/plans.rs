@@ -309,6 +309,10 @@ fn impossible_combinations_are_refused() {
         (LEAST, "population.devices=16777216", "out of range"),
         (LEAST, "population.devices=-1", "out of range"),
         (LEAST, "population.devices=1.5", "expected a whole number"),
+        (&attached, "platform.components=[{name: a, pid: 99999999999}]", "out of range"),
+        (&attached, "platform.components=[{name: a, pid: 4294967295}]", "as high as 4294967295"),
+        (&attached, "platform.components=[{name: a, unit: ''}]", "a unit or a container has a name"),
+        (&attached, "platform.components=[{name: a, container: ' '}]", "a unit or a container has a name"),
         (LEAST, "mqtt.receive_maximum=5", "MQTT 3.1.1 has no receive maximum"),
         (LEAST, "mqtt={version: 5, receive_maximum: 0}", "out of range"),
         (LEAST, "mqtt.version=4", "allowed here: 3.1.1, 5"),
@@ -372,6 +376,13 @@ fn impossible_combinations_are_refused() {
         assert!(told_flat.contains(expected), "{set}: {told}");
         assert!(told.contains("-->"), "{set}: {told}");
     }
+}
+
+#[test]
+fn what_is_wrong_with_a_component_is_shown_where_it_stands() {
+    let platform = "\n  profile: existing\n  address: mqtt://h\n  components:\n    - { name: a, port: 1 }\n    - { name: b }";
+    let told = load_with(&LEAST.replace("embedded", platform), &[]).unwrap_err().to_string();
+    assert!(told.contains(":7:") && told.contains("- { name: b }"), "{told}");
 }
 
 #[test]

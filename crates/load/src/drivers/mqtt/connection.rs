@@ -179,6 +179,9 @@ impl Connection {
                     State::Layering => {
                         "the TCP connection was accepted but its handshake was not answered in full"
                     }
+                    State::Handshaking if !self.session.awaits_connack() => {
+                        "the platform accepted the client but SUBSCRIBE was not answered"
+                    }
                     State::Travelling | State::Handshaking => {
                         "the TCP connection was accepted but MQTT was not answered"
                     }

@@ -494,11 +494,13 @@ impl Session {
         self.phase = Phase::Subscribing;
         let filters: Vec<(&str, QoS)> =
             self.filters.iter().map(|filter| (filter.as_str(), self.settings.subscribe_qos)).collect();
-        encode_subscribe(self.settings.version, 1, &filters, out).map_err(|error| error.to_string())?;
+        encode_subscribe(self.settings.version, opening::SUBSCRIBE_ID, &filters, out)
+            .map_err(|error| error.to_string())?;
         Ok(Happened::Subscribing)
     }
 
     fn suback(&mut self, suback: &Suback) -> Result<Happened<'static>, String> {
+        opening::answers(suback, self.filters.len())?;
         for (filter, &code) in self.filters.iter().zip(suback.codes) {
             if code >= 0x80 {
                 let reason = self.reason(code, suback.properties.reason_string());

@@ -1,7 +1,10 @@
 //! What a platform's first answer means beside what it says: another version, a password that is missing, a refusal that another
 //! attempt may change.
 
-use plimsoll_codec::mqtt::Version;
+use plimsoll_codec::mqtt::{Suback, Version};
+
+/// The packet id of the one SUBSCRIBE of a connection.
+pub(super) const SUBSCRIBE_ID: u16 = 1;
 
 /// What a CONNACK in the layout of another version means; `None` for one of ours.
 pub(super) fn other_version(ours: Version, packet: &[u8]) -> Option<String> {
@@ -39,6 +42,20 @@ pub(super) fn advice(version: Version, code: u8) -> &'static str {
              PLIMSOLL_PASSWORD; in a scenario `mqtt.username` and `mqtt.password`"
         }
         _ => "",
+    }
+}
+
+/// Holds a SUBACK against our SUBSCRIBE with so many filters: an answer to another one grants nothing.
+pub(super) fn answers(suback: &Suback, filters: usize) -> Result<(), String> {
+    let (id, grants) = (suback.packet_id, suback.codes.len());
+    if id != SUBSCRIBE_ID {
+        return Err(format!(
+            "the platform answered SUBSCRIBE {SUBSCRIBE_ID} with a SUBACK for {id}, so it granted nothing"
+        ));
+    }
+    match grants == filters {
+        true => Ok(()),
+        false => Err(format!("the platform answered for {grants} of {filters} subscriptions")),
     }
 }
 

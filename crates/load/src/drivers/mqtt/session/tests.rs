@@ -219,6 +219,9 @@ fn a_subscriber_is_ready_when_its_subscription_is_granted() {
     let suback = |codes| Packet::Suback(Suback { packet_id: 1, codes, properties: Properties::default() });
     assert!(receive(&mut session, Version::V311, &suback(&[0x80])).0.is_err());
     assert!(receive(&mut session, Version::V311, &suback(&[0])).0.is_err(), "less than asked for");
+    let other = Packet::Suback(Suback { packet_id: 2, codes: &[1], properties: Properties::default() });
+    assert!(receive(&mut session, Version::V311, &other).0.is_err(), "for a SUBSCRIBE that we never sent");
+    assert!(receive(&mut session, Version::V311, &suback(&[1, 1])).0.is_err(), "more than asked for");
     assert_eq!(receive(&mut session, Version::V311, &suback(&[1])).0.unwrap(), "Ready");
 }
 
