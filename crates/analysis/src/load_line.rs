@@ -15,13 +15,15 @@ pub fn find(levels: &[LevelSummary]) -> Option<LoadLine> {
     let met = rising.iter().take_while(|level| level.verdict == LevelVerdict::Met).count();
     let top = rising.get(met.checked_sub(1)?)?;
     let next = rising.get(met);
-    let missed = rising[met..].iter().find(|level| level.verdict == LevelVerdict::Missed);
+    // What killed a platform need not have been the load.
+    let is_missed = |level: &LevelSummary| level.verdict == LevelVerdict::Missed && level.death.is_none();
+    let missed = rising[met..].iter().find(|level| is_missed(level));
     Some(LoadLine {
         rate: top.offered.or(top.achieved),
         devices: top.devices.filter(|_| top.connect_rate.is_none()),
         connect_rate: top.connect_rate,
         level: top.index,
-        at_least: next.is_none_or(|level| level.verdict != LevelVerdict::Missed),
+        at_least: next.is_none_or(|level| !is_missed(level)),
         below: missed.map(|level| level.load()),
         at_most: None,
         limited_by: next.map(|level| level.why()),

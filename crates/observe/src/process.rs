@@ -81,8 +81,10 @@ fn identity(process: &Process) -> Option<String> {
     Some(format!("{}/{}/{}", boot.trim(), stat.pid, stat.starttime))
 }
 
-/// A process and its descendants, with what the kernel tells of each.
+/// A process and its descendants, with what the kernel tells of each; without this process and its own, where they descend from
+/// that one.
 pub(crate) fn family(root: i32) -> Vec<(Process, Stat)> {
+    let own = std::process::id() as i32;
     let Ok(all) = all_processes() else { return Vec::new() };
     let all: Vec<(Process, Stat)> = all
         .filter_map(Result::ok)
@@ -96,7 +98,7 @@ pub(crate) fn family(root: i32) -> Vec<(Process, Stat)> {
                 return true;
             }
             match parents.get(&pid) {
-                Some(&parent) if parent > 0 => pid = parent,
+                Some(&parent) if parent > 0 && pid != own => pid = parent,
                 _ => return false,
             }
         }
@@ -189,6 +191,15 @@ mod tests {
         // Each of twice as many threads as processors waits half of the time; a tenth of that is seen at least.
         let least = Nanos::from_millis(250 * threads as i64 / 20);
         assert!(usage.run_delay.is_some_and(|waited| waited > least), "{usage:?}");
+    }
+
+    #[test]
+    fn who_has_started_this_process_does_not_answer_for_it() {
+        let parent = rustix::process::getppid().unwrap().as_raw_nonzero().get();
+        let own = std::process::id() as i32;
+        let pids: Vec<i32> = family(parent).iter().map(|(process, _)| process.pid).collect();
+        assert!(pids.contains(&parent) && !pids.contains(&own), "{pids:?}");
+        assert!(family(own).iter().any(|(process, _)| process.pid == own));
     }
 
     #[test]

@@ -14,13 +14,19 @@ use plimsoll_model::{Counts, Nanos, RunId};
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_observe::vigil::Vigil;
 use plimsoll_platform::{Death, Platform};
-use plimsoll_scenario::plan::Plan;
+use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_store::{RunWriter, StoreError};
+use std::io::ErrorKind;
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// How often the readings of the platform's processes are taken over.
 const COMPONENT_INTERVAL: Nanos = Nanos::from_secs(1);
+
+/// How long an answer is awaited at the address of a platform whose clients were lost.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The engine calls ten times a second: after so long without a call this process stood still.
 const STANDSTILL: Nanos = Nanos::from_millis(700);
@@ -44,6 +50,8 @@ pub struct RunWatch<'a> {
     completed: Vec<u64>,
     due: u64,
     death: Option<DeathRecord>,
+    /// Whether all that is known of the platform is its address, over TCP, and nobody plans that it ends.
+    is_unwatched: bool,
     /// Over components that were not started by the run.
     vigils: Vec<(String, Vigil)>,
     /// When the engine called last, and for how long this process stood still since the level began.
@@ -71,6 +79,10 @@ impl<'a> RunWatch<'a> {
         network: Option<NetworkProbe>,
         progress: &'a mut dyn Progress,
     ) -> RunWatch<'a> {
+        let is_unwatched = platform.simulation().is_none()
+            && plan.platform.profile.components.is_empty()
+            && plan.load.storm.is_none()
+            && plan.protocol() != Protocol::Coap;
         RunWatch {
             observers: Observers::new(platform, engine, network, plan.record.network != Some(false)),
             tcp_counts: false,
@@ -87,6 +99,7 @@ impl<'a> RunWatch<'a> {
             completed: Vec::new(),
             due: 0,
             death: None,
+            is_unwatched,
             vigils: Vec::new(),
             last_tick: None,
             stood_still: Nanos::ZERO,
@@ -181,6 +194,10 @@ impl<'a> RunWatch<'a> {
         let silent = self.completed.iter().skip(last_third).all(|&completed| completed == 0) && self.due > 0;
         // Who answers in the drain stood still, or was overloaded, and is there.
         let came_back = end.last_done.zip(hold_end).is_some_and(|(last, hold_end)| last >= hold_end);
+        let lost = end.outages.as_ref().is_some_and(|outages| outages.lost > outages.back);
+        if self.death.is_none() && !stopped && (lost || silent && !came_back) {
+            self.death = self.away(end);
+        }
         let mut told: Vec<String> = Vec::new();
         // Of a process that stood still itself, silence says nothing.
         if silent && !came_back && self.death.is_none() && !stopped && self.stood_still == Nanos::ZERO {
@@ -193,6 +210,21 @@ impl<'a> RunWatch<'a> {
         told.extend(self.happenings.iter().flat_map(|happenings| happenings.take()));
         told.extend(end.incident.take());
         end.incident = (!told.is_empty()).then(|| self.secrets.hide(&told.join("; ")));
+    }
+
+    /// A platform whose processes nobody watches, at whose address nobody listens any more after its clients were lost. A
+    /// network that is cut answers otherwise, or not at all.
+    fn away(&self, end: &LevelEnd) -> Option<DeathRecord> {
+        let address = self.platform.address();
+        let refused = self.is_unwatched
+            && TcpStream::connect_timeout(&address, PATIENCE)
+                .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
+        refused.then(|| DeathRecord {
+            component: format!("the platform at {address}"),
+            status: "nobody listens there any more".into(),
+            at: end.last_done.unwrap_or(end.at),
+            last_words: String::new(),
+        })
     }
 
     /// The component that ended by itself, if one did.

@@ -68,6 +68,23 @@ fn a_component_of_a_platform_that_runs_already_is_the_headline_when_it_ends() {
     assert_eq!(run.level(1)["blame"]["component"], "store");
 }
 
+/// Nothing is known of it but its address, and it ends in the last level.
+#[test]
+fn a_platform_that_ends_where_nobody_watches_its_processes_is_the_headline() {
+    let bench = Bench::new();
+    let broker = Mosquitto::start(&bench, "allow_anonymous true");
+    let address = format!("mqtt://127.0.0.1:{}", broker.port());
+    let platform = format!("platform: {{ profile: existing, address: \"{address}\" }}");
+    let text = scenario("levels: [100, 200], hold: 3s", "objectives: { publish_p99: null }");
+    let run = bench.start(&mut bench.run_command(&text.replace("platform: mosquitto", &platform)));
+    bench.await_level(1);
+    drop(broker);
+    let run = run.finish().exits(99).says("died at 200/s").says("nobody listens there any more");
+    assert_eq!(run.summary["verdict"], "missed");
+    assert_eq!(run.level(1)["blame"]["culprit"], "platform");
+    assert!(run.summary["reason"].as_str().unwrap().contains("sustains at least 100/s"), "{}", run.stdout);
+}
+
 /// It is silent from the first second of a hold to its end, and answers all of it in the drain.
 #[test]
 fn a_broker_that_stands_still_and_comes_back_is_not_gone() {

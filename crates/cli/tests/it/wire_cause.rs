@@ -280,6 +280,7 @@ fn what_cannot_be_found_is_said() {
         ("{ name: a, unit: plimsoll-none }".into(), "plimsoll-none.service", 1),
         ("{ name: a, container: plimsoll-none }".into(), "no container plimsoll-none", 1),
         ("{ name: a }".into(), "which process that is", 104),
+        ("{ name: generator, pid: 1 }".into(), "choose another name", 104),
         ("{ name: a, pid: 1, port: 1 }".into(), "which process that is", 104),
         ("{ name: a, pid: 1 }, { name: a, pid: 1 }".into(), "already", 104),
     ] {

@@ -99,8 +99,8 @@ impl Engine {
         let (reason, _) = self.repeated.iter().max_by_key(|(_, times)| **times)?;
         let (attempts, were) = if times == 1 { ("attempt", "was") } else { ("attempts", "were") };
         Some(format!(
-            "{times} {attempts} to connect failed during set-up and {were} made again: {reason}; a lower \
-             `load.connect_rate` (now {}/s) asks less of the platform at once",
+            "{times} {attempts} to connect failed during set-up and {were} made again: {reason}; if the \
+             platform was asked for too many at once, a lower `load.connect_rate` (now {}/s) helps",
             self.plan.load.connect_rate
         ))
     }

@@ -5,6 +5,9 @@ use crate::plan::{RunningPlace, RunningPlan};
 use crate::profile::Profile;
 use crate::written::RunningComponent;
 
+/// Names that mean this program in results.
+const RESERVED: [&str; 2] = ["plimsoll", "generator"];
+
 pub(super) fn resolve(
     written: &[RunningComponent],
     profile: &Profile,
@@ -23,6 +26,8 @@ pub(super) fn resolve(
         let name = component.name.trim();
         if name.is_empty() || name.contains(char::is_control) {
             context.error(&path, "a name is visible characters in one line");
+        } else if RESERVED.contains(&name) {
+            context.error(&path, format!("`{name}` is what results call this program; choose another name"));
         } else if plans.iter().any(|known| known.name == name) {
             context
                 .error(&path, format!("there is a component `{name}` already; give each a name of its own"));
