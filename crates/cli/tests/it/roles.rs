@@ -134,7 +134,7 @@ fn what_befalls_requests_is_in_the_ledger() {
     assert_eq!(count(level, "foreign"), 3);
     let finished =
         finished.says("the platform answered 500").says("to http://elsewhere/, which is not followed");
-    finished.says("sent again after 503").says("it is no HTTP/1: `SSH-2.0-OpenSSH`");
+    finished.says("sent again after 503").says("that port speaks SSH");
 }
 
 /// A device is connected once however often it is wanted, and those that a level does not want leave.
