@@ -38,17 +38,30 @@ pub fn difference_interval(first: &[f64], second: &[f64]) -> Option<Interval> {
 }
 
 /// How samples are put together, and half the width of the 95 % interval of a mean over them. `deviations[i]` is what
-/// sample i contributes beyond its weight times the mean, `weight` is that of all samples together.
+/// sample i contributes beyond its weight times the mean, `weight` is that of all samples together. Batches with rare large
+/// contributions tell their own variance less well than normal ones: they have fewer degrees of freedom.
 pub(crate) fn half_width(deviations: &[f64], weight: f64) -> (Batching, Option<f64>) {
     let batching = batching(deviations);
     let residuals = sums(deviations, batching.size);
     let batches = residuals.len() as f64;
-    let half = quantile(batches - 1.0).map(|t| {
+    let half = quantile(degrees(&residuals)).map(|t| {
         let per_batch = weight / batches;
         let variance = residuals.iter().map(|sum| (sum / per_batch).powi(2)).sum::<f64>() / (batches - 1.0);
         t * (variance / batches).sqrt()
     });
     (batching, half)
+}
+
+/// Degrees of freedom of the variance of values around 0 by their kurtosis (O'Neill, Some Useful Moment Results in Sampling
+/// Problems, 2014), at most those of normal ones.
+fn degrees(residuals: &[f64]) -> f64 {
+    let n = residuals.len() as f64;
+    let sum = |power| residuals.iter().map(|value| value.powi(power)).sum::<f64>();
+    let kurtosis = n * sum(4) / sum(2).powi(2);
+    if !kurtosis.is_finite() || n < 4.0 {
+        return n - 1.0;
+    }
+    (2.0 * n / (kurtosis - (n - 3.0) / (n - 1.0)).max(1e-9)).clamp(1.0, n - 1.0)
 }
 
 /// The 97.5 % point of Student's t, `None` below one degree of freedom.
@@ -66,6 +79,21 @@ mod tests {
     fn ten_independent_values_give_the_textbook_interval() {
         let interval = mean_interval(&[3.0, 10.0, 9.0, 7.0, 5.0, 2.0, 6.0, 4.0, 1.0, 8.0]).unwrap();
         assert!((interval.lo - 3.3341).abs() < 1e-3 && (interval.hi - 7.6659).abs() < 1e-3, "{interval:?}");
+    }
+
+    /// One value of thirty makes all of the variance: it is known as from few.
+    #[test]
+    fn rare_large_values_tell_their_variance_less_well() {
+        let mut values = vec![0.0; 30];
+        values[7] = 30.0;
+        let even: Vec<f64> = (0..30).map(|number| f64::from(number % 2)).collect();
+        let around = |values: &[f64]| {
+            let mean = values.iter().sum::<f64>() / 30.0;
+            degrees(&values.iter().map(|value| value - mean).collect::<Vec<f64>>())
+        };
+        assert!((1.5..3.5).contains(&around(&values)), "{}", around(&values));
+        assert_eq!(around(&even), 29.0);
+        assert_eq!(degrees(&[0.0; 9]), 8.0);
     }
 
     /// Pairs of equal values hold the information of one each, so the interval must not shrink as if all counted.
