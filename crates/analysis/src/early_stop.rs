@@ -25,7 +25,8 @@ pub fn story(record: &RunRecord, levels: &[LevelSummary]) -> Option<String> {
     })
 }
 
-/// How many listed levels were not run because the platform died, or completed nothing any more; `None` where all were, or levels are not listed.
+/// How many listed levels were not run because the platform died, or completed nothing any more; `None` where all were, or
+/// levels are not listed.
 pub fn skipped(record: &RunRecord, levels: &[LevelSummary]) -> Option<String> {
     let gone = record.levels.last().and_then(|level| level.end.as_ref()).is_some_and(|end| end.platform_gone);
     let died = matches!(record.end, Some(plimsoll_model::record::RunEnd::PlatformDied(_)));

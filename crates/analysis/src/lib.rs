@@ -59,17 +59,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
         Some(finding) => load_line::of_search(&levels, finding),
         None => load_line::find(&levels),
     };
-    let load_line = load_line.map(|line| {
-        // Where a level missed, that is the better bound.
-        let open =
-            line.at_least && line.below.is_none() && line.devices.is_none() && line.connect_rate.is_none();
-        let pairs: Vec<_> = record.levels.iter().map(|own| &own.start).zip(&levels).collect();
-        let bound = open.then(|| processor_bound::find(&pairs, &record.components)).flatten();
-        summary::LoadLine {
-            at_most: bound.filter(|bound| line.rate.is_some_and(|rate| bound.rate >= rate)),
-            ..line
-        }
-    });
+    let load_line = load_line.map(|line| load_line::bounded(line, record, &levels));
     let (verdict, reason) = match &record.end {
         Some(RunEnd::Failed(reason)) => (Verdict::Failed, reason.clone()),
         Some(RunEnd::Interrupted) => (Verdict::Interrupted, "stopped by the user".to_owned()),

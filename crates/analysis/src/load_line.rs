@@ -1,10 +1,11 @@
 //! The load line (rule 6) and the verdict.
 
 use crate::level::{LevelSummary, LevelVerdict};
+use crate::processor_bound;
 use crate::search::{Ending, Finding};
 use crate::summary::LoadLine;
 use plimsoll_model::Verdict;
-use plimsoll_model::record::DeathRecord;
+use plimsoll_model::record::{DeathRecord, RunRecord};
 
 /// A level that missed is far above one that was met where its load is more than this times that.
 const WIDE: f64 = 1.1;
@@ -46,6 +47,16 @@ pub fn of_search(levels: &[LevelSummary], finding: &Finding) -> Option<LoadLine>
         limited_by: above.map(LevelSummary::why),
         next_level: above.map(|level| level.index),
     })
+}
+
+/// The same line with an upper bound by what components use of their processors, where no level missed: that is a better one.
+pub fn bounded(line: LoadLine, record: &RunRecord, levels: &[LevelSummary]) -> LoadLine {
+    let is_open =
+        line.at_least && line.below.is_none() && line.devices.is_none() && line.connect_rate.is_none();
+    let pairs: Vec<_> = record.levels.iter().map(|own| &own.start).zip(levels).collect();
+    let bound = is_open.then(|| processor_bound::find(&pairs, &record.components)).flatten();
+    let at_most = bound.filter(|bound| line.rate.is_some_and(|rate| bound.rate >= rate));
+    LoadLine { at_most, ..line }
 }
 
 /// The verdict on a run that came to its end, and why.

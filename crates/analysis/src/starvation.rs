@@ -53,7 +53,7 @@ pub fn beside_load(components: &[ComponentUsage], level: &LevelStart) -> Option<
     let all = usage::names(components).into_iter().filter_map(of);
     let (name, used) = all.max_by(|a, b| a.1.total_cmp(&b.1))?;
     let used = used * 100.0;
-    Some(format!("{name} used {used:.0} % of a processor, among them those of the load threads"))
+    Some(format!("{name} used {used:.0} % of a processor, and it may run on those of the load threads"))
 }
 
 /// The component that others kept waiting most in a hold; `None` where that could not be read. Readings count as far as they

@@ -1,6 +1,7 @@
 //! One conversation: the bytes of both sides in order, given to the dissector that knows them, and what it tells of them
 //! stamped, counted, matched, and searched for markers.
 
+use crate::component::Components;
 use crate::dissect::{Asking, Carrier, Dissector, Event, KEPT, Key, Opened, Output, Request, Side, Step};
 use crate::dissectors;
 use crate::half::Half;
@@ -75,12 +76,11 @@ pub enum Opening {
 }
 
 impl Opening {
-    /// By what was seen, else by what is told of the ends.
-    pub fn new(seen: Option<usize>, told: Option<usize>) -> Opening {
-        match (seen, told) {
-            (Some(client), _) => Opening::Seen(client),
-            (None, Some(client)) => Opening::Told(client),
-            (None, None) => Opening::Unknown,
+    /// By what was seen, else by who is known to listen.
+    pub fn new(seen: Option<usize>, components: &Components, ports: [u16; 2]) -> Opening {
+        match seen {
+            Some(client) => Opening::Seen(client),
+            None => components.opener(ports).map_or(Opening::Unknown, Opening::Told),
         }
     }
 

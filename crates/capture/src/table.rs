@@ -207,8 +207,8 @@ impl Table {
 
     fn segment(&mut self, flow: &mut Flow, direction: usize, packet: &Packet, tcp: &Tcp, bytes: &[u8]) {
         let Some(mut connection) = flow.connection.take() else { return };
-        let (id, ports) = (flow.id, flow.ends.map(|end| end.port));
-        let opening = Opening::new(connection.client(), self.settings.components.opener(ports));
+        let (id, ports, client) = (flow.id, flow.ends.map(|end| end.port), connection.client());
+        let components = &self.settings.components;
         let mut ears =
             Ears { search: &self.settings.search, keys: &self.settings.keys, heard: &mut self.heard };
         connection.packet(
@@ -218,7 +218,9 @@ impl Table {
             bytes,
             &mut Receiver {
                 conversation: &mut flow.conversation,
-                begin: &|| Conversation::new(id, Carrier::Stream, ports, opening),
+                begin: &|| {
+                    Conversation::new(id, Carrier::Stream, ports, Opening::new(client, components, ports))
+                },
                 ears: &mut ears,
                 meter: &mut self.readings,
             },
@@ -245,8 +247,9 @@ impl Table {
         let (id, ports) = (flow.id, flow.ends.map(|end| end.port));
         let mut ears =
             Ears { search: &self.settings.search, keys: &self.settings.keys, heard: &mut self.heard };
-        let opening = Opening::new(None, self.settings.components.opener(ports));
-        let begin = || Box::new(Conversation::new(id, Carrier::Datagrams, ports, opening));
+        let components = &self.settings.components;
+        let opening = || Opening::new(None, components, ports);
+        let begin = || Box::new(Conversation::new(id, Carrier::Datagrams, ports, opening()));
         flow.conversation.get_or_insert_with(begin).data(direction, packet.at, bytes, &mut ears);
         flow.bytes[direction] += u64::from(packet.length) + u64::from(packet.missing);
         self.book(flow);
@@ -306,7 +309,7 @@ impl Table {
             None => {
                 let seen = flow.connection.as_ref().and_then(|connection| connection.client());
                 let ports = flow.ends.map(|end| end.port);
-                let opening = Opening::new(seen, self.settings.components.opener(ports));
+                let opening = Opening::new(seen, &self.settings.components, ports);
                 (Protocol::Unknown, opening.client(ports))
             }
         };
@@ -457,15 +460,17 @@ impl Table {
     /// Books all that is left of a conversation.
     fn close(&mut self, flow: &mut Flow, at: Nanos) {
         if let Some(mut connection) = flow.connection.take() {
-            let (id, ports) = (flow.id, flow.ends.map(|end| end.port));
-            let opening = Opening::new(connection.client(), self.settings.components.opener(ports));
+            let (id, ports, client) = (flow.id, flow.ends.map(|end| end.port), connection.client());
+            let components = &self.settings.components;
             let mut ears =
                 Ears { search: &self.settings.search, keys: &self.settings.keys, heard: &mut self.heard };
             connection.flush(
                 at,
                 &mut Receiver {
                     conversation: &mut flow.conversation,
-                    begin: &|| Conversation::new(id, Carrier::Stream, ports, opening),
+                    begin: &|| {
+                        Conversation::new(id, Carrier::Stream, ports, Opening::new(client, components, ports))
+                    },
                     ears: &mut ears,
                     meter: &mut self.readings,
                 },

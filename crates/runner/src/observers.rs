@@ -22,7 +22,7 @@ pub enum Observers {
 /// Samplers of this host.
 pub struct OnHost {
     /// From the first look on, if there is anything to look at.
-    sampling: Option<Option<Sampling>>,
+    sampling: Option<Sampling>,
     /// The first process of each component that was started for the run, and of each that ran already.
     started: Vec<(String, i32)>,
     running: Vec<(String, i32)>,
@@ -156,7 +156,7 @@ impl OnHost {
     }
 
     fn change(&self) {
-        if let Some(Some(sampling)) = &self.sampling {
+        if let Some(sampling) = &self.sampling {
             sampling.change(self.processes());
         }
     }
@@ -166,9 +166,10 @@ impl OnHost {
         if processes.is_empty() {
             return Vec::new();
         }
-        let load = self.load.clone();
-        let sampling = self.sampling.get_or_insert_with(|| Sampling::begin(processes, load, now));
-        sampling.as_ref().map(Sampling::take).unwrap_or_default()
+        if self.sampling.is_none() {
+            self.sampling = Sampling::begin(processes, self.load.clone(), now);
+        }
+        self.sampling.as_ref().map(Sampling::take).unwrap_or_default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a capture adds to blame: which component of the platform it was.
 
-use crate::dissection::{DissectionSummary, HopSummary, OURSELVES, StallSummary};
+use crate::dissection::{DissectionSummary, OURSELVES, PhaseSummary, StallSummary};
 use crate::level;
 use crate::usage;
 use plimsoll_model::record::{ComponentUsage, LevelStart};
@@ -67,7 +67,7 @@ impl<'a> Captured<'a> {
 
     /// Who had the messages last that the level lost.
     pub fn who_lost(&self, lost: u64) -> Named {
-        let hops = self.hops()?;
+        let hops = &self.phase()?.ways.hops;
         let all: u64 = hops.iter().map(|hop| hop.lost).sum();
         let most = hops.iter().max_by_key(|hop| hop.lost)?;
         let enough = most.lost as f64 >= MOST * lost.max(all) as f64 && most.lost > 0;
@@ -79,9 +79,9 @@ impl<'a> Captured<'a> {
 
     /// In whom messages stayed for most of their way, without that it waited for another component or for a processor.
     pub fn who_kept_them(&self) -> Named {
-        let summary = self.whole()?;
-        let hop = self.hops()?.iter().max_by(|one, other| one.share.total_cmp(&other.share))?;
-        let slowest = self.slowest(summary)?;
+        let ways = &self.phase()?.ways;
+        let hop = ways.hops.iter().max_by(|one, other| one.share.total_cmp(&other.share))?;
+        let slowest = ways.total.p99?;
         let waited =
             usage::share(self.components, &hop.component, &usage::hold(self.start), |usage| usage.run_delay);
         let is_it = hop.share >= STAYED
@@ -98,16 +98,10 @@ impl<'a> Captured<'a> {
         })
     }
 
-    /// The stays of the level's messages.
-    fn hops(&self) -> Option<&[HopSummary]> {
+    /// The level's hold.
+    fn phase(&self) -> Option<&PhaseSummary> {
         let name = level::phase(self.start);
-        let phase = self.whole()?.phases.iter().find(|phase| phase.measured && phase.name == name)?;
-        Some(&phase.ways.hops)
-    }
-
-    fn slowest(&self, summary: &DissectionSummary) -> Option<f64> {
-        let name = level::phase(self.start);
-        summary.phases.iter().find(|phase| phase.measured && phase.name == name)?.ways.total.p99
+        self.whole()?.phases.iter().find(|phase| phase.measured && phase.name == name)
     }
 
     /// Whether that is one of the platform's processes, and not whatever answers at an address.
@@ -119,7 +113,7 @@ impl<'a> Captured<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dissection::{ErrorSummary, PhaseSummary, TimesSummary, WaySummary};
+    use crate::dissection::{ErrorSummary, HopSummary, TimesSummary, WaySummary};
     use plimsoll_model::Nanos;
 
     fn start() -> LevelStart {

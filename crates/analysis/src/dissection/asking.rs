@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn who_waits_for_another_one_is_told_apart_from_who_is_slow_itself() {
         let mut pulse = Pulse::default();
-        // The agent keeps each message for 80 ms and asks the context broker for 4; so the plan of the test.
+        // The agent keeps each message for 80 ms and asks the context broker for 4.
         for number in 0..200 {
             let at = 0.0371 + f64::from(number) * 0.1003;
             call(&mut pulse, 0, 1, at, Some(at + 0.084), Asking::Now);
