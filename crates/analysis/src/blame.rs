@@ -1,23 +1,28 @@
 //! Who is to blame that a level was not met: one name, or nobody's. A name is given only where the others are excluded; else
-//! it is unknown.
+//! it is unknown. Only what bears on the first objective that was missed counts.
 
 mod captured;
 
 use crate::dissection::DissectionSummary;
 use crate::inference::PublishCause;
 use crate::level::{LevelSummary, LevelVerdict};
+use crate::missing::NEVER;
+use crate::objective::{self, Standing};
 use crate::usage;
 use captured::{Captured, Named};
-use plimsoll_model::Validity;
+use plimsoll_model::objective::{Objectives, Subject};
 use plimsoll_model::record::{ComponentUsage, LevelStart};
+use plimsoll_model::{Metric, Nanos, Validity};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::ops::Range;
 
 /// Share of what it may use from which on a component is at its limit.
 const FULL: f64 = 0.9;
-/// What one thread can use of one processor, with what is read too much.
-const ONE_THREAD: std::ops::Range<f64> = 0.93..1.03;
+/// What a component that is full under load must have been idle of that at some other time: one that spins is always full.
+const IDLE: f64 = 0.5;
+/// Of the median publish time, the share below which the network's round trips cannot be what a backlog waits for.
+const SMALL: f64 = 0.1;
 /// Of the network's round trips in a stall, the share from which on the network is not the reason, and the share up to which
 /// it is: TCP waits twice as long after each loss, so that half of a silence may lie behind the end of a cut.
 const ANSWERED: f64 = 0.85;
@@ -83,11 +88,28 @@ pub struct Evidence<'a> {
     pub refused: u64,
     /// Whether the platform's address is one of this host's.
     pub local: bool,
+    /// Whether messages travel as datagrams, which a network may lose.
+    pub datagrams: bool,
+    /// How often a publish goes to the platform and back.
+    pub trips: u32,
+    /// What the level was to meet.
+    pub objectives: &'a Objectives,
+}
+
+/// What the first objective that was missed looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum About {
+    /// How much came to its end.
+    Amount,
+    /// How long a message took.
+    Times,
+    /// Something that says nothing of messages, as connecting.
+    Other,
 }
 
 /// Who is to blame for a level; `None` of one that was met or not finished.
 pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
-    let &Evidence { start, components, capture, refused, local } = evidence;
+    let &Evidence { start, components, capture, refused, local, datagrams, .. } = evidence;
     let captured = Captured::new(capture, start, components);
     let blame = |culprit, component, evidence| Some(Blame { culprit, component, evidence });
     let first = || level.reasons.first().cloned().unwrap_or_default();
@@ -107,7 +129,10 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
         Some((component, why)) => blame(Culprit::Platform, Some(component), format!("{what}; {why}")),
         None => blame(Culprit::Platform, None, what),
     };
-    if let Some(stall) = level.silence {
+    let about = about(level, evidence.objectives);
+    // What was acknowledged had arrived, whatever stood still.
+    let taken = is_many(level.lost_acknowledged.unwrap_or(0), level.expected_deliveries) && !datagrams;
+    if let Some(stall) = level.silence.filter(|_| !(about == About::Amount && taken)) {
         // All at once is no overload. What else could stand still is the network, which its own round trips tell.
         let span = [stall.from, stall.to].map(|time| (start.hold_start + time).as_secs_f64());
         let span = span[0]..span[1];
@@ -119,44 +144,96 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
             (false, _) => blame(Culprit::Unknown, None, stall.in_words()),
         };
     }
-    let full = || fullest(components, start);
-    if is_many(level.refused, level.sent) {
-        let what = format!("{} of {} messages were refused", level.refused, level.sent);
-        return platform(captured.who_failed(refused), what);
+    // Who is at its limit leaves something behind; else that it uses a whole processor may be chance.
+    let grows = level.validity == Validity::Valid
+        && (level.overload || level.achieved_ci95.is_some_and(|[_, most]| most < 1.0));
+    let full = || grows.then(|| fullest(components, start)).flatten();
+    if about == About::Amount {
+        if is_many(level.refused, level.sent) {
+            let what = format!("{} of {} messages were refused", level.refused, level.sent);
+            return platform(captured.who_failed(refused), what);
+        }
+        if let Some(loss) = lost(level) {
+            let named = captured.who_lost(level.lost).filter(|_| loss.of_deliveries);
+            return match named.or_else(full) {
+                None if datagrams && !local => blame(Culprit::Unknown, None, loss.what),
+                named => platform(named, loss.what),
+            };
+        }
     }
-    if let Some(what) = lost(level) {
-        // Of what came too late rather than never the reason is where it waited.
-        let full = level.overload.then(full).flatten();
-        return platform(full.or_else(|| captured.who_lost(level.lost)), what);
+    if about == About::Other {
+        return blame(if local { Culprit::Platform } else { Culprit::Unknown }, None, first());
     }
     let because = level.inference.as_ref().map(|inference| inference.publish_because);
     let culprit = match because {
         Some(PublishCause::Network | PublishCause::Retransmissions) => Culprit::Network,
         Some(PublishCause::Both) => Culprit::PlatformAndNetwork,
         Some(PublishCause::Platform) => Culprit::Platform,
-        // A backlog that grows is the platform's: a network that only delays has none.
-        _ if level.overload => Culprit::Platform,
-        // A valid level is neither the generator's nor the receiver's miss, and there is no network to a local address.
+        // There is no network to a local address, and our own lateness was taken off.
         Some(PublishCause::Unknown | PublishCause::NoRise) | None if local => Culprit::Platform,
+        Some(PublishCause::Unknown | PublishCause::NoRise) | None
+            if grows && is_near(level, evidence.trips) =>
+        {
+            Culprit::Platform
+        }
         Some(PublishCause::Unknown | PublishCause::NoRise) | None => Culprit::Unknown,
     };
+    let rose = because.filter(|because| !matches!(because, PublishCause::Unknown | PublishCause::NoRise));
+    let words = level.inference.as_ref().filter(|_| rose.is_some()).and_then(|inference| {
+        inference.in_words(level, |seconds| Nanos::from_secs_f64(seconds).to_string()).into_iter().next()
+    });
+    let shown = words.map_or_else(first, |words| format!("{}; {words}", first()));
     if culprit != Culprit::Platform {
-        return blame(culprit, None, first());
+        return blame(culprit, None, shown);
     }
-    // Who is at its limit leaves something behind; else that it uses one processor may be chance.
-    let grows = level.overload || level.achieved_ci95.is_some_and(|[_, most]| most < 1.0);
-    platform(grows.then(full).flatten().or_else(|| captured.who_kept_them()), first())
+    platform(captured.who_kept_them().or_else(full), shown)
 }
 
-/// The only component that was stopped between two times of the run, in seconds.
+/// What the first missed objective looks at; where none was missed for certain, the first that was not met.
+fn about(level: &LevelSummary, objectives: &Objectives) -> About {
+    use Metric::{Freshness, PublishTime, PublishTimeFromSend, SubscribeTime, SubscribeTimeFromSend};
+    let standings: Vec<_> =
+        objectives.level.iter().map(|one| (one.subject, objective::judge(one, level))).collect();
+    let missed = standings.iter().find(|(_, standing)| matches!(standing, Standing::Missed(_)));
+    let first = missed.or_else(|| standings.iter().find(|(_, standing)| *standing != Standing::Met));
+    match first.map(|(subject, _)| *subject) {
+        Some(Subject::Delivered | Subject::Achieved) => About::Amount,
+        Some(Subject::Quantile(metric, q)) if never_ended(level, metric, q) => About::Amount,
+        Some(Subject::Connected) => About::Other,
+        Some(Subject::Quantile(metric, _) | Subject::Mean(metric)) => match metric {
+            PublishTime | PublishTimeFromSend | SubscribeTime | SubscribeTimeFromSend | Freshness => {
+                About::Times
+            }
+            _ => About::Other,
+        },
+        None => About::Times,
+    }
+}
+
+/// Whether so much never came to its end that a quantile does not exist.
+fn never_ended(level: &LevelSummary, metric: Metric, q: f64) -> bool {
+    let value = level.with_missing.get(&metric).and_then(|time| time.quantile(q).0);
+    value.is_some_and(|value| value >= NEVER.as_secs_f64())
+}
+
+/// Whether the network's round trips are a small part of the publish time, and it lost next to nothing.
+fn is_near(level: &LevelSummary, trips: u32) -> bool {
+    let again = level.retransmitted + level.wire.tcp_retransmissions.unwrap_or(0);
+    let trip = level.wire.network_rtt.p50.map(|trip| trip * f64::from(trips));
+    let took = level.publish_time_from_send.p50;
+    !is_many(again, level.sent) && trip.zip(took).is_some_and(|(trip, took)| trip < took * SMALL)
+}
+
+/// The only component that was stopped between two times of the run, in seconds, for at least half of it.
 fn stopped(components: &[ComponentUsage], span: &Range<f64>) -> Named {
     let within = |usage: &&ComponentUsage| usage.stopped && span.contains(&usage.at.as_secs_f64());
-    let mut names: Vec<&str> =
-        components.iter().filter(within).map(|usage| usage.component.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-    match names[..] {
-        [name] => Some((name.to_owned(), format!("{name} was stopped by a signal"))),
+    let stopped: Vec<ComponentUsage> = components.iter().filter(within).cloned().collect();
+    match usage::names(&stopped)[..] {
+        [name] => {
+            let covered: f64 = stopped.iter().map(|usage| usage.window.as_secs_f64()).sum();
+            (2.0 * covered >= span.end - span.start)
+                .then(|| (name.to_owned(), format!("{name} was stopped by a signal")))
+        }
         _ => None,
     }
 }
@@ -166,37 +243,47 @@ fn is_many(count: u64, of: u64) -> bool {
     count as f64 > of as f64 * 0.001
 }
 
-/// Messages that the platform lost, or whose acknowledgements it did.
-fn lost(level: &LevelSummary) -> Option<String> {
+/// Messages that did not come to their end.
+struct Loss {
+    /// How many, for people.
+    what: String,
+    /// Whether subscribers miss them; else their acknowledgements are missing.
+    of_deliveries: bool,
+}
+
+/// Messages that were lost on their way, or whose acknowledgements were.
+fn lost(level: &LevelSummary) -> Option<Loss> {
+    let deliveries = |what| Some(Loss { what, of_deliveries: true });
     let acknowledged = level.lost_acknowledged.filter(|&count| is_many(count, level.expected_deliveries));
     if let Some(count) = acknowledged {
-        return Some(format!("{count} messages were acknowledged and never delivered"));
+        return deliveries(format!("{count} messages were acknowledged and never delivered"));
     }
     if is_many(level.lost, level.expected_deliveries) {
-        return Some(format!("{} of {} deliveries never came", level.lost, level.expected_deliveries));
+        return deliveries(format!("{} of {} deliveries never came", level.lost, level.expected_deliveries));
     }
     let unanswered = level.acknowledged.map(|count| level.sent.saturating_sub(count + level.refused));
     let unanswered = unanswered.filter(|&count| is_many(count, level.sent))?;
-    Some(format!("{unanswered} of {} messages were never acknowledged", level.sent))
+    let what = format!("{unanswered} of {} messages were never acknowledged", level.sent);
+    Some(Loss { what, of_deliveries: false })
 }
 
 /// The only component that used as much processor as it can, and that in words.
 fn fullest(components: &[ComponentUsage], start: &LevelStart) -> Named {
     let span = usage::hold(start);
-    let of = |name: &str| {
-        let used = usage::share(components, name, &span, |usage| Some(usage.cpu))?;
-        let own = components.iter().find(|usage| usage.component == name);
-        Some((name.to_owned(), used, own.and_then(|usage| usage.processors)))
-    };
-    let mut used: Vec<(String, f64, Option<u16>)> =
-        usage::names(components).into_iter().filter_map(of).collect();
+    let of =
+        |name: &str| Some((name.to_owned(), usage::share(components, name, &span, |usage| Some(usage.cpu))?));
+    let mut used: Vec<(String, f64)> = usage::names(components).into_iter().filter_map(of).collect();
     used.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let (name, share, processors) = used.first()?;
-    let most = processors.map_or(f64::INFINITY, f64::from);
-    let is_full = *share >= FULL * most || ONE_THREAD.contains(share);
-    let alone = used.get(1).is_none_or(|(_, next, _)| *next < share * NEXT);
-    (is_full && alone).then(|| {
-        let next = used.get(1).map(|(next, used, _)| format!(", {next} {:.0} %", used * 100.0));
+    let (name, share) = used.first()?;
+    let own = || components.iter().filter(|usage| usage.component == *name && usage.window > Nanos::ZERO);
+    let most = own().next().and_then(|usage| usage.processors).map_or(f64::INFINITY, f64::from);
+    let thread = usage::share(components, name, &span, |usage| usage.busiest_thread);
+    let is_full = *share >= FULL * most || thread.is_some_and(|thread| thread >= FULL);
+    let shares = own().map(|usage| usage.cpu.as_secs_f64() / usage.window.as_secs_f64());
+    let spins = shares.fold(f64::INFINITY, f64::min) > share * IDLE;
+    let alone = used.get(1).is_none_or(|(_, next)| *next < share * NEXT);
+    (is_full && alone && !spins).then(|| {
+        let next = used.get(1).map(|(next, used)| format!(", {next} {:.0} %", used * 100.0));
         let share = share * 100.0;
         (name.clone(), format!("{name} used {share:.0} % of a processor{}", next.unwrap_or_default()))
     })
@@ -206,29 +293,51 @@ fn fullest(components: &[ComponentUsage], start: &LevelStart) -> Named {
 mod tests {
     use super::*;
     use crate::stall::Stall;
-    use plimsoll_model::Nanos;
+    use crate::summary::TimeSummary;
+    use plimsoll_model::objective::{Comparison, Objective};
 
     fn missed() -> LevelSummary {
         LevelSummary {
             verdict: LevelVerdict::Missed,
             sent: 1000,
             expected_deliveries: 1000,
+            delivered: 1000,
             acknowledged: Some(1000),
             reasons: vec!["publish_p99 was 90 ms".into()],
             ..LevelSummary::default()
         }
     }
 
-    fn blamed(level: &LevelSummary, components: &[ComponentUsage], local: bool) -> (Culprit, Option<String>) {
+    fn objective(subject: Subject, comparison: Comparison, bound: f64) -> Objectives {
+        Objectives { level: vec![Objective { subject, comparison, bound }], load_line: None }
+    }
+
+    /// Everything is to be delivered.
+    fn amount() -> Objectives {
+        objective(Subject::Delivered, Comparison::AtLeast, 0.999)
+    }
+
+    fn blamed_for(
+        level: &LevelSummary,
+        components: &[ComponentUsage],
+        local: bool,
+        objectives: &Objectives,
+    ) -> (Culprit, Option<String>) {
         let start = LevelStart {
             hold_start: Nanos::from_secs(10),
             hold: Nanos::from_secs(10),
             samples: 10,
             ..LevelStart::default()
         };
-        let evidence = Evidence { start: &start, components, capture: None, refused: 0, local };
+        let (capture, refused, datagrams, trips) = (None, 0, true, 1);
+        let evidence =
+            Evidence { start: &start, components, capture, refused, local, datagrams, trips, objectives };
         let blame = of(level, &evidence).unwrap();
         (blame.culprit, blame.component)
+    }
+
+    fn blamed(level: &LevelSummary, components: &[ComponentUsage], local: bool) -> (Culprit, Option<String>) {
+        blamed_for(level, components, local, &Objectives::default())
     }
 
     fn usage(name: &str, at: i64, stopped: bool) -> ComponentUsage {
@@ -237,14 +346,15 @@ mod tests {
     }
 
     #[test]
-    fn a_component_that_was_stopped_during_a_silence_is_named_if_it_was_alone() {
+    fn a_component_that_was_stopped_during_a_silence_is_named_if_it_was_alone_and_for_long_enough() {
         let stall = Stall { from: Nanos::from_secs(2), to: Nanos::from_secs(5), network_answered: None };
         let level = LevelSummary { silence: Some(stall), ..missed() };
         let store = Some("store".to_owned());
-        let one = [usage("store", 13, true), usage("front", 13, false)];
+        let one = [usage("store", 13, true), usage("store", 14, true), usage("front", 13, false)];
         assert_eq!(blamed(&level, &one, true), (Culprit::Platform, store));
-        let both = [usage("store", 13, true), usage("front", 14, true)];
+        let both = [usage("store", 13, true), usage("store", 14, true), usage("front", 14, true)];
         assert_eq!(blamed(&level, &both, true), (Culprit::Platform, None));
+        assert_eq!(blamed(&level, &[usage("store", 13, true)], true), (Culprit::Platform, None), "too short");
         assert_eq!(blamed(&level, &[usage("store", 19, true)], true), (Culprit::Platform, None), "later");
     }
 
@@ -255,8 +365,66 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_the_platforms() {
-        let level = LevelSummary { refused: 40, acknowledged: Some(960), ..missed() };
-        assert_eq!(blamed(&level, &[], false), (Culprit::Platform, None));
+    fn refusals_are_the_platforms_where_an_amount_missed_and_none_of_the_reason_where_a_time_did() {
+        let level = LevelSummary { refused: 40, delivered: 960, acknowledged: Some(960), ..missed() };
+        assert_eq!(blamed_for(&level, &[], false, &amount()), (Culprit::Platform, None));
+        let p99 = objective(Subject::Quantile(Metric::PublishTime, 0.99), Comparison::Below, 0.05);
+        assert_eq!(blamed_for(&level, &[], false, &p99), (Culprit::Unknown, None));
+    }
+
+    #[test]
+    fn datagrams_that_never_came_may_have_been_lost_by_a_network_and_by_none_on_this_host() {
+        let level = LevelSummary { lost: 20, delivered: 980, ..missed() };
+        assert_eq!(blamed_for(&level, &[], false, &amount()), (Culprit::Unknown, None));
+        assert_eq!(blamed_for(&level, &[], true, &amount()), (Culprit::Platform, None));
+    }
+
+    #[test]
+    fn a_time_of_something_else_than_messages_names_no_component() {
+        let queries = objective(Subject::Quantile(Metric::QueryTime, 0.99), Comparison::Below, 0.05);
+        let full = [full("broker", 10), full("broker", 12)];
+        let level = LevelSummary { overload: true, achieved_ci95: Some([0.5, 0.6]), ..missed() };
+        assert_eq!(blamed_for(&level, &full, true, &queries), (Culprit::Platform, None));
+        assert_eq!(blamed_for(&level, &full, false, &queries), (Culprit::Unknown, None));
+    }
+
+    /// Idle at first, then at the limit of one of its threads.
+    fn full(name: &str, at: i64) -> ComponentUsage {
+        let cpu = if at > 10 { Nanos::from_millis(980) } else { Nanos::ZERO };
+        ComponentUsage { cpu, busiest_thread: Some(cpu), processors: Some(8), ..usage(name, at, false) }
+    }
+
+    #[test]
+    fn a_component_is_full_by_one_thread_and_not_by_many_that_are_idle_nor_if_it_always_is() {
+        let growing = LevelSummary { achieved_ci95: Some([0.5, 0.6]), ..missed() };
+        let broker = (Culprit::Platform, Some("broker".to_owned()));
+        let nobody = (Culprit::Platform, None);
+        assert_eq!(blamed(&growing, &[full("broker", 10), full("broker", 12)], true), broker);
+        assert_eq!(blamed(&missed(), &[full("broker", 10), full("broker", 12)], true), nobody, "no backlog");
+        let many = ComponentUsage { busiest_thread: Some(Nanos::from_millis(120)), ..full("broker", 12) };
+        assert_eq!(blamed(&growing, &[full("broker", 10), many], true), nobody);
+        assert_eq!(blamed(&growing, &[full("broker", 11), full("broker", 12)], true), nobody, "it spins");
+    }
+
+    #[test]
+    fn a_backlog_of_a_platform_far_away_is_its_own_only_if_round_trips_are_short() {
+        let time = |p50: f64| TimeSummary { p50: Some(p50), ..TimeSummary::default() };
+        let mut level = LevelSummary {
+            overload: true,
+            achieved_ci95: Some([0.5, 0.6]),
+            publish_time_from_send: time(2.0),
+            ..missed()
+        };
+        assert_eq!(blamed(&level, &[], false).0, Culprit::Unknown, "nothing is known of the network");
+        level.wire.network_rtt = time(0.01);
+        assert_eq!(blamed(&level, &[], false).0, Culprit::Platform);
+        level.wire.tcp_retransmissions = Some(40);
+        assert_eq!(blamed(&level, &[], false).0, Culprit::Unknown, "packets were lost");
+        level.wire.tcp_retransmissions = None;
+        level.wire.network_rtt = time(1.5);
+        assert_eq!(blamed(&level, &[], false).0, Culprit::Unknown, "they are long");
+        level.wire.network_rtt = time(0.01);
+        level.validity = Validity::GeneratorBound;
+        assert_eq!(blamed(&level, &[], false).0, Culprit::Unknown, "the backlog may be ours");
     }
 }

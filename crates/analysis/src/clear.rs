@@ -3,6 +3,7 @@
 
 use crate::level::LevelSummary;
 use crate::missing::NEVER;
+use crate::validity::NEVER_READY;
 use plimsoll_model::objective::{Objective, Subject};
 use plimsoll_model::record::{LevelRecord, SampleRecord};
 use plimsoll_model::{Histogram, Metric, Nanos, Validity};
@@ -10,8 +11,6 @@ use plimsoll_stats::quantile;
 
 /// How many standard errors a share must lie beyond what an objective allows.
 const MARGIN: f64 = 3.0;
-/// Share of what was due that the generator may fail to take up for its times to be those of the load asked for.
-const NEVER_READY: f64 = 0.001;
 /// Observations beyond the bound that show a miss where the quantile itself is not known.
 const BEYOND: u64 = 10;
 /// How many times as many as the objective allows they must be: those of one moment come together.

@@ -1,7 +1,7 @@
 //! Early stop: which of the listed levels need not be run any more because lower ones have missed.
 
 use crate::level::{LevelSummary, LevelVerdict};
-use plimsoll_model::record::RunRecord;
+use plimsoll_model::record::{RunEnd, RunRecord};
 
 /// Whether a level of that load would tell nothing new: so many levels in a row have surely missed, none of them above
 /// it. Levels that are undecided or invalid are no misses.
@@ -13,32 +13,42 @@ pub fn is_needless(load: f64, run: &[LevelSummary], after: u16) -> bool {
 pub fn story(record: &RunRecord, levels: &[LevelSummary]) -> Option<String> {
     let after = record.terms.stop_after_missed?;
     let missed = lowest_of_missed_row(levels, after)?;
-    let not_run = usize::from(record.terms.levels).checked_sub(levels.len()).filter(|&count| count > 0)?;
-    let gone = record.levels.last().and_then(|level| level.end.as_ref()).is_some_and(|end| end.platform_gone);
-    (!gone && record.end == Some(plimsoll_model::record::RunEnd::Complete)).then(|| {
+    let not_run = not_run(record.terms.levels, levels)?;
+    (!is_gone(record) && record.end == Some(RunEnd::Complete)).then(|| {
         let row = match after {
             0 | 1 => "a level missed".to_owned(),
             _ => format!("{after} levels in a row missed"),
         };
         let total = record.terms.levels;
-        format!("stopped early, as asked for: {row}, so that {not_run} of {total} levels, none below {missed}, were not run")
+        format!(
+            "stopped early, as asked for: {row}, so {not_run} of {total} levels from {missed} on were not run"
+        )
     })
 }
 
 /// How many listed levels were not run because the platform died, or completed nothing any more; `None` where all were, or
 /// levels are not listed.
 pub fn skipped(record: &RunRecord, levels: &[LevelSummary]) -> Option<String> {
-    let gone = record.levels.last().and_then(|level| level.end.as_ref()).is_some_and(|end| end.platform_gone);
-    let died = matches!(record.end, Some(plimsoll_model::record::RunEnd::PlatformDied(_)));
-    if !gone && !died {
+    let died = matches!(record.end, Some(RunEnd::PlatformDied(_)));
+    if !is_gone(record) && !died {
         return None;
     }
+    let not_run = not_run(record.terms.levels, levels)?;
+    let why = if died { "the platform died" } else { "the platform completed nothing any more" };
+    let total = record.terms.levels;
+    Some(format!("{not_run} of {total} levels were not run, because {why}"))
+}
+
+fn is_gone(record: &RunRecord) -> bool {
+    record.levels.last().and_then(|level| level.end.as_ref()).is_some_and(|end| end.platform_gone)
+}
+
+/// How many of the listed levels were not run, if any; a level that was held again is one.
+fn not_run(listed: u16, levels: &[LevelSummary]) -> Option<usize> {
     let mut loads: Vec<f64> = levels.iter().map(LevelSummary::load).collect();
+    loads.sort_by(f64::total_cmp);
     loads.dedup();
-    let total = usize::from(record.terms.levels);
-    let not_run = total.checked_sub(loads.len()).filter(|&count| count > 0)?;
-    let why = if died { "the platform died" } else { "nothing came to its end any more" };
-    Some(format!("{not_run} of {total} levels were not run, since {why}"))
+    usize::from(listed).checked_sub(loads.len()).filter(|&count| count > 0)
 }
 
 /// The lowest load of the first row of missed levels that is long enough.
@@ -70,6 +80,13 @@ mod tests {
             ..LevelSummary::default()
         };
         (0..).zip(levels).map(level).collect()
+    }
+
+    #[test]
+    fn a_level_that_was_held_again_is_one_of_those_that_were_run() {
+        let held = [(100.0, Met), (200.0, Undecided), (300.0, Missed), (200.0, Met), (300.0, Missed)];
+        assert_eq!(not_run(5, &run(&held)), Some(2));
+        assert_eq!(not_run(3, &run(&held)), None);
     }
 
     #[test]

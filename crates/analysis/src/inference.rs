@@ -152,16 +152,13 @@ fn compared(level: &LevelSummary, objectives: &Objectives) -> (&'static str, f64
 }
 
 fn compare(reference: &LevelSummary, level: &LevelSummary, setting: Setting<'_>) -> Inference {
-    let (time, mut quantile) = compared(level, setting.objectives);
+    let (time, quantile) = compared(level, setting.objectives);
     let of = |level: &LevelSummary| match time {
         "publish" => level.publish_time_from_send.clone(),
         _ => level.subscribe_time_from_send.clone(),
     };
     let (before, now) = (of(reference), of(level));
-    let mut rise = Rise::of(&before, &now, quantile);
-    if rise.is_none() {
-        (quantile, rise) = (0.5, Rise::of(&before, &now, 0.5));
-    }
+    let rise = Rise::of(&before, &now, quantile);
     let network_rise = Rise::of(&reference.wire.network_rtt, &level.wire.network_rtt, 0.5);
     let certain = rise.filter(Rise::is_certain);
     let trips = f64::from(setting.trips);
@@ -174,14 +171,19 @@ fn compare(reference: &LevelSummary, level: &LevelSummary, setting: Setting<'_>)
         let ends = [share_of(low, least), share_of(high, least), share_of(low, most), share_of(high, most)];
         Some([ends.into_iter().fold(f64::MAX, f64::min), ends.into_iter().fold(f64::MIN, f64::max)])
     });
-    let again = lost_share(level) - lost_share(reference);
+    let more =
+        |count: fn(&LevelSummary) -> u64| share_of_sent(level, count) - share_of_sent(reference, count);
+    let (lost, again) = (more(tcp_retransmissions), more(sent_again));
     let slow = 1.0 - quantile;
     let publish_because = match (certain, interval) {
+        // What a tail rose with is not known by its median.
+        (None, _) if rise.is_none() && quantile > 0.5 => PublishCause::Unknown,
         (None, _) => PublishCause::NoRise,
-        // Half of all messages are not sent again; of a tail nearly each one may have been.
-        (Some(_), _) if quantile > 0.5 && again >= slow * OF_THE_SLOW => PublishCause::Retransmissions,
-        (Some(_), _) if quantile > 0.5 && again > slow * SMALL => PublishCause::Unknown,
         (Some(_), _) if setting.local => PublishCause::Platform,
+        // Half of all messages are not sent again; of a tail nearly each one may have been. A CoAP request is sent again where
+        // its acknowledgement was late as well, which says nothing of the network.
+        (Some(_), _) if quantile > 0.5 && lost >= slow * OF_THE_SLOW => PublishCause::Retransmissions,
+        (Some(_), _) if quantile > 0.5 && again > slow * SMALL => PublishCause::Unknown,
         (Some(_), None) => PublishCause::Unknown,
         // No part can be more than the whole: the probe's way is another one. The probe is no more precise than the share.
         (_, Some([low, _])) if low > 1.0 + SMALL => PublishCause::Unknown,
@@ -194,12 +196,9 @@ fn compare(reference: &LevelSummary, level: &LevelSummary, setting: Setting<'_>)
         _ => PublishCause::Unknown,
     };
     let total_ratio = per_load(reference).zip(per_load(level)).map(|(from, to)| to / from);
-    let more = |count: fn(&LevelSummary) -> u64| {
-        let share = |level: &LevelSummary| count(level) as f64 / level.sent.max(1) as f64;
-        count(level) > 0 && share(level) > share(reference)
-    };
+    let rose = |count: fn(&LevelSummary) -> u64| count(level) > 0 && more(count) > 0.0;
     let longer = total_ratio.is_some_and(|ratio| ratio > 1.0 + LONGER);
-    let total_because = match (longer, more(|level| level.repeated), more(sent_again)) {
+    let total_because = match (longer, rose(|level| level.repeated), rose(sent_again)) {
         (false, ..) => TotalCause::NoRise,
         (true, false, false) => TotalCause::Neither,
         (true, true, false) => TotalCause::Retries,
@@ -220,9 +219,9 @@ fn compare(reference: &LevelSummary, level: &LevelSummary, setting: Setting<'_>)
     }
 }
 
-/// Requests or segments that were sent again, for each message.
-fn lost_share(level: &LevelSummary) -> f64 {
-    sent_again(level) as f64 / level.sent.max(1) as f64
+/// So many of something for each message.
+fn share_of_sent(level: &LevelSummary, count: fn(&LevelSummary) -> u64) -> f64 {
+    count(level) as f64 / level.sent.max(1) as f64
 }
 
 /// Whether the connections under load saw the network's round trip rise, too, as far as they tell: their least round trips
@@ -237,7 +236,12 @@ fn is_seen_by_connections(reference: &LevelSummary, level: &LevelSummary, networ
 
 /// Requests or segments that were sent again because no acknowledgement came.
 fn sent_again(level: &LevelSummary) -> u64 {
-    level.retransmitted + level.wire.tcp_retransmissions.unwrap_or(0)
+    level.retransmitted + tcp_retransmissions(level)
+}
+
+/// Segments of them, which the kernel sends again.
+fn tcp_retransmissions(level: &LevelSummary) -> u64 {
+    level.wire.tcp_retransmissions.unwrap_or(0)
 }
 
 /// The total time for a second of hold, or in the closed model for a message.
@@ -279,10 +283,8 @@ impl Inference {
                 PublishCause::Platform => format!("{rose}, {network}: it is the platform"),
                 PublishCause::Both => format!("{rose}, {network}: it is both"),
                 PublishCause::Retransmissions => {
-                    let again = sent_again(level);
-                    format!(
-                        "{rose}, and {again} segments or requests were sent again: the network lost packets"
-                    )
+                    let again = tcp_retransmissions(level);
+                    format!("{rose}, and {again} segments were sent again: the network lost packets")
                 }
                 PublishCause::Unknown | PublishCause::NoRise => {
                     format!("{rose}, {network}: why is not known")
@@ -410,19 +412,31 @@ mod tests {
             (level.sent, level.wire.tcp_retransmissions) = (1000, Some(again));
             level
         };
-        let because = |again| {
-            let mut levels = vec![
+        let levels = |again| {
+            vec![
                 tail(level(0, 0.004, Some(0.001)), 0.009, 0),
                 tail(level(1, 0.004, Some(0.001)), 0.125, again),
-            ];
-            infer(&mut levels, Setting { objectives: &objectives, ..REMOTE });
+            ]
+        };
+        let because = |mut levels: Vec<LevelSummary>, local| {
+            infer(&mut levels, Setting { objectives: &objectives, local, ..REMOTE });
             let inference = levels[1].inference.clone().unwrap();
             assert_eq!((inference.time, inference.quantile), ("publish", 0.99));
             inference.publish_because
         };
-        assert_eq!(because(12), PublishCause::Retransmissions);
-        assert_eq!(because(3), PublishCause::Unknown);
-        assert_eq!(because(0), PublishCause::Platform);
+        assert_eq!(because(levels(12), false), PublishCause::Retransmissions);
+        assert_eq!(because(levels(3), false), PublishCause::Unknown);
+        assert_eq!(because(levels(0), false), PublishCause::Platform);
+        assert_eq!(because(levels(12), true), PublishCause::Platform, "there is no network to this host");
+        // A request of CoAP is sent again where its acknowledgement was late, whoever was the reason.
+        let mut repeated = levels(0);
+        repeated[1].retransmitted = 12;
+        assert_eq!(because(repeated, false), PublishCause::Unknown);
+        // The median rose with the network; of the tail that missed nothing is known.
+        let mut few = levels(0);
+        few[1].publish_time_from_send = median(0.009, 0.0001);
+        few[1].wire.network_rtt = median(0.006, 0.00002);
+        assert_eq!(because(few, false), PublishCause::Unknown);
     }
 
     #[test]

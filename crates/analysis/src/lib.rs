@@ -50,7 +50,16 @@ pub fn summarize(record: &RunRecord) -> Summary {
     let refused = levels.iter().map(|level| level.refused).sum();
     for (level, own) in levels.iter_mut().zip(&record.levels) {
         let (start, components) = (&own.start, record.components.as_slice());
-        let evidence = blame::Evidence { start, components, capture: dissection.as_ref(), refused, local };
+        let evidence = blame::Evidence {
+            start,
+            components,
+            capture: dissection.as_ref(),
+            refused,
+            local,
+            datagrams: record.terms.datagrams,
+            trips,
+            objectives,
+        };
         level.blame = blame::of(level, &evidence);
     }
     let search = record.terms.search.map(|terms| search::Search::over(terms, &record.levels, &levels));

@@ -30,17 +30,13 @@ pub struct ProcessorBound {
 impl ProcessorBound {
     /// For people.
     pub fn in_words(&self) -> String {
-        let processors = match self.processors {
-            1 => "its processor is".to_owned(),
-            count => format!("its {count} processors are"),
+        let (processors, full) = match self.processors {
+            1 => ("its processor".to_owned(), "it is"),
+            count => (format!("its {count} processors"), "they are"),
         };
+        let (component, used, at, rate) = (&self.component, self.used * 100.0, self.at, rounded(self.rate));
         format!(
-            "it cannot sustain more than about {:.0}/s if a message costs what it did up to {:.0}/s: then {} full ({}: {:.0} %)",
-            rounded(self.rate),
-            self.at,
-            processors,
-            self.component,
-            self.used * 100.0
+            "{component} used {used:.0} % of {processors} at {at:.0}/s: {full} full at about {rate:.0}/s, if a message costs as much"
         )
     }
 }
@@ -128,7 +124,10 @@ mod tests {
     fn a_component_is_full_where_what_is_left_pays_for_no_further_message() {
         let found = bound(&[(1000.0, 0.3), (2000.0, 0.5), (4000.0, 0.8)], 1).unwrap();
         assert!((found.rate - (4000.0 + 0.2 / 0.000_15)).abs() < 1.0, "{found:?}");
-        assert!(found.in_words().contains("more than about 5400/s"), "{}", found.in_words());
+        assert_eq!(
+            found.in_words(),
+            "broker used 80 % of its processor at 4000/s: it is full at about 5400/s, if a message costs as much"
+        );
         let wide = bound(&[(1000.0, 0.3), (4000.0, 1.2)], 2).unwrap();
         assert!((wide.rate - (4000.0 + 0.8 / 0.000_3)).abs() < 1.0, "{wide:?}");
     }

@@ -13,7 +13,7 @@ const SHARE_OF_HOLD: f64 = 0.1;
 /// Lateness and lag are by design up to the precision; the bound leaves half of it for wake-ups.
 const OF_PRECISION: f64 = 1.5;
 /// Share of what was due that the generator may fail to take up.
-const NEVER_READY: f64 = 0.001;
+pub(crate) const NEVER_READY: f64 = 0.001;
 /// Share of a level's time that the host may keep from our threads before it is the host's fault.
 const KEPT_BY_HOST: f64 = 0.1;
 /// Share of the hold for which this process may stand still.
@@ -88,24 +88,26 @@ pub fn judge(
 
 /// Why the host and not our own work made us late or slow; `None` where it was our work, or that is not known.
 fn kept(generator: &Generator, at_work: Option<f64>) -> Option<String> {
-    let kept = generator.run_delay.unwrap_or(0.0) + generator.steal.unwrap_or(0.0);
-    if kept > KEPT_BY_HOST {
+    if let Some(kept) = kept_by_host(generator) {
         return Some(format!("the host kept {:.0} % of the time from our threads", kept * 100.0));
     }
     let busiest = generator.cpu.iter().flatten().copied().reduce(f64::max);
     let at_work = at_work.or(busiest).filter(|&at_work| at_work < AT_WORK)?;
     let share = at_work * 100.0;
-    Some(format!(
-        "the busiest load thread used {share:.0} % of its processor then, so it was not at work but not woken in time"
-    ))
+    Some(format!("the host woke the load threads late: the busiest used {share:.0} % of its processor then"))
+}
+
+/// The share of the time that the host kept from the load threads, where that is too much.
+fn kept_by_host(generator: &Generator) -> Option<f64> {
+    let kept = generator.run_delay.unwrap_or(0.0) + generator.steal.unwrap_or(0.0);
+    (kept > KEPT_BY_HOST).then_some(kept)
 }
 
 /// Why a level that does not meet its objectives must not be blamed on the platform although lateness and lag were within
 /// bounds: the host kept much of the time from our threads, or one of them was busy nearly all of the time, so that
 /// acknowledgements of ours, for which the platform waits, were slow too. A level that meets in spite of it has met.
 pub fn excuse(generator: &Generator) -> Option<(Validity, String)> {
-    let kept = generator.run_delay.unwrap_or(0.0) + generator.steal.unwrap_or(0.0);
-    if kept > KEPT_BY_HOST {
+    if let Some(kept) = kept_by_host(generator) {
         let share = kept * 100.0;
         let reason = format!("the host kept {share:.0} % of the time from the load threads (bound 10 %)");
         return Some((Validity::HostBound, reason));

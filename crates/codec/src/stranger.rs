@@ -18,7 +18,7 @@ const TLS: Stranger = stranger("TLS", "secured addresses begin with `mqtts://`, 
 const AMQP: Stranger = stranger("AMQP", "brokers have another port for MQTT, 1883 by custom");
 
 /// How servers begin, each with its protocol.
-const BEGINNINGS: [(&[u8], Stranger); 20] = [
+const BEGINNINGS: [(&[u8], Stranger); 19] = [
     (b"HTTP/", HTTP),
     (b"AMQP", AMQP),
     (b"SSH-", stranger("SSH", "")),
@@ -38,8 +38,6 @@ const BEGINNINGS: [(&[u8], Stranger); 20] = [
     (b"<stream:", stranger("XMPP", "")),
     (b"<html", HTTP),
     (b"<!DOCTYPE", HTTP),
-    // The settings of a server that begins with HTTP/2: a frame of type 4 on stream 0.
-    (b"PRI * HTTP/2", HTTP),
 ];
 
 impl Stranger {
@@ -54,8 +52,8 @@ impl Stranger {
             [0x15 | 0x16, 3, 0..=4, ..] => Some(TLS),
             // The settings of HTTP/2 (RFC 9113 section 6.5), all of a few bytes.
             [0, 0, 0..=60, 4, 0 | 1, 0, 0, 0, 0, ..] => Some(HTTP),
-            // The greeting of MySQL (protocol version 10) and its error packet.
-            [_, _, 0, 0, 10 | 0xff, ..] => Some(stranger("MySQL", "")),
+            // The greeting of MySQL (protocol version 10) and its error packet, both shorter than 256 bytes.
+            [_, 0, 0, 0, 10 | 0xff, ..] => Some(stranger("MySQL", "")),
             // An error of PostgreSQL, which begins with its severity.
             [b'E', 0, 0, _, _, b'S', ..] => Some(stranger("PostgreSQL", "")),
             // Telnet begins with commands.
@@ -120,7 +118,11 @@ mod tests {
 
     #[test]
     fn what_speaks_mqtt_is_no_stranger() {
-        for bytes in [&[0x20, 2, 0, 0][..], &[0x20, 2, 0, 1], &[0xe0, 1, 0x87], &[0xf0, 0], b"HTT", b""] {
+        // The third has ten bytes of properties.
+        let with_properties = [0x20, 13, 0, 0, 10, 17, 0, 0, 0, 60, 39, 0, 0, 1, 0];
+        let answers: [&[u8]; 6] =
+            [&[0x20, 2, 0, 0], &[0x20, 2, 0, 1], &with_properties, &[0xe0, 1, 0x87], b"HTT", b""];
+        for bytes in answers {
             assert_eq!(Stranger::of(bytes), None);
         }
     }

@@ -223,6 +223,9 @@ pub struct ComponentUsage {
     pub window: Nanos,
     /// Processor time used in the window by the component's processes, children included.
     pub cpu: Nanos,
+    /// Of that, what the busiest of its threads used; `None` where that cannot be read.
+    #[serde(default)]
+    pub busiest_thread: Option<Nanos>,
     /// Time that its threads were runnable without a processor, summed (schedstat); `None` where it cannot be read.
     #[serde(default)]
     pub run_delay: Option<Nanos>,
@@ -340,6 +343,9 @@ pub struct Terms {
     /// Whether the platform's address is one of this host's own.
     #[serde(default)]
     pub local: bool,
+    /// Whether messages travel as datagrams, which a network may lose without a word.
+    #[serde(default)]
+    pub datagrams: bool,
     /// The search that chose the levels.
     #[serde(default)]
     pub search: Option<crate::search::SearchTerms>,

@@ -123,9 +123,14 @@ impl Picture {
     /// The processes of all components: descendants of their first ones, and what stayed in their process groups.
     fn families(&self, components: &[(String, i32)]) -> HashSet<i32> {
         let roots: HashSet<i32> = components.iter().map(|(_, root)| *root).collect();
+        let own = std::process::id() as i32;
         let belongs = |pid: i32| {
             let mut pid = pid;
             for _ in 0..64 {
+                // This program is no part of a component, also where one is above it.
+                if pid == own && !roots.contains(&own) {
+                    return false;
+                }
                 let Some(seen) = self.processes.get(&pid) else { return false };
                 if roots.contains(&pid) || roots.contains(&seen.group) {
                     return true;

@@ -50,6 +50,7 @@ impl ProcessSampler {
             at,
             window: usage.window,
             cpu: usage.cpu,
+            busiest_thread: usage.busiest_thread,
             run_delay: usage.run_delay,
             held_by_others: None,
             processors: None,

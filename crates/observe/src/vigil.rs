@@ -3,7 +3,7 @@
 use crate::found::{Place, began, process_at};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use rustix::time::Timespec;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::os::fd::OwnedFd;
 
 /// A watch over the first process of a component.
@@ -20,15 +20,13 @@ pub struct Vigil {
 }
 
 impl Vigil {
-    /// Watches the process that was found at a place.
+    /// Watches the process that was found at a place, from now on.
     pub fn over(place: Place, process: i32) -> Vigil {
-        // Whoever shares the place now has begun before this process looks.
-        let latest = began(std::process::id() as i32).unwrap_or(u64::MAX);
-        Vigil { place, process, handle: handle(process), began: began(process), latest }
+        Vigil { place, process, handle: handle(process), began: began(process), latest: ticks_now() }
     }
 
     /// The process, if it has ended. Where several processes share a place, the next of them takes over: that one of them
-    /// ends is no death. One that began after Plimsoll did is a restart.
+    /// ends is no death. One that began after the watch did is a restart.
     pub fn ended(&mut self) -> Option<i32> {
         if self.goes_on() {
             return None;
@@ -53,6 +51,13 @@ impl Vigil {
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         !poll(&mut asked, Some(&at_once)).is_ok_and(|answered| answered > 0)
     }
+}
+
+/// Ticks since the host was started, as the kernel counts them for processes.
+fn ticks_now() -> u64 {
+    let time = clock_gettime(ClockId::Boottime);
+    let ticks = procfs::ticks_per_second();
+    time.tv_sec.unsigned_abs() * ticks + time.tv_nsec.unsigned_abs() * ticks / 1_000_000_000
 }
 
 fn handle(process: i32) -> Option<OwnedFd> {
@@ -114,12 +119,9 @@ mod tests {
         let (second, _) = server(port);
         let place = Place::Port(port);
         let mut vigil = Vigil::over(place.clone(), process_at(&place).unwrap());
-        // The two have begun before whoever watches, as in a run.
-        vigil.latest = u64::MAX;
         kill(first);
         let last = second.id() as i32;
         assert_eq!((vigil.ended(), vigil.process), (None, last));
-        vigil.latest = vigil.began.unwrap();
         kill(second);
         // As a service manager does.
         std::thread::sleep(Duration::from_millis(50));

@@ -82,6 +82,7 @@ fn terms(plan: &Plan) -> Terms {
         search: plan.load.search,
         stop_after_missed: plan.load.stop_after_missed,
         local: is_local(plan),
+        datagrams: plan.protocol() == Protocol::Coap,
         objectives: plan.objectives.clone(),
     }
 }

@@ -187,14 +187,16 @@ impl InSimulation {
         let usage = |(component, used): (String, Used)| {
             let before = earlier(&component);
             let starved = used.starved - before.starved;
+            let cpu = used.processor - before.processor;
             ComponentUsage {
                 component,
                 at: now,
                 window: now - since,
-                cpu: used.processor - before.processor,
+                cpu,
+                busiest_thread: Some(Nanos(cpu.0 / i64::from(used.threads.max(1)))),
                 run_delay: Some(starved),
                 held_by_others: Some(starved),
-                processors: Some(4),
+                processors: Some(used.threads.max(1)),
                 holder: (starved > Nanos::ZERO).then(|| "a stranger".to_owned()),
                 ..ComponentUsage::default()
             }

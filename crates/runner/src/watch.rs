@@ -20,6 +20,7 @@ use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 /// How often the readings of the platform's processes are taken over.
@@ -27,6 +28,8 @@ const COMPONENT_INTERVAL: Nanos = Nanos::from_secs(1);
 
 /// How long an answer is awaited at the address of a platform whose clients were lost.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// After which it is asked once more whether it is there.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// The engine calls ten times a second: after so long without a call this process stood still.
 const STANDSTILL: Nanos = Nanos::from_millis(700);
@@ -194,8 +197,10 @@ impl<'a> RunWatch<'a> {
         let silent = self.completed.iter().skip(last_third).all(|&completed| completed == 0) && self.due > 0;
         // Who answers in the drain stood still, or was overloaded, and is there.
         let came_back = end.last_done.zip(hold_end).is_some_and(|(last, hold_end)| last >= hold_end);
+        // As long as anybody is served, a connection that is refused is a refusal.
         let lost = end.outages.as_ref().is_some_and(|outages| outages.lost > outages.back);
-        if self.death.is_none() && !stopped && (lost || silent && !came_back) {
+        let deserted = lost && end.connected == 0;
+        if self.death.is_none() && !stopped && (deserted || silent && !came_back) {
             self.death = self.away(end);
         }
         let mut told: Vec<String> = Vec::new();
@@ -216,9 +221,15 @@ impl<'a> RunWatch<'a> {
     /// network that is cut answers otherwise, or not at all.
     fn away(&self, end: &LevelEnd) -> Option<DeathRecord> {
         let address = self.platform.address();
-        let refused = self.is_unwatched
-            && TcpStream::connect_timeout(&address, PATIENCE)
-                .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
+        let refuses = || {
+            let asked = TcpStream::connect_timeout(&address, PATIENCE);
+            asked.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+        };
+        // Twice: a server that starts its listener again refuses for a moment.
+        let refused = self.is_unwatched && refuses() && {
+            thread::sleep(AGAIN);
+            refuses()
+        };
         refused.then(|| DeathRecord {
             component: format!("the platform at {address}"),
             status: "nobody listens there any more".into(),
@@ -321,7 +332,7 @@ impl<'a> RunWatch<'a> {
 fn departed(vigils: &mut [(String, Vigil)]) -> Option<Death> {
     vigils.iter_mut().find_map(|(name, vigil)| {
         let process = vigil.ended()?;
-        let status = format!("its process {process} ended, and Plimsoll has not started it");
+        let status = format!("its process {process} ended; how is not known, since others started it");
         Some(Death { component: name.clone(), status, last_words: String::new() })
     })
 }

@@ -106,6 +106,12 @@ impl Station {
         &self.spec.name
     }
 
+    /// How many threads use a processor each: those who share one speed share one.
+    pub fn threads(&self) -> u16 {
+        let threads = if self.spec.sharing { 1 } else { self.spec.workers };
+        u16::try_from(threads).unwrap_or(u16::MAX)
+    }
+
     /// A job arrives.
     pub fn arrive(&mut self, job: Job, now: Nanos) -> Fate {
         if !self.alive {

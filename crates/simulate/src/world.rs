@@ -54,6 +54,8 @@ pub enum Happening {
 pub struct Used {
     /// Processor time.
     pub processor: Nanos,
+    /// Of a component: how many threads share it, each on a processor of its own.
+    pub threads: u16,
     /// Time that it waited for a processor that others held.
     pub starved: Nanos,
     /// Of the generator: time that the hypervisor took from it.
@@ -219,7 +221,12 @@ impl Simulation {
     pub fn host(&self) -> Host {
         let world = self.world();
         let component = |station: &Station| {
-            let used = Used { processor: station.processor, starved: station.starved, ..Used::default() };
+            let used = Used {
+                processor: station.processor,
+                threads: station.threads(),
+                starved: station.starved,
+                ..Used::default()
+            };
             (station.name().to_owned(), used)
         };
         let connected = world.devices.iter().chain(&world.subscribers).filter(|end| end.connected).count();

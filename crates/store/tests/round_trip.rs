@@ -84,6 +84,7 @@ fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
         at: Nanos(1),
         window: Nanos(1),
         cpu: Nanos(1),
+        busiest_thread: Some(Nanos::from_millis(7)),
         run_delay: Some(Nanos(5)),
         held_by_others: None,
         processors: None,

@@ -46,7 +46,8 @@ impl<'a> Captured<'a> {
         let stalls = &self.summary?.stalls;
         let within = |stall: &&StallSummary| {
             let both = stall.to.min(span.end) - stall.from.max(span.start);
-            2.0 * both > (stall.to - stall.from).min(span.end - span.start)
+            // One that was shorter than half of the silence does not explain it.
+            2.0 * both > span.end - span.start
         };
         let mut found = stalls.iter().filter(within);
         let stall = found.next()?;

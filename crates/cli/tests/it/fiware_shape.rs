@@ -72,8 +72,9 @@ pub(crate) fn once(case: Case) -> Finished {
         &format!(
             "name: shape\nplatform: {platform}\npopulation: {{ devices: 6, subscribers: 1 }}\nmessage: {{ size: 60 }}\n\
              load: {{ arrivals: constant, levels: [30], warm_up: 500ms, hold: {}, samples: 4, drain: 4s }}\n\
-             objectives: {{ publish_p99: null, delivered: null, achieved: null }}\n",
-            if case.stopped.is_some() { "8s" } else { "5s" }
+             objectives: {{ publish_p99: null, delivered: null, {} }}\n",
+            if case.stopped.is_some() { "8s" } else { "5s" },
+            objective(case),
         ),
     );
     let mut program = bench.plimsoll(["run", "scenario.yaml", "--capture"]);
@@ -90,6 +91,29 @@ pub(crate) fn once(case: Case) -> Finished {
         stopped.go_on();
     }
     started.finish().judged()
+}
+
+/// What a case must miss, so that somebody is blamed; a healthy one has nothing to miss.
+fn objective(case: Case) -> &'static str {
+    match case.stopped {
+        Some(_) => "achieved: null, subscribe_p90: \"< 500 ms\"",
+        None if case.planted.is_empty() => "achieved: null",
+        None if case.planted == FULL => "achieved: \">= 99 %\"",
+        None => "achieved: null, subscribe_p50: \"< 15 ms\"",
+    }
+}
+
+/// The level missed, and that component of the platform is blamed for it.
+#[track_caller]
+fn blames(finished: &Finished, name: &str) {
+    let level = finished.level(0);
+    let blame = &level["blame"];
+    assert_eq!(
+        (&level["verdict"], &blame["culprit"], &blame["component"]),
+        (&Value::from("missed"), &Value::from("platform"), &Value::from(name)),
+        "{blame:#}\n{}",
+        finished.stdout
+    );
 }
 
 /// Components and their shares, the largest first.
@@ -138,6 +162,7 @@ fn names_the_slow_one(case: Case, name: &str) {
     assert_eq!(hops[0].0, name, "{hops:?}\n{}", finished.stdout);
     assert!(hops[0].1 > 0.5, "{hops:?}\n{}", finished.stdout);
     is_whole(&finished);
+    blames(&finished, name);
 }
 
 /// The database is read before each write, and each reading holds the message before: it answers at once, and is not named.
@@ -167,6 +192,7 @@ fn names_who_stood_still(case: Case, name: &'static str) {
         stalls.iter().all(|stall| stall["component"].is_null() || stall["component"] == name),
         "{stalls:#?}"
     );
+    blames(&finished, name);
 }
 
 /// A proxy that lets one request through at once, before a context broker that takes almost as long as requests are apart.
@@ -192,7 +218,7 @@ fn names_the_full_proxy(case: Case) {
             count(level, "refused") > 20 && count(error, "count") >= count(level, "refused"),
             "{errors:#?}"
         );
-        finished.says("proxy answered 503 (http)");
+        blames(&finished.says("proxy answered 503 (http)"), "proxy");
     } else {
         // Nobody is answered behind an MQTT broker: what the proxy refused is lost there.
         let losses = finished.summary["dissection"]["losses_by_component"].as_object().unwrap();

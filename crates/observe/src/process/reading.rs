@@ -11,8 +11,8 @@ use std::collections::HashMap;
 
 /// A look that took longer was interrupted: what it saw belongs to no moment.
 const PROMPT: Nanos = Nanos::from_millis(2);
-/// The same of waits for a processor, for which a file of each thread is read.
-const PROMPT_WAITS: Nanos = Nanos::from_millis(50);
+/// The same of threads, for each of which a file is read.
+const PROMPT_THREADS: Nanos = Nanos::from_millis(50);
 /// How far the kernel's account of a running thread may be behind: its tick, at most 10 ms.
 const TICK: Nanos = Nanos::from_millis(10);
 
@@ -51,9 +51,9 @@ pub(super) struct Reading {
     pub since_boot: Nanos,
     /// Processor time so far, that of ended threads included.
     pub cpu: HashMap<Identity, Nanos>,
-    pub waits_bracket: Bracket,
-    /// Nanoseconds that each thread waited for a processor so far.
-    pub waits: HashMap<i32, u64>,
+    pub threads_bracket: Bracket,
+    /// Nanoseconds that each thread ran and waited for a processor so far.
+    pub threads: HashMap<i32, (u64, u64)>,
     /// Processors that any of the threads may run on.
     pub processors: usize,
 }
@@ -64,6 +64,8 @@ pub(super) struct Usage {
     /// From before the first reading to after the second: no time that is counted lies outside.
     pub window: Nanos,
     pub cpu: Nanos,
+    /// Of the busiest thread.
+    pub busiest_thread: Option<Nanos>,
     pub run_delay: Option<Nanos>,
 }
 
@@ -79,11 +81,11 @@ impl Reading {
             all.collect()
         });
         let threads: Vec<(i32, i32)> = family.iter().flat_map(|(process, _)| threads(process)).collect();
-        let (waits_bracket, waits) = Bracket::around(|| {
-            threads.iter().filter_map(|&(pid, tid)| Some((tid, waited(pid, tid)?))).collect()
-        });
         let processors = processors(threads.iter().map(|&(_, tid)| tid));
-        Reading { cpu_bracket, since_boot, cpu, waits_bracket, waits, processors }
+        let (threads_bracket, threads) = Bracket::around(|| {
+            threads.iter().filter_map(|&(pid, tid)| Some((tid, schedstat(pid, tid)?))).collect()
+        });
+        Reading { cpu_bracket, since_boot, cpu, threads_bracket, threads, processors }
     }
 
     /// Whether it saw one moment.
@@ -110,20 +112,25 @@ impl Reading {
         if cpu > most + TICK * processors {
             return None;
         }
-        Some(Usage { window, cpu: cpu.min(most), run_delay: self.waited_since(last) })
+        let (busiest_thread, run_delay) = self.threads_since(last).unzip();
+        let busiest_thread = busiest_thread.map(|busiest: Nanos| busiest.min(window));
+        Some(Usage { window, cpu: cpu.min(most), busiest_thread, run_delay })
     }
 
-    fn waited_since(&self, last: &Reading) -> Option<Nanos> {
-        let prompt = |reading: &Reading| reading.waits_bracket.length() <= PROMPT_WAITS;
-        if self.waits.is_empty() || !prompt(self) || !prompt(last) {
+    /// How long the busiest thread ran, and how long all waited for a processor.
+    fn threads_since(&self, last: &Reading) -> Option<(Nanos, Nanos)> {
+        let prompt = |reading: &Reading| reading.threads_bracket.length() <= PROMPT_THREADS;
+        if self.threads.is_empty() || !prompt(self) || !prompt(last) {
             return None;
         }
-        // A thread that ended meanwhile takes its last wait along; a number that came again has waited less.
-        let waited = self
-            .waits
-            .iter()
-            .filter_map(|(thread, wait)| wait.checked_sub(last.waits.get(thread).copied().unwrap_or(0)));
-        Some(Nanos(waited.sum::<u64>() as i64))
+        // A thread that ended meanwhile takes its last times along; a number that came again has run and waited less.
+        let spans = self.threads.iter().filter_map(|(thread, (ran, waited))| {
+            let (before, waited_before) = last.threads.get(thread).copied().unwrap_or_default();
+            Some((ran.checked_sub(before)?, waited.checked_sub(waited_before)?))
+        });
+        let (busiest, waited) =
+            spans.fold((0, 0), |(most, sum): (u64, u64), (ran, waited)| (most.max(ran), sum + waited));
+        Some((Nanos(busiest as i64), Nanos(waited as i64)))
     }
 }
 
@@ -159,9 +166,10 @@ fn threads(process: &Process) -> Vec<(i32, i32)> {
 }
 
 /// How long a thread waited for a processor (Linux, Documentation/scheduler/sched-stats).
-fn waited(pid: i32, tid: i32) -> Option<u64> {
+fn schedstat(pid: i32, tid: i32) -> Option<(u64, u64)> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
-    text.split_whitespace().nth(1)?.parse().ok()
+    let mut numbers = text.split_whitespace().map_while(|number| number.parse().ok());
+    Some((numbers.next()?, numbers.next()?))
 }
 
 /// How many processors any of the threads may run on; all of the host where none of them can be asked.
@@ -196,8 +204,8 @@ mod tests {
             cpu_bracket: bracket,
             since_boot: ms(100_000 + before),
             cpu: HashMap::from([(Identity { pid: 7, start: 1 }, ms(cpu))]),
-            waits_bracket: bracket,
-            waits: HashMap::from([(7, ms(cpu).0 as u64)]),
+            threads_bracket: bracket,
+            threads: HashMap::from([(7, (ms(cpu).0 as u64, ms(cpu).0 as u64)), (8, (5, 0))]),
             processors: 1,
         }
     }
@@ -206,6 +214,7 @@ mod tests {
     fn no_time_that_is_counted_lies_outside_the_window() {
         let usage = reading([1000, 1001, 1400]).since(&reading([0, 1, 400])).unwrap();
         assert_eq!((usage.window, usage.cpu, usage.run_delay), (ms(1001), ms(1000), Some(ms(1000))));
+        assert_eq!(usage.busiest_thread, Some(ms(1000)));
     }
 
     /// The planted fault: between the stamp and the reading the sampler was kept away for 700 ms.

@@ -120,6 +120,7 @@ pub fn gateway() -> RunRecord {
 fn terms() -> Terms {
     let objective = |subject, comparison, bound| Objective { subject, comparison, bound };
     Terms {
+        datagrams: false,
         devices: 1000,
         subscribers: 1,
         qos: 1,
