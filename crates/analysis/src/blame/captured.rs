@@ -10,6 +10,8 @@ use std::ops::Range;
 const MOST: f64 = 0.9;
 /// The part of all stays that messages must have had in one component.
 const STAYED: f64 = 0.6;
+/// The same where that component alone stood still for a while.
+const STAYED_IN_STALL: f64 = 0.5;
 /// The part of the level's slowest times that its slowest stays must make.
 const OF_SLOWEST: f64 = 0.5;
 /// The part of the hold from which on a component waited so often for others that its messages may have waited for them, too.
@@ -56,6 +58,15 @@ impl<'a> Captured<'a> {
         Some((component, format!("on the wire {}", stall.told())))
     }
 
+    /// The first stall of the level's hold, where all of them are one component's.
+    fn who_alone_stood_still(&self) -> Option<&StallSummary> {
+        let hold = usage::hold(self.start);
+        let mut within =
+            self.whole()?.stalls.iter().filter(|stall| stall.from < hold.end && stall.to > hold.start);
+        let first = within.next()?;
+        within.all(|other| other.component == first.component).then_some(first)
+    }
+
     /// Who answered first with the errors that became so many refusals in the whole run.
     pub fn who_failed(&self, refused: u64) -> Named {
         let errors = &self.whole()?.errors;
@@ -78,24 +89,28 @@ impl<'a> Captured<'a> {
         })
     }
 
-    /// In whom messages stayed for most of their way, without that it waited for another component or for a processor.
+    /// In whom messages stayed for most of their way, without that it waited for another component or for a processor. Who
+    /// stood still alone waited for nobody.
     pub fn who_kept_them(&self) -> Named {
         let ways = &self.phase()?.ways;
         let hop = ways.hops.iter().max_by(|one, other| one.share.total_cmp(&other.share))?;
         let slowest = ways.total.p99?;
         let waited =
             usage::share(self.components, &hop.component, &usage::hold(self.start), |usage| usage.run_delay);
-        let is_it = hop.share >= STAYED
+        let still =
+            self.who_alone_stood_still().filter(|stall| stall.component.as_ref() == Some(&hop.component));
+        // Behind one that stood still messages queue in others, too.
+        let most = if still.is_some() { STAYED_IN_STALL } else { STAYED };
+        let is_it = hop.share >= most
             && hop.residence.p99.is_some_and(|stay| stay >= OF_SLOWEST * slowest)
-            && hop.asks.is_some_and(|asks| asks < ASKS)
+            && (still.is_some() || hop.asks.is_some_and(|asks| asks < ASKS))
             && waited.is_some_and(|waited| waited < STARVED)
             && self.is_watched(&hop.component);
         is_it.then(|| {
             let share = hop.share * 100.0;
-            (
-                hop.component.clone(),
-                format!("messages stayed in {} for {share:.0} % of their way", hop.component),
-            )
+            let stayed = format!("messages stayed in {} for {share:.0} % of their way", hop.component);
+            let still = still.map(|stall| format!("; on the wire {}", stall.told())).unwrap_or_default();
+            (hop.component.clone(), stayed + &still)
         })
     }
 
@@ -213,5 +228,29 @@ mod tests {
         assert_eq!(named(0.8, 0.95, 10), None, "it waits for the store");
         assert_eq!(named(0.8, 0.05, 700), None, "it had no processor");
         assert_eq!(named(0.55, 0.05, 10), None, "so does the other one");
+    }
+
+    #[test]
+    fn who_alone_stood_still_needs_less_of_the_way_and_may_ask_others_as_often_as_it_likes() {
+        let stall = |name: &str| StallSummary {
+            from: 4.0,
+            to: 5.0,
+            component: Some(name.to_owned()),
+            waiting: Vec::new(),
+        };
+        let named = |stalls: Vec<StallSummary>| {
+            let mut summary = summary(vec![hop("front", 0.55, 0.95, 0), hop("store", 0.45, 0.0, 0)]);
+            summary.stalls = stalls;
+            ask(&summary, 10, |captured| captured.who_kept_them())
+        };
+        let (name, why) = named(vec![stall("front")]).unwrap();
+        assert_eq!(name, "front");
+        assert!(
+            why.contains("55 % of their way; on the wire from 4.0 s to 5.0 s front answered nothing"),
+            "{why}"
+        );
+        assert_eq!(named(vec![stall("store")]), None);
+        assert_eq!(named(vec![stall("front"), stall("store")]), None);
+        assert_eq!(named(Vec::new()), None);
     }
 }
