@@ -110,8 +110,8 @@ impl Components {
         self.births.entry(ports).or_default().push(Birth { at, address, component });
     }
 
-    /// Who calls from there to there, in a conversation that began at that time.
-    pub fn caller(&self, from: &Endpoint, to: &Endpoint, at: Nanos) -> Party {
+    /// Who calls from there to there, in a conversation that began at that time; `opens` says that its first packet opened it.
+    pub fn caller(&self, from: &Endpoint, to: &Endpoint, at: Nanos, opens: bool) -> Party {
         let births = self.births.get(&(from.port, to.port)).into_iter().flatten();
         let fits = births.filter(|birth| birth.address.is_none_or(|address| address == from.address));
         let apart = |birth: &&Birth| Nanos((birth.at - at).0.abs());
@@ -119,6 +119,8 @@ impl Components {
             Some(Birth { component: Some(component), .. }) => Party::Component(*component),
             // A stranger's, whoever had that port before or after.
             Some(_) => Party::Host(from.address),
+            // Openings are told, and this one was not: whoever had that port about that time may have had it before or after.
+            None if opens && !self.births.is_empty() => self.client(from),
             None => self.spanned(from, at).unwrap_or_else(|| self.client(from)),
         }
     }
@@ -172,5 +174,30 @@ impl Components {
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         SocketAddr::from(*self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(port: u16) -> Endpoint {
+        Endpoint::from(SocketAddr::from(([127, 0, 0, 1], port)))
+    }
+
+    /// The planted fault: a port changes hands between two looks, and the trace of openings has lost one of them.
+    #[test]
+    fn a_port_that_changed_hands_is_nobodys_where_its_opening_should_have_been_told() {
+        let (client, server, second) = (end(20_007), end(80), Nanos::from_secs);
+        let mut components = Components::default();
+        components.owned(client, (second(1), second(3)), "front");
+        let front = Party::Component(components.component("front"));
+        let stranger = Party::Host(client.address);
+        assert_eq!(components.caller(&client, &server, second(2), true), front, "nothing tells of openings");
+        components.opened(second(9), None, (20_001, 80), Some("front"));
+        assert_eq!(components.caller(&client, &server, second(2), true), stranger);
+        assert_eq!(components.caller(&client, &server, second(2), false), front, "it was open before");
+        components.opened(second(2), None, (20_007, 80), Some("front"));
+        assert_eq!(components.caller(&client, &server, second(2), true), front);
     }
 }

@@ -161,10 +161,11 @@ impl Table {
             Transport::Tcp(tcp) => Some(tcp),
             Transport::Udp => None,
         };
+        let opens = tcp.is_some_and(|tcp| tcp.flags.syn() && !tcp.flags.ack());
         let key = Key { ends, tcp: tcp.is_some() };
         let place = match self.places.get(&key) {
             Some(&place) => place,
-            None => self.open(key, packet.at),
+            None => self.open(key, packet.at, opens),
         };
         let Some(mut flow) = self.flows[place as usize].take() else { return };
         if flow.stranger {
@@ -177,7 +178,7 @@ impl Table {
             if anew {
                 self.kept = self.kept.saturating_sub(flow.kept());
                 self.close(&mut flow, packet.at);
-                flow = self.flow(key, packet.at);
+                flow = self.flow(key, packet.at, opens);
             }
         }
         if let Some(tcp) = tcp.filter(|tcp| tcp.flags.syn() && !tcp.flags.ack()) {
@@ -200,7 +201,10 @@ impl Table {
             self.kept = self.kept.saturating_sub(flow.kept());
             self.tally.evicted += 1;
             self.give_up(&mut flow, packet.at);
-            flow = self.flow(key, packet.at);
+            // Whose its ends are was found when it was opened.
+            let whose = flow.whose;
+            flow = self.flow(key, packet.at, opens);
+            flow.whose = whose;
         }
         self.flows[place as usize] = Some(flow);
     }
@@ -381,11 +385,11 @@ impl Table {
         self.heard = heard;
     }
 
-    fn open(&mut self, key: Key, at: Nanos) -> u32 {
+    fn open(&mut self, key: Key, at: Nanos, opens: bool) -> u32 {
         if self.places.len() >= self.settings.open {
             self.make_room(at);
         }
-        let flow = self.flow(key, at);
+        let flow = self.flow(key, at, opens);
         let place = self.free.pop().unwrap_or_else(|| {
             self.flows.push(None);
             self.flows.len() as u32 - 1
@@ -395,12 +399,16 @@ impl Table {
         place
     }
 
-    fn flow(&mut self, key: Key, at: Nanos) -> Box<Flow> {
+    /// `opens` says that its first packet opens the connection.
+    fn flow(&mut self, key: Key, at: Nanos, opens: bool) -> Box<Flow> {
         let id = ConversationId(self.next);
         self.next = self.next.wrapping_add(1);
         let components = &self.settings.components;
         let whose = [0, 1].map(|end| {
-            [components.caller(&key.ends[end], &key.ends[1 - end], at), components.called(&key.ends[end], at)]
+            [
+                components.caller(&key.ends[end], &key.ends[1 - end], at, opens),
+                components.called(&key.ends[end], at),
+            ]
         });
         let is_known =
             |parties: &[Party; 2]| parties.iter().any(|party| matches!(party, Party::Component(_)));
