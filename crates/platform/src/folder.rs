@@ -1,50 +1,156 @@
-//! The folder of a platform's files. It is removed with the platform, and where Plimsoll was killed, by the next one that
-//! starts a platform.
+//! The folder of a platform's files. A process of its own (`plimsoll guard folder`) makes it and removes it when nobody uses it
+//! any more, so that none stays however Plimsoll ends. Where that process was killed as well, the next one that makes such a
+//! folder removes it.
 
-use crate::ending::end_strays;
+use crate::strays::end_strays;
+use crate::supervise::{await_close, remove, take_name};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
-use std::fs::{self, File};
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use tempfile::TempDir;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+use tempfile::Builder;
 
 const PREFIX: &str = "plimsoll-";
-/// Held for as long as the folder is used: the kernel lets go of it however its holder ends.
+/// Held, shared, by all who use the folder: the kernel lets go of it however they end.
 const LOCK: &str = ".in-use";
+/// How long the making of a folder may take. It takes some milliseconds, and longer where a folder of the dead is removed.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What ends the path that the keeper of a folder tells.
+const END: u8 = 0;
+/// Rights of a folder: nobody else may read in it, and others may pass through it where a component is another user's.
+const OURS: u32 = 0o700;
+const PASSABLE: u32 = 0o711;
 
-/// A fresh folder among the temporary files.
+/// A fresh folder among the temporary files, which nobody else may read. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct Folder {
-    folder: TempDir,
-    _lock: File,
+    path: PathBuf,
+    keeper: Child,
+    /// That it is closed tells the keeper that the folder is not used any more.
+    line: Option<UnixStream>,
 }
 
 impl Folder {
-    /// Makes one, and removes those that nobody uses any more.
+    /// Makes one, and removes those that nobody uses any more. `program` is this program.
     ///
     /// # Errors
-    /// The folder or its lock cannot be made.
-    pub fn fresh() -> io::Result<Folder> {
-        Folder::fresh_in(&std::env::temp_dir())
-    }
-
-    fn fresh_in(place: &Path) -> io::Result<Folder> {
-        remove_unused(place);
-        let folder = TempDir::with_prefix_in(PREFIX, place)?;
-        // The lock has its name only when it is held, so that nobody finds it free meanwhile.
-        let unnamed = folder.path().join(format!("{LOCK}.new"));
-        let lock = File::create(&unnamed)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        fs::rename(&unnamed, folder.path().join(LOCK))?;
-        Ok(Folder { folder, _lock: lock })
+    /// The folder cannot be made.
+    pub fn fresh(program: &Path) -> io::Result<Folder> {
+        let (line, other) = UnixStream::pair()?;
+        let mut call = Command::new(program);
+        let keeper = call.args(["guard", "folder"]).stdin(OwnedFd::from(other)).process_group(0).spawn()?;
+        // It holds the other end.
+        drop(call);
+        line.set_read_timeout(Some(PATIENCE))?;
+        let mut told = Vec::new();
+        let read = BufReader::new(&line).read_until(END, &mut told);
+        let mut folder = Folder { path: PathBuf::new(), keeper, line: Some(line) };
+        read?;
+        if told.pop() != Some(END) {
+            folder.close();
+            return Err(io::Error::other("its keeper has ended"));
+        }
+        folder.path = PathBuf::from(std::ffi::OsString::from_vec(told));
+        Ok(folder)
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        self.folder.path()
+        &self.path
     }
+
+    /// Lets others pass through it to files that are theirs.
+    ///
+    /// # Errors
+    /// The operating system refuses, or a folder above lets nobody pass.
+    pub fn let_pass(&self) -> io::Result<()> {
+        fs::set_permissions(&self.path, Permissions::from_mode(PASSABLE))?;
+        for folder in self.path.ancestors().skip(1) {
+            if fs::metadata(folder)?.mode() & 0o001 == 0 {
+                let told = "lets other users not pass, and a component runs as one; set TMPDIR to a folder that does";
+                return Err(io::Error::other(format!("{} {told}", folder.display())));
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.line = None;
+        // A keeper that was killed has left the folder to the next one.
+        let _ = self.keeper.wait();
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Makes a folder, says on standard input where, and removes it when standard input is closed and nobody uses it any more.
+///
+/// # Errors
+/// The folder or its lock cannot be made.
+pub fn keep() -> io::Result<()> {
+    take_name();
+    let (path, lock) = make(&std::env::temp_dir())?;
+    let told = [path.as_os_str().as_bytes(), &[END]].concat();
+    let line = io::stdin();
+    // Where nobody listens any more, the line is closed as well.
+    let _ = rustix::io::write(&line, &told);
+    await_close(line);
+    // Guards of components hold it until all that those have started is dead.
+    flock(&lock, FlockOperation::LockExclusive)?;
+    end_strays(&path);
+    remove(&path);
+    Ok(())
+}
+
+/// Holds the folder until what is returned is dropped.
+///
+/// # Errors
+/// It is gone.
+pub(crate) fn stay_in(folder: &Path) -> io::Result<File> {
+    let lock = File::open(folder.join(LOCK))?;
+    flock(&lock, FlockOperation::LockShared)?;
+    Ok(lock)
+}
+
+/// Makes a file that only its owner may read.
+///
+/// # Errors
+/// The operating system refuses.
+pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).truncate(true).mode(0o600).open(path)?.write_all(text.as_bytes())
+}
+
+/// Makes a file that only its owner may read, or opens it to add to it.
+///
+/// # Errors
+/// The operating system refuses.
+pub(crate) fn private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+}
+
+/// A fresh folder in that place, and its lock.
+fn make(place: &Path) -> io::Result<(PathBuf, File)> {
+    remove_unused(place);
+    let folder = Builder::new().prefix(PREFIX).permissions(Permissions::from_mode(OURS)).tempdir_in(place)?;
+    // The lock has its name only when it is held, so that nobody finds it free meanwhile.
+    let unnamed = folder.path().join(format!("{LOCK}.new"));
+    let lock = private(&unnamed)?;
+    flock(&lock, FlockOperation::NonBlockingLockShared)?;
+    fs::rename(&unnamed, folder.path().join(LOCK))?;
+    Ok((folder.keep(), lock))
 }
 
 /// Removes folders of this user whose lock nobody holds. A folder without a lock is not known to be one of ours.
@@ -69,47 +175,46 @@ fn remove_unused(place: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::Command;
+    use tempfile::TempDir;
 
     #[test]
     fn folders_of_the_dead_are_removed_and_all_others_stay() {
         let place = TempDir::new().unwrap();
-        let used = Folder::fresh_in(place.path()).unwrap();
-        let make = |name: &str, files: &[&str]| {
+        let (used, _lock) = make(place.path()).unwrap();
+        let plant = |name: &str, files: &[&str]| {
             let folder = place.path().join(name);
             fs::create_dir(&folder).unwrap();
             files.iter().for_each(|file| fs::write(folder.join(file), "").unwrap());
             folder
         };
-        let left = make("plimsoll-left", &[LOCK, "broker.log"]);
-        let unknown = make("plimsoll-unknown", &["broker.log"]);
-        let other = make("other", &[LOCK]);
-        let next = Folder::fresh_in(place.path()).unwrap();
+        let left = plant("plimsoll-left", &[LOCK, "broker.log"]);
+        let unknown = plant("plimsoll-unknown", &["broker.log"]);
+        let other = plant("other", &[LOCK]);
+        let (next, _next_lock) = make(place.path()).unwrap();
         assert!(!left.exists());
-        assert!([used.path(), next.path(), &unknown, &other].iter().all(|folder| folder.exists()));
-        let path = used.path().to_owned();
-        drop(used);
-        assert!(!path.exists());
+        assert!([&used, &next, &unknown, &other].iter().all(|folder| folder.exists()));
+        assert_eq!(fs::metadata(&used).unwrap().mode() & 0o777, OURS);
+        assert_eq!(fs::metadata(used.join(LOCK)).unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]
     fn what_a_killed_run_has_left_running_ends_with_its_folder_and_not_before() {
         let place = TempDir::new().unwrap();
-        let used = Folder::fresh_in(place.path()).unwrap();
+        let (used, _lock) = make(place.path()).unwrap();
         let mark = |folder: &Path| {
-            let child = Command::new("sleep").arg("60").env(crate::ending::MARK, folder).spawn().unwrap();
+            let child = Command::new("sleep").arg("60").env(crate::strays::MARK, folder).spawn().unwrap();
             // Its environment is there a moment after its number.
             while fs::read(format!("/proc/{}/environ", child.id())).unwrap().is_empty() {
                 std::thread::yield_now();
             }
             child
         };
-        let mut kept = mark(used.path());
+        let mut kept = mark(&used);
         let left = place.path().join("plimsoll-left");
         fs::create_dir(&left).unwrap();
         File::create(left.join(LOCK)).unwrap();
         let mut stray = mark(&left);
-        drop(Folder::fresh_in(place.path()).unwrap());
+        make(place.path()).unwrap();
         // Neither `sleep` ends by itself so soon.
         let ended = stray.try_wait().unwrap().is_some();
         let goes_on = kept.try_wait().unwrap().is_none();
@@ -118,6 +223,6 @@ mod tests {
             child.wait().unwrap();
         }
         assert_eq!((ended, goes_on), (true, true));
-        assert!(!left.exists() && used.path().exists());
+        assert!(!left.exists() && used.exists());
     }
 }

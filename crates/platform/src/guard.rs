@@ -1,46 +1,199 @@
-//! Becomes another program whose life ends with its parent's. `plimsoll guard` runs this: a component is started by
-//! way of it, so that it dies with Plimsoll however that ends, a kill included.
+//! A process that ends with Plimsoll however that ends, with all that it has started. It is started by way of
+//! `plimsoll guard` ([`crate::supervise`]), which stays above it.
 
-use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
 
-/// A command that ends with this process, bound to processors (none for any), without standard input. `program` is this
-/// program. It leads a process group of its own: Ctrl-C at the terminal reaches Plimsoll alone, which then ends it (see
-/// [`crate::end`]).
-pub fn guarded(program: &Path, processors: &[usize], command: &[String]) -> Command {
-    let processors: Vec<String> = processors.iter().map(ToString::to_string).collect();
-    let mut call = Command::new(program);
-    call.args(["guard", "--parent", &std::process::id().to_string()])
-        .args(["--processors", &processors.join(",")])
-        .arg("--")
-        .args(command)
-        .stdin(Stdio::null())
-        .process_group(0);
-    call
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(10);
+/// How long a guard may take to start what it guards, and to end once that has ended. It needs some milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a guarded command may and may not do.
+#[derive(Clone, Debug, Default)]
+pub struct Bounds {
+    /// Processors that it is bound to; empty for any.
+    pub processors: Vec<usize>,
+    /// The user that it runs as; `None` for ours.
+    pub user: Option<String>,
+    /// A folder that stays until the command has ended (see [`crate::folder`]).
+    pub folder: Option<PathBuf>,
+    /// Whether nobody else may read the files that it makes.
+    pub private: bool,
 }
 
-/// Binds this process to processors, asks the kernel to kill it when its parent ends, and becomes the command.
-/// Returns only where that fails.
-pub fn become_command(parent: i32, processors: &[usize], command: &[String]) -> std::io::Error {
-    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        return error.into();
+/// A command of which [`Guarded::start`] makes a process.
+#[derive(Debug)]
+pub struct Call {
+    /// How its guard is started; what is set here, such as the environment, the command inherits. Its standard input is
+    /// empty.
+    pub guard: Command,
+    command: Vec<String>,
+}
+
+/// A call of a command. `program` is this program.
+pub fn guarded(program: &Path, bounds: &Bounds, command: &[String]) -> Call {
+    let processors: Vec<String> = bounds.processors.iter().map(ToString::to_string).collect();
+    let mut call = Command::new(program);
+    call.args(["guard", "supervise", "--parent", &std::process::id().to_string()])
+        .args(["--processors", &processors.join(",")]);
+    if let Some(user) = &bounds.user {
+        call.args(["--user", user]);
     }
-    // The parent may have died before the kernel was asked.
-    if getppid().map(Pid::as_raw_pid) != Some(parent) {
-        return std::io::Error::other("the process that started this component is gone");
+    if let Some(folder) = &bounds.folder {
+        call.arg("--folder").arg(folder);
     }
-    if !processors.is_empty() {
-        let mut set = CpuSet::new();
-        processors.iter().for_each(|&processor| set.set(processor));
-        if let Err(error) = sched_setaffinity(None, &set) {
-            return error.into();
+    if bounds.private {
+        call.arg("--private");
+    }
+    // Ctrl-C at the terminal reaches Plimsoll alone, which then ends what it started.
+    call.process_group(0);
+    Call { guard: call, command: command.to_vec() }
+}
+
+/// A command as the guard reads it: how many words it has, and the words, each with a zero byte behind it. It is no part of the
+/// guard's own command line, so that whoever looks for the command finds the command.
+fn spoken(command: &[String]) -> Vec<u8> {
+    let count = command.len().to_string();
+    let words = std::iter::once(&count).chain(command);
+    words.flat_map(|word| word.bytes().chain([0])).collect()
+}
+
+/// Reads what [`spoken`] said.
+pub(crate) fn heard(line: &mut impl BufRead) -> io::Result<Vec<String>> {
+    let mut word = || {
+        let mut bytes = Vec::new();
+        line.read_until(0, &mut bytes)?;
+        let whole = bytes.pop() == Some(0);
+        let text = String::from_utf8(bytes).ok().filter(|_| whole);
+        text.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))
+    };
+    let count = word()?.parse::<usize>().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    (0..count).map(|_| word()).collect()
+}
+
+/// A guarded process. Dropping it kills the process and all that it has started.
+#[derive(Debug)]
+pub struct Guarded {
+    guard: Child,
+    /// The guard reads its other end: that it is closed tells the guard that nobody wants the process any more.
+    line: Option<UnixStream>,
+    process: i32,
+}
+
+impl Guarded {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// This program cannot be started. A command that cannot be is one that ends at once, with its reason on standard error.
+    pub fn start(call: Call) -> io::Result<Guarded> {
+        let (mut line, other) = UnixStream::pair()?;
+        let Call { mut guard, command } = call;
+        let child = guard.stdin(OwnedFd::from(other)).spawn()?;
+        // It holds the other end.
+        drop(guard);
+        let guard = child;
+        line.set_read_timeout(Some(PATIENCE))?;
+        line.set_write_timeout(Some(PATIENCE))?;
+        let mut told = String::new();
+        // A guard that could not start the command says nothing, and ends.
+        let _ = line.write_all(&spoken(&command)).and_then(|()| BufReader::new(&line).read_line(&mut told));
+        let process = told.trim().parse().unwrap_or_else(|_| guard.id() as i32);
+        Ok(Guarded { guard, line: Some(line), process })
+    }
+
+    /// The id of the process, not of its guard.
+    pub fn id(&self) -> i32 {
+        self.process
+    }
+
+    /// How it ended, if it has.
+    ///
+    /// # Errors
+    /// The operating system does not tell.
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.guard.try_wait()
+    }
+
+    /// Whether it has not ended yet.
+    pub fn goes_on(&mut self) -> bool {
+        matches!(self.guard.try_wait(), Ok(None))
+    }
+
+    /// What it writes to standard output, where that was piped.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.guard.stdout.take()
+    }
+
+    /// Sends a signal to the process alone.
+    pub fn signal(&mut self, signal: Signal) {
+        if let Some(process) = Pid::from_raw(self.process).filter(|_| self.goes_on()) {
+            // One that has just ended is no failure.
+            let _ = kill_process(process, signal);
         }
     }
-    match command.split_first() {
-        Some((program, arguments)) => Command::new(program).args(arguments).exec(),
-        None => std::io::Error::other("no command was given"),
+
+    /// Waits until it has ended, for so long. Whether it has.
+    pub fn await_end(&mut self, patience: Duration) -> bool {
+        let begin = Instant::now();
+        while self.goes_on() {
+            if begin.elapsed() >= patience {
+                return false;
+            }
+            thread::sleep(PAUSE);
+        }
+        true
+    }
+
+    /// Asks the process and its group to end, and kills what is left of all that it has started after `grace`, processes that
+    /// are stopped included. Whether the process ended without being killed.
+    pub fn end(&mut self, grace: Duration) -> bool {
+        if let Some(group) = Pid::from_raw(self.process).filter(|_| self.goes_on()) {
+            let _ = kill_process_group(group, Signal::TERM);
+        }
+        let ended = self.await_end(grace);
+        self.kill();
+        ended
+    }
+
+    /// Kills the process and all that it has started, as a crash would.
+    pub fn kill(&mut self) {
+        if let Some(group) = Pid::from_raw(self.process).filter(|_| self.goes_on()) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        self.line = None;
+        if !self.await_end(PATIENCE) {
+            // Somebody has stopped the guard: it cannot do its work, and the command dies with it.
+            let _ = self.guard.kill();
+        }
+        let _ = self.guard.wait();
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guard_hears_the_command_that_was_said() {
+        let command = ["redis-server", "--save", "", "a b\nc"].map(str::to_owned).to_vec();
+        let mut line = [spoken(&command), b"more".to_vec()].concat();
+        assert_eq!(heard(&mut line.as_slice()).unwrap(), command);
+        line.truncate(12);
+        assert_eq!(heard(&mut line.as_slice()).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert!(heard(&mut &b"x\0"[..]).is_err());
     }
 }

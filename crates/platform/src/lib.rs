@@ -1,16 +1,23 @@
 //! Brings a platform up, checks its health, takes it down. A platform is data: what is started and how it is known
 //! to be up stands in its profile.
 
-mod ending;
+mod component;
+mod environment;
 pub mod folder;
 pub mod guard;
+mod interruptible;
+mod output;
 mod placeholders;
 mod reset;
 mod running;
+mod strays;
+pub mod supervise;
+mod user;
 
-pub use ending::end;
+pub use component::is_installed;
+pub use interruptible::unless_stopped;
 pub use reset::{await_return, reset};
-pub use running::{Death, HttpAddresses, Options, Planned, Platform, is_installed};
+pub use running::{Death, HttpAddresses, Options, Planned, Platform};
 
 use std::path::PathBuf;
 
@@ -45,6 +52,20 @@ pub enum PlatformError {
         /// Why it failed.
         cause: std::io::Error,
     },
+    /// What goes before the start of a component failed.
+    #[error(
+        "component {component}: `{command}`, which goes before its start, {what}; its last words:\n{log}"
+    )]
+    Prepare {
+        /// The component.
+        component: String,
+        /// The command.
+        command: String,
+        /// What became of it.
+        what: String,
+        /// The end of its output.
+        log: String,
+    },
     /// A component ended before it was healthy.
     #[error("component {component} ended ({status}) before it accepted connections; its last words:\n{log}")]
     Died {
@@ -57,7 +78,8 @@ pub enum PlatformError {
     },
     /// A component did not become healthy.
     #[error(
-        "component {component} did not accept connections on port {port} within {seconds} s; its last words:\n{log}"
+        "component {component} did not accept connections on port {port} within {seconds} s; \
+         `ready_within` in its profile gives it longer; its last words:\n{log}"
     )]
     NotReady {
         /// The component.

@@ -1,13 +1,11 @@
 //! Brings a platform that runs already back to its first state by a command of the user's.
 
 use crate::PlatformError;
-use crate::ending::end;
-use crate::folder::Folder;
-use crate::guard::guarded;
-use crate::running::{Options, last_words};
-use std::fs::File;
+use crate::folder::{Folder, private};
+use crate::guard::{Bounds, Guarded, guarded};
+use crate::output::last_words;
+use crate::running::Options;
 use std::net::{SocketAddr, TcpStream};
-use std::process::Child;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -25,17 +23,16 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub fn reset(command: &[String], options: &Options) -> Result<(), PlatformError> {
     let told = command.join(" ");
     let failed = |what: String| PlatformError::Reset { command: told.clone(), what };
-    let folder = Folder::fresh().map_err(|error| failed(format!("no folder for its output: {error}")))?;
+    let folder = Folder::fresh(&options.program)
+        .map_err(|error| failed(format!("no folder for its output: {error}")))?;
     let log = folder.path().join("reset.log");
-    let output = File::create(&log).map_err(|error| failed(error.to_string()))?;
+    let output = private(&log).map_err(|error| failed(error.to_string()))?;
     let errors = output.try_clone().map_err(|error| failed(error.to_string()))?;
-    let mut child = guarded(&options.program, &[], command)
-        .stdout(output)
-        .stderr(errors)
-        .spawn()
-        .map_err(|error| failed(error.to_string()))?;
+    let mut call = guarded(&options.program, &Bounds::default(), command);
+    call.guard.stdout(output).stderr(errors);
+    let mut child = Guarded::start(call).map_err(|error| failed(error.to_string()))?;
     let outcome = await_end(&mut child, options);
-    end(&mut child, GRACE);
+    child.end(GRACE);
     match outcome? {
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(failed(format!("it ended with {status}; its last words:\n{}", last_words(&log)))),
@@ -44,7 +41,7 @@ pub fn reset(command: &[String], options: &Options) -> Result<(), PlatformError>
 }
 
 fn await_end(
-    child: &mut Child,
+    child: &mut Guarded,
     options: &Options,
 ) -> Result<Option<std::process::ExitStatus>, PlatformError> {
     let begin = Instant::now();

@@ -1,29 +1,23 @@
 //! A platform that is up.
 
 use crate::PlatformError;
-use crate::ending::{MARK, end, end_strays};
+use crate::component::{GRACE, Running, version};
 use crate::folder::Folder;
-use crate::guard::guarded;
+use crate::interruptible::unless_stopped;
+use crate::output::{last_lines, last_words};
 use crate::placeholders::Placeholders;
 use plimsoll_scenario::plan::{Endpoint, PlatformPlan, Protocol};
 use plimsoll_scenario::profile::{Component, ReadyRequest};
 use plimsoll_simulate::Simulation;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::geteuid;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a component may take to accept connections.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a component may take to end by itself before it is killed.
-const GRACE: Duration = Duration::from_secs(3);
 /// How long a component that was started again may take at the end of a level to accept connections.
 const RETURN: Duration = Duration::from_secs(5);
 /// How long one of several addresses may take to accept a connection.
@@ -32,10 +26,6 @@ const LOOK: Duration = Duration::from_secs(2);
 const STATUS_LINE: usize = 12;
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How much of a component's output is looked at, in bytes, and how much of that an error shows.
-const EXCERPT: u64 = 8 * 1024;
-const LAST_LINES: usize = 12;
-const LONGEST_LINE: usize = 200;
 
 /// How to bring a platform up.
 #[derive(Clone, Debug)]
@@ -62,19 +52,6 @@ pub struct Platform {
     dir: Option<Folder>,
     /// Of a platform that is only simulated.
     simulation: Option<Simulation>,
-}
-
-#[derive(Debug)]
-struct Running {
-    name: String,
-    command: Vec<String>,
-    child: Child,
-    log: PathBuf,
-    reported: bool,
-    /// Where it accepts connections once it is up; zero before that is known.
-    ready_port: u16,
-    /// Whether it was started again and not seen up since.
-    returning: bool,
 }
 
 /// Where a platform is reached over HTTP.
@@ -123,19 +100,19 @@ impl Planned {
     ///
     /// # Errors
     /// See [`PlatformError`].
-    pub fn of(plan: &PlatformPlan, seed: u64) -> Result<Planned, PlatformError> {
+    pub fn of(plan: &PlatformPlan, seed: u64, options: &Options) -> Result<Planned, PlatformError> {
         if let Some(spec) = &plan.profile.simulated {
             return Ok(Planned::Simulated(Simulation::of(spec.clone(), seed)));
         }
         if let Some(endpoint) = &plan.address {
-            return Ok(Planned::Running(resolve(endpoint)?));
+            return Ok(Planned::Running(resolve(endpoint, &options.stop)?));
         }
         let wrong = |what: String| PlatformError::Profile { profile: plan.profile.name.clone(), what };
-        let dir = Folder::fresh().map_err(|error| wrong(format!("no folder for it: {error}")))?;
+        let dir =
+            Folder::fresh(&options.program).map_err(|error| wrong(format!("no folder for it: {error}")))?;
         let mut placeholders = Placeholders::new(dir.path());
         for component in &plan.profile.components {
-            let mut texts = component.command.iter().chain(component.files.values());
-            let named = texts.try_for_each(|text| placeholders.fill(text).map(drop));
+            let named = component.texts().try_for_each(|text| placeholders.fill(text).map(drop));
             let ready = placeholders.port(&component.ready_port);
             named.and(ready.map(drop)).map_err(|error| wrong(format!("no free port: {error}")))?;
         }
@@ -223,7 +200,7 @@ impl Platform {
     /// # Errors
     /// See [`PlatformError`]; what had been started is taken down again.
     pub fn bring_up(plan: &PlatformPlan, options: &Options) -> Result<Platform, PlatformError> {
-        Planned::of(plan, 0)?.bring_up(plan, options)
+        Planned::of(plan, 0, options)?.bring_up(plan, options)
     }
 
     fn start_all(
@@ -235,21 +212,23 @@ impl Platform {
         let wrong = |what: String| PlatformError::Profile { profile: plan.profile.name.clone(), what };
         placeholders.stand_for_program(&options.program);
         let mut platform = Platform::at(([127, 0, 0, 1], 0).into(), facts(plan), None);
+        if geteuid().is_root() && plan.profile.components.iter().any(|component| component.user.is_some()) {
+            dir.let_pass().map_err(|error| wrong(format!("its folder: {error}")))?;
+        }
         let protocol = plan.protocol();
         let mut device_port = None;
         for component in &plan.profile.components {
-            let running = start(component, dir.path(), &mut placeholders, options)?;
+            let mut running = Running::start(component, dir.path(), &mut placeholders, options)?;
+            running.ready_port =
+                placeholders.port(&component.ready_port).map_err(|error| wrong(error.to_string()))?;
             platform.components.push(running);
-            let port = placeholders.port(&component.ready_port).map_err(|error| wrong(error.to_string()))?;
-            platform.components.iter_mut().rev().take(1).for_each(|running| running.ready_port = port);
-            platform.await_ready(port, component.ready_request.as_ref(), &options.stop)?;
+            platform.await_ready(component, &options.stop)?;
             let version_5 = component.mqtt5_port.as_ref();
             let version_5 = version_5.filter(|_| options.mqtt5 && protocol == Protocol::Mqtt);
             if let Some(name) = version_5.or(component.port(protocol)) {
                 device_port = Some(placeholders.port(name).map_err(|error| wrong(error.to_string()))?);
             }
-            if let Some(version) = component.version.as_ref().and_then(|command| version(command, dir.path()))
-            {
+            if let Some(version) = version(component, dir.path(), options) {
                 platform.facts.insert(format!("{} version", component.name), version);
             }
         }
@@ -292,7 +271,7 @@ impl Platform {
 
     /// The components that we started: names and process ids.
     pub fn processes(&self) -> Vec<(String, i32)> {
-        self.components.iter().map(|running| (running.name.clone(), running.child.id() as i32)).collect()
+        self.components.iter().map(|running| (running.name.clone(), running.process.id())).collect()
     }
 
     /// A component that has ended by itself since the last call.
@@ -302,10 +281,14 @@ impl Platform {
             return Some(Death { component, status, last_words: String::new() });
         }
         self.components.iter_mut().filter(|running| !running.reported).find_map(|running| {
-            let status = running.child.try_wait().ok().flatten()?;
+            let status = running.process.try_wait().ok().flatten()?;
             running.reported = true;
             let component = running.name.clone();
-            Some(Death { component, status: status.to_string(), last_words: words(&running.log).join("\n") })
+            Some(Death {
+                component,
+                status: status.to_string(),
+                last_words: last_lines(&running.log).join("\n"),
+            })
         })
     }
 
@@ -316,10 +299,7 @@ impl Platform {
         }
         if let Some(running) = self.components.iter_mut().find(|running| running.name == component) {
             running.reported = true;
-            let group = i32::try_from(running.child.id()).ok().and_then(Pid::from_raw);
-            // A component that has just ended by itself is as dead as it should be.
-            let _ = group.map(|group| kill_process_group(group, Signal::KILL));
-            let _ = running.child.wait();
+            running.process.kill();
         }
     }
 
@@ -333,9 +313,7 @@ impl Platform {
         }
         let found = self.components.iter_mut().find(|running| running.name == component);
         let (Some(running), Some(dir)) = (found, &self.dir) else { return Ok(()) };
-        running.child = spawn(&running.name, &running.command, &running.log, dir.path(), options)?;
-        (running.reported, running.returning) = (false, true);
-        Ok(())
+        running.start_again(dir.path(), options)
     }
 
     /// A component that was started again and still does not accept connections a while later, as a death.
@@ -352,7 +330,7 @@ impl Platform {
                     running.ready_port,
                     RETURN.as_secs()
                 );
-                let last_words = words(&running.log).join("\n");
+                let last_words = last_lines(&running.log).join("\n");
                 return Some(Death { component: running.name.clone(), status, last_words });
             }
             std::thread::sleep(PAUSE);
@@ -360,28 +338,22 @@ impl Platform {
         None
     }
 
-    /// Takes down what we started, the last component first, and whatever components have left behind.
+    /// Takes down what we started, the last component first, with all that it has started.
     pub fn take_down(&mut self) {
-        let mut folder = None;
         while let Some(mut running) = self.components.pop() {
-            end(&mut running.child, GRACE);
-            folder = running.log.parent().map(Path::to_path_buf);
+            running.process.end(GRACE);
         }
-        folder.iter().for_each(|folder| end_strays(folder));
     }
 
-    fn await_ready(
-        &mut self,
-        port: u16,
-        request: Option<&ReadyRequest>,
-        stop: &AtomicBool,
-    ) -> Result<(), PlatformError> {
+    fn await_ready(&mut self, component: &Component, stop: &AtomicBool) -> Result<(), PlatformError> {
         let Some(running) = self.components.last_mut() else { return Ok(()) };
+        let (request, port) = (component.ready_request.as_ref(), running.ready_port);
+        let patience = Duration::from_nanos(component.ready_within.0.try_into().unwrap_or(0));
         let begin = Instant::now();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let quiet = Duration::from_secs_f64(request.map_or(0.0, |request| request.after.clamp(0.0, 15.0)));
         loop {
-            if let Ok(Some(status)) = running.child.try_wait() {
+            if let Ok(Some(status)) = running.process.try_wait() {
                 let (component, log) = (running.name.clone(), last_words(&running.log));
                 return Err(PlatformError::Died { component, status: status.to_string(), log });
             }
@@ -389,15 +361,15 @@ impl Platform {
                 true => TcpStream::connect_timeout(&address, PAUSE.max(Duration::from_millis(100))),
                 false => Err(std::io::ErrorKind::WouldBlock.into()),
             };
-            if connected.is_ok_and(|stream| request.is_none_or(|request| is_healthy(stream, request))) {
+            if connected.is_ok_and(|stream| request.is_none_or(|request| is_healthy(stream, request, stop))) {
                 return Ok(());
             }
             if stop.load(Ordering::Relaxed) {
                 return Err(PlatformError::Interrupted);
             }
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > patience {
                 let (component, log) = (running.name.clone(), last_words(&running.log));
-                return Err(PlatformError::NotReady { component, port, seconds: PATIENCE.as_secs(), log });
+                return Err(PlatformError::NotReady { component, port, seconds: patience.as_secs(), log });
             }
             std::thread::sleep(PAUSE);
         }
@@ -411,138 +383,29 @@ impl Drop for Platform {
 }
 
 /// Whether a component answers its health check as it should.
-fn is_healthy(mut stream: TcpStream, request: &ReadyRequest) -> bool {
+fn is_healthy(mut stream: TcpStream, request: &ReadyRequest, stop: &AtomicBool) -> bool {
     let fields: String = request.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let text =
         format!("GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{fields}\r\n", request.path);
     let asked = stream.set_read_timeout(Some(LOOK)).and_then(|()| stream.write_all(text.as_bytes()));
-    let mut line = [0; STATUS_LINE];
-    asked.and_then(|()| stream.read_exact(&mut line)).is_ok()
-        && line.ends_with(format!(" {}", request.status).as_bytes())
+    let status = format!(" {}", request.status);
+    asked.is_ok()
+        && unless_stopped(stop, move || {
+            let mut line = [0; STATUS_LINE];
+            stream.read_exact(&mut line).is_ok() && line.ends_with(status.as_bytes())
+        })
+        .unwrap_or(false)
 }
 
-fn resolve(endpoint: &Endpoint) -> Result<SocketAddr, PlatformError> {
+fn resolve(endpoint: &Endpoint, stop: &AtomicBool) -> Result<SocketAddr, PlatformError> {
     let address = format!("{}:{}", endpoint.host, endpoint.port);
     let failed = |cause: String| PlatformError::Resolve { address: address.clone(), cause };
-    let found = (endpoint.host.as_str(), endpoint.port).to_socket_addrs();
+    let (host, port) = (endpoint.host.clone(), endpoint.port);
+    let found = unless_stopped(stop, move || (host.as_str(), port).to_socket_addrs());
+    let found = found.ok_or(PlatformError::Interrupted)?;
     let found: Vec<SocketAddr> = found.map_err(|error| failed(error.to_string()))?.collect();
     // A name such as localhost often has an IPv6 address first, at which nobody listens.
     let listens = |address: &&SocketAddr| TcpStream::connect_timeout(address, LOOK).is_ok();
     let chosen = if found.len() > 1 { found.iter().find(listens) } else { None };
     chosen.or(found.first()).copied().ok_or_else(|| failed("no address".into()))
-}
-
-fn start(
-    component: &Component,
-    dir: &Path,
-    placeholders: &mut Placeholders,
-    options: &Options,
-) -> Result<Running, PlatformError> {
-    let failed = |what: &str| {
-        let (component, what) = (component.name.clone(), what.to_owned());
-        move |cause| PlatformError::Start { component, what, cause }
-    };
-    for (name, text) in &component.files {
-        let text = placeholders.fill(text).map_err(failed("no free port"))?;
-        fs::write(dir.join(name), text).map_err(failed(&format!("cannot write {name}")))?;
-    }
-    let mut command = Vec::new();
-    for word in &component.command {
-        command.push(placeholders.fill(word).map_err(failed("no free port"))?);
-    }
-    let executable = command.first().cloned().unwrap_or_default();
-    if !is_installed(&executable) {
-        let hint =
-            component.install.as_ref().map(|how| format!("; install it with: {how}")).unwrap_or_default();
-        return Err(PlatformError::Missing { component: component.name.clone(), command: executable, hint });
-    }
-    let log = dir.join(format!("{}.log", component.name));
-    let child = spawn(&component.name, &command, &log, dir, options)?;
-    let name = component.name.clone();
-    Ok(Running { name, command, child, log, reported: false, ready_port: 0, returning: false })
-}
-
-/// Starts a component's command; what it says is added to its log.
-fn spawn(
-    component: &str,
-    command: &[String],
-    log: &Path,
-    dir: &Path,
-    options: &Options,
-) -> Result<Child, PlatformError> {
-    let failed = |cause| {
-        let (component, what) = (component.to_owned(), "cannot make its log file".to_owned());
-        PlatformError::Start { component, what, cause }
-    };
-    let output = File::options().create(true).append(true).open(log).map_err(failed)?;
-    let errors = output.try_clone().map_err(failed)?;
-    guarded(&options.program, &options.processors, command)
-        .current_dir(dir)
-        .env(MARK, dir)
-        .stdout(output)
-        .stderr(errors)
-        .spawn()
-        .map_err(|cause| PlatformError::Program { path: options.program.clone(), cause })
-}
-
-/// Whether a command exists.
-pub fn is_installed(executable: &str) -> bool {
-    if executable.contains('/') {
-        return Path::new(executable).exists();
-    }
-    // Daemons often live where only the administrator's search path looks.
-    let path = std::env::var("PATH").unwrap_or_default();
-    path.split(':').any(|folder| Path::new(folder).join(executable).is_file())
-}
-
-/// The first line that the version command prints, whatever its exit status; nothing where it takes too long.
-fn version(command: &[String], dir: &Path) -> Option<String> {
-    let (program, arguments) = command.split_first()?;
-    let path = dir.join("version.txt");
-    let output = File::create(&path).ok()?;
-    let errors = output.try_clone().ok()?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(output)
-        .stderr(errors)
-        .process_group(0)
-        .spawn()
-        .ok()?;
-    let begin = Instant::now();
-    while begin.elapsed() < GRACE && matches!(child.try_wait(), Ok(None)) {
-        std::thread::sleep(PAUSE);
-    }
-    end(&mut child, GRACE);
-    let line = excerpt(&path, false).lines().next()?.chars().take(LONGEST_LINE).collect::<String>();
-    (!line.is_empty()).then_some(line)
-}
-
-/// The end of a component's output, however long that is.
-pub(crate) fn last_words(log: &Path) -> String {
-    let short = words(log);
-    if short.is_empty() { "  (it said nothing)".into() } else { format!("  {}", short.join("\n  ")) }
-}
-
-/// The last lines of a component's output.
-fn words(log: &Path) -> Vec<String> {
-    let text = excerpt(log, true);
-    let lines: Vec<&str> = text.lines().collect();
-    let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
-    last.iter().map(|line| line.chars().take(LONGEST_LINE).collect()).collect()
-}
-
-/// At most some thousand bytes from one end of a file.
-fn excerpt(path: &Path, from_end: bool) -> String {
-    let read = || {
-        let mut file = File::open(path)?;
-        if from_end {
-            let length = file.metadata()?.len();
-            file.seek(SeekFrom::Start(length.saturating_sub(EXCERPT)))?;
-        }
-        let mut bytes = Vec::new();
-        file.take(EXCERPT).read_to_end(&mut bytes)?;
-        Ok::<_, std::io::Error>(bytes)
-    };
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }

@@ -6,13 +6,12 @@ use claim::Claim;
 use plimsoll_capture::source::{Block, Source};
 use plimsoll_model::Nanos;
 use plimsoll_observe::containers::containers;
-use plimsoll_platform::end;
-use plimsoll_platform::guard::guarded;
-use rustix::process::{Pid, Signal, kill_process};
+use plimsoll_platform::guard::{Bounds, Guarded, guarded};
+use rustix::process::Signal;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -187,7 +186,7 @@ enum Tool {
 /// A capture that goes on. Dropped, it is stopped.
 #[derive(Debug)]
 pub struct Capturing {
-    child: Child,
+    child: Guarded,
     tool: Tool,
     wanted: Wanted,
     /// What the tool says; it has no name, so that nothing of it is left however this ends.
@@ -222,9 +221,11 @@ impl Capturing {
         let log = tempfile::tempfile().map_err(failed)?;
         let failed = |cause| CapturingError::Start { command: command.join(" "), cause };
         let out = log.try_clone().map_err(failed)?;
-        let mut call: Command = guarded(program, &[], &command);
+        let bounds = Bounds { private: true, ..Bounds::default() };
+        let mut call = guarded(program, &bounds, &command);
+        call.guard.stdout(Stdio::null()).stderr(out);
         let failed = |cause| CapturingError::Start { command: command.join(" "), cause };
-        let child = call.stdout(Stdio::null()).stderr(out).spawn().map_err(failed)?;
+        let child = Guarded::start(call).map_err(failed)?;
         let mut capturing = Capturing { child, tool, wanted, log, stopped: false, _claim: claim };
         capturing.await_begin()?;
         Ok(capturing)
@@ -237,10 +238,10 @@ impl Capturing {
             if words.contains("listening on") || words.contains("File: ") {
                 return Ok(());
             }
-            let ended = !matches!(self.child.try_wait(), Ok(None));
+            let ended = !self.child.goes_on();
             if ended || begin.elapsed() > PATIENCE {
                 self.stopped = true;
-                end(&mut self.child, Duration::ZERO);
+                self.child.end(Duration::ZERO);
                 let words = read(&self.log).trim().to_owned();
                 let words = if words.is_empty() { "nothing".to_owned() } else { words };
                 return Err(CapturingError::Refused {
@@ -255,7 +256,7 @@ impl Capturing {
 
     /// Whether the tool has ended by itself.
     pub fn has_died(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
+        !self.child.goes_on()
     }
 
     /// Waits for the last packets and ends.
@@ -297,15 +298,9 @@ impl Capturing {
 
     fn end(&mut self) {
         self.stopped = true;
-        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        if let Some(process) = group.filter(|_| matches!(self.child.try_wait(), Ok(None))) {
-            let _ = kill_process(process, Signal::INT);
-            let begin = Instant::now();
-            while begin.elapsed() < GRACE && matches!(self.child.try_wait(), Ok(None)) {
-                thread::sleep(PAUSE);
-            }
-        }
-        end(&mut self.child, Duration::from_secs(1));
+        self.child.signal(Signal::INT);
+        self.child.await_end(GRACE);
+        self.child.end(Duration::from_secs(1));
     }
 
     /// The file, or those of the ring, the oldest first.

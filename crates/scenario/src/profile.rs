@@ -4,6 +4,7 @@
 use crate::plan::Protocol;
 pub use crate::profiles::roles::Roles;
 use crate::profiles::token::Token;
+use plimsoll_model::Nanos;
 use plimsoll_model::wire::SharedId;
 use std::collections::BTreeMap;
 
@@ -40,7 +41,7 @@ pub struct Profile {
     pub source: String,
 }
 
-/// One process of a platform. In `command` and `files`, `{port:NAME}` stands for a free port (the same wherever the
+/// One process of a platform. In `command`, `prepare`, `environment` and `files`, `{port:NAME}` stands for a free port (the same wherever the
 /// same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Component {
@@ -48,10 +49,20 @@ pub struct Component {
     pub name: String,
     /// The command and its arguments.
     pub command: Vec<String>,
-    /// Files to write into `{dir}` before the start, by name.
+    /// Files to write before the start, by their paths below `{dir}`.
     pub files: BTreeMap<String, String>,
+    /// Environment variables beside PATH, HOME, LANG and TMPDIR; one without a value is passed on from ours.
+    pub environment: BTreeMap<String, Option<String>>,
+    /// The folder that the command is started in, below `{dir}`; `None` for `{dir}` itself.
+    pub folder: Option<String>,
+    /// The user that it runs as where we are root.
+    pub user: Option<String>,
+    /// Commands that run to their end before the first start.
+    pub prepare: Vec<Vec<String>>,
     /// Name of the port at which the component is healthy when it accepts TCP connections.
     pub ready_port: String,
+    /// How long it may take until it is healthy.
+    pub ready_within: Nanos,
     /// What that port must answer over HTTP before the component is healthy, where accepting is not enough.
     pub ready_request: Option<ReadyRequest>,
     /// Name of the port that speaks MQTT, if any.
@@ -73,6 +84,18 @@ pub struct Component {
 }
 
 impl Component {
+    /// All that it is told, in which ports may stand.
+    pub fn texts(&self) -> impl Iterator<Item = &String> {
+        let commands = self.command.iter().chain(self.prepare.iter().flatten());
+        commands.chain(self.files.values()).chain(self.environment.values().flatten())
+    }
+
+    /// The words of its commands and the values of its environment, in which the profile's variables stand.
+    pub(crate) fn words(&mut self) -> impl Iterator<Item = &mut String> {
+        let commands = self.command.iter_mut().chain(self.prepare.iter_mut().flatten());
+        commands.chain(self.environment.values_mut().flatten())
+    }
+
     /// Name of the port that speaks a protocol, if any.
     pub fn port(&self, protocol: Protocol) -> Option<&String> {
         match protocol {

@@ -2,7 +2,7 @@
 
 use crate::check::{check, near_miss};
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::profile::{Component, Profile, ReadyRequest};
+use crate::profile::Profile;
 use crate::reader::read;
 use crate::resolve::{Compiler, RoleError};
 use crate::schema::platform_schema;
@@ -11,13 +11,15 @@ use crate::tree::Node;
 use plimsoll_model::wire::SharedId;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod components;
 pub(crate) mod roles;
 mod simulated;
 pub(crate) mod token;
 
+use components::WrittenComponent;
 use roles::Roles;
 use simulated::Simulated;
 use token::Token;
@@ -105,53 +107,6 @@ pub(crate) struct WrittenProfile {
     simulated: Option<Simulated>,
 }
 
-/// One process of a platform. In `command` and `files`, `{port:NAME}` stands for a free port (the same wherever the
-/// same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct WrittenComponent {
-    /// Its name in reports.
-    name: String,
-    /// The command and its arguments.
-    #[schemars(length(min = 1))]
-    command: Vec<String>,
-    /// Files to write into `{dir}` before the start, by name.
-    #[serde(default)]
-    files: BTreeMap<String, String>,
-    /// Name of the port at which the component is healthy when it accepts TCP connections.
-    ready_port: String,
-    /// What that port must answer over HTTP before the component is healthy, where accepting is not enough.
-    #[serde(default)]
-    ready_request: Option<ReadyRequest>,
-    /// Name of the port that speaks MQTT, if any.
-    #[serde(default)]
-    mqtt_port: Option<String>,
-    /// Name of the port that speaks MQTT 5, where `mqtt_port` speaks only older versions.
-    #[serde(default)]
-    mqtt5_port: Option<String>,
-    /// Name of the port that speaks HTTP, if any.
-    #[serde(default)]
-    http_port: Option<String>,
-    /// Name of the UDP port that speaks CoAP, if any.
-    #[serde(default)]
-    coap_port: Option<String>,
-    /// Of a gateway: name of the port at which its test manager is, which it is told in its command. Plimsoll listens there. A
-    /// gateway that polls finds its devices there, too; of one that devices send to, the log tells the lives of events.
-    #[serde(default)]
-    gateway_port: Option<String>,
-    /// How to install the command where it is missing.
-    #[serde(default)]
-    install: Option<String>,
-    /// How to ask for the version: a command and its arguments.
-    #[serde(default)]
-    #[schemars(length(min = 1))]
-    version: Option<Vec<String>>,
-    /// Cost a month, in the currency of the user's choice, for cost figures.
-    #[serde(default)]
-    #[schemars(range(min = 0))]
-    cost_per_month: Option<f64>,
-}
-
 /// The profiles embedded in the program, in the order of lists.
 pub fn profiles() -> Vec<Profile> {
     EMBEDDED.iter().filter_map(|(name, _)| profile(name)).collect()
@@ -187,7 +142,7 @@ pub fn read_profile(source: Source) -> Result<Profile, Diagnostics> {
     };
     let written = inherit(written, &root, &mut found);
     let shared_ids = shared_ids(&written, &root, &mut found);
-    check_profile(&written, &root, &mut found);
+    components::check(&written.components, &written.variables, &root, &mut found);
     check_roles(&written, &root, &mut found);
     let simulated = written.simulated.as_ref().map(Simulated::spec).transpose().unwrap_or_else(|wrong| {
         found.push(Diagnostic::new(root.locate("simulated"), wrong));
@@ -208,7 +163,7 @@ pub fn read_profile(source: Source) -> Result<Profile, Diagnostics> {
         name: written.name,
         title: written.title,
         description: written.description.trim_end().to_owned(),
-        components: written.components.into_iter().map(component).collect(),
+        components: written.components.into_iter().map(WrittenComponent::component).collect(),
         limits: written.limits,
         source: source.text,
     })
@@ -303,99 +258,6 @@ fn check_roles(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics) {
             found.push(Diagnostic::new(root.locate(&format!("token.{path}")), message).help(help));
         }
     }
-}
-
-fn component(written: WrittenComponent) -> Component {
-    Component {
-        name: written.name,
-        command: written.command,
-        files: written.files,
-        ready_port: written.ready_port,
-        ready_request: written.ready_request,
-        mqtt_port: written.mqtt_port,
-        mqtt5_port: written.mqtt5_port,
-        http_port: written.http_port,
-        coap_port: written.coap_port,
-        gateway_port: written.gateway_port,
-        install: written.install,
-        version: written.version,
-        cost_per_month: written.cost_per_month,
-    }
-}
-
-/// What the schema cannot say.
-fn check_profile(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics) {
-    let mut names = HashSet::new();
-    for (position, component) in profile.components.iter().enumerate() {
-        let at = |key: &str| root.locate(&format!("components.{position}.{key}"));
-        if !names.insert(&component.name) {
-            let message = format!("a component named `{}` stands above already", component.name);
-            found.push(Diagnostic::new(at("name"), message));
-        }
-        let texts = || component.command.iter().chain(component.files.values());
-        for (key, port) in [
-            ("ready_port", Some(&component.ready_port)),
-            ("mqtt_port", component.mqtt_port.as_ref()),
-            ("mqtt5_port", component.mqtt5_port.as_ref()),
-            ("http_port", component.http_port.as_ref()),
-            ("coap_port", component.coap_port.as_ref()),
-            ("gateway_port", component.gateway_port.as_ref()),
-        ] {
-            let Some(port) = port else { continue };
-            let variable = format!("{{port:{port}}}");
-            if !texts().any(|text| text.contains(&variable)) {
-                let message = format!("`{variable}` stands nowhere in this component's command or files");
-                found.push(
-                    Diagnostic::new(at(key), message).help("tell the component to listen on that port"),
-                );
-            }
-        }
-        for (number, argument) in component.command.iter().enumerate() {
-            let is_unknown = |name: &&str| !is_variable(name) && !profile.variables.contains_key(*name);
-            for name in braced(argument).filter(is_unknown) {
-                found.push(
-                    Diagnostic::new(
-                        at(&format!("command.{number}")),
-                        format!("there is no variable `{{{name}}}`"),
-                    )
-                    .help("allowed here: {port:NAME}, {dir}, {plimsoll}, and the profile's variables"),
-                );
-            }
-        }
-        for name in component.files.keys() {
-            if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\\', '\0']) {
-                let message = format!("`{name}` is not the name of a file in one directory");
-                found.push(Diagnostic::new(at("files"), message));
-            }
-        }
-    }
-    let speaking = |port: &dyn Fn(&WrittenComponent) -> bool| {
-        profile.components.iter().filter(|component| port(component)).count()
-    };
-    let ports = [
-        ("mqtt_port", speaking(&|component| component.mqtt_port.is_some())),
-        ("http_port", speaking(&|component| component.http_port.is_some())),
-        ("coap_port", speaking(&|component| component.coap_port.is_some())),
-        ("gateway_port", speaking(&|component| component.gateway_port.is_some())),
-    ];
-    for (name, count) in ports.iter().filter(|(_, count)| *count > 1) {
-        let message = format!("one component may have an `{name}`, but {count} have");
-        found.push(Diagnostic::new(root.locate("components"), message).help("devices speak to that port"));
-    }
-    let any = profile.components.is_empty() || ports.iter().any(|(_, count)| *count > 0);
-    if !any {
-        let message = "exactly one component must have an `mqtt_port`, an `http_port`, a `coap_port` or a `gateway_port`";
-        found.push(Diagnostic::new(root.locate("components"), message).help("devices speak to that port"));
-    }
-}
-
-/// The words in braces of a text.
-fn braced(text: &str) -> impl Iterator<Item = &str> {
-    text.split('{').skip(1).filter_map(|after| after.split_once('}')).map(|(name, _)| name)
-}
-
-fn is_variable(name: &str) -> bool {
-    matches!(name, "dir" | "plimsoll") || name.strip_prefix("port:").is_some_and(|port| !port.is_empty())
 }
 
 #[cfg(test)]

@@ -9,18 +9,18 @@ use crate::{exit_code, interrupt};
 use clap::Args;
 use figures::Figure;
 use plimsoll_model::{Histogram, Nanos};
-use plimsoll_platform::guard::guarded;
+use plimsoll_platform::folder::Folder;
+use plimsoll_platform::guard::{Bounds, Guarded, guarded};
 use plimsoll_platform::is_installed;
 use plimsoll_report::terminal;
 use plimsoll_target::open_loop;
 use plimsoll_target::record::{self, Account};
 use plimsoll_target::station::Station;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tempfile::NamedTempFile;
 
 /// How often the end of the command is looked for.
 const LOOK: Duration = Duration::from_millis(10);
@@ -63,10 +63,11 @@ impl Audit {
     pub fn perform(mut self) -> Result<u8, Failure> {
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
         // Removed when it is dropped, where the user wants no record.
-        let record = self.station.truth.is_none().then(temporary_record).transpose();
-        let record = record.map_err(|error| undoable(&format!("no temporary file: {error}")))?;
-        if let Some(record) = &record {
-            self.station.truth = Some(record.path().to_owned());
+        let fresh = || std::env::current_exe().and_then(|program| Folder::fresh(&program));
+        let scratch = self.station.truth.is_none().then(fresh).transpose();
+        let scratch = scratch.map_err(|error| undoable(&format!("no temporary folder: {error}")))?;
+        if let Some(scratch) = &scratch {
+            self.station.truth = Some(scratch.path().join("record.csv"));
         }
         let interrupted = interrupt::stop_flag().map_err(|error| undoable(&error))?;
         let (settings, scheme) = self.station.settings();
@@ -105,10 +106,6 @@ impl Audit {
     }
 }
 
-fn temporary_record() -> std::io::Result<NamedTempFile> {
-    tempfile::Builder::new().prefix("plimsoll-audit-").suffix(".csv").tempfile()
-}
-
 /// Runs the command to its end, or ends it where the user does not want it any more; what it printed, and how it ended.
 fn perform(command: &[String], interrupted: &AtomicBool) -> Result<(String, String), Failure> {
     let program = command.first().ok_or_else(|| Failure::Usage("no COMMAND".into()))?;
@@ -119,8 +116,9 @@ fn perform(command: &[String], interrupted: &AtomicBool) -> Result<(String, Stri
     let failed = |error: std::io::Error| Failure::Usage(format!("cannot run `{program}`: {error}"));
     let mut child = {
         let plimsoll = std::env::current_exe().map_err(failed)?;
-        let mut call = guarded(&plimsoll, &[], command);
-        call.stdout(writer.try_clone().map_err(failed)?).stderr(writer).spawn().map_err(failed)?
+        let mut call = guarded(&plimsoll, &Bounds::default(), command);
+        call.guard.stdout(writer.try_clone().map_err(failed)?).stderr(writer);
+        Guarded::start(call).map_err(failed)?
     };
     let printed = Arc::new(Mutex::new(Vec::new()));
     let (page, (ended, end)) = (Arc::clone(&printed), std::sync::mpsc::channel());
@@ -144,8 +142,8 @@ fn perform(command: &[String], interrupted: &AtomicBool) -> Result<(String, Stri
         let _ = end.recv_timeout(LAST_WORDS);
     }
     // Processes that it started and left behind end with it.
-    plimsoll_platform::end(&mut child, GRACE);
-    let status = child.wait().map_err(failed)?;
+    child.end(GRACE);
+    let status = child.try_wait().map_err(failed)?.ok_or_else(|| failed(ErrorKind::TimedOut.into()))?;
     // Nobody is left who could hold on to the output; an error says that its end came before.
     let _ = end.recv_timeout(LAST_WORDS);
     let printed =

@@ -4,10 +4,10 @@ use crate::failure::Failure;
 use crate::output::say;
 use crate::{exit_code, interrupt};
 use clap::Args;
-use plimsoll_platform::guard::guarded;
+use plimsoll_platform::guard::{Bounds, Guarded, guarded};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl Chain {
     pub fn perform(self) -> Result<u8, Failure> {
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
         let stop = interrupt::stop_flag().map_err(|error| undoable(&error))?;
-        let mut stations: Vec<(u16, Child)> = Vec::new();
+        let mut stations: Vec<(u16, Guarded)> = Vec::new();
         let mut next: Option<String> = None;
         // The last first, so that each finds its next one.
         for number in (1..=self.stations).rev() {
@@ -86,7 +86,7 @@ impl Chain {
     }
 
     /// Starts one station; its process and where it listens.
-    fn start(&self, number: u16, next: Option<&str>) -> Result<(Child, String), Failure> {
+    fn start(&self, number: u16, next: Option<&str>) -> Result<(Guarded, String), Failure> {
         let undoable =
             |error: &dyn std::fmt::Display| Failure::Undoable(format!("station {number}: {error}"));
         let program = std::env::current_exe().map_err(|error| undoable(&error))?;
@@ -102,17 +102,21 @@ impl Chain {
         if let Some(prefix) = &self.truth {
             command.extend(["--truth".into(), format!("{}-{number}.csv", prefix.display())]);
         }
-        let mut call = guarded(&program, &[], &command);
-        let mut child = call.stdout(Stdio::piped()).spawn().map_err(|error| undoable(&error))?;
+        let mut call = guarded(&program, &Bounds::default(), &command);
+        call.guard.stdout(Stdio::piped());
+        let mut child = Guarded::start(call).map_err(|error| undoable(&error))?;
         let mut line = String::new();
-        if let Some(output) = child.stdout.take() {
+        if let Some(output) = child.take_stdout() {
             BufReader::new(output).read_line(&mut line).map_err(|error| undoable(&error))?;
         }
         match line.trim().strip_prefix("listening on mqtt://") {
             Some(address) => Ok((child, address.to_owned())),
             None => {
                 // It has said why on standard error.
-                let status = child.wait().map_err(|error| undoable(&error))?;
+                child.await_end(GRACE);
+                let status = child.try_wait().ok().flatten();
+                let status =
+                    status.map_or_else(|| "it told no address".to_owned(), |status| status.to_string());
                 Err(undoable(&format!("it did not start: {status}")))
             }
         }
@@ -121,9 +125,9 @@ impl Chain {
 
 /// Ends the stations from the first to the last, so that none loses its next one before its own end. Returns the numbers
 /// of those that had to be killed.
-fn end(stations: &mut [(u16, Child)]) -> Vec<u16> {
-    let ended = |(number, child): &mut (u16, Child)| {
-        let by_itself = plimsoll_platform::end(child, GRACE);
+fn end(stations: &mut [(u16, Guarded)]) -> Vec<u16> {
+    let ended = |(number, child): &mut (u16, Guarded)| {
+        let by_itself = child.end(GRACE);
         (!by_itself).then_some(*number)
     };
     stations.iter_mut().rev().filter_map(ended).collect()

@@ -1,29 +1,81 @@
-//! `plimsoll guard`: starts a component that ends with the run. For Plimsoll's own use.
+//! `plimsoll guard`: starts a component that ends with the run, and keeps a folder that goes with it. For Plimsoll's own use.
 
 use crate::failure::Failure;
-use clap::Args;
-use plimsoll_platform::guard::become_command;
+use clap::{Args, Subcommand};
+use plimsoll_platform::folder::keep;
+use plimsoll_platform::guard::Bounds;
+use plimsoll_platform::supervise::{become_command, supervise};
+use std::path::PathBuf;
 
-/// Becomes a command that ends when its parent does
+/// Starts what must end with the run
 #[derive(Args)]
 #[command(hide = true)]
 pub struct Guard {
+    #[command(subcommand)]
+    part: Part,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// Starts the command that standard input says, and kills it and all that it has started when that is closed
+    Supervise(Component),
+    /// Becomes a command that ends when its parent does
+    Become {
+        #[command(flatten)]
+        component: Component,
+        /// The command
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+    /// Makes a folder, and removes it when standard input is closed
+    Folder,
+}
+
+#[derive(Args)]
+struct Component {
     /// Process that this one must be a child of
     #[arg(long)]
     parent: i32,
     /// Processors to be bound to, separated by commas
     #[arg(long, default_value = "")]
     processors: String,
-    /// The command
-    #[arg(last = true, required = true)]
-    command: Vec<String>,
+    /// User to run the command as
+    #[arg(long)]
+    user: Option<String>,
+    /// Folder that stays until the command has ended
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// Nobody else may read the files that it makes
+    #[arg(long)]
+    private: bool,
 }
 
 impl Guard {
     pub fn perform(self) -> Result<u8, Failure> {
-        let processors: Vec<usize> =
-            self.processors.split(',').filter_map(|number| number.parse().ok()).collect();
-        let error = become_command(self.parent, &processors, &self.command);
-        Err(Failure::Undoable(format!("{}: {error}", self.command.join(" "))))
+        let failed = |what: &str, error: std::io::Error| Failure::Undoable(format!("{what}: {error}"));
+        match self.part {
+            Part::Supervise(component) => {
+                let program = std::env::current_exe();
+                program
+                    .and_then(|program| supervise(&program, component.parent, &component.bounds()))
+                    .map_err(|error| failed("no component", error))
+            }
+            Part::Become { component, command } => {
+                let error = become_command(component.parent, &component.bounds(), &command);
+                Err(failed(&command.join(" "), error))
+            }
+            Part::Folder => keep().map(|()| 0).map_err(|error| failed("no folder", error)),
+        }
+    }
+}
+
+impl Component {
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            processors: self.processors.split(',').filter_map(|number| number.parse().ok()).collect(),
+            user: self.user.clone(),
+            folder: self.folder.clone(),
+            private: self.private,
+        }
     }
 }

@@ -4,7 +4,11 @@
 use super::CapturingError;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+/// Passwords travel in what is captured: its owner alone reads it.
+const MODE: u32 = 0o600;
 
 /// Held for as long as the capture goes on: the kernel lets go of it however its holder ends.
 #[derive(Debug)]
@@ -26,7 +30,7 @@ impl Claim {
             // A pipe or a device keeps nothing.
             return Ok(Claim { path: file.to_owned(), _lock: None, made: false });
         }
-        let made = OpenOptions::new().write(true).create_new(true).open(file);
+        let made = OpenOptions::new().write(true).create_new(true).mode(MODE).open(file);
         let (lock, made) = match made {
             Ok(lock) => (lock, true),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {

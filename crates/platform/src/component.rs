@@ -1,0 +1,214 @@
+//! One component: its files, what is done before its start, its process.
+
+use crate::PlatformError;
+use crate::environment;
+use crate::folder::{private, write_private};
+use crate::guard::{Bounds, Call, Guarded, guarded};
+use crate::output::{first_line, last_words};
+use crate::placeholders::Placeholders;
+use crate::running::Options;
+use crate::strays::MARK;
+use crate::user::{self, User};
+use plimsoll_scenario::profile::Component;
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, chown};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long a component may take to end by itself before it is killed.
+pub(crate) const GRACE: Duration = Duration::from_secs(3);
+/// How long what goes before a start may take.
+const PREPARATION: Duration = Duration::from_secs(300);
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A component's process and how it was started.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub name: String,
+    start: Start,
+    pub process: Guarded,
+    pub log: PathBuf,
+    pub reported: bool,
+    /// Where it accepts connections once it is up.
+    pub ready_port: u16,
+    /// Whether it was started again and not seen up since.
+    pub returning: bool,
+}
+
+/// A command with its placeholders filled in, and what it is started with.
+#[derive(Clone, Debug)]
+struct Start {
+    command: Vec<String>,
+    environment: BTreeMap<String, Option<String>>,
+    folder: PathBuf,
+    bounds: Bounds,
+}
+
+impl Running {
+    /// Writes the component's files, does what goes before its start, and starts it.
+    pub fn start(
+        component: &Component,
+        dir: &Path,
+        placeholders: &mut Placeholders,
+        options: &Options,
+    ) -> Result<Running, PlatformError> {
+        let name = component.name.clone();
+        let failed = |what: String| {
+            let component = component.name.clone();
+            move |cause| PlatformError::Start { component, what, cause }
+        };
+        let no_port = || failed("no free port".into());
+        let owner = component.user.as_deref().and_then(user::to_become).transpose();
+        let owner = owner.map_err(failed("cannot run it as the user of its profile".into()))?;
+        let folder = component.folder.as_deref().map_or(dir.to_owned(), |folder| dir.join(folder));
+        make_folders(dir, component.folder.as_deref().map(Path::new), owner)
+            .map_err(failed(format!("cannot make the folder {}", folder.display())))?;
+        for (path, text) in &component.files {
+            let text = placeholders.fill(text).map_err(no_port())?;
+            let path = Path::new(path);
+            let written = make_folders(dir, path.parent(), owner)
+                .and_then(|()| write_private(&dir.join(path), &text))
+                .and_then(|()| give(&dir.join(path), owner));
+            written.map_err(failed(format!("cannot write {}", path.display())))?;
+        }
+        let mut fill = |words: &[String]| {
+            words.iter().map(|word| placeholders.fill(word)).collect::<io::Result<Vec<String>>>()
+        };
+        let command = fill(&component.command).map_err(no_port())?;
+        let prepare: io::Result<Vec<_>> = component.prepare.iter().map(|words| fill(words)).collect();
+        let prepare = prepare.map_err(no_port())?;
+        let mut environment = component.environment.clone();
+        for value in environment.values_mut().flatten() {
+            *value = placeholders.fill(value).map_err(no_port())?;
+        }
+        let user = component.user.clone().filter(|_| owner.is_some());
+        let bounds = Bounds {
+            processors: options.processors.clone(),
+            user,
+            folder: Some(dir.to_owned()),
+            private: true,
+        };
+        let log = dir.join(format!("{name}.log"));
+        let start = Start { command, environment, folder, bounds };
+        for command in prepare {
+            let step = Start { command, ..start.clone() };
+            step.require(component)?;
+            step.run_to_end(&name, &log, dir, options)?;
+        }
+        start.require(component)?;
+        let process = start.spawn(&name, &log, dir, options)?;
+        Ok(Running { name, start, process, log, reported: false, ready_port: 0, returning: false })
+    }
+
+    /// Starts it again, with the same command, ports and files.
+    pub fn start_again(&mut self, dir: &Path, options: &Options) -> Result<(), PlatformError> {
+        self.process = self.start.spawn(&self.name, &self.log, dir, options)?;
+        (self.reported, self.returning) = (false, true);
+        Ok(())
+    }
+}
+
+impl Start {
+    /// Refuses a command that does not exist.
+    fn require(&self, component: &Component) -> Result<(), PlatformError> {
+        let command = self.command.first().cloned().unwrap_or_default();
+        if is_installed(&command) {
+            return Ok(());
+        }
+        let hint = component.install.as_ref().map(|how| format!("; install it with: {how}"));
+        let (component, hint) = (component.name.clone(), hint.unwrap_or_default());
+        Err(PlatformError::Missing { component, command, hint })
+    }
+
+    /// Starts the command; what it says is added to the component's log.
+    fn spawn(&self, name: &str, log: &Path, dir: &Path, options: &Options) -> Result<Guarded, PlatformError> {
+        let failed = |cause| {
+            let (component, what) = (name.to_owned(), "cannot make its log file".to_owned());
+            PlatformError::Start { component, what, cause }
+        };
+        let output = private(log).map_err(failed)?;
+        let errors = output.try_clone().map_err(failed)?;
+        let mut call = self.call(options, dir);
+        call.guard.stdout(output).stderr(errors);
+        Guarded::start(call).map_err(|cause| PlatformError::Program { path: options.program.clone(), cause })
+    }
+
+    fn call(&self, options: &Options, dir: &Path) -> Call {
+        let mut call = guarded(&options.program, &self.bounds, &self.command);
+        let environment = environment::of(&self.environment);
+        call.guard.env_clear().envs(environment).env(MARK, dir).current_dir(&self.folder);
+        call
+    }
+
+    /// Runs the command to its end, which must be a good one.
+    fn run_to_end(&self, name: &str, log: &Path, dir: &Path, options: &Options) -> Result<(), PlatformError> {
+        let mut process = self.spawn(name, log, dir, options)?;
+        let failed = |what: String| PlatformError::Prepare {
+            component: name.to_owned(),
+            command: self.command.join(" "),
+            what,
+            log: last_words(log),
+        };
+        let begin = Instant::now();
+        loop {
+            match process.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(failed(format!("ended with {status}"))),
+                _ if options.stop.load(Ordering::Relaxed) => return Err(PlatformError::Interrupted),
+                _ if begin.elapsed() > PREPARATION => {
+                    return Err(failed(format!("took longer than {} s", PREPARATION.as_secs())));
+                }
+                _ => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+}
+
+/// Whether a command exists.
+pub fn is_installed(executable: &str) -> bool {
+    if executable.contains('/') {
+        return Path::new(executable).exists();
+    }
+    // Daemons often live where only the administrator's search path looks.
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':').any(|folder| Path::new(folder).join(executable).is_file())
+}
+
+/// The first line that the version command prints, whatever its exit status; nothing where it takes too long.
+pub(crate) fn version(component: &Component, dir: &Path, options: &Options) -> Option<String> {
+    let path = dir.join("version.txt");
+    // Of another component.
+    let _ = fs::remove_file(&path);
+    let output = private(&path).ok()?;
+    let errors = output.try_clone().ok()?;
+    let bounds = Bounds { folder: Some(dir.to_owned()), private: true, ..Bounds::default() };
+    let command = component.version.clone()?;
+    let environment = component.environment.clone();
+    let start = Start { command, environment, folder: dir.to_owned(), bounds };
+    let mut call = start.call(options, dir);
+    call.guard.stdout(output).stderr(errors);
+    Guarded::start(call).ok()?.await_end(GRACE);
+    first_line(&path)
+}
+
+/// Makes the folders of a path below `dir`, each its owner's.
+fn make_folders(dir: &Path, below: Option<&Path>, owner: Option<User>) -> io::Result<()> {
+    let mut folder = dir.to_owned();
+    for part in below.into_iter().flat_map(Path::components) {
+        folder.push(part);
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Ok(()) => give(&folder, owner)?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn give(path: &Path, owner: Option<User>) -> io::Result<()> {
+    owner.map_or(Ok(()), |user| chown(path, Some(user.id), Some(user.group)))
+}

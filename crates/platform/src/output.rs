@@ -1,0 +1,45 @@
+//! What components say: the ends of their output.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// How much of a component's output is looked at, in bytes, and how much of that an error shows.
+const EXCERPT: u64 = 8 * 1024;
+const LAST_LINES: usize = 12;
+const LONGEST_LINE: usize = 200;
+
+/// The end of a component's output for an error, however long that is.
+pub(crate) fn last_words(log: &Path) -> String {
+    let short = last_lines(log);
+    if short.is_empty() { "  (it said nothing)".into() } else { format!("  {}", short.join("\n  ")) }
+}
+
+/// The last lines of a component's output.
+pub(crate) fn last_lines(log: &Path) -> Vec<String> {
+    let text = excerpt(log, true);
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
+    last.iter().map(|line| line.chars().take(LONGEST_LINE).collect()).collect()
+}
+
+/// The first line of a command's output, if it has one.
+pub(crate) fn first_line(log: &Path) -> Option<String> {
+    let line = excerpt(log, false).lines().next()?.chars().take(LONGEST_LINE).collect::<String>();
+    (!line.is_empty()).then_some(line)
+}
+
+/// At most some thousand bytes from one end of a file.
+fn excerpt(path: &Path, from_end: bool) -> String {
+    let read = || {
+        let mut file = File::open(path)?;
+        if from_end {
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(EXCERPT)))?;
+        }
+        let mut bytes = Vec::new();
+        file.take(EXCERPT).read_to_end(&mut bytes)?;
+        Ok::<_, std::io::Error>(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}

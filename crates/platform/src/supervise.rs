@@ -1,0 +1,204 @@
+//! What `plimsoll guard` does: stands between Plimsoll and a command, and outlives both.
+//!
+//! Whatever the command starts becomes a child of the guard once its own parent is gone (`PR_SET_CHILD_SUBREAPER`), daemons
+//! that leave their group, session, environment and user included. So the guard finds all of it, and kills it when the
+//! command has ended, or when its line to Plimsoll is closed, which the kernel does however Plimsoll ends. Where somebody
+//! kills the guard as well, the kernel kills the command (`PR_SET_PDEATHSIG`).
+
+use crate::folder;
+use crate::guard::{Bounds, heard};
+use procfs::process::{Stat, all_processes};
+use rustix::fs::Mode;
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process,
+    kill_process_group, set_child_subreaper, set_parent_process_death_signal, setrlimit, umask, wait,
+};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The name of guards in lists of processes: who kills all that is called like Plimsoll leaves them to do their work.
+const NAME: &std::ffi::CStr = c"platform-guard";
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(10);
+/// How long the command may take to end by itself where Plimsoll is gone.
+const GRACE: Duration = Duration::from_millis(500);
+/// How often descendants are looked for: one may start another while it is looked at, and one that the kernel holds takes time
+/// to die.
+const LOOKS: usize = 500;
+/// How often a signal is raised that shall end the guard: a first one may be caught by Rust's own handler.
+const RAISES: usize = 3;
+
+/// Starts the command that standard input says below this process, and returns when it and all that it has started have ended: its exit code. Where a
+/// signal ended it, the same one ends this process.
+///
+/// # Errors
+/// Plimsoll is gone already; the operating system does not start the command.
+pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8> {
+    take_name();
+    let line = io::stdin();
+    let command = heard(&mut line.lock())?;
+    set_child_subreaper(Some(getpid()))?;
+    // Held until this process ends.
+    let _lock = bounds.folder.as_deref().map(folder::stay_in).transpose()?;
+    if is_orphan(parent) {
+        return Err(io::Error::other("the process that wanted this component is gone"));
+    }
+    let processors: Vec<String> = bounds.processors.iter().map(ToString::to_string).collect();
+    let mut call = Command::new(program);
+    call.args(["guard", "become", "--parent", &std::process::id().to_string()])
+        .args(["--processors", &processors.join(",")]);
+    if let Some(user) = &bounds.user {
+        call.args(["--user", user]);
+    }
+    if bounds.private {
+        call.arg("--private");
+    }
+    let child = call.arg("--").args(command).stdin(Stdio::null()).process_group(0).spawn()?;
+    rustix::io::write(line.as_fd(), format!("{}\n", child.id()).as_bytes())?;
+    let group = Pid::from_child(&child);
+    thread::spawn(move || {
+        await_close(line);
+        // A database lets go of what the kernel keeps for it only if it is asked to end.
+        let _ = kill_process_group(group, Signal::TERM);
+        let begin = Instant::now();
+        while begin.elapsed() < GRACE && !descendants().is_empty() {
+            thread::sleep(PAUSE);
+        }
+        end_descendants();
+    });
+    let status = loop {
+        match wait(WaitOptions::empty())? {
+            Some((process, status)) if process.as_raw_pid() == child.id() as i32 => break status,
+            // A descendant whose parent had gone.
+            _ => {}
+        }
+    };
+    end_descendants();
+    Ok(end_like(status))
+}
+
+/// Binds this process to processors, asks the kernel to kill it when its parent ends, and becomes the command. Returns only
+/// where that fails.
+pub fn become_command(parent: i32, bounds: &Bounds, command: &[String]) -> io::Error {
+    match prepare(parent, bounds, command) {
+        Ok(mut command) => command.exec(),
+        Err(error) => error,
+    }
+}
+
+fn prepare(parent: i32, bounds: &Bounds, command: &[String]) -> io::Result<Command> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The parent may have died before the kernel was asked.
+    if is_orphan(parent) {
+        return Err(io::Error::other("the process that started this component is gone"));
+    }
+    if bounds.private {
+        umask(Mode::RWXG | Mode::RWXO);
+    }
+    if !bounds.processors.is_empty() {
+        let mut set = CpuSet::new();
+        bounds.processors.iter().for_each(|&processor| set.set(processor));
+        sched_setaffinity(None, &set)?;
+    }
+    let (program, arguments) =
+        command.split_first().ok_or_else(|| io::Error::other("no command was given"))?;
+    let mut call = Command::new(program);
+    call.args(arguments);
+    if let Some(user) = bounds.user.as_deref().and_then(crate::user::to_become).transpose()? {
+        // The kernel then forgets the wish above; the guard's own is left.
+        call.uid(user.id).gid(user.group);
+    }
+    Ok(call)
+}
+
+fn is_orphan(parent: i32) -> bool {
+    getppid().map(Pid::as_raw_pid) != Some(parent)
+}
+
+/// Gives this process the name of a guard.
+pub(crate) fn take_name() {
+    // It is only for people's lists.
+    let _ = rustix::thread::set_name(NAME);
+}
+
+/// Returns when the other end of the line is closed.
+pub(crate) fn await_close(mut line: io::Stdin) {
+    let mut bytes = [0; 64];
+    loop {
+        match line.read(&mut bytes) {
+            Ok(1..) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => return,
+        }
+    }
+}
+
+/// Kills all that descends from this process.
+fn end_descendants() {
+    for _ in 0..LOOKS {
+        let descendants = descendants();
+        if descendants.is_empty() {
+            return;
+        }
+        for descendant in descendants {
+            // One that has just ended is no failure.
+            let _ = kill_process(descendant, Signal::KILL);
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+/// The processes below this one that have not ended.
+fn descendants() -> Vec<Pid> {
+    let own = std::process::id() as i32;
+    let all = all_processes().into_iter().flatten().flatten();
+    let stats: Vec<Stat> = all.filter_map(|process| process.stat().ok()).collect();
+    let parents: HashMap<i32, i32> = stats.iter().map(|stat| (stat.pid, stat.ppid)).collect();
+    let descends = |stat: &&Stat| {
+        let mut above = stat.ppid;
+        // As many steps as there are processes: numbers that came again in mid-look could make a circle.
+        for _ in 0..parents.len() {
+            match above {
+                _ if above == own => return true,
+                _ => above = parents.get(&above).copied().unwrap_or(0),
+            }
+        }
+        false
+    };
+    let alive = stats.iter().filter(|stat| stat.state != 'Z').filter(descends);
+    alive.filter_map(|stat| Pid::from_raw(stat.pid)).collect()
+}
+
+/// The exit code of a process that ended with that status; does not return where a signal ended it.
+fn end_like(status: WaitStatus) -> u8 {
+    let Some(signal) = status.terminating_signal() else {
+        return status.exit_status().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+    };
+    // The command has left its core where it wanted one.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    for _ in 0..RAISES {
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            let _ = kill_process(getpid(), signal);
+        }
+        thread::sleep(PAUSE);
+    }
+    u8::try_from(128 + signal).unwrap_or(1)
+}
+
+/// Removes a folder, in which what is just being killed may still write.
+pub(crate) fn remove(folder: &Path) {
+    for _ in 0..LOOKS {
+        if fs::remove_dir_all(folder).is_ok() || !folder.exists() {
+            return;
+        }
+        thread::sleep(PAUSE);
+    }
+}

@@ -1,0 +1,224 @@
+//! The components of a profile, as written: what is started, and when it is healthy.
+
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::names;
+use crate::profile::{Component, ReadyRequest};
+use crate::tree::Node;
+use crate::written::Duration;
+use plimsoll_model::Nanos;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Component as Part, Path};
+
+/// One process of a platform. In `command`, `prepare`, `environment` and `files`, `{port:NAME}` stands for a free port (the same wherever the
+/// same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WrittenComponent {
+    /// Its name in reports.
+    name: String,
+    /// The command and its arguments.
+    #[schemars(length(min = 1))]
+    command: Vec<String>,
+    /// Files to write before the start, by their paths below `{dir}`; folders are made where a path names some.
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+    /// Environment variables, in whose values the same placeholders stand. One without a value is passed on from who runs
+    /// Plimsoll. A component has these, and PATH, HOME, LANG and TMPDIR, and no others.
+    #[serde(default)]
+    environment: BTreeMap<String, Option<String>>,
+    /// The folder that the command is started in: a path below `{dir}`, made before, or `{dir}` itself, the default.
+    #[serde(default)]
+    folder: Option<String>,
+    /// The user that the component runs as where Plimsoll runs as root; its files and its folder belong to that user.
+    #[serde(default)]
+    user: Option<String>,
+    /// Commands that run to their end before the component is started, one after the other, such as one that makes a
+    /// database. A component that is started again in mid-run finds what they made.
+    #[serde(default)]
+    prepare: Vec<Vec<String>>,
+    /// Name of the port at which the component is healthy when it accepts TCP connections.
+    ready_port: String,
+    /// How long it may take from its start until it is healthy.
+    #[serde(default = "ready_within")]
+    ready_within: Duration,
+    /// What that port must answer over HTTP before the component is healthy, where accepting is not enough.
+    #[serde(default)]
+    ready_request: Option<ReadyRequest>,
+    /// Name of the port that speaks MQTT, if any.
+    #[serde(default)]
+    mqtt_port: Option<String>,
+    /// Name of the port that speaks MQTT 5, where `mqtt_port` speaks only older versions.
+    #[serde(default)]
+    mqtt5_port: Option<String>,
+    /// Name of the port that speaks HTTP, if any.
+    #[serde(default)]
+    http_port: Option<String>,
+    /// Name of the UDP port that speaks CoAP, if any.
+    #[serde(default)]
+    coap_port: Option<String>,
+    /// Of a gateway: name of the port at which its test manager is, which it is told in its command. Plimsoll listens there. A
+    /// gateway that polls finds its devices there, too; of one that devices send to, the log tells the lives of events.
+    #[serde(default)]
+    gateway_port: Option<String>,
+    /// How to install the command where it is missing.
+    #[serde(default)]
+    install: Option<String>,
+    /// How to ask for the version: a command and its arguments.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    version: Option<Vec<String>>,
+    /// Cost a month, in the currency of the user's choice, for cost figures.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    cost_per_month: Option<f64>,
+}
+
+fn ready_within() -> Duration {
+    crate::quantity::Written(Nanos::from_secs(20))
+}
+
+impl WrittenComponent {
+    /// The same, as the plan has it.
+    pub(super) fn component(self) -> Component {
+        Component {
+            name: self.name,
+            command: self.command,
+            files: self.files,
+            environment: self.environment,
+            folder: self.folder,
+            user: self.user,
+            prepare: self.prepare,
+            ready_port: self.ready_port,
+            ready_within: self.ready_within.0,
+            ready_request: self.ready_request,
+            mqtt_port: self.mqtt_port,
+            mqtt5_port: self.mqtt5_port,
+            http_port: self.http_port,
+            coap_port: self.coap_port,
+            gateway_port: self.gateway_port,
+            install: self.install,
+            version: self.version,
+            cost_per_month: self.cost_per_month,
+        }
+    }
+
+    /// All that it is told, in which ports may stand.
+    fn texts(&self) -> impl Iterator<Item = &String> {
+        let commands = self.command.iter().chain(self.prepare.iter().flatten());
+        commands.chain(self.files.values()).chain(self.environment.values().flatten())
+    }
+}
+
+/// What the schema cannot say.
+pub(super) fn check(
+    components: &[WrittenComponent],
+    variables: &BTreeMap<String, String>,
+    root: &Node,
+    found: &mut Diagnostics,
+) {
+    let mut names = HashSet::new();
+    for (position, component) in components.iter().enumerate() {
+        let at = |key: &str| root.locate(&format!("components.{position}.{key}"));
+        if !names.insert(&component.name) {
+            let message = format!("a component named `{}` stands above already", component.name);
+            found.push(Diagnostic::new(at("name"), message));
+        }
+        if !names::is_file_name(&component.name) {
+            let message = format!("`{}` is no name of a component", plain(&component.name));
+            let help = "its output goes into a file of that name: one line, without `/`";
+            found.push(Diagnostic::new(at("name"), message).help(help));
+        }
+        let texts = || component.texts();
+        for (key, port) in [
+            ("ready_port", Some(&component.ready_port)),
+            ("mqtt_port", component.mqtt_port.as_ref()),
+            ("mqtt5_port", component.mqtt5_port.as_ref()),
+            ("http_port", component.http_port.as_ref()),
+            ("coap_port", component.coap_port.as_ref()),
+            ("gateway_port", component.gateway_port.as_ref()),
+        ] {
+            let Some(port) = port else { continue };
+            let variable = format!("{{port:{port}}}");
+            if !texts().any(|text| text.contains(&variable)) {
+                let message = format!("`{variable}` stands nowhere in what this component is told");
+                found.push(
+                    Diagnostic::new(at(key), message).help("tell the component to listen on that port"),
+                );
+            }
+        }
+        for (number, argument) in component.command.iter().enumerate() {
+            let is_unknown = |name: &&str| !is_variable(name) && !variables.contains_key(*name);
+            for name in braced(argument).filter(is_unknown) {
+                found.push(
+                    Diagnostic::new(
+                        at(&format!("command.{number}")),
+                        format!("there is no variable `{{{name}}}`"),
+                    )
+                    .help("allowed here: {port:NAME}, {dir}, {plimsoll}, and the profile's variables"),
+                );
+            }
+        }
+        let files = component.files.keys().map(|name| ("files", name));
+        for (key, path) in files.chain(component.folder.iter().map(|folder| ("folder", folder))) {
+            if !is_below(path) {
+                let message = format!("`{path}` is not a path below {{dir}}");
+                let help = "names, with `/` between folders and what is in them";
+                found.push(Diagnostic::new(at(key), message).help(help));
+            }
+        }
+        for (number, command) in component.prepare.iter().enumerate() {
+            if command.is_empty() {
+                found.push(Diagnostic::new(at(&format!("prepare.{number}")), "this command has no words"));
+            }
+        }
+        for name in component.environment.keys() {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                let message = format!("`{name}` is no name of an environment variable");
+                found.push(Diagnostic::new(at("environment"), message));
+            }
+        }
+    }
+    let speaking = |port: &dyn Fn(&WrittenComponent) -> bool| {
+        components.iter().filter(|component| port(component)).count()
+    };
+    let ports = [
+        ("mqtt_port", speaking(&|component| component.mqtt_port.is_some())),
+        ("http_port", speaking(&|component| component.http_port.is_some())),
+        ("coap_port", speaking(&|component| component.coap_port.is_some())),
+        ("gateway_port", speaking(&|component| component.gateway_port.is_some())),
+    ];
+    for (name, count) in ports.iter().filter(|(_, count)| *count > 1) {
+        let message = format!("one component may have an `{name}`, but {count} have");
+        found.push(Diagnostic::new(root.locate("components"), message).help("devices speak to that port"));
+    }
+    let any = components.is_empty() || ports.iter().any(|(_, count)| *count > 0);
+    if !any {
+        let message = "exactly one component must have an `mqtt_port`, an `http_port`, a `coap_port` or a `gateway_port`";
+        found.push(Diagnostic::new(root.locate("components"), message).help("devices speak to that port"));
+    }
+}
+
+/// A name without what would break a line.
+fn plain(name: &str) -> String {
+    name.escape_debug().to_string()
+}
+
+/// The words in braces of a text.
+fn braced(text: &str) -> impl Iterator<Item = &str> {
+    text.split('{').skip(1).filter_map(|after| after.split_once('}')).map(|(name, _)| name)
+}
+
+fn is_variable(name: &str) -> bool {
+    matches!(name, "dir" | "plimsoll") || name.strip_prefix("port:").is_some_and(|port| !port.is_empty())
+}
+
+/// Whether a path names something below a folder, wherever that is.
+fn is_below(path: &str) -> bool {
+    let named = |part| matches!(part, Part::Normal(_));
+    !path.is_empty()
+        && !path.contains(['\\', '\0'])
+        && !path.ends_with('/')
+        && Path::new(path).components().all(named)
+}
