@@ -33,7 +33,9 @@ impl Failure {
             Failure::Scenario(_) | Failure::Usage(_) => exit_code::USAGE,
             Failure::Undoable(_) => exit_code::UNDOABLE,
             Failure::Interrupted => exit_code::INTERRUPTED,
-            Failure::Store(StoreError::NoRun { .. }) => exit_code::USAGE,
+            Failure::Store(
+                StoreError::NoRun { .. } | StoreError::NoRuns { .. } | StoreError::NoFile { .. },
+            ) => exit_code::USAGE,
             Failure::Store(_) => exit_code::UNDOABLE,
         }
     }

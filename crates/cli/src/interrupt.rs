@@ -1,17 +1,23 @@
 //! Ctrl-C and its like: the first asks the run to stop and report, the second ends the program at once.
 
 use crate::exit_code;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+/// A file that grows beyond what `ulimit -f` allows is an error of the write then, and not the end of this program.
+pub fn outlive_full_files() {
+    // Without it a run that fills its store ends as one that was killed.
+    let _ = flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
+}
 
 /// The flag that the first signal sets.
 pub fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // Registered first: it acts only when the flag was set by an earlier signal. The platform's processes die
-        // with this one.
+        // Registered first: it acts only when the flag was set by an earlier signal. Guards end the platform's processes then
+        // and remove its folder.
         flag::register_conditional_shutdown(signal, i32::from(exit_code::INTERRUPTED), Arc::clone(&stop))?;
         flag::register(signal, Arc::clone(&stop))?;
     }

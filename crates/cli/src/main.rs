@@ -26,6 +26,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    interrupt::outlive_full_files();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -1,5 +1,6 @@
 //! What the runner gives to load threads while they work: captured values once, an access token again and again.
 
+use plimsoll_codec::hiding::hide;
 use plimsoll_scenario::Captures;
 use rustls::KeyLog;
 use std::collections::VecDeque;
@@ -9,8 +10,6 @@ use std::thread::Thread;
 
 /// Earlier tokens that are remembered, so that nobody's words tell them; a token is renewed once a second at most.
 const REMEMBERED: usize = 1000;
-/// So many characters from the beginning of a secret tell of it.
-const TELLING: usize = 4;
 
 /// What is given to all load threads of a run.
 #[derive(Default)]
@@ -136,22 +135,6 @@ impl View {
     pub fn hide(&self, text: String) -> String {
         self.given.token.hide(&text)
     }
-}
-
-/// A text with asterisks wherever a secret stands in it, also where the text was cut within it.
-pub fn hide(text: &str, secret: &str) -> String {
-    if secret.is_empty() {
-        return text.to_owned();
-    }
-    let mut hidden = text.replace(secret, "***");
-    // No longer than the text: a server may give a token of any length.
-    let longest = secret.len().min(hidden.len() + 1);
-    let mut beginnings = (TELLING..longest).rev().filter_map(|length| secret.get(..length));
-    if let Some(cut) = beginnings.find(|beginning| hidden.ends_with(beginning)) {
-        hidden.truncate(hidden.len() - cut.len());
-        hidden.push_str("***");
-    }
-    hidden
 }
 
 #[cfg(test)]

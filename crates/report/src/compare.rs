@@ -1,6 +1,7 @@
 //! A comparison in the terminal, as Markdown, as JSON and as one HTML file.
 
 use crate::html::head;
+use crate::plain;
 use crate::terminal::{WIDTH, bytes, floor_percent, rate, time, wrapped};
 use maud::{DOCTYPE, html};
 use plimsoll_analysis::compare::{Candidate, Comparison, Difference, Finding, Row, Unit, mean};
@@ -64,7 +65,10 @@ pub fn terminal(comparison: &Comparison) -> String {
 /// The comparison as Markdown tables.
 pub fn markdown(comparison: &Comparison) -> String {
     let mut out = String::from("| level | quantity |");
-    comparison.candidates.iter().for_each(|candidate| out += &format!(" {} |", cell(&candidate.label)));
+    comparison
+        .candidates
+        .iter()
+        .for_each(|candidate| out += &format!(" {} |", plain::markdown(&candidate.label)));
     out += "\n|---|---|";
     out += &"---|".repeat(comparison.candidates.len());
     out.push('\n');
@@ -79,8 +83,8 @@ pub fn markdown(comparison: &Comparison) -> String {
         out.push('\n');
     }
     for (name, of) in qualities(comparison) {
-        out += &format!("| | {} |", cell(name));
-        of.iter().for_each(|text| out += &format!(" {} |", cell(text.unwrap_or("–"))));
+        out += &format!("| | {} |", plain::markdown(name));
+        of.iter().for_each(|text| out += &format!(" {} |", plain::markdown(text.unwrap_or("–"))));
         out.push('\n');
     }
     for note in &comparison.notes {
@@ -163,11 +167,6 @@ fn runs(candidate: &Candidate) -> String {
         [one] => format!("run {one}"),
         several => format!("{} runs: {}", several.len(), several.join(" ")),
     }
-}
-
-/// A vertical bar would end a cell.
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
 }
 
 fn value(unit: Unit, value: Option<f64>) -> String {
@@ -260,7 +259,7 @@ mod tests {
                 "| 100/s | publish time, median | 2.00 ms | 4.00 ms (higher: +50.0 % to +150.0 %) |"
             )
         );
-        assert!(told.contains("| | model | a \\| b | <c> |"), "{told}");
+        assert!(told.contains("| | model | a \\| b | &lt;c> |"), "{told}");
         let told = page(&comparison());
         assert!(told.contains("&lt;c&gt;") && !told.contains("<c>"));
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json(&comparison())).unwrap()["schema"], 0);

@@ -1,5 +1,6 @@
 //! Comma-separated values (RFC 4180): one row a level, a sample or a message. Times in seconds, sizes in bytes.
 
+use crate::plain;
 use plimsoll_analysis::summary::{Summary, TimeSummary};
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::RunRecord;
@@ -231,12 +232,6 @@ pub(crate) fn optional<T: ToString>(value: Option<T>) -> String {
 
 /// A row, quoted where it must be.
 pub(crate) fn row(cells: Vec<String>) -> String {
-    let quoted = cells.into_iter().map(|cell| {
-        if cell.contains(['"', ',', '\n', '\r']) {
-            format!("\"{}\"", cell.replace('"', "\"\""))
-        } else {
-            cell
-        }
-    });
+    let quoted = cells.iter().map(|cell| plain::csv(cell));
     quoted.collect::<Vec<_>>().join(",") + "\n"
 }

@@ -9,6 +9,8 @@ pub mod html;
 pub mod json;
 pub mod jtl;
 pub mod k6;
+pub mod listing;
+pub mod plain;
 pub mod series;
 pub mod sweep;
 pub mod terminal;

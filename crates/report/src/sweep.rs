@@ -1,6 +1,7 @@
 //! The runs of a matrix in the terminal, as Markdown, as CSV and as JSON; the page with its charts is [`crate::html::sweep`].
 
 use crate::csv;
+use crate::plain;
 use crate::terminal::{WIDTH, count, floor_percent, rate, time, wrapped};
 use plimsoll_analysis::sweep::{Cell, Measured, Quantity, RunOfCell, Sweep};
 use plimsoll_model::Validity;
@@ -58,12 +59,12 @@ pub fn markdown(sweep: &Sweep) -> String {
     let mut out = String::new();
     let head = foot(sweep);
     for quantity in measured(sweep) {
-        let curves = in_cell(&curves_name(sweep));
+        let curves = plain::markdown(&curves_name(sweep));
         out += &format!("**{}**, by {}\n\n| {curves} |", heading(quantity), axis_name(sweep));
-        head.iter().for_each(|value| out += &format!(" {} |", in_cell(value)));
+        head.iter().for_each(|value| out += &format!(" {} |", plain::markdown(value)));
         out += &format!("\n|---|{}\n", "---|".repeat(head.len()));
         for (common, cells) in sweep.curves() {
-            out += &format!("| {} |", in_cell(&curve_name(sweep, &common)));
+            out += &format!("| {} |", plain::markdown(&curve_name(sweep, &common)));
             for place in 0..head.len() {
                 let cell = at(&cells, sweep, place);
                 let shown = cell.and_then(|cell| cell.measured(quantity)).map_or("–".into(), with_interval);
@@ -162,11 +163,6 @@ pub(crate) fn shown(quantity: Quantity, value: f64) -> String {
         Quantity::Done => format!("{} %", floor_percent(value)),
         _ => time(Some(value)),
     }
-}
-
-/// A vertical bar would end a cell of Markdown, if no backslash stood before it.
-fn in_cell(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('|', "\\|")
 }
 
 /// A mean and half of its interval, in one unit.
@@ -288,7 +284,7 @@ pub(crate) mod tests {
         assert!(told.lines().all(|line| line.chars().count() <= WIDTH), "{told}");
         let told = markdown(&sweep());
         assert!(told.contains("| serial | 1,010 ± 127 (1,234) |"), "{told}");
-        assert!(told.contains("| <b> | 505 ± 64 (1,234) | – |"), "{told}");
+        assert!(told.contains("| &lt;b> | 505 ± 64 (1,234) | – |"), "{told}");
         let told = csv(&sweep());
         assert_eq!(
             told.lines().next(),

@@ -1,5 +1,6 @@
 //! The result on 80 columns, with or without colour.
 
+use crate::plain;
 use plimsoll_analysis::blame::Blame;
 use plimsoll_analysis::event_life::EventLife;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
@@ -54,7 +55,7 @@ pub fn render(summary: &Summary, colour: Colour) -> String {
     for component in &summary.components {
         out += &format!(
             "{:<10} cpu mean {:.0} % max {:.0} %{}, memory {}, {} files\n",
-            component.name,
+            plain::line(&component.name),
             component.cpu_mean * 100.0,
             component.cpu_max * 100.0,
             component.run_delay.map(|wait| format!(", waits {:.0} %", wait * 100.0)).unwrap_or_default(),
@@ -99,7 +100,7 @@ fn headline(summary: &Summary, colour: Colour) -> String {
         }
         None => "no load line".to_owned(),
     };
-    format!("{verdict}  {line}  [{} run {}]", summary.name, summary.run)
+    format!("{verdict}  {line}  [{} run {}]", plain::line(&summary.name), summary.run)
 }
 
 /// The load line with its unit: `64,000 msg/s`, `5,000 devices` or `500 connections/s`.

@@ -1,8 +1,7 @@
-//! What a run knows and its store must not: values from the environment, and what is shown for an access token, in every
-//! form in which a platform or a command may repeat them.
+//! What a run knows and its store must not: values from the environment, passwords, and what is shown for an access token.
 
 use crate::token;
-use plimsoll_load::given::hide;
+use plimsoll_codec::hiding::hide;
 use plimsoll_scenario::plan::{Grant, Plan};
 
 /// Shorter ones are found in texts that have nothing to do with them.
@@ -25,9 +24,8 @@ impl Secrets {
                 forms.push(token::shown(&terms.client_id, &secret.0));
             }
         }
-        for secret in plain.into_iter().filter(|secret| secret.len() >= SHORTEST) {
-            forms.extend([secret.to_owned(), token::encoded(secret)]);
-        }
+        plain.extend(plan.mqtt.password.iter().map(|password| password.0.as_str()));
+        forms.extend(plain.into_iter().filter(|secret| secret.len() >= SHORTEST).map(str::to_owned));
         // A longer one may have a shorter one in it.
         forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
         forms.dedup();

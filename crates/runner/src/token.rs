@@ -5,7 +5,8 @@ use crate::controller::{self, Unanswered, Written};
 use crate::secrets::Secrets;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use plimsoll_load::given::{Given, hide};
+use plimsoll_codec::hiding::hide;
+use plimsoll_load::given::Given;
 use plimsoll_scenario::plan::{Grant, Plan, TokenEndpoint, TokenPlan};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -152,7 +153,7 @@ impl<'a> Keeper<'a> {
     pub fn begin(&self, stop: &AtomicBool) -> Result<Held, TokenError> {
         let (mut pause, mut tries) = (PAUSE, 1);
         loop {
-            match self.granted() {
+            match self.granted(stop) {
                 Err(error) if error.is_passing() && tries < TRIES => {}
                 ended => return ended,
             }
@@ -213,26 +214,26 @@ impl<'a> Keeper<'a> {
 
     /// Renews the token by its refresh token (RFC 6749 section 6), else by the grant.
     fn renewed(&self, refresh: Option<&str>) -> Result<Held, TokenError> {
-        let Some(refresh) = refresh else { return self.granted() };
-        match self.ask(&[("grant_type", "refresh_token"), ("refresh_token", refresh)]) {
+        let Some(refresh) = refresh else { return self.granted(&self.ended) };
+        match self.ask(&[("grant_type", "refresh_token"), ("refresh_token", refresh)], &self.ended) {
             // The server may keep the refresh token by saying nothing of it.
             Ok(held) => Ok(Held { refresh: held.refresh.or_else(|| Some(refresh.to_owned())), ..held }),
             Err(error) if error.is_passing() => Err(error),
-            Err(_) => self.granted(),
+            Err(_) => self.granted(&self.ended),
         }
     }
 
-    fn granted(&self) -> Result<Held, TokenError> {
+    fn granted(&self, stop: &AtomicBool) -> Result<Held, TokenError> {
         let mut fields = vec![("grant_type", self.terms.grant.name())];
         if let Grant::Password { username, password } = &self.terms.grant {
             fields.extend([("username", username.as_str()), ("password", password.0.as_str())]);
         }
         fields.extend(self.terms.scope.as_deref().map(|scope| ("scope", scope)));
-        self.ask(&fields)
+        self.ask(&fields, stop)
     }
 
     /// Asks the server, and gives what comes to the load threads.
-    fn ask(&self, fields: &[(&str, &str)]) -> Result<Held, TokenError> {
+    fn ask(&self, fields: &[(&str, &str)], stop: &AtomicBool) -> Result<Held, TokenError> {
         let began = Instant::now();
         let mut fields = fields.to_vec();
         let mut headers = vec![
@@ -254,7 +255,8 @@ impl<'a> Keeper<'a> {
             fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
         let written = Written { url: self.url.clone(), headers, body: body.join("&").into_bytes() };
         let url = || self.url.clone();
-        let (status, _, body) = controller::send(&self.client, "POST", &written)
+        let (status, _, body) = controller::send_unless_stopped(&self.client, "POST", &written, stop)
+            .ok_or(TokenError::Interrupted)?
             .map_err(|Unanswered { cause, .. }| TokenError::Unanswered { url: url(), cause })?;
         let json: Value = serde_json::from_slice(&body).unwrap_or_default();
         if !(200..300).contains(&status) {

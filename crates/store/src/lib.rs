@@ -23,6 +23,26 @@ pub enum StoreError {
         /// Why.
         cause: rusqlite::Error,
     },
+    /// There is no store yet, or one of a run that was killed before it had entered itself.
+    #[error("no runs yet in {path}: `plimsoll run` stores them there, --store FILE names another place")]
+    NoRuns {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The name is none of a file.
+    #[error("the run store `{path}` is no file, and nothing would be kept; name a file with --store FILE")]
+    NoFile {
+        /// What was named.
+        path: PathBuf,
+    },
+    /// The file cannot be found.
+    #[error("cannot find the run store {path}: {cause}")]
+    Place {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
     /// The file was written by a later version of Plimsoll.
     #[error(
         "the run store {path} has format {found}, this plimsoll knows up to {known}: use a newer plimsoll"

@@ -1,9 +1,11 @@
 //! The tables.
 
 use crate::StoreError;
-use rusqlite::{Connection, OpenFlags};
-use std::path::Path;
-use std::time::Duration;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The format that this version writes, kept in SQLite's `user_version`.
 pub const FORMAT: i64 = 1;
@@ -13,6 +15,10 @@ const APPLICATION: i64 = 0x706c_696d;
 
 /// Another run may be writing to the same file; its transactions are short.
 const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Names of files are no URIs, and each connection stays in one thread.
+const PLAIN: OpenFlags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
 
 const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS run (
@@ -83,17 +89,46 @@ CREATE TABLE IF NOT EXISTS dissection (
 /// Opens the file for writing, and makes it and its tables where they are missing.
 pub fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
     let failed = |cause| StoreError::Open { path: path.to_owned(), cause };
-    let connection = Connection::open(path).map_err(failed)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | PLAIN;
+    let mut connection = Connection::open_with_flags(named(path)?, flags).map_err(failed)?;
     connection.busy_timeout(PATIENCE).map_err(failed)?;
-    check_format(&connection, path)?;
-    connection
-        .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;")
-        .and_then(|()| connection.execute_batch(TABLES))
-        .and_then(|()| add_columns(&connection))
-        .and_then(|()| connection.pragma_update(None, "application_id", APPLICATION))
-        .and_then(|()| connection.pragma_update(None, "user_version", FORMAT))
+    // One transaction: whoever is killed in it leaves a file without tables, which the next one takes for its own, and others
+    // that begin at the same time wait.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    check_format(&transaction, path)?;
+    transaction
+        .execute_batch(TABLES)
+        .and_then(|()| add_columns(&transaction))
+        .and_then(|()| transaction.pragma_update(None, "application_id", APPLICATION))
+        .and_then(|()| transaction.pragma_update(None, "user_version", FORMAT))
+        .and_then(|()| transaction.commit())
         .map_err(failed)?;
+    keep_log(&connection).map_err(failed)?;
+    connection.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;").map_err(failed)?;
     Ok(connection)
+}
+
+/// Asks for a write-ahead log, which SQLite refuses without waiting while another connection uses the file.
+fn keep_log(connection: &Connection) -> rusqlite::Result<()> {
+    let begin = Instant::now();
+    loop {
+        match connection.execute_batch("PRAGMA journal_mode = WAL") {
+            Err(error) if is_busy(&error) && begin.elapsed() < PATIENCE => thread::sleep(PAUSE),
+            result => return result,
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+}
+
+/// The path as one that SQLite takes for the name of a file: others stand for databases in memory, in which nothing is kept.
+fn named(path: &Path) -> Result<PathBuf, StoreError> {
+    if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
+        return Err(StoreError::NoFile { path: path.to_owned() });
+    }
+    Ok(Path::new(".").join(path))
 }
 
 /// Adds the columns that a file of an earlier version lacks.
@@ -116,11 +151,58 @@ pub fn has_column(connection: &Connection, table: &str, column: &str) -> rusqlit
 pub fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
     let failed = |cause| StoreError::Open { path: path.to_owned(), cause };
     // Reading a write-ahead log needs its shared memory, which needs write access where the folder allows it.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | PLAIN;
+    let named = named(path)?;
+    if fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+        return Err(StoreError::NoRuns { path: path.to_owned() });
+    }
+    let connection = Connection::open_with_flags(named, flags).map_err(failed)?;
     connection.busy_timeout(PATIENCE).map_err(failed)?;
-    check_format(&connection, path)?;
+    match check_has_runs(&connection, path) {
+        Err(StoreError::Open { .. }) if is_at_rest(path) => {}
+        checked => return checked.map(|()| connection),
+    }
+    // A folder in which nothing can be made: nobody writes there.
+    let connection = Connection::open_with_flags(unchanging(path).map_err(unlocatable(path))?, UNCHANGING);
+    let connection = connection.map_err(failed)?;
+    check_has_runs(&connection, path)?;
     Ok(connection)
+}
+
+/// Refuses what [`check_format`] does, and a file without tables.
+fn check_has_runs(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    check_format(connection, path)?;
+    let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0));
+    match tables.map_err(|cause| StoreError::Open { path: path.to_owned(), cause })? {
+        0 => Err(StoreError::NoRuns { path: path.to_owned() }),
+        _ => Ok(()),
+    }
+}
+
+/// Of a file that is named by a URI, by which it can be said that nobody changes it.
+const UNCHANGING: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_URI).union(PLAIN);
+
+/// Whether the file is there, and nothing stands in a log beside it.
+fn is_at_rest(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    path.is_file() && fs::metadata(log).map_or(true, |data| data.len() == 0)
+}
+
+/// The URI of a file that nobody changes (SQLite's `immutable`).
+fn unchanging(path: &Path) -> std::io::Result<String> {
+    let whole = path.canonicalize()?;
+    let bytes = whole.as_os_str().as_encoded_bytes().iter();
+    let encoded = bytes.map(|&byte| match byte {
+        b'/' | b'.' | b'-' | b'_' => char::from(byte).to_string(),
+        _ if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    });
+    Ok(format!("file:{}?immutable=1", encoded.collect::<String>()))
+}
+
+fn unlocatable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
+    move |cause| StoreError::Place { path: path.to_owned(), cause }
 }
 
 /// Refuses a database of another program before anything in it is touched, and a format of a later version.

@@ -1,5 +1,6 @@
 //! `plimsoll compare`: runs side by side, or scenarios run in turns and then compared.
 
+use super::outputs;
 use super::run::perform_scenario;
 use super::stored::StoreOption;
 use crate::exit_code;
@@ -52,6 +53,13 @@ pub struct Compare {
 
 impl Compare {
     pub fn perform(self) -> Result<u8, Failure> {
+        let read: Vec<&Path> = self.what.iter().filter(|what| is_file(what)).map(Path::new).collect();
+        let outputs = [
+            ("--json", self.json.as_deref()),
+            ("--html", self.html.as_deref()),
+            ("--markdown", self.markdown.as_deref()),
+        ];
+        outputs::check(Some(&self.store.store), &read, &outputs)?;
         let records = self.records()?;
         let summaries: Vec<Summary> = records.iter().map(plimsoll_analysis::summarize).collect();
         let keys: Vec<String> = records.iter().map(key).collect();
@@ -75,7 +83,7 @@ impl Compare {
             (&self.markdown, render::markdown(&comparison)),
         ] {
             if let Some(path) = path {
-                std::fs::write(path, text).map_err(|error| Failure::unwritable(path, &error))?;
+                outputs::write(path, &text)?;
             }
         }
         Ok(exit_code::MET)

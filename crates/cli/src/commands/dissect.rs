@@ -1,5 +1,6 @@
 //! `plimsoll dissect`: what any capture says.
 
+use super::outputs::{self, Output};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::interrupt::stop_flag;
@@ -22,7 +23,6 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -149,8 +149,7 @@ impl Dissect {
         summary.notes.extend(keys.notes());
         say(&render::terminal::render(&summary));
         if let Some(path) = &self.summary_json {
-            std::fs::write(path, render::json(&summary))
-                .map_err(|error| Failure::unwritable(path, &error))?;
+            outputs::write(path, &render::json(&summary))?;
         }
         if stop.load(Ordering::Relaxed) && !self.follow {
             return Ok(exit_code::INTERRUPTED);
@@ -162,17 +161,10 @@ impl Dissect {
 
     /// No output is an input, nor another output.
     fn check_outputs(&self) -> Result<(), Failure> {
-        let mut known: Vec<&PathBuf> = self.files.iter().chain(&self.keys).collect();
-        for output in self.export.iter().chain(&self.summary_json) {
-            if let Some(other) = known.iter().find(|known| is_same(known, output)) {
-                let (output, other) = (output.display(), other.display());
-                return Err(Failure::Usage(format!(
-                    "{output} would be written over {other}: give it another name"
-                )));
-            }
-            known.push(output);
-        }
-        Ok(())
+        let read: Vec<&Path> = self.files.iter().chain(&self.keys).map(PathBuf::as_path).collect();
+        let exports = self.export.iter().map(|path| ("--export", Some(path.as_path())));
+        let outputs: Vec<_> = exports.chain([("--summary-json", self.summary_json.as_deref())]).collect();
+        outputs::check(None, &read, &outputs)
     }
 
     fn search(&self) -> Result<Search, Failure> {
@@ -243,8 +235,11 @@ impl Dissect {
                     )));
                 }
             };
-            let file = File::create(path).map_err(|error| Failure::unwritable(path, &error))?;
-            Exporting::begin(path, form, file).map_err(|error| Failure::unwritable(path, &error))
+            // Who follows a capture looks at its exchanges meanwhile.
+            let output = if self.follow { Output::create_open(path) } else { Output::create(path) };
+            output
+                .and_then(|output| Exporting::begin(path, form, output))
+                .map_err(|error| Failure::unwritable(path, &error))
         };
         self.export.iter().map(opened).collect()
     }
@@ -253,6 +248,7 @@ impl Dissect {
 /// A file of exchanges that is being written.
 struct Exporting {
     path: PathBuf,
+    output: Output,
     writing: Writing,
 }
 
@@ -264,7 +260,8 @@ enum Writing {
 }
 
 impl Exporting {
-    fn begin(path: &Path, form: Export, file: File) -> std::io::Result<Exporting> {
+    fn begin(path: &Path, form: Export, mut output: Output) -> std::io::Result<Exporting> {
+        let file = output.file().try_clone()?;
         let buffered = |file| BufWriter::with_capacity(1 << 16, file);
         let writing = match form {
             Export::Csv => {
@@ -276,7 +273,7 @@ impl Exporting {
             #[cfg(feature = "parquet")]
             Export::Parquet => Writing::Parquet(Box::new(render::parquet::Table::begin(file)?)),
         };
-        Ok(Exporting { path: path.to_owned(), writing })
+        Ok(Exporting { path: path.to_owned(), output, writing })
     }
 
     fn write(&mut self, batch: &Batch, components: &Components, search: &Search) -> std::io::Result<()> {
@@ -300,6 +297,7 @@ impl Exporting {
             #[cfg(feature = "parquet")]
             Writing::Parquet(table) => table.finish(),
         };
+        let finished = finished.and_then(|()| self.output.finish());
         finished.map_err(|error| Failure::unwritable(&self.path, &error))
     }
 }
@@ -307,19 +305,6 @@ impl Exporting {
 /// Whether it can stand in a line.
 fn is_name(text: &str) -> bool {
     !text.trim().is_empty() && !text.contains(char::is_control)
-}
-
-/// Whether two paths lead to one file, or would.
-fn is_same(one: &Path, other: &Path) -> bool {
-    let identity = |path: &Path| {
-        std::fs::metadata(path).ok().filter(|data| data.is_file()).map(|data| (data.dev(), data.ino()))
-    };
-    let place = |path: &Path| {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Some((folder.canonicalize().ok()?, path.file_name()?.to_owned()))
-    };
-    let same = |both: (Option<_>, Option<_>)| both.0.is_some() && both.0 == both.1;
-    same((identity(one), identity(other))) || place(one).is_some() && place(one) == place(other)
 }
 
 fn unreadable(error: SourceError) -> Failure {

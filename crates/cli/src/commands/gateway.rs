@@ -7,6 +7,7 @@ use clap::Args;
 use plimsoll_gateway::configuration::{Configuration, Model, Order, Protocol, Reactor, Spread};
 use plimsoll_gateway::gateway::{Bootup, Done, Gateway as Pull, GatewayError, Push};
 use plimsoll_observe::limits::raise_open_files;
+use plimsoll_platform::folder::Folder;
 use std::net::TcpListener;
 use std::path::PathBuf;
 
@@ -19,8 +20,8 @@ const MOST_DEVICES: u64 = 1 << 16;
 #[command(after_help = "Examples:
   plimsoll gateway --manager 127.0.0.1:5000 --dispatcher serial \\
       --handler preemptive
-  plimsoll gateway --manager 10.0.0.2:5000 --dispatcher cooperative \\
-      --handler cooperative --cpu 0.1 --io 0.0002 --cores 1
+  plimsoll gateway --manager 10.0.0.2:5000 --listen 0.0.0.0:0 \\
+      --dispatcher cooperative --handler cooperative --cpu 0.1 --io 0.0002
   plimsoll gateway --push http --listen 127.0.0.1:8080 --cpu 0.1
 
 The test manager must be there, started with the same values: else it refuses.
@@ -43,14 +44,14 @@ pub struct Gateway {
     push: Option<Protocol>,
     /// Where the manager asks this gateway for the time and starts the test; with --push,
     /// where devices connect
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:0")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: String,
     /// With --push and --manager: where the manager asks this gateway for the time and
     /// starts the test
     #[arg(
         long,
         value_name = "ADDRESS",
-        default_value = "0.0.0.0:0",
+        default_value = "127.0.0.1:0",
         requires = "push",
         requires = "manager"
     )]
@@ -102,10 +103,10 @@ impl Gateway {
         let stop = interrupt::stop_flag().map_err(|error| undoable("cannot watch for signals", error))?;
         let own_folder = match self.folder {
             Some(_) => None,
-            None => Some(
-                tempfile::TempDir::with_prefix("plimsoll-gateway-")
-                    .map_err(|error| undoable("no folder for the I/O work", error))?,
-            ),
+            None => {
+                let folder = std::env::current_exe().and_then(|program| Folder::fresh(&program));
+                Some(folder.map_err(|error| undoable("no folder for the I/O work", error))?)
+            }
         };
         let folder = self.folder.or_else(|| own_folder.as_ref().map(|folder| folder.path().to_owned()));
         let configuration = Configuration {

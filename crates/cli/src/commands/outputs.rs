@@ -1,21 +1,26 @@
-//! The files that a command is to write: none may be another one of them, or what it reads.
+//! The files that a command is to write: none may be another one of them, what it reads, or somebody's runs or scenario; and
+//! each is there whole or not at all.
 
 use crate::failure::Failure;
-use std::io;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use tempfile::{Builder, NamedTempFile};
 
 /// The run store's option, which tells by itself where it cannot be written, and what to do.
 const STORE: &str = "--store";
+/// How SQLite's files begin (its file format, section 1.3).
+const DATABASE: &[u8] = b"SQLite format 3\0";
+/// Rights of a new file before the user's mask is taken off.
+const NEW: u32 = 0o666;
 
-/// Refuses outputs that would overwrite each other, the store or the scenario, or that have no folder. The store is the first.
-pub fn check(
-    store: &Path,
-    scenario: Option<&Path>,
-    outputs: &[(&str, Option<&Path>)],
-) -> Result<(), Failure> {
+/// Refuses outputs that would overwrite each other, the store, a file that is read, any run store or any scenario, and those
+/// that could not be written.
+pub fn check(store: Option<&Path>, read: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Result<(), Failure> {
     let mut known: Vec<(&str, PathBuf)> = Vec::new();
-    known.extend(scenario.and_then(|file| Some(("the scenario", file.canonicalize().ok()?))));
-    for &(name, path) in [(STORE, Some(store))].iter().chain(outputs) {
+    known.extend(read.iter().filter_map(|file| Some(("a file that is read", file.canonicalize().ok()?))));
+    for &(name, path) in [(STORE, store)].iter().chain(outputs) {
         let Some(path) = path else { continue };
         let whole = match whole(path) {
             Ok(whole) => whole,
@@ -26,7 +31,115 @@ pub fn check(
             let path = path.display();
             return Err(Failure::Usage(format!("{name} and {other} are the same file: {path}")));
         }
+        if name != STORE {
+            refuse_what_is_precious(name, &whole)?;
+            try_out(&whole).map_err(|error| Failure::unwritable(path, &error))?;
+        }
         known.push((name, whole));
+    }
+    Ok(())
+}
+
+/// Writes a file, all of it or nothing.
+pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    Output::create(path)
+        .and_then(|mut output| output.file().write_all(text.as_bytes()).and_then(|()| output.finish()))
+        .map_err(|error| Failure::unwritable(path, &error))
+}
+
+/// A file that has its name only when it is whole. Pipes, devices, and files in folders in which nothing can be made, are
+/// written as they are.
+pub enum Output {
+    /// Beside its final place, which is known.
+    Beside(NamedTempFile, PathBuf),
+    /// As it is.
+    Direct(File),
+}
+
+impl Output {
+    /// Begins to write.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn create(path: &Path) -> io::Result<Output> {
+        let whole = whole(path)?;
+        let there = fs::metadata(&whole).ok();
+        if there.as_ref().is_some_and(|data| !data.is_file()) {
+            return Output::create_open(path);
+        }
+        match beside(&whole) {
+            Ok(file) => {
+                if let Some(data) = there {
+                    file.as_file().set_permissions(data.permissions())?;
+                }
+                Ok(Output::Beside(file, whole))
+            }
+            Err(_) if there.is_some() => Output::create_open(path),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Begins to write a file that has its name at once, for those who read it meanwhile.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn create_open(path: &Path) -> io::Result<Output> {
+        File::create(path).map(Output::Direct)
+    }
+
+    /// Where to write.
+    pub fn file(&mut self) -> &mut File {
+        match self {
+            Output::Beside(file, _) => file.as_file_mut(),
+            Output::Direct(file) => file,
+        }
+    }
+
+    /// Gives it its name.
+    ///
+    /// # Errors
+    /// The operating system refuses.
+    pub fn finish(self) -> io::Result<()> {
+        match self {
+            Output::Beside(file, path) => file.persist(path).map(drop).map_err(|error| error.error),
+            Output::Direct(_) => Ok(()),
+        }
+    }
+}
+
+/// A file of no name yet in the folder of another.
+fn beside(path: &Path) -> io::Result<NamedTempFile> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    Builder::new().prefix(".plimsoll-").permissions(Permissions::from_mode(NEW)).tempfile_in(folder)
+}
+
+/// Finds out whether a file can be written, without a change to it.
+fn try_out(path: &Path) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(data) if data.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        // A pipe would wait for its reader.
+        Ok(data) if !data.is_file() => Ok(()),
+        Ok(_) => OpenOptions::new().append(true).open(path).map(drop),
+        Err(_) => beside(path).map(drop),
+    }
+}
+
+/// Nobody wants runs or a scenario to become a report.
+fn refuse_what_is_precious(name: &str, path: &Path) -> Result<(), Failure> {
+    let shown = path.display();
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    if ["yaml", "yml"].contains(&ending) {
+        let told = format!("{name} {shown} has the name of a scenario: choose another name");
+        return Err(Failure::Usage(told));
+    }
+    let mut first = Vec::new();
+    let is_file = fs::metadata(path).is_ok_and(|data| data.is_file());
+    let opened = is_file.then(|| File::open(path).ok()).flatten();
+    let read = opened.map(|file| file.take(DATABASE.len() as u64).read_to_end(&mut first));
+    if matches!(read, Some(Ok(_))) && first == DATABASE {
+        return Err(Failure::Usage(format!(
+            "{name} {shown} is a database, as run stores are: choose another name"
+        )));
     }
     Ok(())
 }
@@ -38,4 +151,49 @@ fn whole(path: &Path) -> io::Result<PathBuf> {
         let folder = folder.unwrap_or(Path::new(".")).canonicalize()?;
         Ok(folder.join(path.file_name().unwrap_or_default()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_file_is_whole_or_as_it_was_and_links_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("out.json"), folder.path().join("link"));
+        fs::write(&file, "before").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+        symlink(&file, &link).unwrap();
+        let mut output = Output::create(&link).unwrap();
+        output.file().write_all(b"half").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "before");
+        drop(output);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing else is left");
+        write(&link, "after").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "after");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn runs_scenarios_and_folders_are_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("other.db"), b"SQLite format 3\0 and more").unwrap();
+        fs::write(path("mine.yaml"), "name: mine").unwrap();
+        let refused = |output: PathBuf| {
+            let read = path("mine.yaml");
+            let told = check(Some(&path("runs.db")), &[&read], &[("--json", Some(&output))]);
+            told.map_err(|failure| failure.to_string()).unwrap_err()
+        };
+        assert!(refused(path("other.db")).contains("is a database"));
+        assert!(refused(path("mine.yaml")).contains("same file"));
+        assert!(refused(path("other.yaml")).contains("name of a scenario"));
+        assert!(refused(path("runs.db")).contains("same file"));
+        assert!(refused(folder.path().to_owned()).contains("directory"));
+        assert!(refused(path("none/out.json")).contains("No such file"));
+        assert!(check(Some(&path("runs.db")), &[], &[("--json", Some(&path("out.json")))]).is_ok());
+        assert!(!path("out.json").exists());
+    }
 }

@@ -11,12 +11,12 @@ use crate::progress::TerminalProgress;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_model::objective::Objectives;
 use plimsoll_model::{Nanos, Verdict};
+use plimsoll_platform::folder::Folder;
 use plimsoll_report::terminal::{count, wrapped};
 use plimsoll_scenario::plan::{
     ArrivalsPer, LevelPlan, LoadPlan, MarkerForm, Model, Plan, PlatformPlan, StatePlan,
 };
 use plimsoll_stats::distribution::InterArrival;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Messages per second, for a second; devices that send them at most.
@@ -26,26 +26,6 @@ const DEVICES: u32 = 4;
 const PATIENCE: Nanos = Nanos::from_secs(3);
 
 const FORMS: [MarkerForm; 3] = [MarkerForm::Ascii, MarkerForm::Integer, MarkerForm::Binary];
-
-/// A run store that lives as long as the probe.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Scratch {
-        Scratch(std::env::temp_dir().join(format!("plimsoll-probe-{}.db", std::process::id())))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        for ending in ["", "-wal", "-shm"] {
-            let mut name = self.0.clone().into_os_string();
-            name.push(ending);
-            // One that is not there needs no removing.
-            let _ = std::fs::remove_file(PathBuf::from(name));
-        }
-    }
-}
 
 /// What became of the messages of one form.
 enum Outcome {
@@ -62,8 +42,10 @@ pub fn perform(load: &LoadOptions) -> Result<u8, Failure> {
         let help = "give it subscribers to probe what comes back: --set population.subscribers=1";
         return Err(Failure::Usage(format!("the scenario has no subscribers; {help}")));
     }
-    let scratch = Scratch::new();
-    let store = StoreOption { store: scratch.0.clone() };
+    // Nobody else knows its name or may look into it, and it goes with the probe.
+    let scratch = std::env::current_exe().and_then(|program| Folder::fresh(&program));
+    let scratch = scratch.map_err(|error| Failure::Undoable(format!("no temporary folder: {error}")))?;
+    let store = StoreOption { store: scratch.path().join("probe.db") };
     say(&format!(
         "{:<9}{:>6}{:>10}{:>11}{:>14}  what is left of the marker\n",
         "form", "sent", "answered", "delivered", "unrecognised"

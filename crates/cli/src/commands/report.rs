@@ -1,5 +1,6 @@
 //! `plimsoll report`: the HTML report of a stored run.
 
+use super::outputs;
 use super::stored::StoredRun;
 use crate::exit_code;
 use crate::failure::Failure;
@@ -23,8 +24,9 @@ impl Report {
     pub fn perform(self) -> Result<u8, Failure> {
         let record = self.run.read()?;
         let summary = plimsoll_analysis::summarize(&record);
-        std::fs::write(&self.output, html::render_in_series(&record, &summary, &self.run.series(&record)?))
-            .map_err(|error| Failure::unwritable(&self.output, &error))?;
+        outputs::check(Some(self.run.store()), &[], &[("--output", Some(&self.output))])?;
+        let page = html::render_in_series(&record, &summary, &self.run.series(&record)?);
+        outputs::write(&self.output, &page)?;
         say(&format!("report: {}\n", self.output.display()));
         Ok(exit_code::MET)
     }

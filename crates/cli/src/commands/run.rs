@@ -13,7 +13,6 @@ use plimsoll_report::series::{self, Occurrence};
 use plimsoll_report::{html, json, terminal};
 use plimsoll_runner::{Options, Outcome, run, schedule};
 use plimsoll_scenario::plan::{Plan, SchedulePlan};
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,15 +64,16 @@ impl Run {
             plan = self.load.with("record.capture.limit=1024MiB").plan()?;
         }
         let plan = Arc::new(plan);
-        let written =
-            [("--summary-json", self.summary_json.as_deref()), ("--report", self.report.as_deref())];
-        outputs::check(&self.store.store, self.load.file(), &written)?;
+        // The name of a report of which nothing is said has the run's id in it where there is no scenario.
+        let report = self.report_path("RUN");
+        let written = [("--summary-json", self.summary_json.as_deref()), ("--report", report.as_deref())];
+        outputs::check(Some(&self.store.store), &self.load.files(), &written)?;
         if let Some(schedule) = &plan.schedule {
             return self.perform_series(&plan, schedule);
         }
         let progress = &mut TerminalProgress::new(self.quiet);
         let outcome = perform_plan(&plan, &self.store, progress, Occasion::default())?;
-        self.tell(&outcome, &[])?;
+        self.tell(&outcome, &[]);
         Ok(exit_code::of(outcome.summary.verdict))
     }
 
@@ -106,10 +106,7 @@ impl Run {
             verdicts.push(outcome.summary.verdict);
             let started = outcome.record.provenance.started.clone();
             occurrences.push(Occurrence { started, summary: outcome.summary.clone() });
-            if let Err(failure) = self.tell(&outcome, &occurrences) {
-                complain(&failure.to_string());
-                verdicts.push(Verdict::Failed);
-            }
+            self.tell(&outcome, &occurrences);
             if outcome.summary.verdict == Verdict::Interrupted {
                 break;
             }
@@ -124,16 +121,28 @@ impl Run {
         Ok(verdicts.iter().min_by_key(|verdict| worst(verdict)).map_or(exit_code::MET, |v| exit_code::of(*v)))
     }
 
-    /// Prints and writes how a run ended; `series` has all runs of its schedule so far.
-    fn tell(&self, outcome: &Outcome, series: &[Occurrence]) -> Result<(), Failure> {
+    /// Prints and writes how a run ended; `series` has all runs of its schedule so far. What cannot be written is told, and the
+    /// run's verdict stands: the store has it.
+    fn tell(&self, outcome: &Outcome, series: &[Occurrence]) {
         say(&terminal::render(&outcome.summary, colour()));
-        let summary = self.summary_json.as_ref().map(|path| write(path, &json::render(&outcome.summary)));
-        if !self.no_report {
-            let path = self.report.clone().unwrap_or_else(|| self.load.report_of(&outcome.record.id));
-            write(&path, &html::render_in_series(&outcome.record, &outcome.summary, series))?;
-            say(&format!("report: {}\n", path.display()));
+        let report = self.report_path(&outcome.record.id);
+        let texts = [
+            (self.summary_json.as_ref(), json::render(&outcome.summary)),
+            (report.as_ref(), html::render_in_series(&outcome.record, &outcome.summary, series)),
+        ];
+        for (path, text) in texts {
+            let Some(path) = path else { continue };
+            match outputs::write(path, &text) {
+                Ok(()) if report.as_ref() == Some(path) => say(&format!("report: {}\n", path.display())),
+                Ok(()) => {}
+                Err(failure) => complain(&failure.to_string()),
+            }
         }
-        summary.unwrap_or(Ok(()))
+    }
+
+    /// Where the report goes; nowhere where none is wanted.
+    fn report_path(&self, id: &str) -> Option<PathBuf> {
+        (!self.no_report).then(|| self.report.clone().unwrap_or_else(|| self.load.report_of(id)))
     }
 }
 
@@ -212,10 +221,6 @@ pub fn perform_scenario(
         Verdict::Interrupted => Err(Failure::Interrupted),
         _ => Ok(outcome.record.id),
     }
-}
-
-fn write(path: &std::path::Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| Failure::unwritable(path, &error))
 }
 
 /// The command line as typed, with the password of an address left out.

@@ -1,37 +1,90 @@
 //! `plimsoll runs`: what is in the run store.
 
-use super::stored::StoreOption;
+use super::stored::{StoreOption, read};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::say;
-use clap::Args;
-use plimsoll_model::record::RunEnd;
-use plimsoll_observe::process::is_alive;
-use plimsoll_store::RunReader;
+use clap::{Args, ValueEnum};
+use plimsoll_model::Verdict;
+use plimsoll_report::listing::{self, Listed};
+use plimsoll_store::{RunListing, RunReader, StoreError};
 
-/// Lists the stored runs, the newest last
+/// Lists the stored runs, the newest last: how each ended, and its load line
 #[derive(Args)]
-#[command(after_help = "Example:\n  plimsoll runs --store plimsoll.db")]
+#[command(after_help = "Examples:
+  plimsoll runs
+  plimsoll runs quickstart --verdict missed
+  plimsoll runs --last 5 --json")]
 pub struct Runs {
+    /// Only runs whose name holds this text, or whose id begins with it
+    #[arg(value_name = "TEXT")]
+    text: Option<String>,
+    /// Only runs with this verdict
+    #[arg(long, value_enum)]
+    verdict: Option<Wanted>,
+    /// Only so many, the newest
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    last: Option<u32>,
+    /// As a JSON array
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     store: StoreOption,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Wanted {
+    Met,
+    Missed,
+    Invalid,
+    Failed,
+    Interrupted,
+    Running,
+}
+
 impl Runs {
     pub fn perform(self) -> Result<u8, Failure> {
-        let runs = RunReader::open(&self.store.store)?.runs()?;
-        say(&format!("{:<9} {:<21} {:>6}  {:<12} name\n", "run", "started", "levels", "end"));
-        for run in runs {
-            let end = match run.end {
-                None if run.process.as_deref().is_some_and(is_alive) => "running",
-                None => "none",
-                Some(RunEnd::Complete) => "complete",
-                Some(RunEnd::PlatformDied(_)) => "died",
-                Some(RunEnd::Interrupted) => "interrupted",
-                Some(RunEnd::Failed(_)) => "failed",
-            };
-            say(&format!("{:<9} {:<21} {:>6}  {end:<12} {}\n", run.id, run.started, run.levels, run.name));
-        }
+        let reader = match RunReader::open(&self.store.store) {
+            Ok(reader) => reader,
+            Err(StoreError::NoRuns { path }) => {
+                let none = format!("no runs yet in {}\n", path.display());
+                say(if self.json { "[]\n" } else { &none });
+                return Ok(exit_code::MET);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let is_asked_for = |run: &RunListing| {
+            self.text.as_ref().is_none_or(|text| run.name.contains(text) || run.id.starts_with(text))
+        };
+        let runs = reader.runs()?.into_iter().filter(is_asked_for);
+        let summaries = runs.map(|run| {
+            let summary = read(&reader, &run.id).ok().map(|record| plimsoll_analysis::summarize(&record));
+            Listed {
+                run: run.id,
+                name: run.name,
+                started: run.started,
+                levels: run.levels,
+                series: run.series,
+                summary,
+            }
+        });
+        let mut listed: Vec<Listed> = summaries.filter(|listed| self.has_verdict(listed)).collect();
+        let skipped = listed.len().saturating_sub(self.last.map_or(usize::MAX, |last| last as usize));
+        listed.drain(..skipped);
+        say(&if self.json { listing::json(&listed) } else { listing::table(&listed) });
         Ok(exit_code::MET)
+    }
+
+    fn has_verdict(&self, listed: &Listed) -> bool {
+        let Some(wanted) = self.verdict else { return true };
+        let found = listed.summary.as_ref().map(|summary| match summary.verdict {
+            Verdict::Met => Wanted::Met,
+            Verdict::Missed => Wanted::Missed,
+            Verdict::Invalid => Wanted::Invalid,
+            Verdict::Failed => Wanted::Failed,
+            Verdict::Interrupted => Wanted::Interrupted,
+            Verdict::Running => Wanted::Running,
+        });
+        found == Some(wanted)
     }
 }

@@ -5,8 +5,8 @@ use clap::Args;
 use plimsoll_model::record::RunRecord;
 use plimsoll_observe::process::is_alive;
 use plimsoll_report::series::Occurrence;
-use plimsoll_store::RunReader;
-use std::path::PathBuf;
+use plimsoll_store::{RunReader, StoreError};
+use std::path::{Path, PathBuf};
 
 /// The run store.
 #[derive(Args)]
@@ -26,12 +26,17 @@ pub struct StoredRun {
     store: StoreOption,
 }
 
+/// Reads a run, which may still go on.
+pub fn read(reader: &RunReader, run: &str) -> Result<RunRecord, StoreError> {
+    let mut record = reader.run(run)?;
+    record.goes_on = record.end.is_none() && record.provenance.process.as_deref().is_some_and(is_alive);
+    Ok(record)
+}
+
 impl StoredRun {
     /// Reads it.
     pub fn read(&self) -> Result<RunRecord, Failure> {
-        let mut record = self.open()?.run(&self.run)?;
-        record.goes_on = record.end.is_none() && record.provenance.process.as_deref().is_some_and(is_alive);
-        Ok(record)
+        Ok(read(&self.open()?, &self.run)?)
     }
 
     /// All runs of the schedule that a run belongs to, in the order of time; none where it belongs to none.
@@ -48,6 +53,11 @@ impl StoredRun {
             runs.push(Occurrence { started: run.started.clone(), summary });
         }
         Ok(runs)
+    }
+
+    /// The store that holds it.
+    pub fn store(&self) -> &Path {
+        &self.store.store
     }
 
     /// Opens the store that holds it.

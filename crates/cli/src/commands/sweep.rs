@@ -25,7 +25,6 @@ use plimsoll_stats::distribution::random;
 use plimsoll_store::{RunReader, StoreError};
 use prediction::predict;
 use std::collections::HashMap;
-use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -248,12 +247,7 @@ impl Sweeping {
             ("--csv", self.csv.as_deref()),
             ("--markdown", self.markdown.as_deref()),
         ];
-        outputs::check(&self.store.store, self.load.file(), &outputs)?;
-        for path in outputs.into_iter().filter_map(|(_, path)| path) {
-            let opened = OpenOptions::new().append(true).create(true).open(path);
-            opened.map_err(|error| Failure::unwritable(path, &error))?;
-        }
-        Ok(())
+        outputs::check(Some(&self.store.store), &self.load.files(), &outputs)
     }
 
     /// Writes what came of it to all files, whatever becomes of one, and prints it.
@@ -267,8 +261,7 @@ impl Sweeping {
             (self.markdown.as_ref(), render::markdown),
         ] {
             if let Some(path) = path {
-                let result = std::fs::write(path, text(sweep));
-                written = written.and(result.map_err(|error| Failure::unwritable(path, &error)));
+                written = written.and(outputs::write(path, &text(sweep)));
             }
         }
         say(&render::terminal(sweep));
@@ -315,10 +308,10 @@ fn shuffle<T>(cells: &mut [T], turn: u32) {
 /// The runs of a store that came to their end, by their scenarios: those of this version.
 fn stored(store: &Path) -> Result<Known, Failure> {
     let mut known = Known::new();
-    if !store.exists() {
-        return Ok(known);
-    }
-    let reader = RunReader::open(store)?;
+    let reader = match RunReader::open(store) {
+        Err(StoreError::NoRuns { .. }) => return Ok(known),
+        opened => opened?,
+    };
     for run in reader.complete(env!("CARGO_PKG_VERSION"))? {
         known.entry((run.scenario, run.profile)).or_default().push(run.id);
     }

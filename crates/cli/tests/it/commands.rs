@@ -61,7 +61,7 @@ fn a_stored_run_is_listed_shown_reported_and_exported() {
     );
 
     let id = run.summary["run"].as_str().unwrap().to_owned();
-    let listed = bench.call(["runs", "--store", STORE]).exits(0).says(&id).says("complete small");
+    let listed = bench.call(["runs", "--store", STORE]).exits(0).says(&id).says("met").says("small");
     assert_eq!(listed.stdout.lines().count(), 2, "a head and a run");
 
     // All of the id, its beginning, and `last` are the same run, as the run itself printed it.

@@ -63,7 +63,7 @@ fn a_run_that_goes_on_is_shown_as_such() {
     let bench = Bench::beside_others();
     let (_run, _) = in_second_level(&bench);
     bench.call(["show", "--store", STORE]).exits(0).says("RUNNING").says("still goes on").says("100/s");
-    bench.call(["runs", "--store", STORE]).exits(0).says("running disturbed");
+    bench.call(["runs", "--store", STORE]).exits(0).says("running");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_kill_loses_the_current_sample_at_most_and_takes_the_broker_along() {
         (&summary["levels"][0]["finished"], &summary["levels"][1]["finished"]),
         (&true.into(), &false.into())
     );
-    bench.call(["runs", "--store", STORE]).exits(0).says("none disturbed");
+    bench.call(["runs", "--store", STORE]).exits(0).says("interrupted").says("disturbed");
 }
 
 #[test]

@@ -349,8 +349,17 @@ pub fn until(mut measure: impl FnMut() -> Finished, fit: impl Fn(&Value) -> bool
     panic!("this machine was too busy to measure anything in {ATTEMPTS} attempts");
 }
 
-/// The processes that a process has started and that still run.
+/// The processes that a process has started and that still run; what it has started by way of a guard, without the guard.
 pub fn children(parent: u32) -> Vec<u32> {
+    let is_guard = |number: u32| {
+        fs::read_to_string(format!("/proc/{number}/comm")).is_ok_and(|name| name.trim() == "platform-guard")
+    };
+    let through = |child: u32| if is_guard(child) { children(child) } else { vec![child] };
+    started_by(parent).into_iter().flat_map(through).collect()
+}
+
+/// The processes that a process has started itself and that still run.
+pub fn started_by(parent: u32) -> Vec<u32> {
     let numbers = fs::read_dir("/proc").unwrap().filter_map(|entry| {
         let name = entry.ok()?.file_name();
         name.to_str()?.parse::<u32>().ok()

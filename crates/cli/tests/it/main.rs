@@ -23,6 +23,7 @@ mod fiware_shape;
 mod gateway;
 mod gateway_bad_days;
 mod gateway_push;
+mod harm;
 mod harness;
 mod http_service;
 mod iota_json;

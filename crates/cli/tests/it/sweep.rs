@@ -189,8 +189,8 @@ fn outputs_overwrite_nothing_that_is_read_or_written_beside_them() {
     let scenario = bench.write("sweep.yaml", SCENARIO);
     std::os::unix::fs::symlink(&scenario, bench.path("link.yaml")).unwrap();
     for (outputs, expected) in [
-        (&["--json", "sweep.yaml"][..], "--json and the scenario are the same file"),
-        (&["--csv", "link.yaml"], "--csv and the scenario are the same file"),
+        (&["--json", "sweep.yaml"][..], "--json and a file that is read are the same file"),
+        (&["--csv", "link.yaml"], "--csv and a file that is read are the same file"),
         (&["--markdown", STORE], "--markdown and --store are the same file"),
         (&["--csv", "x", "--json", "./x"], "--csv and --json are the same file"),
         (&["--json", "sweep.sweep.html"], "--json and --report are the same file"),

@@ -111,7 +111,7 @@ fn what_is_no_capture_is_said() {
     bench
         .call(["dissect", "text.pcap", "--summary-json", "./text.pcap"])
         .exits(104)
-        .says("would be written over");
+        .says("are the same file");
     bench.call(["dissect", "text.pcap", "--export", "a.csv", "--summary-json", "a.csv"]).exits(104);
     bench.call(["dissect", "x.pcap", "--marker", "plain"]).exits(104).says("{device}");
     bench.call(["dissect", "x.pcap", "--name", "redis"]).exits(104).says("NAME=HOST:PORT");

@@ -1,5 +1,6 @@
 //! Exchanges as CSV, one a line: times in seconds since 1970 with nanoseconds.
 
+use crate::plain;
 use plimsoll_capture::component::Components;
 use plimsoll_capture::heard::Exchange;
 use plimsoll_capture::marker::Search;
@@ -24,15 +25,15 @@ pub fn write(
     write!(
         out,
         "{},{},{},{},{},{},{},{},{},{},{},{},{},",
-        quoted(&client),
+        plain::csv(&client),
         exchange.client,
-        quoted(&server),
+        plain::csv(&server),
         exchange.server,
         exchange.protocol.name(),
         heard.requester.name(),
-        quoted(heard.verb.as_str()),
+        plain::csv(heard.verb.as_str()),
         heard.outcome.name(),
-        quoted(heard.status.as_str()),
+        plain::csv(heard.status.as_str()),
         seconds(heard.request.first),
         seconds(heard.request.last),
         heard.request.bytes,
@@ -50,7 +51,7 @@ pub fn write(
         None => write!(out, ",,,")?,
     }
     match heard.marker {
-        Some(marker) => writeln!(out, ",{},{}", quoted(&search.name(marker.device)), marker.sequence),
+        Some(marker) => writeln!(out, ",{},{}", plain::csv(&search.name(marker.device)), marker.sequence),
         None => writeln!(out, ",,"),
     }
 }
@@ -59,12 +60,4 @@ pub fn write(
 fn seconds(at: Nanos) -> String {
     let (whole, part) = (at.0.div_euclid(1_000_000_000), at.0.rem_euclid(1_000_000_000));
     format!("{whole}.{part:09}")
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }
