@@ -6,6 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 use plimsoll_load::clock::wall_nanos;
 use plimsoll_load::given::Token;
 use plimsoll_model::RunId;
+use plimsoll_platform::unless_stopped;
 use plimsoll_scenario::plan::{Capture, CaptureFrom, Each, Plan, Protocol, RequestPlan, StepPlan};
 use plimsoll_scenario::{Captures, Variables};
 use plimsoll_stats::distribution::random;
@@ -307,6 +308,7 @@ struct Whom {
 }
 
 /// A request as it goes out.
+#[derive(Clone)]
 pub(crate) struct Written {
     pub url: String,
     pub headers: Vec<(String, Vec<u8>)>,
@@ -328,7 +330,12 @@ fn request(
     let (written, (status, headers, body)) = loop {
         let (generation, token) = scene.token.current();
         let written = write(&step.request, scene, &token, address, &lock(captures), whom);
-        let answered = send(client, method, &written);
+        // What is taken away at the end is taken away after the user's word, too.
+        let answered = match scene.hasty {
+            true => send(client, method, &written),
+            false => send_unless_stopped(client, method, &written, scene.stop)
+                .ok_or(ControllerError::Interrupted)?,
+        };
         // What may have been done is done again only where that changes nothing (RFC 9110 section 9.2.2), or where the
         // profile knows what the platform says to the second time, which serves as well.
         let known =
@@ -442,6 +449,17 @@ impl Unanswered {
     fn at(reached: bool) -> impl Fn(&dyn std::fmt::Display) -> Unanswered {
         move |cause| Unanswered { reached, cause: cause.to_string() }
     }
+}
+
+/// The same; `None` where the user stops the run before the answer has come.
+pub(crate) fn send_unless_stopped(
+    client: &ureq::Agent,
+    method: &str,
+    written: &Written,
+    stop: &AtomicBool,
+) -> Option<Result<Answer, Unanswered>> {
+    let (client, method, written) = (client.clone(), method.to_owned(), written.clone());
+    unless_stopped(stop, move || send(&client, &method, &written))
 }
 
 pub(crate) fn send(client: &ureq::Agent, method: &str, written: &Written) -> Result<Answer, Unanswered> {

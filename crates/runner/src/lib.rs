@@ -197,7 +197,7 @@ fn perform(
         plimsoll_platform::reset(&state.command, &platform_options)?;
     }
     progress.step(&format!("bringing up {}", plan.platform.profile.name));
-    let planned = Planned::of(&plan.platform, plan.seed)?;
+    let planned = Planned::of(&plan.platform, plan.seed, &platform_options)?;
     let listens = plan.platform.roles.listener.is_some();
     let mut servers = planned.ports(&plan.platform);
     let running = Running::find(&plan.platform, &servers, plan.record.capture.is_some())?;

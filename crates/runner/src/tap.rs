@@ -102,7 +102,7 @@ impl Tap {
                 std::fs::create_dir_all(path).map_err(failed)?;
                 Folder::Kept(path.clone())
             }
-            None => Folder::Passing(folder::Folder::fresh().map_err(failed)?),
+            None => Folder::Passing(folder::Folder::fresh(program).map_err(failed)?),
         };
         let local = servers.iter().all(|(_, address)| address.ip().is_loopback());
         let own_interface = if local { "lo" } else { "any" };

@@ -1,10 +1,11 @@
 //! A plan in words: what would happen, for `plimsoll check`.
 
 use crate::plan::{
-    ArrivalsPer, Content, Each, LevelPlan, LinkPlan, MarkerForm, Model, Offline, Plan, Protocol,
+    ArrivalsPer, Content, Each, LevelPlan, LinkPlan, MarkerForm, Model, Offline, Plan, Protocol, Template,
     TokenEndpoint,
 };
 use crate::quantity::Quantity;
+use crate::template::Variables;
 use crate::wrap::wrapped;
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::Nanos;
@@ -91,6 +92,9 @@ impl Plan {
             ("connections", self.connections_in_words()),
             ("time", format!("at most {}, the platform's start apart", clock(self.longest_duration()))),
         ];
+        if let Some(target) = self.target_in_words() {
+            facts.insert(4, ("goes to", target));
+        }
         if let Some(steps) = self.set_up_in_words() {
             facts.insert(3, ("set-up", steps));
         }
@@ -305,6 +309,35 @@ impl Plan {
             }
             Content::Sized(sizes) => format!("{}, {marker} marker", sizes_in_words(sizes)),
         }
+    }
+
+    /// Where the first message of the first device goes.
+    fn target_in_words(&self) -> Option<String> {
+        match self.protocol() {
+            Protocol::Mqtt => return Some(format!("topic {}", self.first(&self.mqtt.topic))),
+            Protocol::Http | Protocol::Coap => {}
+            Protocol::Gateway | Protocol::WebSocket => return None,
+        }
+        let request = self.platform.roles.device.request.as_ref();
+        let address = self.platform.address.as_ref();
+        let base = address.map(|address| address.path.trim_end_matches('/')).unwrap_or_default();
+        let path = match request {
+            _ if self.platform.at_path => String::new(),
+            Some(request) => self.first(&request.path),
+            None => format!("/{}", self.first(&self.mqtt.topic)),
+        };
+        let method = request.map_or("POST", |request| &request.method);
+        let place =
+            address.map_or("the platform".to_owned(), |address| format!("{}:{}", address.host, address.port));
+        Some(format!("{method} {base}{path} at {place}"))
+    }
+
+    /// A template in the first message of the first device; what is known only in the run keeps its name.
+    fn first(&self, template: &Template) -> String {
+        let variables = Variables { run: "RUN", ..Variables::default() };
+        let mut out = Vec::new();
+        template.render(&variables, &mut || 0, &mut out);
+        String::from_utf8_lossy(&out).into_owned()
     }
 
     fn connections_in_words(&self) -> String {

@@ -11,6 +11,7 @@ pub mod city;
 mod describe;
 mod diagnostic;
 mod matrix;
+mod names;
 mod numbers;
 mod objective;
 mod observations;

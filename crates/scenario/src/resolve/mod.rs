@@ -30,6 +30,7 @@ pub(crate) use roles::{Compiler, RoleError};
 
 use crate::Environment;
 use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::names;
 use crate::plan::{CoapPlan, GatewayPlan, HttpPlan, LoadPlan, MqttPlan, Plan, PlatformPlan, RecordPlan};
 use crate::tree::Node;
 use crate::written::Scenario;
@@ -69,6 +70,9 @@ pub(crate) fn resolve(
     found: &mut Diagnostics,
 ) -> Option<Plan> {
     let mut context = Context { root, environment, feeds, found };
+    if !names::is_line(&scenario.name) {
+        context.error("name", "a name has one line, and no control characters");
+    }
     let feed = feed::read(&scenario.message, scenario.seed, &mut context);
     let columns = feed.as_ref().map(|feed| feed.columns().to_vec()).unwrap_or_default();
     let platform = platform::resolve(&mut scenario, &columns, &mut context);

@@ -1,0 +1,26 @@
+//! Names that a user gives, which stand in lists, reports and paths.
+
+/// Whether a name stands in one line, and reads as it is written.
+pub(crate) fn is_line(name: &str) -> bool {
+    let turns = |one| matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !name.chars().any(|one| one.is_control() || turns(one))
+}
+
+/// Whether it is the name of a file as well.
+pub(crate) fn is_file_name(name: &str) -> bool {
+    is_line(name) && !name.contains('/') && !matches!(name.trim(), "" | "." | "..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_in_their_line_and_their_folder() {
+        assert!(is_line("Gerät 5 (µs)") && is_file_name("my broker.2"));
+        for name in ["a\nb", "a\x1b[2J", "a\u{202e}b", "a\u{2028}b"] {
+            assert!(!is_line(name) && !is_file_name(name), "{name:?}");
+        }
+        assert!(["", " ", "..", "../a", "/etc/passwd"].iter().all(|name| !is_file_name(name)));
+    }
+}
