@@ -3,7 +3,6 @@
 use plimsoll_analysis::sweep::{Cell, Quantity, Sweep};
 use plimsoll_gateway::bounds::{self, Costs, Measured, Setting};
 use plimsoll_gateway::configuration::{Configuration, Model};
-use plimsoll_platform::folder::Folder;
 use plimsoll_runner::Placement;
 use plimsoll_scenario::Matrix;
 use plimsoll_scenario::plan::{Plan, Protocol};
@@ -140,7 +139,7 @@ fn cost_of_work(configuration: &Configuration, known: &mut HashMap<(u64, u64), W
     if let Some(costs) = known.get(&intensity) {
         return Some(*costs);
     }
-    let folder = Folder::fresh(&std::env::current_exe().ok()?).ok()?;
+    let folder = tempfile::tempdir().ok()?;
     let costs = bounds::cost_of_work(configuration, folder.path()).ok()?;
     known.insert(intensity, costs);
     Some(costs)
