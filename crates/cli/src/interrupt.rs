@@ -12,6 +12,15 @@ pub fn outlive_full_files() {
     let _ = flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
+/// Signals that end other programs do not end this one: a guard ends when its work is done, also where a whole service is
+/// told to stop.
+pub fn outlast() {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // Where it cannot be done the guard is one that others can end.
+        let _ = flag::register(signal, Arc::new(AtomicBool::new(false)));
+    }
+}
+
 /// The flag that the first signal sets.
 pub fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));

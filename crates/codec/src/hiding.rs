@@ -45,6 +45,10 @@ pub fn hide(text: &str, secret: &str) -> String {
             }
         }
     }
+    // In base64 it takes four letters for three bytes; a text that is shorter holds none of its codes.
+    if hidden.len() + SHORTEST_CODE < secret.len() * 4 / 3 {
+        return hidden;
+    }
     codes(secret).iter().fold(hidden, |text, code| text.replace(code, HIDDEN))
 }
 

@@ -91,6 +91,7 @@ impl Running {
             user,
             folder: Some(dir.to_owned()),
             private: true,
+            leaves: false,
         };
         let log = dir.join(format!("{name}.log"));
         let start = Start { command, environment, folder, bounds };
@@ -102,6 +103,24 @@ impl Running {
         start.require(component)?;
         let process = start.spawn(&name, &log, dir, options)?;
         Ok(Running { name, start, process, log, reported: false, ready_port: 0, returning: false })
+    }
+
+    /// The first line that the component's version command prints, whatever its exit status; nothing where it takes too long.
+    pub fn version(&self, component: &Component, dir: &Path, options: &Options) -> Option<String> {
+        let path = dir.join("version.txt");
+        // Of another component.
+        let _ = fs::remove_file(&path);
+        let output = private(&path).ok()?;
+        let errors = output.try_clone().ok()?;
+        let start =
+            Start { command: component.version.clone()?, folder: dir.to_owned(), ..self.start.clone() };
+        let mut call = start.call(options, dir);
+        call.guard.stdout(output).stderr(errors);
+        let mut process = Guarded::start(call).ok()?;
+        let begin = Instant::now();
+        while !process.await_end(PAUSE) && begin.elapsed() < GRACE && !options.stop.load(Ordering::Relaxed) {}
+        process.kill();
+        first_line(&path)
     }
 
     /// Starts it again, with the same command, ports and files.
@@ -173,26 +192,8 @@ pub fn is_installed(executable: &str) -> bool {
     if executable.contains('/') {
         return Path::new(executable).exists();
     }
-    // Daemons often live where only the administrator's search path looks.
     let path = std::env::var("PATH").unwrap_or_default();
     path.split(':').any(|folder| Path::new(folder).join(executable).is_file())
-}
-
-/// The first line that the version command prints, whatever its exit status; nothing where it takes too long.
-pub(crate) fn version(component: &Component, dir: &Path, options: &Options) -> Option<String> {
-    let path = dir.join("version.txt");
-    // Of another component.
-    let _ = fs::remove_file(&path);
-    let output = private(&path).ok()?;
-    let errors = output.try_clone().ok()?;
-    let bounds = Bounds { folder: Some(dir.to_owned()), private: true, ..Bounds::default() };
-    let command = component.version.clone()?;
-    let environment = component.environment.clone();
-    let start = Start { command, environment, folder: dir.to_owned(), bounds };
-    let mut call = start.call(options, dir);
-    call.guard.stdout(output).stderr(errors);
-    Guarded::start(call).ok()?.await_end(GRACE);
-    first_line(&path)
 }
 
 /// Makes the folders of a path below `dir`, each its owner's.
@@ -202,7 +203,12 @@ fn make_folders(dir: &Path, below: Option<&Path>, owner: Option<User>) -> io::Re
         folder.push(part);
         match DirBuilder::new().mode(0o700).create(&folder) {
             Ok(()) => give(&folder, owner)?,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            // A link that another component has put there may lead anywhere.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if !fs::symlink_metadata(&folder)?.is_dir() {
+                    return Err(io::Error::other(format!("{} is no folder", folder.display())));
+                }
+            }
             Err(error) => return Err(error),
         }
     }

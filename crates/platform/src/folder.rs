@@ -4,7 +4,7 @@
 
 use crate::strays::end_strays;
 use crate::supervise::{await_close, remove, take_name};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::process::geteuid;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -14,8 +14,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 use tempfile::Builder;
 
 const PREFIX: &str = "plimsoll-";
@@ -23,6 +24,9 @@ const PREFIX: &str = "plimsoll-";
 const LOCK: &str = ".in-use";
 /// How long the making of a folder may take. It takes some milliseconds, and longer where a folder of the dead is removed.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long its removal may take.
+const ENDING: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(5);
 /// What ends the path that the keeper of a folder tells.
 const END: u8 = 0;
 /// Rights of a folder: nobody else may read in it, and others may pass through it where a component is another user's.
@@ -46,7 +50,9 @@ impl Folder {
     pub fn fresh(program: &Path) -> io::Result<Folder> {
         let (line, other) = UnixStream::pair()?;
         let mut call = Command::new(program);
-        let keeper = call.args(["guard", "folder"]).stdin(OwnedFd::from(other)).process_group(0).spawn()?;
+        // Whoever reads our output must not wait for it.
+        call.args(["guard", "folder"]).stdin(OwnedFd::from(other)).stdout(Stdio::null());
+        let keeper = call.process_group(0).spawn()?;
         // It holds the other end.
         drop(call);
         line.set_read_timeout(Some(PATIENCE))?;
@@ -75,8 +81,9 @@ impl Folder {
         fs::set_permissions(&self.path, Permissions::from_mode(PASSABLE))?;
         for folder in self.path.ancestors().skip(1) {
             if fs::metadata(folder)?.mode() & 0o001 == 0 {
-                let told = "lets other users not pass, and a component runs as one; set TMPDIR to a folder that does";
-                return Err(io::Error::other(format!("{} {told}", folder.display())));
+                let told = "other users cannot pass through";
+                let help = "a component runs as one; set TMPDIR to a folder that lets them pass";
+                return Err(io::Error::other(format!("{told} {}: {help}", folder.display())));
             }
         }
         Ok(())
@@ -84,7 +91,12 @@ impl Folder {
 
     fn close(&mut self) {
         self.line = None;
-        // A keeper that was killed has left the folder to the next one.
+        let begin = Instant::now();
+        while matches!(self.keeper.try_wait(), Ok(None)) && begin.elapsed() < ENDING {
+            thread::sleep(PAUSE);
+        }
+        // One that somebody has stopped leaves the folder to the next one, as one that was killed does.
+        let _ = self.keeper.kill();
         let _ = self.keeper.wait();
     }
 }
@@ -130,7 +142,9 @@ pub(crate) fn stay_in(folder: &Path) -> io::Result<File> {
 /// The operating system refuses.
 pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    options.create(true).write(true).truncate(true).mode(0o600).open(path)?.write_all(text.as_bytes())
+    // A link that another component has put there may lead anywhere.
+    options.create(true).write(true).truncate(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+    options.open(path)?.write_all(text.as_bytes())
 }
 
 /// Makes a file that only its owner may read, or opens it to add to it.
@@ -162,7 +176,10 @@ fn remove_unused(place: &Path) {
         }
         // Of a link itself, not of what it leads to.
         let ours = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == geteuid().as_raw());
-        let lock = File::open(entry.path().join(LOCK)).ok().filter(|_| ours);
+        // Nobody else's is opened, and no link or pipe that waits.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let path = entry.path().join(LOCK);
+        let lock = ours.then(|| open(&path, flags, Mode::empty()).ok()).flatten();
         if lock.is_some_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()) {
             // Plimsoll was killed, and could not end what its components had started.
             end_strays(&entry.path());

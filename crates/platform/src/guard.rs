@@ -27,6 +27,8 @@ pub struct Bounds {
     pub folder: Option<PathBuf>,
     /// Whether nobody else may read the files that it makes.
     pub private: bool,
+    /// Whether what it has started goes on once it has ended well: it may have started a platform.
+    pub leaves: bool,
 }
 
 /// A command of which [`Guarded::start`] makes a process.
@@ -52,6 +54,9 @@ pub fn guarded(program: &Path, bounds: &Bounds, command: &[String]) -> Call {
     }
     if bounds.private {
         call.arg("--private");
+    }
+    if bounds.leaves {
+        call.arg("--leaves");
     }
     // Ctrl-C at the terminal reaches Plimsoll alone, which then ends what it started.
     call.process_group(0);

@@ -28,7 +28,7 @@ pub fn reset(command: &[String], options: &Options) -> Result<(), PlatformError>
     let log = folder.path().join("reset.log");
     let output = private(&log).map_err(|error| failed(error.to_string()))?;
     let errors = output.try_clone().map_err(|error| failed(error.to_string()))?;
-    let mut call = guarded(&options.program, &Bounds::default(), command);
+    let mut call = guarded(&options.program, &Bounds { leaves: true, ..Bounds::default() }, command);
     call.guard.stdout(output).stderr(errors);
     let mut child = Guarded::start(call).map_err(|error| failed(error.to_string()))?;
     let outcome = await_end(&mut child, options);

@@ -1,7 +1,7 @@
 //! A platform that is up.
 
 use crate::PlatformError;
-use crate::component::{GRACE, Running, version};
+use crate::component::{GRACE, Running};
 use crate::folder::Folder;
 use crate::interruptible::unless_stopped;
 use crate::output::{last_lines, last_words};
@@ -228,7 +228,9 @@ impl Platform {
             if let Some(name) = version_5.or(component.port(protocol)) {
                 device_port = Some(placeholders.port(name).map_err(|error| wrong(error.to_string()))?);
             }
-            if let Some(version) = version(component, dir.path(), options) {
+            let running = platform.components.last();
+            if let Some(version) = running.and_then(|running| running.version(component, dir.path(), options))
+            {
                 platform.facts.insert(format!("{} version", component.name), version);
             }
         }

@@ -81,7 +81,9 @@ pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8>
             _ => {}
         }
     };
-    end_descendants();
+    if !(bounds.leaves && status.exit_status() == Some(0)) {
+        end_descendants();
+    }
     Ok(end_like(status))
 }
 

@@ -311,18 +311,15 @@ impl Plan {
         }
     }
 
-    /// Where the first message of the first device goes.
+    /// Where the first message of the first device goes as a request.
     fn target_in_words(&self) -> Option<String> {
-        match self.protocol() {
-            Protocol::Mqtt => return Some(format!("topic {}", self.first(&self.mqtt.topic))),
-            Protocol::Http | Protocol::Coap => {}
-            Protocol::Gateway | Protocol::WebSocket => return None,
+        if !matches!(self.protocol(), Protocol::Http | Protocol::Coap) {
+            return None;
         }
         let request = self.platform.roles.device.request.as_ref();
         let address = self.platform.address.as_ref();
         let base = address.map(|address| address.path.trim_end_matches('/')).unwrap_or_default();
         let path = match request {
-            _ if self.platform.at_path => String::new(),
             Some(request) => self.first(&request.path),
             None => format!("/{}", self.first(&self.mqtt.topic)),
         };

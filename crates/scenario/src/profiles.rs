@@ -298,7 +298,7 @@ mod tests {
         for expected in [
             "`{port:x}` stands nowhere",
             "no variable `{prt:x}`",
-            "`../f` is not the name",
+            "`../f` is not a path below",
             "named `a` stands above already",
             "exactly one component",
         ] {

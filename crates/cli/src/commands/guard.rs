@@ -1,6 +1,7 @@
 //! `plimsoll guard`: starts a component that ends with the run, and keeps a folder that goes with it. For Plimsoll's own use.
 
 use crate::failure::Failure;
+use crate::interrupt;
 use clap::{Args, Subcommand};
 use plimsoll_platform::folder::keep;
 use plimsoll_platform::guard::Bounds;
@@ -48,6 +49,9 @@ struct Component {
     /// Nobody else may read the files that it makes
     #[arg(long)]
     private: bool,
+    /// What it has started goes on once it has ended well
+    #[arg(long)]
+    leaves: bool,
 }
 
 impl Guard {
@@ -55,6 +59,7 @@ impl Guard {
         let failed = |what: &str, error: std::io::Error| Failure::Undoable(format!("{what}: {error}"));
         match self.part {
             Part::Supervise(component) => {
+                interrupt::outlast();
                 let program = std::env::current_exe();
                 program
                     .and_then(|program| supervise(&program, component.parent, &component.bounds()))
@@ -64,7 +69,10 @@ impl Guard {
                 let error = become_command(component.parent, &component.bounds(), &command);
                 Err(failed(&command.join(" "), error))
             }
-            Part::Folder => keep().map(|()| 0).map_err(|error| failed("no folder", error)),
+            Part::Folder => {
+                interrupt::outlast();
+                keep().map(|()| 0).map_err(|error| failed("no folder", error))
+            }
         }
     }
 }
@@ -76,6 +84,7 @@ impl Component {
             user: self.user.clone(),
             folder: self.folder.clone(),
             private: self.private,
+            leaves: self.leaves,
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::failure::Failure;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
 
@@ -19,7 +19,7 @@ const NEW: u32 = 0o666;
 /// that could not be written.
 pub fn check(store: Option<&Path>, read: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Result<(), Failure> {
     let mut known: Vec<(&str, PathBuf)> = Vec::new();
-    known.extend(read.iter().filter_map(|file| Some(("a file that is read", file.canonicalize().ok()?))));
+    known.extend(read.iter().filter_map(|file| Some(("a file that is read", whole(file).ok()?))));
     for &(name, path) in [(STORE, store)].iter().chain(outputs) {
         let Some(path) = path else { continue };
         let whole = match whole(path) {
@@ -30,6 +30,10 @@ pub fn check(store: Option<&Path>, read: &[&Path], outputs: &[(&str, Option<&Pat
         if let Some((other, _)) = known.iter().find(|(_, known)| *known == whole) {
             let path = path.display();
             return Err(Failure::Usage(format!("{name} and {other} are the same file: {path}")));
+        }
+        if let Some(store) = store.filter(|store| name != STORE && belongs_to(&whole, store)) {
+            let told = format!("{name} {} is a part of the run store {}", path.display(), store.display());
+            return Err(Failure::Usage(told));
         }
         if name != STORE {
             refuse_what_is_precious(name, &whole)?;
@@ -70,6 +74,8 @@ impl Output {
         match beside(&whole) {
             Ok(file) => {
                 if let Some(data) = there {
+                    // Where it may not be given to its owner it is ours.
+                    let _ = fchown(file.as_file(), Some(data.uid()), Some(data.gid()));
                     file.as_file().set_permissions(data.permissions())?;
                 }
                 Ok(Output::Beside(file, whole))
@@ -122,6 +128,16 @@ fn try_out(path: &Path) -> io::Result<()> {
         Ok(_) => OpenOptions::new().append(true).open(path).map(drop),
         Err(_) => beside(path).map(drop),
     }
+}
+
+/// Whether a file is one that SQLite keeps beside a store.
+fn belongs_to(path: &Path, store: &Path) -> bool {
+    let Ok(store) = whole(store) else { return false };
+    ["-wal", "-shm", "-journal"].iter().any(|ending| {
+        let mut name = store.as_os_str().to_owned();
+        name.push(ending);
+        path.as_os_str() == name
+    })
 }
 
 /// Nobody wants runs or a scenario to become a report.

@@ -56,8 +56,13 @@ impl Runs {
         let is_asked_for = |run: &RunListing| {
             self.text.as_ref().is_none_or(|text| run.name.contains(text) || run.id.starts_with(text))
         };
-        let runs = reader.runs()?.into_iter().filter(is_asked_for);
-        let summaries = runs.map(|run| {
+        let mut runs: Vec<RunListing> = reader.runs()?.into_iter().filter(is_asked_for).collect();
+        let last = self.last.map_or(usize::MAX, |last| last as usize);
+        if self.verdict.is_none() {
+            // Without a look at the others.
+            runs.drain(..runs.len().saturating_sub(last));
+        }
+        let summaries = runs.into_iter().map(|run| {
             let summary = read(&reader, &run.id).ok().map(|record| plimsoll_analysis::summarize(&record));
             Listed {
                 run: run.id,
@@ -69,8 +74,7 @@ impl Runs {
             }
         });
         let mut listed: Vec<Listed> = summaries.filter(|listed| self.has_verdict(listed)).collect();
-        let skipped = listed.len().saturating_sub(self.last.map_or(usize::MAX, |last| last as usize));
-        listed.drain(..skipped);
+        listed.drain(..listed.len().saturating_sub(last));
         say(&if self.json { listing::json(&listed) } else { listing::table(&listed) });
         Ok(exit_code::MET)
     }

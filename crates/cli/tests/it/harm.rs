@@ -324,3 +324,25 @@ fn a_gateway_listens_here_alone_unless_it_is_asked_to() {
     gateway.signal(Signal::TERM);
     gateway.finish().exits(0);
 }
+
+/// The command of a user that starts a platform anew, as a daemon.
+#[test]
+fn a_platform_that_a_reset_command_has_started_goes_on() {
+    let bench = Bench::beside_others();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (program, number) = (env!("CARGO_BIN_EXE_plimsoll"), bench.path("daemon"));
+    let command = format!(
+        "setsid {program} target broker --port {port} > /dev/null 2>&1 & echo $! > {}",
+        number.display()
+    );
+    let platform = format!(
+        "platform: {{ profile: existing, address: \"mqtt://127.0.0.1:{port}\", between_runs: reset, \
+         reset_command: [sh, -c, '{command}'] }}"
+    );
+    let run = bench.run(&SHORT.replace("platform: ./curious.yaml", &platform));
+    let daemon: u32 = fs::read_to_string(number).unwrap().trim().parse().unwrap();
+    let goes_on = fs::exists(format!("/proc/{daemon}/exe")).unwrap();
+    crate::harness::kill(daemon);
+    run.judged();
+    assert!(goes_on);
+}

@@ -12,8 +12,6 @@ pub struct PlatformPlan {
     pub profile: Profile,
     /// `host:port` of a platform that runs already; `None` where the profile starts it.
     pub address: Option<Endpoint>,
-    /// Whether messages go to the path of the address as it is, and not to topics below it.
-    pub at_path: bool,
     /// What each role says to it.
     pub roles: RolePlan,
     /// Ports of a platform that runs already, by the names that its profile gives them.

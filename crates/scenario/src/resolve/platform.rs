@@ -3,7 +3,7 @@
 use super::Context;
 use super::roles::Compiler;
 use crate::check::near_miss;
-use crate::plan::{Endpoint, PlatformPlan, Protocol, RolePlan, Secret, TokenPlan};
+use crate::plan::{Endpoint, PlatformPlan, RolePlan, Secret, TokenPlan};
 use crate::profile::{Component, Profile, Roles};
 use crate::profiles;
 use crate::span::Source;
@@ -68,19 +68,10 @@ pub(super) fn resolve(
     let secrets = secrets(&attached.with, context);
     let components = super::running::resolve(&attached.components, &profile, context);
     let (ports, clean_up) = (attached.ports, attached.clean_up);
-    let at_path = is_at_path(address.as_ref(), &plan, &roles, context);
     let resolved =
-        PlatformPlan { profile, address, at_path, roles: plan, ports, components, clean_up, secrets, state };
+        PlatformPlan { profile, address, roles: plan, ports, components, clean_up, secrets, state };
     check_ports(&resolved, path, context);
     Some(resolved)
-}
-
-/// Whether the address says where messages go: it has a path, and nothing else says it.
-fn is_at_path(address: Option<&Endpoint>, plan: &RolePlan, roles: &Roles, context: &Context<'_>) -> bool {
-    let topic = roles.device.as_ref().is_some_and(|device| device.topic.is_some());
-    let path = address.filter(|address| matches!(address.protocol, Protocol::Http | Protocol::Coap));
-    let path = path.is_some_and(|address| !address.path.trim_matches('/').is_empty());
-    path && plan.device.request.is_none() && !topic && !context.written("mqtt.topic")
 }
 
 /// The access token: as the scenario says, else as the profile does.

@@ -12,8 +12,6 @@ pub struct Requests {
     /// Path before that of every request.
     base: Vec<u8>,
     plan: Option<RequestPlan>,
-    /// Whether that is all of the path.
-    at_path: bool,
     code: u8,
     contents: Contents,
     text: Vec<u8>,
@@ -26,7 +24,6 @@ impl Requests {
         let request = plan.platform.roles.device.request.clone();
         let method = request.as_ref().and_then(|request| code::method(&request.method));
         Requests {
-            at_path: plan.platform.at_path,
             base: address.map(|address| address.path.clone().into_bytes()).unwrap_or_default(),
             code: method.unwrap_or(code::POST),
             plan: request,
@@ -63,10 +60,8 @@ impl Requests {
         self.text.clear();
         self.text.extend_from_slice(&self.base);
         let Some(plan) = &self.plan else {
-            if !self.at_path {
-                self.text.push(b'/');
-                self.contents.render_topic(device, sequence, &mut self.text);
-            }
+            self.text.push(b'/');
+            self.contents.render_topic(device, sequence, &mut self.text);
             return options.add_target(&self.text);
         };
         let variables = self.contents.beside(device, sequence);

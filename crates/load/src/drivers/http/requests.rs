@@ -17,8 +17,6 @@ pub struct Requests {
     /// Whether the body is a device's message; else it is that of a query.
     says_message: bool,
     contents: Contents,
-    /// Whether that is all of the path.
-    at_path: bool,
     content: Vec<u8>,
     /// The generation of the access token in the request written last.
     generation: u64,
@@ -29,14 +27,9 @@ impl Requests {
     /// Requests of the devices of a run to a host; captures may come later.
     pub fn new(plan: &Plan, run: RunId, host: String, given: &Arc<Given>) -> Requests {
         let address = plan.platform.address.as_ref();
-        let at_path = plan.platform.at_path;
-        let base = address.map(|address| match at_path {
-            true => address.path.clone(),
-            false => address.path.trim_end_matches('/').to_owned(),
-        });
+        let base = address.map(|address| address.path.trim_end_matches('/').to_owned());
         Requests {
             host,
-            at_path,
             base: base.unwrap_or_default(),
             plan: plan.platform.roles.device.request.clone(),
             says_message: true,
@@ -96,10 +89,8 @@ impl Requests {
                 self.contents.render_topic(device, sequence, &mut self.topic);
                 out.extend_from_slice(b"POST ");
                 out.extend_from_slice(self.base.as_bytes());
-                if !self.at_path {
-                    out.push(b'/');
-                    escape_path(&self.topic, out);
-                }
+                out.push(b'/');
+                escape_path(&self.topic, out);
                 self.end_line(out);
                 out.extend_from_slice(b"Content-Type: application/octet-stream\r\n");
             }
