@@ -2,7 +2,7 @@
 //! not exist. Its JSON Schema is `docs/schema/summary.schema.json`.
 
 use crate::dissection::DissectionSummary;
-use crate::level::LevelSummary;
+use crate::level::{LevelSummary, LevelVerdict};
 use crate::search::Finding;
 use crate::wire::WireSummary;
 use plimsoll_model::record::RunRecord;
@@ -39,6 +39,9 @@ pub struct Summary {
     pub search: Option<Finding>,
     /// How the levels were chosen and why some were not run, for people; empty where all that were listed were run.
     pub notes: Vec<String>,
+    /// The time that tells of the platform, `publish_time` or `subscribe_time`: the latter where a broker acknowledges what
+    /// another part of the platform delivers.
+    pub leading_time: &'static str,
     /// The objectives of each level, as text.
     pub objectives: Vec<String>,
     /// The levels, in the order of running.
@@ -60,6 +63,20 @@ pub struct Summary {
     pub dissection: Option<DissectionSummary>,
     /// Where the run comes from: versions, seed, host, platform, placement.
     pub provenance: serde_json::Value,
+}
+
+impl Summary {
+    /// The level that bounds the load line: the next one, or without a load line the lowest that was not met. `None` where all
+    /// were met.
+    pub fn bounding(&self) -> Option<&LevelSummary> {
+        match &self.load_line {
+            Some(line) => self.levels.iter().find(|level| Some(level.index) == line.next_level),
+            None => {
+                let unmet = self.levels.iter().filter(|level| level.verdict != LevelVerdict::Met);
+                unmet.min_by(|a, b| a.load().total_cmp(&b.load()))
+            }
+        }
+    }
 }
 
 /// The load line.

@@ -1,15 +1,17 @@
 //! Stands beside the engine while it works: stores what is measured, reads the platform's processes and the load
 //! threads, notices a platform that dies and a user who wants to stop.
 
+use crate::identity;
 use crate::observers::Observers;
 use crate::secrets::Secrets;
+use crate::so_far::Gathering;
 use crate::storm::Storm;
 use crate::tap::Tap;
 use crate::token::Happenings;
 use crate::{Options, Progress};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
-use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, RunRecord, SamplePart};
+use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, RunRecord, SamplePart, Terms};
 use plimsoll_model::{Counts, Nanos, RunId};
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_observe::vigil::Vigil;
@@ -48,6 +50,9 @@ pub struct RunWatch<'a> {
     /// Whether the connections were looked at since the hold began.
     tcp_counts: bool,
     level: Option<LevelStart>,
+    /// What the level shows so far, and what decides it.
+    gathering: Option<Gathering>,
+    terms: Terms,
     next_sample: u16,
     /// Completed operations of each sample of the level.
     completed: Vec<u64>,
@@ -98,6 +103,8 @@ impl<'a> RunWatch<'a> {
             pending: Vec::new(),
             next_component_reading: Nanos::ZERO,
             level: None,
+            gathering: None,
+            terms: identity::terms(plan),
             next_sample: 0,
             completed: Vec::new(),
             due: 0,
@@ -168,6 +175,7 @@ impl<'a> RunWatch<'a> {
         self.due = 0;
         self.next_sample = 0;
         self.level = Some(start.clone());
+        self.gathering = Some(Gathering::new(&self.terms, start.hold));
         self.observers.begin_level();
         if let Some(storm) = &mut self.storm {
             storm.begin_level(start.hold_start);
@@ -340,6 +348,9 @@ fn departed(vigils: &mut [(String, Vigil)]) -> Option<Death> {
 impl Watch for RunWatch<'_> {
     fn measured(&mut self, measurement: Measurement) -> bool {
         if let Measurement::Sample(part) = &measurement {
+            if let Some(gathering) = &mut self.gathering {
+                gathering.add(part);
+            }
             self.due += part.counts.due;
             if let Some(sum) = part.sample.and_then(|sample| self.completed.get_mut(usize::from(sample))) {
                 *sum += part.counts.completed;
@@ -367,10 +378,10 @@ impl Watch for RunWatch<'_> {
         if since > STANDSTILL {
             self.stood_still += since;
         }
-        if let Some(level) = &self.level {
+        if let (Some(level), Some(gathering)) = (&self.level, &mut self.gathering) {
             let begin = level.hold_start - self.warm_up;
             let planned = (self.warm_up + level.hold).as_secs_f64();
-            self.progress.level_goes_on((now - begin).as_secs_f64(), planned);
+            self.progress.level_goes_on((now - begin).as_secs_f64(), planned, &gathering.told(now));
         }
         self.store();
         self.goes_on()

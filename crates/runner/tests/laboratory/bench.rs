@@ -5,7 +5,7 @@ use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::Verdict;
 use plimsoll_runner::preflight::Finding;
-use plimsoll_runner::{Options, Progress, run};
+use plimsoll_runner::{Options, Progress, SoFar, run};
 use plimsoll_scenario::{Environment, Source, load};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -133,6 +133,6 @@ impl Progress for Silent {
     fn step(&mut self, _: &str) {}
     fn connected(&mut self, _: u64, _: u64) {}
     fn level_begun(&mut self, _: usize, _: Option<usize>, _: &str) {}
-    fn level_goes_on(&mut self, _: f64, _: f64) {}
+    fn level_goes_on(&mut self, _: f64, _: f64, _: &SoFar) {}
     fn level_ended(&mut self, _: &LevelSummary) {}
 }
