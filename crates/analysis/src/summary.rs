@@ -2,7 +2,8 @@
 //! not exist. Its JSON Schema is `docs/schema/summary.schema.json`.
 
 use crate::dissection::DissectionSummary;
-use crate::level::{LevelSummary, LevelVerdict};
+use crate::level::LevelSummary;
+use crate::load_line;
 use crate::search::Finding;
 use crate::wire::WireSummary;
 use plimsoll_model::record::RunRecord;
@@ -71,10 +72,7 @@ impl Summary {
     pub fn bounding(&self) -> Option<&LevelSummary> {
         match &self.load_line {
             Some(line) => self.levels.iter().find(|level| Some(level.index) == line.next_level),
-            None => {
-                let unmet = self.levels.iter().filter(|level| level.verdict != LevelVerdict::Met);
-                unmet.min_by(|a, b| a.load().total_cmp(&b.load()))
-            }
+            None => load_line::rising(&self.levels).into_iter().find(|level| !level.is_met()),
         }
     }
 }

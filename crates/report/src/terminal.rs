@@ -70,7 +70,9 @@ fn cause(summary: &Summary) -> String {
 /// Why a level was not met, and who is to blame.
 fn reason(level: &LevelSummary) -> String {
     let text = format!("{} {}: {}", level.label(), level.verdict.name(), level.why());
-    let blame = level.blame.iter().flat_map(|blame| wrapped(&blamed(level, blame), "    "));
+    // Of what was not decided nobody is guilty.
+    let blame = level.blame.iter().filter(|_| level.verdict != LevelVerdict::Undecided);
+    let blame = blame.flat_map(|blame| wrapped(&blamed(level, blame), "    "));
     wrapped(&text, "  ").into_iter().chain(blame).map(|line| line + "\n").collect()
 }
 
@@ -137,13 +139,13 @@ pub fn headline(summary: &Summary) -> String {
         }
         None => "no load line".to_owned(),
     };
-    let bounded = summary.bounding().and_then(bounded).unwrap_or_default();
+    let bounded = summary.bounding().and_then(bounded).map(|told| format!("; {told}")).unwrap_or_default();
     let name = plain::line(&summary.name);
     format!("{}  {line}{bounded}  [{name} run {}]", verdict_name(summary), summary.run)
 }
 
 /// Who bounds the load line, and how.
-fn bounded(level: &LevelSummary) -> Option<String> {
+pub(crate) fn bounded(level: &LevelSummary) -> Option<String> {
     let blame = level.blame.as_ref().filter(|blame| !blame.claim.is_empty())?;
     let who = match (&blame.component, blame.culprit) {
         (None, Culprit::Platform | Culprit::Network | Culprit::PlatformAndNetwork) => {
@@ -151,7 +153,7 @@ fn bounded(level: &LevelSummary) -> Option<String> {
         }
         _ => String::new(),
     };
-    Some(format!("; at {} {}{who}", level.label(), plain::line(&blame.claim)))
+    Some(format!("at {} {}{who}", level.label(), plain::line(&blame.claim)))
 }
 
 /// The load line with its unit: `64,000 msg/s`, `5,000 devices` or `500 connections/s`.

@@ -54,7 +54,7 @@ pub struct RunWatch<'a> {
     gathering: Option<Gathering>,
     terms: Terms,
     next_sample: u16,
-    /// Completed operations of each sample of the level.
+    /// Operations of each sample of the level that were completed or answered.
     completed: Vec<u64>,
     due: u64,
     death: Option<DeathRecord>,
@@ -353,7 +353,8 @@ impl Watch for RunWatch<'_> {
             }
             self.due += part.counts.due;
             if let Some(sum) = part.sample.and_then(|sample| self.completed.get_mut(usize::from(sample))) {
-                *sum += part.counts.completed;
+                // Who refuses is there.
+                *sum += part.counts.completed + part.counts.answers;
             }
         }
         self.pending.push(measurement);

@@ -69,7 +69,6 @@ impl Plan {
         Some(rates.sum::<Option<f64>>()? * self.load.hold.as_secs_f64())
     }
 
-    /// Connections before the first level.
     /// Clients that are connected before the first level.
     fn clients(&self) -> u64 {
         let before = if self.load.connects_in_levels() { 0 } else { u64::from(self.devices) };
@@ -185,7 +184,7 @@ impl Plan {
         let roles = &self.platform.roles;
         let filling = if self.platform.state.preload > 0 { &roles.preload[..] } else { &[] };
         let reset = if self.platform.state.reset { &roles.reset[..] } else { &[] };
-        let steps = reset.iter().chain(filling).chain(&roles.set_up);
+        let steps: Vec<_> = reset.iter().chain(filling).chain(&roles.set_up).collect();
         let (devices, subscribers) = (u64::from(self.devices), u64::from(self.subscribers.count));
         let count = |each| match each {
             Each::Once => 1,
@@ -194,9 +193,12 @@ impl Plan {
             Each::Pair => u64::from(self.subscribers.followed(self.devices)) * subscribers,
             Each::Item => u64::from(self.platform.state.preload),
         };
-        let told = steps.map(|step| format!("{} x {}", grouped(count(step.each) as f64), step.name));
-        let told: Vec<String> = told.collect();
-        (!told.is_empty()).then(|| told.join(", "))
+        let told: Vec<String> = steps
+            .iter()
+            .map(|step| format!("{} x {}", grouped(count(step.each) as f64), step.name))
+            .collect();
+        let first = &steps.first()?.request;
+        Some(format!("{}; begins with {} {}", told.join(", "), first.method, self.first(&first.path)))
     }
 
     fn devices_in_words(&self) -> String {

@@ -45,6 +45,14 @@ pub struct QuickOptions {
     pub arrivals: Option<String>,
     /// `--username`: user name for MQTT; the password stands in the environment variable.
     pub username: Option<String>,
+    /// `--ca`: file with the authority that signed the platform's certificate.
+    pub ca: Option<String>,
+    /// `--cert`: file with the certificate that clients show.
+    pub certificate: Option<String>,
+    /// `--key`: file with its private key.
+    pub key: Option<String>,
+    /// `--insecure`: the platform's certificate is not checked.
+    pub insecure: bool,
     /// `--version`: MQTT version.
     pub version: Option<String>,
     /// `--seed`: seeds every random number.
@@ -84,6 +92,10 @@ pub fn quick(
         ("--samples", "load.samples", &options.samples),
         ("--drain", "load.drain", &options.drain),
         ("--seed", "seed", &options.seed),
+        ("--ca", "mqtt.tls.ca", &options.ca),
+        ("--cert", "mqtt.tls.certificate", &options.certificate),
+        ("--key", "mqtt.tls.key", &options.key),
+        ("--insecure", "mqtt.tls.verify", &options.insecure.then(|| "false".to_owned())),
     ] {
         if let Some(value) = value {
             tree.option(path, &Words::new(option, value));

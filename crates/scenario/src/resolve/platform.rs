@@ -3,7 +3,7 @@
 use super::Context;
 use super::roles::Compiler;
 use crate::check::near_miss;
-use crate::plan::{Endpoint, PlatformPlan, RolePlan, Secret, TokenPlan};
+use crate::plan::{Endpoint, PlatformPlan, Protocol, RequestPlan, RolePlan, Secret, Template, TokenPlan};
 use crate::profile::{Component, Profile, Roles};
 use crate::profiles;
 use crate::span::Source;
@@ -64,6 +64,7 @@ pub(super) fn resolve(
         );
     }
     fill_in(scenario, &roles, &compiler, context);
+    let (address, plan) = at_its_path(address, plan, scenario, context);
     let state = super::state::resolve(&attached, &profile, &plan, context);
     let secrets = secrets(&attached.with, context);
     let components = super::running::resolve(&attached.components, &profile, context);
@@ -72,6 +73,30 @@ pub(super) fn resolve(
         PlatformPlan { profile, address, roles: plan, ports, components, clean_up, secrets, state };
     check_ports(&resolved, path, context);
     Some(resolved)
+}
+
+/// Messages to a bare address go to its path, where neither the profile nor `mqtt.topic` says where they go. The topic is
+/// left out then, so that the resolved scenario says the same.
+fn at_its_path(
+    address: Option<Endpoint>,
+    mut plan: RolePlan,
+    scenario: &mut Scenario,
+    context: &mut Context<'_>,
+) -> (Option<Endpoint>, RolePlan) {
+    let is_bare = plan.device.request.is_none() && !context.written("mqtt.topic");
+    let speaks = |address: &Endpoint| matches!(address.protocol, Protocol::Http | Protocol::Coap);
+    let has_path = |address: &Endpoint| !matches!(address.path.as_str(), "" | "/");
+    let Some(mut address) = address.clone().filter(|address| is_bare && speaks(address) && has_path(address))
+    else {
+        return (address, plan);
+    };
+    let path = std::mem::take(&mut address.path);
+    match Template::compile(&path, super::mqtt::IN_TOPICS) {
+        Ok(template) => plan.device.request = Some(RequestPlan::post(template)),
+        Err(error) => context.error_with_help("platform.address", error.message, error.help),
+    }
+    scenario.mqtt.topic = String::new();
+    (Some(address), plan)
 }
 
 /// The access token: as the scenario says, else as the profile does.

@@ -202,9 +202,25 @@ fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
     assert!(described.contains("up to 4 requests each at a time, non-confirmable"), "{described}");
     let partly_open =
         LEAST.replace("levels: [100]", "model: partly_open, session_messages: 3, levels: [100]");
-    for text in
-        [LEAST, EVERYTHING, &closed, &sized, &attached, &http, &websocket, &coap, &coaps, &partly_open]
-    {
+    let at_path = LEAST.replace(
+        "platform: embedded",
+        "platform: { profile: existing, address: \"http://service:8080/in/{device}/?key=1\" }",
+    );
+    let target = load(&at_path).unwrap().describe();
+    assert!(target.contains("POST /in/0/?key=1 at service:8080"), "{target}");
+    for text in [
+        LEAST,
+        EVERYTHING,
+        &at_path,
+        &closed,
+        &sized,
+        &attached,
+        &http,
+        &websocket,
+        &coap,
+        &coaps,
+        &partly_open,
+    ] {
         let plan = load(text).unwrap();
         assert!(!plan.resolved.contains("sesame"), "{}", plan.resolved);
         let again = load(&plan.resolved).unwrap_or_else(|found| panic!("{}\n{found}", plan.resolved));
