@@ -3,7 +3,7 @@
 //! folder removes it.
 
 use crate::strays::end_strays;
-use crate::supervise::{await_close, remove, take_name};
+use crate::supervise::{await_close, take_name};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::process::geteuid;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -24,8 +24,10 @@ const PREFIX: &str = "plimsoll-";
 const LOCK: &str = ".in-use";
 /// How long the making of a folder may take. It takes some milliseconds, and longer where a folder of the dead is removed.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long its removal may take.
+/// How long its keeper may take to remove it and to end.
 const ENDING: Duration = Duration::from_secs(10);
+/// How long the keeper tries to remove it.
+const REMOVAL: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 /// What ends the path that the keeper of a folder tells.
 const END: u8 = 0;
@@ -186,6 +188,14 @@ fn remove_unused(place: &Path) {
             // What cannot be removed stays for another time.
             let _ = fs::remove_dir_all(entry.path());
         }
+    }
+}
+
+/// Removes a folder, in which what is just being killed may still write.
+fn remove(folder: &Path) {
+    let begin = Instant::now();
+    while fs::remove_dir_all(folder).is_err() && folder.exists() && begin.elapsed() < REMOVAL {
+        thread::sleep(PAUSE);
     }
 }
 

@@ -7,15 +7,13 @@
 
 use crate::folder;
 use crate::guard::{Bounds, heard};
-use procfs::process::{Stat, all_processes};
+use plimsoll_observe::process::family;
 use rustix::fs::Mode;
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process,
     kill_process_group, set_child_subreaper, set_parent_process_death_signal, setrlimit, umask, wait,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
-use std::collections::HashMap;
-use std::fs;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -36,8 +34,8 @@ const LOOKS: usize = 500;
 /// How often a signal is raised that shall end the guard: a first one may be caught by Rust's own handler.
 const RAISES: usize = 3;
 
-/// Starts the command that standard input says below this process, and returns when it and all that it has started have ended: its exit code. Where a
-/// signal ended it, the same one ends this process.
+/// Starts the command that standard input says below this process, and returns when it and all that it has started have
+/// ended: its exit code. Where a signal ended it, the same one ends this process.
 ///
 /// # Errors
 /// Plimsoll is gone already; the operating system does not start the command.
@@ -51,16 +49,8 @@ pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8>
     if is_orphan(parent) {
         return Err(io::Error::other("the process that wanted this component is gone"));
     }
-    let processors: Vec<String> = bounds.processors.iter().map(ToString::to_string).collect();
     let mut call = Command::new(program);
-    call.args(["guard", "become", "--parent", &std::process::id().to_string()])
-        .args(["--processors", &processors.join(",")]);
-    if let Some(user) = &bounds.user {
-        call.args(["--user", user]);
-    }
-    if bounds.private {
-        call.arg("--private");
-    }
+    call.args(["guard", "become", "--parent", &std::process::id().to_string()]).args(bounds.arguments());
     let child = call.arg("--").args(command).stdin(Stdio::null()).process_group(0).spawn()?;
     rustix::io::write(line.as_fd(), format!("{}\n", child.id()).as_bytes())?;
     let group = Pid::from_child(&child);
@@ -160,23 +150,9 @@ fn end_descendants() {
 
 /// The processes below this one that have not ended.
 fn descendants() -> Vec<Pid> {
-    let own = std::process::id() as i32;
-    let all = all_processes().into_iter().flatten().flatten();
-    let stats: Vec<Stat> = all.filter_map(|process| process.stat().ok()).collect();
-    let parents: HashMap<i32, i32> = stats.iter().map(|stat| (stat.pid, stat.ppid)).collect();
-    let descends = |stat: &&Stat| {
-        let mut above = stat.ppid;
-        // As many steps as there are processes: numbers that came again in mid-look could make a circle.
-        for _ in 0..parents.len() {
-            match above {
-                _ if above == own => return true,
-                _ => above = parents.get(&above).copied().unwrap_or(0),
-            }
-        }
-        false
-    };
-    let alive = stats.iter().filter(|stat| stat.state != 'Z').filter(descends);
-    alive.filter_map(|stat| Pid::from_raw(stat.pid)).collect()
+    let own = getpid();
+    let family = family(own.as_raw_pid()).into_iter();
+    family.filter_map(|(process, _)| Pid::from_raw(process.pid)).filter(|pid| *pid != own).collect()
 }
 
 /// The exit code of a process that ended with that status; does not return where a signal ended it.
@@ -193,14 +169,4 @@ fn end_like(status: WaitStatus) -> u8 {
         thread::sleep(PAUSE);
     }
     u8::try_from(128 + signal).unwrap_or(1)
-}
-
-/// Removes a folder, in which what is just being killed may still write.
-pub(crate) fn remove(folder: &Path) {
-    for _ in 0..LOOKS {
-        if fs::remove_dir_all(folder).is_ok() || !folder.exists() {
-            return;
-        }
-        thread::sleep(PAUSE);
-    }
 }
