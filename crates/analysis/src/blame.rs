@@ -4,7 +4,7 @@
 mod captured;
 
 use crate::dissection::DissectionSummary;
-use crate::inference::PublishCause;
+use crate::inference::{PublishCause, SMALL, sent_again};
 use crate::level::{LevelSummary, LevelVerdict};
 use crate::missing::NEVER;
 use crate::objective::{self, Standing};
@@ -21,8 +21,6 @@ use std::ops::Range;
 const FULL: f64 = 0.9;
 /// What a component that is full under load must have been idle of that at some other time: one that spins is always full.
 const IDLE: f64 = 0.5;
-/// Of the median publish time, the share below which the network's round trips cannot be what a backlog waits for.
-const SMALL: f64 = 0.1;
 /// Of the network's round trips in a stall, the share from which on the network is not the reason, and the share up to which
 /// it is: TCP waits twice as long after each loss, so that half of a silence may lie behind the end of a cut.
 const ANSWERED: f64 = 0.85;
@@ -183,21 +181,17 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
         return blame(if local { Culprit::Platform } else { Culprit::Unknown }, first(), first());
     }
     let because = level.inference.as_ref().map(|inference| inference.publish_because);
-    let culprit = match because {
-        Some(PublishCause::Network | PublishCause::Retransmissions) => Culprit::Network,
-        Some(PublishCause::Both) => Culprit::PlatformAndNetwork,
-        Some(PublishCause::Platform) => Culprit::Platform,
-        // There is no network to a local address, and our own lateness was taken off.
-        Some(PublishCause::Unknown | PublishCause::NoRise) | None if local => Culprit::Platform,
-        Some(PublishCause::Unknown | PublishCause::NoRise) | None
-            if grows && is_near(level, evidence.trips) =>
-        {
-            Culprit::Platform
+    let (culprit, is_inferred) = match because {
+        Some(PublishCause::Network | PublishCause::Retransmissions) => (Culprit::Network, true),
+        Some(PublishCause::Both) => (Culprit::PlatformAndNetwork, true),
+        Some(PublishCause::Platform) => (Culprit::Platform, true),
+        Some(PublishCause::Unknown | PublishCause::NoRise) | None => {
+            // There is no network to a local address, and our own lateness was taken off.
+            let excluded = local || grows && is_near(level, evidence.trips);
+            (if excluded { Culprit::Platform } else { Culprit::Unknown }, false)
         }
-        Some(PublishCause::Unknown | PublishCause::NoRise) | None => Culprit::Unknown,
     };
-    let rose = because.filter(|because| !matches!(because, PublishCause::Unknown | PublishCause::NoRise));
-    let words = level.inference.as_ref().filter(|_| rose.is_some()).and_then(|inference| {
+    let words = level.inference.as_ref().filter(|_| is_inferred).and_then(|inference| {
         inference.in_words(level, |seconds| Nanos::from_secs_f64(seconds).to_string()).into_iter().next()
     });
     let shown = words.map_or_else(first, |words| format!("{}; {words}", first()));
@@ -236,19 +230,18 @@ fn never_ended(level: &LevelSummary, metric: Metric, q: f64) -> bool {
 
 /// Whether the network's round trips are a small part of the publish time, and it lost next to nothing.
 fn is_near(level: &LevelSummary, trips: u32) -> bool {
-    let again = level.retransmitted + level.wire.tcp_retransmissions.unwrap_or(0);
     let trip = level.wire.network_rtt.p50.map(|trip| trip * f64::from(trips));
     let took = level.publish_time_from_send.p50;
-    !is_many(again, level.sent) && trip.zip(took).is_some_and(|(trip, took)| trip < took * SMALL)
+    !is_many(sent_again(level), level.sent) && trip.zip(took).is_some_and(|(trip, took)| trip < took * SMALL)
 }
 
 /// The only component that was stopped between two times of the run, in seconds, for at least half of it.
 fn stopped(components: &[ComponentUsage], span: &Range<f64>) -> Option<Named> {
     let within = |usage: &&ComponentUsage| usage.stopped && span.contains(&usage.at.as_secs_f64());
-    let stopped: Vec<ComponentUsage> = components.iter().filter(within).cloned().collect();
-    match usage::names(&stopped)[..] {
+    let stopped = || components.iter().filter(within);
+    match usage::names(stopped())[..] {
         [name] => {
-            let covered: f64 = stopped.iter().map(|usage| usage.window.as_secs_f64()).sum();
+            let covered: f64 = stopped().map(|usage| usage.window.as_secs_f64()).sum();
             (2.0 * covered >= span.end - span.start).then(|| Named::who(name, "was stopped by a signal"))
         }
         _ => None,

@@ -10,6 +10,8 @@ const HIDDEN: &str = "***";
 const TELLING: usize = 4;
 /// Shorter codes are found in texts that have nothing to do with them.
 const SHORTEST_CODE: usize = 6;
+/// Bytes of the longest way to write a character: `%F0%9F%98%80`, `\ud83d\ude00`.
+const LONGEST_CHARACTER: usize = 12;
 /// The characters that HTML has names for, as far as a secret needs them.
 const ENTITIES: [(char, &str); 5] =
     [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&apos;")];
@@ -62,8 +64,8 @@ fn reach(text: &str, secret: &str) -> Option<usize> {
         let mut next: Vec<usize> = Vec::new();
         for &end in &ends {
             let rest = text.get(end..).unwrap_or_default();
-            if rest.is_empty() && count >= TELLING {
-                return Some(end);
+            if count >= TELLING && is_cut(rest, character) {
+                return Some(text.len());
             }
             next.extend(lengths(rest, character).map(|length| end + length));
         }
@@ -75,6 +77,27 @@ fn reach(text: &str, secret: &str) -> Option<usize> {
         }
     }
     ends.last().copied()
+}
+
+/// Whether a text ends before the character, or within it.
+fn is_cut(rest: &str, character: char) -> bool {
+    if rest.len() >= LONGEST_CHARACTER {
+        return false;
+    }
+    let (mut bytes, mut halves) = ([0; 4], [0; 2]);
+    let bytes = character.encode_utf8(&mut bytes).bytes();
+    let halves = character.encode_utf16(&mut halves).iter();
+    let number = u32::from(character);
+    let written = [
+        bytes.map(|byte| format!("%{byte:02x}")).collect(),
+        halves.map(|half| format!("\\u{half:04x}")).collect(),
+        format!("&#{number};"),
+        format!("&#x{number:x};"),
+    ];
+    let named = ENTITIES.iter().chain(&ESCAPES).filter(|(one, _)| *one == character);
+    let mut all = written.iter().map(String::as_str).chain(named.map(|(_, name)| *name));
+    rest.is_empty()
+        || all.any(|whole| whole.get(..rest.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(rest)))
 }
 
 /// How many bytes the character takes in each way in which it may stand at the text's beginning.
@@ -204,6 +227,9 @@ mod tests {
     #[test]
     fn a_secret_that_was_cut_is_hidden_and_other_texts_stay() {
         assert_eq!(hide("it says s3cr&amp;t", SECRET), "it says ***");
+        assert_eq!(hide("it says s3cr&t \"%c3%A", SECRET), "it says ***");
+        assert_eq!(hide("it says s3cr%26t+\\", SECRET), "it says ***");
+        assert_eq!(hide("it says s3cr&#3", SECRET), "it says ***");
         assert_eq!(hide("a text about s3c", SECRET), "a text about s3c");
         assert_eq!(hide("100 % of &amp; \\u00 %4", SECRET), "100 % of &amp; \\u00 %4");
         assert_eq!(hide("anything", ""), "anything");

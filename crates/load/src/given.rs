@@ -130,11 +130,6 @@ impl View {
     pub fn refuse(&self, generation: u64) {
         self.given.token.refuse(generation);
     }
-
-    /// A text of the platform's without the token, which it may have repeated.
-    pub fn hide(&self, text: String) -> String {
-        self.given.token.hide(&text)
-    }
 }
 
 #[cfg(test)]
@@ -160,7 +155,7 @@ mod tests {
         assert!(!given.token.is_refused());
         view.refresh();
         assert_eq!((view.token(), view.generation()), ("second", 2));
-        assert_eq!(view.hide("no second chance, nor a first".into()), "no *** chance, nor a ***");
-        assert_eq!(view.hide("a text that is cut: seco".into()), "a text that is cut: ***");
+        assert_eq!(given.token.hide("no second chance, nor a first"), "no *** chance, nor a ***");
+        assert_eq!(given.token.hide("a text that is cut: seco"), "a text that is cut: ***");
     }
 }

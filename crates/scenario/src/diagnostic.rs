@@ -2,6 +2,7 @@
 
 use crate::span::Span;
 use crate::wrap::{WIDTH, wrapped};
+use plimsoll_model::text::is_harmful;
 use std::fmt;
 
 /// Diagnostics shown before the rest is only counted.
@@ -97,12 +98,12 @@ fn write_excerpt(f: &mut fmt::Formatter<'_>, span: &Span) -> fmt::Result {
     writeln!(f, "{gutter} | {}{}", " ".repeat(before), "^".repeat(carets))
 }
 
-/// Control characters could move the cursor or colour the terminal: none is shown. One character stays one.
+/// What could move the cursor, colour the terminal or turn the text around is not shown. One character stays one.
 fn printable(text: &str) -> String {
     text.chars()
         .map(|character| match character {
             '\t' => ' ',
-            character if character.is_control() => char::REPLACEMENT_CHARACTER,
+            character if is_harmful(character) => char::REPLACEMENT_CHARACTER,
             character => character,
         })
         .collect()

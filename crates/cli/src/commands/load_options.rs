@@ -208,11 +208,6 @@ impl LoadOptions {
         (!self.what.contains("://")).then(|| Path::new(&self.what))
     }
 
-    /// The files that are read.
-    pub fn files(&self) -> Vec<&Path> {
-        self.file().into_iter().collect()
-    }
-
     /// Where the report of a run goes by default: beside the scenario, or, without one, under the name of the run.
     pub fn report_of(&self, run: &str) -> PathBuf {
         match self.file() {

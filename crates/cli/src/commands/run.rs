@@ -110,14 +110,14 @@ impl Run {
             plan = self.load.with("record.capture.limit=1024MiB").plan()?;
         }
         let plan = Arc::new(plan);
-        // The name of a report of which nothing is said has the run's id in it where there is no scenario.
+        // The run has no id yet, which may be a part of the default name; any other tries out the same folder.
         let report = self.report_path("RUN");
         let written = [
             ("--summary-json", self.summary_json.as_deref()),
             ("--report", report.as_deref()),
             ("--junit", self.junit.as_deref()),
         ];
-        outputs::check(Some(&self.store.store), &self.load.files(), &written)?;
+        outputs::check(Some(&self.store.store), self.load.file().as_slice(), &written)?;
         if let Some(schedule) = &plan.schedule {
             return self.perform_series(&plan, schedule);
         }

@@ -61,12 +61,14 @@ impl Engine {
         }
         let (commands, orders) = channel();
         let (replies_in, replies) = channel();
+        let given: Arc<Given> = Arc::default();
         let wiring = Wiring {
             replies: replies_in,
             mailboxes: vec![Arc::default()],
             datagram_header: 0,
             throttle: None,
             awaits_lives: false,
+            given: Arc::clone(&given),
         };
         let population = (plan.devices, plan.subscribers.count);
         let tag = crate::content::run_tag(&plan.message, run);
@@ -87,7 +89,7 @@ impl Engine {
             broker: None,
             subscribers_ready: false,
             manager: None,
-            given: Arc::new(Given::default()),
+            given,
             repeated: Default::default(),
         })
     }

@@ -377,8 +377,7 @@ impl Connection {
             Ok(Some(message)) => {
                 let Start::Status { code, reason } = message.head.start else { return Turn::Same };
                 let told = (!io.requests.is_success(code))
-                    .then(|| said(code, reason, message.head.field("location"), message.body))
-                    .map(|told| io.requests.view().hide(told));
+                    .then(|| said(code, reason, message.head.field("location"), message.body));
                 io.traffic.answers.add(message.wire_bytes as usize, message.body.len());
                 (code, told, message.stays && !ended)
             }

@@ -100,7 +100,7 @@ impl ObserverDriver {
         let asked = observation.state == State::Asking;
         let number = message.number(option::OBSERVE);
         if message.code >> 5 != 2 || number.is_none() {
-            let reason = self.view.hide(refused(message));
+            let reason = refused(message);
             if message.code == UNAUTHORIZED {
                 // With the generation of the newest request, since few are under way: registrations are rare.
                 self.view.refuse(self.view.generation());
