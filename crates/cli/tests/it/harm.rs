@@ -207,6 +207,29 @@ fn a_component_has_its_own_folder_files_and_environment_and_no_secret_of_ours() 
     assert!(!seen.contains("secret"), "{seen}");
 }
 
+/// A run whose component is another user's where the tests run as root.
+fn of_nobody(bench: &Bench, folder: &Path, environment: &str) -> Started {
+    let others = CURIOUS.replace("    folder:", "    user: nobody\n    folder:");
+    bench.write("curious.yaml", &others.replace("MODE: 'at {port:mqtt}'", environment));
+    bench.start(bench.run_command(SHORT).env("TMPDIR", folder).env("HOME", "/ours"))
+}
+
+#[test]
+fn a_component_of_another_user_has_that_users_home_unless_its_profile_says_otherwise() {
+    let bench = Bench::beside_others();
+    let folder = temporary(&bench);
+    let users = fs::read_to_string("/etc/passwd").unwrap();
+    let nobody = users.lines().find(|line| line.starts_with("nobody:")).unwrap();
+    let home = nobody.split(':').nth(5).filter(|_| geteuid().is_root()).unwrap_or("/ours");
+    for (environment, home) in [("MODE: x", home), ("HOME: /said", "/said"), ("HOME: ", "/ours")] {
+        let run = of_nobody(&bench, &folder, environment);
+        let seen = await_seen(&run, &folder);
+        drop(run);
+        assert_nothing_left(&bench, &folder, environment);
+        assert!(seen.contains(&format!("HOME={home}\n")), "{environment}: {seen}");
+    }
+}
+
 #[test]
 fn a_preparation_that_fails_is_told_with_its_words() {
     let bench = Bench::beside_others();

@@ -31,7 +31,8 @@ pub(super) struct WrittenComponent {
     /// The folder that the command is started in: a path below `{dir}`, made before, or `{dir}` itself, the default.
     #[serde(default)]
     folder: Option<String>,
-    /// The user that the component runs as where Plimsoll runs as root; its files and its folder belong to that user.
+    /// The user that the component runs as where Plimsoll runs as root; its files and its folder belong to that user, and
+    /// HOME is that user's unless `environment` has it.
     #[serde(default)]
     user: Option<String>,
     /// Commands that run to their end before the component is started, one after the other, such as one that makes a
