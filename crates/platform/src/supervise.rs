@@ -7,13 +7,14 @@
 
 use crate::folder;
 use crate::guard::{Bounds, heard};
+use crate::user::to_become;
 use plimsoll_observe::process::family;
 use rustix::fs::Mode;
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process,
+    Gid, Pid, Resource, Rlimit, Signal, Uid, WaitOptions, WaitStatus, getpid, getppid, kill_process,
     kill_process_group, set_child_subreaper, set_parent_process_death_signal, setrlimit, umask, wait,
 };
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_setaffinity, set_thread_gid, set_thread_groups, set_thread_uid};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -77,8 +78,8 @@ pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8>
     Ok(end_like(status))
 }
 
-/// Binds this process to processors, asks the kernel to kill it when its parent ends, and becomes the command. Returns only
-/// where that fails.
+/// Binds this process to processors, becomes another user, asks the kernel to kill it when its parent ends, and becomes the
+/// command. Returns only where that fails.
 pub fn become_command(parent: i32, bounds: &Bounds, command: &[String]) -> io::Error {
     match prepare(parent, bounds, command) {
         Ok(mut command) => command.exec(),
@@ -87,11 +88,6 @@ pub fn become_command(parent: i32, bounds: &Bounds, command: &[String]) -> io::E
 }
 
 fn prepare(parent: i32, bounds: &Bounds, command: &[String]) -> io::Result<Command> {
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The parent may have died before the kernel was asked.
-    if is_orphan(parent) {
-        return Err(io::Error::other("the process that started this component is gone"));
-    }
     if bounds.private {
         umask(Mode::RWXG | Mode::RWXO);
     }
@@ -100,14 +96,22 @@ fn prepare(parent: i32, bounds: &Bounds, command: &[String]) -> io::Result<Comma
         bounds.processors.iter().for_each(|&processor| set.set(processor));
         sched_setaffinity(None, &set)?;
     }
+    if let Some(user) = bounds.user.as_deref().and_then(to_become).transpose()? {
+        // This thread alone changes. The command takes its place, and no other thread stays.
+        set_thread_groups(&[])?;
+        set_thread_gid(Gid::from_raw(user.group))?;
+        set_thread_uid(Uid::from_raw(user.id))?;
+    }
+    // A change of user would make the kernel forget it.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The parent may have died before the kernel was asked.
+    if is_orphan(parent) {
+        return Err(io::Error::other("the process that started this component is gone"));
+    }
     let (program, arguments) =
         command.split_first().ok_or_else(|| io::Error::other("no command was given"))?;
     let mut call = Command::new(program);
     call.args(arguments);
-    if let Some(user) = bounds.user.as_deref().and_then(crate::user::to_become).transpose()? {
-        // The kernel then forgets the wish above; the guard's own is left.
-        call.uid(user.id).gid(user.group);
-    }
     Ok(call)
 }
 

@@ -1,6 +1,6 @@
 //! No run does harm: nothing of it outlives it, nobody else reads what it writes, and no file of the user's is lost.
 
-use crate::harness::{Bench, RESULTS, STORE, Started};
+use crate::harness::{Bench, RESULTS, STORE, Started, assert_end_within, children, started_by};
 use rustix::process::{Signal, geteuid};
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
@@ -228,6 +228,21 @@ fn a_component_of_another_user_has_that_users_home_unless_its_profile_says_other
         assert_nothing_left(&bench, &folder, environment);
         assert!(seen.contains(&format!("HOME={home}\n")), "{environment}: {seen}");
     }
+}
+
+#[test]
+fn a_component_of_another_user_dies_with_its_guard() {
+    let bench = Bench::beside_others();
+    let folder = temporary(&bench);
+    let run = of_nobody(&bench, &folder, "MODE: x");
+    await_seen(&run, &folder);
+    let guards = started_by(run.id());
+    let components = children(run.id());
+    // Nobody but the kernel is there to end it.
+    run.signal(Signal::STOP);
+    guards.into_iter().for_each(crate::harness::kill);
+    assert_eq!(components.len(), 1, "{components:?}");
+    assert_end_within(Duration::from_secs(2), &components);
 }
 
 #[test]
