@@ -311,7 +311,7 @@ fn said(json: &Value) -> String {
 fn hidden(words: String, fields: &[(&str, &str)]) -> String {
     let secret = |name: &str| ["password", "client_secret", "refresh_token"].contains(&name);
     let secrets = fields.iter().filter(|(name, _)| secret(name));
-    secrets.fold(words, |words, (_, value)| hide(&hide(&words, value), &encoded(value)))
+    secrets.fold(words, |words, (_, value)| hide(&words, value))
 }
 
 /// What the header Authorization shows of a client (RFC 6749 section 2.3.1).
