@@ -320,12 +320,18 @@ fn connections(summary: &Summary) -> String {
     out
 }
 
+/// Messages sent that were neither acknowledged nor refused; none where messages are not acknowledged.
+fn unacknowledged(level: &LevelSummary) -> u64 {
+    level.acknowledged.map_or(0, |acknowledged| level.sent.saturating_sub(acknowledged + level.refused))
+}
+
 /// Only what is not as it should be.
 fn ledger(summary: &Summary) -> String {
     let mut out = String::new();
     for level in &summary.levels {
         let mut told: Vec<String> = [
             ("unsent", level.unsent),
+            ("not acknowledged", unacknowledged(level)),
             ("refused", level.refused),
             ("sent again", level.repeated),
             ("retransmitted", level.retransmitted),
@@ -335,6 +341,7 @@ fn ledger(summary: &Summary) -> String {
             ("duplicated", level.duplicated),
             ("reordered", level.reordered),
             ("foreign", level.foreign),
+            ("unknown acknowledgements", level.unknown_acks),
             ("wills", level.wills),
             ("connections lost", level.disconnected),
             ("reconnected", level.reconnects),
