@@ -225,6 +225,24 @@ fn devices_may_share_connections_and_deliveries_may_come_after_the_answer() {
 }
 
 #[test]
+fn more_operations_than_devices_are_in_flight_where_connections_allow_it() {
+    let bench = Bench::beside_others();
+    bench.write("things.yaml", PROFILE);
+    for http in ["connections: 4", "pool: 4"] {
+        // None of the first four is answered: all of them come only where none waits for another one.
+        let service = HttpService::start((1..=4).map(|number| (number, Fault::Silence)));
+        let more = format!(
+            "population: {{ devices: 1 }}\nhttp: {{ {http} }}\n\
+             load: {{ model: closed, in_flight: [4], hold: 500ms, samples: 2, warm_up: 0s, drain: 100ms }}\n\
+             objectives: {{ publish_p99: null }}\n"
+        );
+        let finished = bench.run(&scenario(&service, &more));
+        let level = finished.level(0);
+        assert_eq!((count(level, "sent"), count(level, "acknowledged")), (4, 0), "{http}: {level:#}");
+    }
+}
+
+#[test]
 fn steps_that_fail_are_told_with_what_the_platform_said() {
     let bench = Bench::beside_others();
     let service = HttpService::start([]);

@@ -379,6 +379,31 @@ fn impossible_combinations_are_refused() {
 }
 
 #[test]
+fn as_many_operations_are_in_flight_as_connections_and_windows_allow_and_the_remedy_is_taken() {
+    let closed = LEAST.replace("levels: [100]", "model: closed, in_flight: [20]");
+    let at = |platform: &str, more: &str| {
+        let text = closed.replace("embedded", platform).replace("devices: 10", "devices: 5");
+        load_with(&format!("{text}{more}"), &[]).map(drop).map_err(|found| found.to_string())
+    };
+    let (http, coap) =
+        ("{ profile: http, address: 'http://h/in' }", "{ profile: coap, address: 'coap://h/in' }");
+    for (platform, more, most, remedy) in [
+        (http, "", 5, "http: { connections: 4 }\n"),
+        (http, "http: { connections: 3 }\n", 15, "http: { connections: 4 }\n"),
+        (http, "http: { pool: 19 }\n", 19, "http: { pool: 20 }\n"),
+        (coap, "", 5, "coap: { outstanding: 4 }\n"),
+        ("embedded", "mqtt: { in_flight: 3 }\n", 15, "mqtt: { in_flight: 4 }\n"),
+    ] {
+        let told = at(platform, more).unwrap_err();
+        assert!(told.contains(&format!("the devices may have {most} together")), "{told}");
+        let advised = remedy.replace(": { ", ".");
+        let advised = advised.split(':').next().unwrap();
+        assert!(told.contains(&format!("`{advised}`")), "{advised}: {told}");
+        assert_eq!(at(platform, remedy), Ok(()));
+    }
+}
+
+#[test]
 fn what_is_wrong_with_a_component_is_shown_where_it_stands() {
     let platform = "\n  profile: existing\n  address: mqtt://h\n  components:\n    - { name: a, port: 1 }\n    - { name: b }";
     let told = load_with(&LEAST.replace("embedded", platform), &[]).unwrap_err().to_string();
