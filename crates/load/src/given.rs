@@ -131,9 +131,14 @@ impl View {
         self.given.token.refuse(generation);
     }
 
-    /// A text of the platform's without the token, which it may have repeated.
-    pub fn hide(&self, text: String) -> String {
-        self.given.token.hide(&text)
+    /// A text of the platform's without the token and what was captured in secret for that device and that
+    /// subscriber, which it may have repeated.
+    pub fn hide(&self, text: String, (device, subscriber): (u32, u32)) -> String {
+        let text = self.given.token.hide(&text);
+        match self.captures() {
+            Some(captures) => captures.hide(text, device, subscriber),
+            None => text,
+        }
     }
 }
 
@@ -160,7 +165,7 @@ mod tests {
         assert!(!given.token.is_refused());
         view.refresh();
         assert_eq!((view.token(), view.generation()), ("second", 2));
-        assert_eq!(view.hide("no second chance, nor a first".into()), "no *** chance, nor a ***");
-        assert_eq!(view.hide("a text that is cut: seco".into()), "a text that is cut: ***");
+        assert_eq!(view.hide("no second chance, nor a first".into(), (0, 0)), "no *** chance, nor a ***");
+        assert_eq!(view.hide("a text that is cut: seco".into(), (0, 0)), "a text that is cut: ***");
     }
 }

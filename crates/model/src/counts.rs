@@ -51,7 +51,8 @@ pub struct Counts {
     pub reordered: u64,
     /// By time of arrival: deliveries without this run's marker, and answers that answer nothing.
     pub foreign: u64,
-    /// By time of arrival: acknowledgements that nothing in flight awaited: of an unknown packet id, second ones (MQTT).
+    /// By time of arrival: acknowledgements that nothing in flight awaited: of an unknown packet id, second
+    /// ones (MQTT).
     pub unknown_acks: u64,
     /// By time of arrival: deliveries of this run flagged as retained; they are no part of the ledger.
     pub retained: u64,

@@ -142,7 +142,7 @@ impl<'a> RunWatch<'a> {
 
     /// Tells that a step begins.
     pub fn step(&mut self, what: &str) {
-        self.progress.step(what);
+        self.progress.step(&self.secrets.hide(what));
     }
 
     /// Stores what the reader of the result must know of the run.

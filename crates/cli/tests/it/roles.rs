@@ -254,6 +254,27 @@ fn steps_that_fail_are_told_with_what_the_platform_said() {
 }
 
 #[test]
+fn captured_secrets_are_left_out_of_what_failed_steps_tell() {
+    let bench = Bench::beside_others();
+    let step =
+        "\x20   - name: look\n      each: device\n      request: { path: \"/things/{key}?of={device}\" }\n";
+    for (profile, told) in [
+        (PROFILE.replace("expect: [201]", "expect: [200]"), "was answered 201: {\"thing\":{\"id\":\"thing"),
+        (
+            PROFILE.replace("    - name: set hooks\n", &format!("{step}    - name: set hooks\n")),
+            "/things/***?of=",
+        ),
+    ] {
+        let service = HttpService::start([]);
+        bench.write("things.yaml", &profile);
+        let finished = bench.run(&scenario(&service, CLOSED)).exits(1).says(told);
+        assert!(!finished.said().contains("key-thing"), "{}", finished.said());
+        let store = std::fs::read(bench.path("runs.db")).unwrap();
+        assert!(!store.windows(9).any(|window| window == b"key-thing"));
+    }
+}
+
+#[test]
 fn what_is_wrong_with_roles_is_told_with_its_place() {
     let bench = Bench::beside_others();
     let service = HttpService::start([]);

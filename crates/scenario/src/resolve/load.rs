@@ -289,7 +289,8 @@ fn closed(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<Leve
     Some((Model::Closed { think_time, timeout }, levels))
 }
 
-/// How many operations all devices may have in flight together, and what raises that; `None` where nothing bounds it.
+/// How many operations all devices may have in flight together, and what raises that; `None` where nothing
+/// bounds it.
 fn most_in_flight(scenario: &Scenario, protocol: Protocol) -> Option<(u64, &'static str)> {
     let of_each = |most: u32| u64::from(scenario.population.devices) * u64::from(most);
     match protocol {

@@ -213,6 +213,15 @@ fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
 }
 
 #[test]
+fn a_token_in_the_query_of_an_address_is_left_out_of_what_is_kept_and_of_diagnostics() {
+    let text = LEAST.replace("embedded", "{ profile: http, address: 'http://h/in?key=tiktak' }");
+    let plan = load(&text).unwrap();
+    assert!(plan.resolved.contains("http://h:80/in?key=***"), "{}", plan.resolved);
+    let told = load(&text.replace("profile: http", "profile: htp")).unwrap_err().to_string();
+    assert!(told.contains("in?key=******' }") && !told.contains("tiktak"), "{told}");
+}
+
+#[test]
 fn messages_over_websocket_are_text_where_their_content_is() {
     let address = "{ profile: existing, address: \"ws://localhost/in\", protocol: websocket }";
     for (message, kind) in [("size: 20", "binary"), ("template: \"{marker}\"", "text")] {

@@ -76,7 +76,8 @@ struct Io {
     traffic: Traffic,
     /// What the platform did against the standard without harm, and how often, since the last level was closed.
     slips: Vec<(Malformed, u64)>,
-    /// Acknowledgements that nothing in flight awaited, since the last level was closed: the first, for people, and how many.
+    /// Acknowledgements that nothing in flight awaited, since the last level was closed: the first, for
+    /// people, and how many.
     unknown_acks: Option<(String, u64)>,
 }
 

@@ -7,6 +7,7 @@ mod opening;
 use super::flight::{Flight, Message};
 use crate::driver::Client;
 pub use opening::closed_at_once;
+use plimsoll_codec::hiding::cut;
 use plimsoll_codec::mqtt::{
     AckKind, Connack, Connect, Disconnect, Malformed, Packet, Properties, Property, Publish, PublishHeader,
     QoS, Suback, Version, Will, connack_text, encode_ack, encode_connect, encode_pingreq, encode_publish,
@@ -124,7 +125,8 @@ pub enum Happened<'a> {
     Acknowledged(u32),
     /// A message was refused, with the platform's reason.
     Refused(u32, String),
-    /// An acknowledgement that nothing in flight awaits: of an unknown packet id, a second one, one out of turn.
+    /// An acknowledgement that nothing in flight awaits: of an unknown packet id, a second one, one out of
+    /// turn.
     UnknownAck(AckKind, u16),
     /// A delivery.
     Delivered {
@@ -556,7 +558,8 @@ impl Session {
                 return if again { unknown } else { Happened::Nothing };
             }
             (AckKind::Pubcomp, QoS::ExactlyOnce) => {
-                // MQTT 5 section 3.7.2.1: no error where a session goes on. PUBCOMP was lost with the earlier connection.
+                // MQTT 5 section 3.7.2.1: no error where a session goes on. PUBCOMP was lost with the earlier
+                // connection.
                 refused &= reason != PACKET_ID_NOT_FOUND || !message.released_again;
                 message.released
             }
@@ -592,9 +595,8 @@ struct Outgoing<'a> {
 /// The platform's own words, in brackets: cut and without control characters, which could command a terminal.
 fn told(text: Option<&str>) -> String {
     let Some(text) = text else { return String::new() };
-    let clean: String =
-        text.chars().filter(|character| !character.is_control()).take(LONGEST_REASON).collect();
-    format!(" ({clean})")
+    let clean: String = text.chars().filter(|character| !character.is_control()).collect();
+    format!(" ({})", cut(&clean, LONGEST_REASON))
 }
 
 #[cfg(test)]
