@@ -40,9 +40,9 @@ pub fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// A text with asterisks wherever a secret stands in it: as it is, with any of its characters escaped for JSON, HTML or a URL,
-/// in base64, also as a part of something longer, in hexadecimal digits, and where the text or, by [`cut`], a
-/// part of it was cut within it.
+/// A text with asterisks wherever a secret stands in it: as it is, with any of its characters escaped for JSON,
+/// HTML or a URL, in base64, also as a part of something longer, and in hexadecimal digits. A text, or by [`cut`]
+/// a part of it, may end within the secret.
 pub fn hide(text: &str, secret: &str) -> String {
     if secret.is_empty() {
         return text.to_owned();

@@ -363,10 +363,9 @@ fn request(
             })?;
             break (written, answer);
         }
-        if scene.stop.load(Ordering::Relaxed) {
+        if !plimsoll_platform::pause(scene.stop, pause) {
             return Err(ControllerError::Interrupted);
         }
-        std::thread::sleep(pause);
         (pause, tries) = ((pause * 2).min(LONGEST_PAUSE), tries + 1);
     };
     if !step.request.is_success(status) {

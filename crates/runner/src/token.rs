@@ -157,10 +157,9 @@ impl<'a> Keeper<'a> {
                 Err(error) if error.is_passing() && tries < TRIES => {}
                 ended => return ended,
             }
-            if stop.load(Ordering::Relaxed) {
+            if !plimsoll_platform::pause(stop, pause) {
                 return Err(TokenError::Interrupted);
             }
-            std::thread::sleep(pause);
             (pause, tries) = (pause * 2, tries + 1);
         }
     }
