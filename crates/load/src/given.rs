@@ -130,6 +130,15 @@ impl View {
     pub fn refuse(&self, generation: u64) {
         self.given.token.refuse(generation);
     }
+
+    /// A text of the platform's without what was captured in secret for that device and that subscriber, which it may have
+    /// repeated. Tokens are hidden where texts leave the load thread.
+    pub fn hide_captured(&self, text: String, (device, subscriber): (u32, u32)) -> String {
+        match self.captures() {
+            Some(captures) => captures.hide(text, device, subscriber),
+            None => text,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -224,7 +224,7 @@ fn perform(
     };
     let given = Arc::new(Given { keys: tap.as_ref().map(Tap::key_log), ..Given::default() });
     let (mut engine, network) = match platform.simulation() {
-        Some(simulation) => (Engine::simulated(plan, id, simulation)?, None),
+        Some(simulation) => (Engine::simulated(plan, id, simulation, &options.stop)?, None),
         None => {
             let precedence = placement.precedence;
             let engine = Engine::start(plan, id, addresses, &placement.load, precedence, clock, given)?;

@@ -5,7 +5,7 @@ use crate::controller::{self, Unanswered, Written};
 use crate::secrets::Secrets;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use plimsoll_codec::hiding::hide;
+use plimsoll_codec::hiding::{cut, hide};
 use plimsoll_load::given::Given;
 use plimsoll_scenario::plan::{Grant, Plan, TokenEndpoint, TokenPlan};
 use serde_json::Value;
@@ -157,10 +157,9 @@ impl<'a> Keeper<'a> {
                 Err(error) if error.is_passing() && tries < TRIES => {}
                 ended => return ended,
             }
-            if stop.load(Ordering::Relaxed) {
+            if !plimsoll_platform::pause(stop, pause) {
                 return Err(TokenError::Interrupted);
             }
-            std::thread::sleep(pause);
             (pause, tries) = (pause * 2, tries + 1);
         }
     }
@@ -303,8 +302,8 @@ fn said(json: &Value) -> String {
     let text = |key| json.get(key).and_then(Value::as_str);
     let words: Vec<&str> = [text("error"), text("error_description")].into_iter().flatten().collect();
     let words = words.join(", ");
-    let words: String = words.chars().filter(|word| !word.is_control()).take(SHOWN).collect();
-    if words.is_empty() { words } else { format!(": {words}") }
+    let words: String = words.chars().filter(|word| !word.is_control()).collect();
+    if words.is_empty() { words } else { format!(": {}", cut(&words, SHOWN)) }
 }
 
 /// The server's words without what was sent to it in secret.

@@ -15,14 +15,13 @@ use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, Run
 use plimsoll_model::{Counts, Nanos, RunId};
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_observe::vigil::Vigil;
-use plimsoll_platform::{Death, Platform};
+use plimsoll_platform::{Death, Platform, pause, unless_stopped};
 use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_store::{RunWriter, StoreError};
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 /// How often the readings of the platform's processes are taken over.
@@ -149,7 +148,7 @@ impl<'a> RunWatch<'a> {
 
     /// Tells that a step begins.
     pub fn step(&mut self, what: &str) {
-        self.progress.step(what);
+        self.progress.step(&self.secrets.hide(what));
     }
 
     /// Stores what the reader of the result must know of the run.
@@ -198,7 +197,7 @@ impl<'a> RunWatch<'a> {
         let done = self.storm.as_mut().and_then(|storm| storm.end_level(end.at, self.platform));
         self.note_storm(done);
         if self.death.is_none() && !stopped {
-            let missing = self.platform.take_missing();
+            let missing = self.platform.take_missing(&self.stop);
             self.death = missing.map(|death| self.recorded(death, end.at));
         }
         let last_third = self.completed.len() - self.completed.len() / 3 - 1;
@@ -230,14 +229,11 @@ impl<'a> RunWatch<'a> {
     fn away(&self, end: &LevelEnd) -> Option<DeathRecord> {
         let address = self.platform.address();
         let refuses = || {
-            let asked = TcpStream::connect_timeout(&address, PATIENCE);
-            asked.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+            let asked = unless_stopped(&self.stop, move || TcpStream::connect_timeout(&address, PATIENCE));
+            asked.is_some_and(|asked| asked.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused))
         };
         // Twice: a server that starts its listener again refuses for a moment.
-        let refused = self.is_unwatched && refuses() && {
-            thread::sleep(AGAIN);
-            refuses()
-        };
+        let refused = self.is_unwatched && refuses() && pause(&self.stop, AGAIN) && refuses();
         refused.then(|| DeathRecord {
             component: format!("the platform at {address}"),
             status: "nobody listens there any more".into(),

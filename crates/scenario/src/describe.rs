@@ -7,6 +7,7 @@ use crate::plan::{
 use crate::quantity::Quantity;
 use crate::template::Variables;
 use crate::wrap::wrapped;
+use plimsoll_codec::credentials::hide_query_secrets;
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::Nanos;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
@@ -164,7 +165,7 @@ impl Plan {
             None => String::new(),
         };
         match &self.platform.address {
-            Some(address) => format!("{} at {}{mapping}", profile.title, address.show()),
+            Some(address) => format!("{} at {}{mapping}", profile.title, hide_query_secrets(&address.show())),
             None => format!("{}: {}{mapping}", profile.name, profile.title),
         }
     }
@@ -173,7 +174,7 @@ impl Plan {
     fn token_in_words(&self) -> Option<String> {
         let token = self.platform.roles.token.as_ref()?;
         let place = match &token.endpoint {
-            TokenEndpoint::Url(url) => url.clone(),
+            TokenEndpoint::Url(url) => hide_query_secrets(url),
             TokenEndpoint::Platform { path, .. } => format!("{path} of the platform"),
         };
         Some(format!("grant {} at {place}, renewed before it expires", token.grant.name()))
@@ -328,7 +329,7 @@ impl Plan {
         let method = request.map_or("POST", |request| &request.method);
         let place =
             address.map_or("the platform".to_owned(), |address| format!("{}:{}", address.host, address.port));
-        Some(format!("{method} {base}{path} at {place}"))
+        Some(format!("{method} {} at {place}", hide_query_secrets(&format!("{base}{path}"))))
     }
 
     /// A template in the first message of the first device; what is known only in the run keeps its name.

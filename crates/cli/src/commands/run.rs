@@ -9,6 +9,7 @@ use crate::progress::{TerminalProgress, colour};
 use crate::{exit_code, interrupt};
 use clap::{Args, ValueEnum};
 use plimsoll_analysis::summary::Summary;
+use plimsoll_codec::credentials::hide_credentials;
 use plimsoll_model::Verdict;
 use plimsoll_report::series::{self, Occurrence};
 use plimsoll_report::terminal::{Detail, Leading};
@@ -297,27 +298,7 @@ pub fn perform_scenario(
     }
 }
 
-/// The command line as typed, with the password of an address left out.
+/// The command line as typed, with passwords and values of queries left out of addresses.
 fn command_line() -> Vec<String> {
-    std::env::args().map(|argument| hide_password(&argument)).collect()
-}
-
-fn hide_password(argument: &str) -> String {
-    let hidden = argument.split_once("://").and_then(|(scheme, rest)| {
-        let (user, host) = rest.rsplit_once('@')?;
-        let (name, _) = user.split_once(':')?;
-        Some(format!("{scheme}://{name}:***@{host}"))
-    });
-    hidden.unwrap_or_else(|| argument.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_in_an_address_is_not_kept() {
-        assert_eq!(hide_password("mqtt://me:secret@host:1883"), "mqtt://me:***@host:1883");
-        assert_eq!(hide_password("mqtt://host:1883"), "mqtt://host:1883");
-    }
+    std::env::args().map(|argument| hide_credentials(&argument)).collect()
 }

@@ -135,6 +135,7 @@ impl<D: Driver> Shard<D> {
             }
             Event::RoundTrip { took } => self.recorder.time(now, Metric::RequestRtt, took),
             Event::Stray => self.recorder.counts(now).foreign += 1,
+            Event::UnknownAck => self.recorder.counts(now).unknown_acks += 1,
             Event::Secured { took, resumed } => {
                 self.recorder.time(now, Metric::HandshakeTime, took);
                 let counts = self.recorder.counts(now);

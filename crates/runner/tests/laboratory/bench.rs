@@ -43,6 +43,11 @@ impl Default for Setup {
 impl Setup {
     /// Runs it with that seed.
     pub fn run(&self, seed: u64) -> Summary {
+        self.run_until(seed, Arc::default())
+    }
+
+    /// The same until the user wants to stop.
+    pub fn run_until(&self, seed: u64, stop: Arc<AtomicBool>) -> Summary {
         let Setup { stations, more, faults, load: keys, qos, subscribers, objectives } = self;
         let profile = format!(
             "name: simulated\ntitle: laboratory\ncomponents: []\nsimulated:\n  stations: [ {stations} ]\n{more}  faults: [ {faults} ]\n"
@@ -63,7 +68,7 @@ impl Setup {
             command: Vec::new(),
             series: None,
             started: None,
-            stop: Arc::new(AtomicBool::new(false)),
+            stop,
         };
         run(&Arc::new(plan), &options, &mut Silent).unwrap_or_else(|error| panic!("{error}")).summary
     }

@@ -8,6 +8,7 @@ use crate::profile::{Component, Profile, Roles};
 use crate::profiles;
 use crate::span::Source;
 use crate::written::{AttachedPlatform, Platform, Scenario, SubscriberGroup, Subscribers, With};
+use plimsoll_codec::credentials::query_secrets;
 use std::collections::BTreeMap;
 
 /// Resolves the platform and lets its profile say what the scenario leaves open: topic and filters.
@@ -66,7 +67,7 @@ pub(super) fn resolve(
     fill_in(scenario, &roles, &compiler, context);
     let (address, plan) = at_its_path(address, plan, scenario, context);
     let state = super::state::resolve(&attached, &profile, &plan, context);
-    let secrets = secrets(&attached.with, context);
+    let secrets = secrets(&attached, context);
     let components = super::running::resolve(&attached.components, &profile, context);
     let (ports, clean_up) = (attached.ports, attached.clean_up);
     let resolved =
@@ -152,13 +153,14 @@ fn variables(
     variables
 }
 
-/// What came from the environment.
-fn secrets(with: &BTreeMap<String, With>, context: &Context<'_>) -> Vec<Secret> {
-    let values = with.values().filter_map(|value| match value {
+/// What came from the environment, and what the address tells.
+fn secrets(attached: &AttachedPlatform, context: &Context<'_>) -> Vec<Secret> {
+    let values = attached.with.values().filter_map(|value| match value {
         With::Text(_) => None,
         With::Environment(from) => (context.environment.variable)(&from.env),
     });
-    values.map(Secret).collect()
+    let address = attached.address.as_ref().map(|written| query_secrets(&written.0.path));
+    values.chain(address.into_iter().flatten()).map(Secret).collect()
 }
 
 fn mapping(profile: &Profile, written: Option<&String>, context: &mut Context<'_>) -> Option<Option<String>> {
