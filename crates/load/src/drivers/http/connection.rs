@@ -379,7 +379,10 @@ impl Connection {
                 let Start::Status { code, reason } = message.head.start else { return Turn::Same };
                 let device = self.current.as_ref().map_or(0, |current| current.message.device);
                 let told = (!io.requests.is_success(code))
-                    .then(|| said(code, reason, message.head.field("location"), message.body))
+                    .then(|| {
+                        let location = message.head.field("location");
+                        said(code, reason, io.requests.target(), location, message.body)
+                    })
                     .map(|told| io.requests.view().hide_captured(told, (device, 0)));
                 io.traffic.answers.add(message.wire_bytes as usize, message.body.len());
                 (code, told, message.stays && !ended)
@@ -583,7 +586,7 @@ impl Connection {
 }
 
 /// What the platform said, for people.
-fn said(code: u16, reason: &str, location: Option<&[u8]>, body: &[u8]) -> String {
+fn said(code: u16, reason: &str, target: &str, location: Option<&[u8]>, body: &[u8]) -> String {
     let whither = match (code, location) {
         (300..400, Some(location)) => {
             let location = String::from_utf8_lossy(location);
@@ -598,5 +601,5 @@ fn said(code: u16, reason: &str, location: Option<&[u8]>, body: &[u8]) -> String
     let body = if body.is_empty() { String::new() } else { format!(": {body}") };
     let told = format!("the platform answered {code} {reason}{whither}{body}");
     let told: String = told.chars().filter(|character| !character.is_control()).collect();
-    cut(&told, 2 * LONGEST_REASON)
+    format!("{} ({target})", cut(&told, 2 * LONGEST_REASON))
 }
