@@ -4,7 +4,7 @@
 mod captured;
 
 use crate::dissection::DissectionSummary;
-use crate::inference::PublishCause;
+use crate::inference::{PublishCause, SMALL, sent_again};
 use crate::level::{LevelSummary, LevelVerdict};
 use crate::missing::NEVER;
 use crate::objective::{self, Standing};
@@ -21,8 +21,6 @@ use std::ops::Range;
 const FULL: f64 = 0.9;
 /// What a component that is full under load must have been idle of that at some other time: one that spins is always full.
 const IDLE: f64 = 0.5;
-/// Of the median publish time, the share below which the network's round trips cannot be what a backlog waits for.
-const SMALL: f64 = 0.1;
 /// Of the network's round trips in a stall, the share from which on the network is not the reason, and the share up to which
 /// it is: TCP waits twice as long after each loss, so that half of a silence may lie behind the end of a cut.
 const ANSWERED: f64 = 0.85;
@@ -37,6 +35,8 @@ pub struct Blame {
     pub culprit: Culprit,
     /// The component, where it is known which one.
     pub component: Option<String>,
+    /// It in one clause, for a headline: `worker lost 139 of 3209 deliveries`.
+    pub claim: String,
     /// What shows it, for people.
     pub evidence: String,
 }
@@ -111,23 +111,37 @@ enum About {
 pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     let &Evidence { start, components, capture, refused, local, datagrams, .. } = evidence;
     let captured = Captured::new(capture, start, components);
-    let blame = |culprit, component, evidence| Some(Blame { culprit, component, evidence });
     let first = || level.reasons.first().cloned().unwrap_or_default();
+    // Nobody of the platform's components in particular.
+    let blame = |culprit, claim, evidence: String| Some(Blame { culprit, component: None, claim, evidence });
+    let bound = |culprit, claim: &str| blame(culprit, claim.to_owned(), first());
     if let Some(death) = &level.death {
-        return blame(Culprit::Platform, Some(death.component.clone()), first());
+        let (component, claim) = (Some(death.component.clone()), format!("{} died", death.component));
+        return Some(Blame { culprit: Culprit::Platform, component, claim, evidence: first() });
     }
     match (level.verdict, level.validity) {
         (LevelVerdict::Met | LevelVerdict::Unfinished, _) => return None,
-        (LevelVerdict::Undecided, _) => return blame(Culprit::Unknown, None, first()),
-        (LevelVerdict::Invalid, Validity::GeneratorBound) => return blame(Culprit::Generator, None, first()),
-        (LevelVerdict::Invalid, Validity::ReceiverBound) => return blame(Culprit::Receiver, None, first()),
-        (LevelVerdict::Invalid, Validity::HostBound) => return blame(Culprit::Host, None, first()),
+        (LevelVerdict::Undecided, _) => return blame(Culprit::Unknown, first(), first()),
+        (LevelVerdict::Invalid, Validity::GeneratorBound) => {
+            return bound(Culprit::Generator, "the load generator was the limit");
+        }
+        (LevelVerdict::Invalid, Validity::ReceiverBound) => {
+            return bound(Culprit::Receiver, "our subscribers were the limit");
+        }
+        (LevelVerdict::Invalid, Validity::HostBound) => {
+            return bound(Culprit::Host, "this host was the limit");
+        }
         _ => {}
     }
     // The component of a platform whose fault it is, where somebody is known, and both in words.
-    let platform = |named: Named, what: String| match named {
-        Some((component, why)) => blame(Culprit::Platform, Some(component), format!("{what}; {why}")),
-        None => blame(Culprit::Platform, None, what),
+    let platform = |named: Option<Named>, what: String, shown: String| match named {
+        Some(Named { component, did, evidence }) => Some(Blame {
+            culprit: Culprit::Platform,
+            claim: format!("{component} {did}"),
+            component: Some(component),
+            evidence: format!("{shown}; {evidence}"),
+        }),
+        None => blame(Culprit::Platform, what, shown),
     };
     let about = about(level, evidence.objectives);
     // What was acknowledged had arrived, whatever stood still.
@@ -137,11 +151,12 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
         let span = [stall.from, stall.to].map(|time| (start.hold_start + time).as_secs_f64());
         let span = span[0]..span[1];
         let stopped = || stopped(components, &span).or_else(|| captured.who_stood_still(&span));
+        let what = stall.in_words();
         return match (local, stall.network_answered) {
-            (true, _) => platform(stopped(), stall.in_words()),
-            (false, Some(answered)) if answered >= ANSWERED => platform(stopped(), stall.in_words()),
-            (false, Some(answered)) if answered <= SILENT => blame(Culprit::Network, None, stall.in_words()),
-            (false, _) => blame(Culprit::Unknown, None, stall.in_words()),
+            (true, _) => platform(stopped(), what.clone(), what),
+            (false, Some(answered)) if answered >= ANSWERED => platform(stopped(), what.clone(), what),
+            (false, Some(answered)) if answered <= SILENT => blame(Culprit::Network, what.clone(), what),
+            (false, _) => blame(Culprit::Unknown, what.clone(), what),
         };
     }
     // Who is at its limit leaves something behind; else that it uses a whole processor may be chance.
@@ -151,42 +166,39 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     if about == About::Amount {
         if is_many(level.refused, level.sent) {
             let what = format!("{} of {} messages were refused", level.refused, level.sent);
-            return platform(captured.who_failed(refused), what);
+            return platform(captured.who_failed(refused), what.clone(), what);
         }
         if let Some(loss) = lost(level) {
-            let named = captured.who_lost(level.lost).filter(|_| loss.of_deliveries);
+            let lost = || captured.who_lost(level.lost, level.expected_deliveries);
+            let named = loss.of_deliveries.then(lost).flatten();
             return match named.or_else(full) {
-                None if datagrams && !local => blame(Culprit::Unknown, None, loss.what),
-                named => platform(named, loss.what),
+                None if datagrams && !local => blame(Culprit::Unknown, loss.what.clone(), loss.what),
+                named => platform(named, loss.what.clone(), loss.what),
             };
         }
     }
     if about == About::Other {
-        return blame(if local { Culprit::Platform } else { Culprit::Unknown }, None, first());
+        return blame(if local { Culprit::Platform } else { Culprit::Unknown }, first(), first());
     }
     let because = level.inference.as_ref().map(|inference| inference.publish_because);
-    let culprit = match because {
-        Some(PublishCause::Network | PublishCause::Retransmissions) => Culprit::Network,
-        Some(PublishCause::Both) => Culprit::PlatformAndNetwork,
-        Some(PublishCause::Platform) => Culprit::Platform,
-        // There is no network to a local address, and our own lateness was taken off.
-        Some(PublishCause::Unknown | PublishCause::NoRise) | None if local => Culprit::Platform,
-        Some(PublishCause::Unknown | PublishCause::NoRise) | None
-            if grows && is_near(level, evidence.trips) =>
-        {
-            Culprit::Platform
+    let (culprit, is_inferred) = match because {
+        Some(PublishCause::Network | PublishCause::Retransmissions) => (Culprit::Network, true),
+        Some(PublishCause::Both) => (Culprit::PlatformAndNetwork, true),
+        Some(PublishCause::Platform) => (Culprit::Platform, true),
+        Some(PublishCause::Unknown | PublishCause::NoRise) | None => {
+            // There is no network to a local address, and our own lateness was taken off.
+            let excluded = local || grows && is_near(level, evidence.trips);
+            (if excluded { Culprit::Platform } else { Culprit::Unknown }, false)
         }
-        Some(PublishCause::Unknown | PublishCause::NoRise) | None => Culprit::Unknown,
     };
-    let rose = because.filter(|because| !matches!(because, PublishCause::Unknown | PublishCause::NoRise));
-    let words = level.inference.as_ref().filter(|_| rose.is_some()).and_then(|inference| {
+    let words = level.inference.as_ref().filter(|_| is_inferred).and_then(|inference| {
         inference.in_words(level, |seconds| Nanos::from_secs_f64(seconds).to_string()).into_iter().next()
     });
     let shown = words.map_or_else(first, |words| format!("{}; {words}", first()));
     if culprit != Culprit::Platform {
-        return blame(culprit, None, shown);
+        return blame(culprit, first(), shown);
     }
-    platform(captured.who_kept_them().or_else(full), shown)
+    platform(captured.who_kept_them().or_else(full), first(), shown)
 }
 
 /// What the first missed objective looks at; where none was missed for certain, the first that was not met.
@@ -218,21 +230,19 @@ fn never_ended(level: &LevelSummary, metric: Metric, q: f64) -> bool {
 
 /// Whether the network's round trips are a small part of the publish time, and it lost next to nothing.
 fn is_near(level: &LevelSummary, trips: u32) -> bool {
-    let again = level.retransmitted + level.wire.tcp_retransmissions.unwrap_or(0);
     let trip = level.wire.network_rtt.p50.map(|trip| trip * f64::from(trips));
     let took = level.publish_time_from_send.p50;
-    !is_many(again, level.sent) && trip.zip(took).is_some_and(|(trip, took)| trip < took * SMALL)
+    !is_many(sent_again(level), level.sent) && trip.zip(took).is_some_and(|(trip, took)| trip < took * SMALL)
 }
 
 /// The only component that was stopped between two times of the run, in seconds, for at least half of it.
-fn stopped(components: &[ComponentUsage], span: &Range<f64>) -> Named {
+fn stopped(components: &[ComponentUsage], span: &Range<f64>) -> Option<Named> {
     let within = |usage: &&ComponentUsage| usage.stopped && span.contains(&usage.at.as_secs_f64());
-    let stopped: Vec<ComponentUsage> = components.iter().filter(within).cloned().collect();
-    match usage::names(&stopped)[..] {
+    let stopped = || components.iter().filter(within);
+    match usage::names(stopped())[..] {
         [name] => {
-            let covered: f64 = stopped.iter().map(|usage| usage.window.as_secs_f64()).sum();
-            (2.0 * covered >= span.end - span.start)
-                .then(|| (name.to_owned(), format!("{name} was stopped by a signal")))
+            let covered: f64 = stopped().map(|usage| usage.window.as_secs_f64()).sum();
+            (2.0 * covered >= span.end - span.start).then(|| Named::who(name, "was stopped by a signal"))
         }
         _ => None,
     }
@@ -268,7 +278,7 @@ fn lost(level: &LevelSummary) -> Option<Loss> {
 }
 
 /// The only component that used as much processor as it can, and that in words.
-fn fullest(components: &[ComponentUsage], start: &LevelStart) -> Named {
+fn fullest(components: &[ComponentUsage], start: &LevelStart) -> Option<Named> {
     let span = usage::hold(start);
     let of =
         |name: &str| Some((name.to_owned(), usage::share(components, name, &span, |usage| Some(usage.cpu))?));
@@ -284,8 +294,9 @@ fn fullest(components: &[ComponentUsage], start: &LevelStart) -> Named {
     let alone = used.get(1).is_none_or(|(_, next)| *next < share * NEXT);
     (is_full && alone && !spins).then(|| {
         let next = used.get(1).map(|(next, used)| format!(", {next} {:.0} %", used * 100.0));
-        let share = share * 100.0;
-        (name.clone(), format!("{name} used {share:.0} % of a processor{}", next.unwrap_or_default()))
+        let did = format!("used {:.0} % of a processor", share * 100.0);
+        let evidence = format!("{name} {did}{}", next.unwrap_or_default());
+        Named { component: name.clone(), did, evidence }
     })
 }
 

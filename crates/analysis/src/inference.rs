@@ -13,8 +13,8 @@ use plimsoll_model::{Metric, Validity};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Below this share of the rise the network is not the reason, and above its complement it is the only one.
-const SMALL: f64 = 0.1;
+/// Below this share of a time or of its rise the network is not the reason, and above its complement it is the only one.
+pub(crate) const SMALL: f64 = 0.1;
 /// Of the messages that a tail quantile leaves out, the share that must have been sent again for that to be the reason.
 const OF_THE_SLOW: f64 = 0.5;
 /// A total time rose where it is longer by more than this: it has no interval, for each level has one.
@@ -235,7 +235,7 @@ fn is_seen_by_connections(reference: &LevelSummary, level: &LevelSummary, networ
 }
 
 /// Requests or segments that were sent again because no acknowledgement came.
-fn sent_again(level: &LevelSummary) -> u64 {
+pub(crate) fn sent_again(level: &LevelSummary) -> u64 {
     level.retransmitted + tcp_retransmissions(level)
 }
 

@@ -105,6 +105,8 @@ pub struct LevelSummary {
     pub reordered: u64,
     /// Deliveries without this run's marker.
     pub foreign: u64,
+    /// Acknowledgements that nothing in flight awaited: of an unknown packet id, second ones (MQTT).
+    pub unknown_acks: u64,
     /// Deliveries of this run flagged as retained.
     pub retained: u64,
     /// Deliveries of wills.

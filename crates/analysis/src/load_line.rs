@@ -173,7 +173,7 @@ fn rate(rate: f64) -> String {
 
 /// By offered load, or by operations in flight; of several holds of one load the one that decided, and of contradicting ones
 /// the one that missed.
-fn rising(levels: &[LevelSummary]) -> Vec<&LevelSummary> {
+pub(crate) fn rising(levels: &[LevelSummary]) -> Vec<&LevelSummary> {
     let mut rising: Vec<&LevelSummary> = levels.iter().collect();
     let weight = |level: &LevelSummary| match level.verdict {
         LevelVerdict::Missed => 0,

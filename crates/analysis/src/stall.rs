@@ -35,7 +35,9 @@ pub fn of(record: &LevelRecord) -> Option<Stall> {
     let mut longest: Option<(usize, usize)> = None;
     let mut begin = 0;
     for (position, sample) in record.samples.iter().enumerate() {
-        let silent = sample.as_ref().is_some_and(|sample| sample.counts.completed == 0);
+        // Who refuses answers, too.
+        let silent =
+            sample.as_ref().is_some_and(|sample| sample.counts.completed == 0 && sample.counts.answers == 0);
         if !silent {
             begin = position + 1;
             continue;
@@ -85,6 +87,14 @@ mod tests {
             samples: completed.iter().zip(trips).map(sample).collect(),
             threads: Vec::new(),
         }
+    }
+
+    #[test]
+    fn who_refuses_everything_is_not_silent() {
+        let mut level = level(&[5, 0, 0, 5], 20, &[1; 4]);
+        assert!(of(&level).is_some());
+        level.samples.iter_mut().flatten().for_each(|sample| sample.counts.answers = 5);
+        assert_eq!(of(&level), None);
     }
 
     #[test]

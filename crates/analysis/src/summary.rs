@@ -3,6 +3,7 @@
 
 use crate::dissection::DissectionSummary;
 use crate::level::LevelSummary;
+use crate::load_line;
 use crate::search::Finding;
 use crate::wire::WireSummary;
 use plimsoll_model::record::RunRecord;
@@ -39,6 +40,9 @@ pub struct Summary {
     pub search: Option<Finding>,
     /// How the levels were chosen and why some were not run, for people; empty where all that were listed were run.
     pub notes: Vec<String>,
+    /// The time that tells of the platform, `publish_time` or `subscribe_time`: the latter where a broker acknowledges what
+    /// another part of the platform delivers.
+    pub leading_time: &'static str,
     /// The objectives of each level, as text.
     pub objectives: Vec<String>,
     /// The levels, in the order of running.
@@ -60,6 +64,17 @@ pub struct Summary {
     pub dissection: Option<DissectionSummary>,
     /// Where the run comes from: versions, seed, host, platform, placement.
     pub provenance: serde_json::Value,
+}
+
+impl Summary {
+    /// The level that bounds the load line: the next one, or without a load line the lowest that was not met. `None` where all
+    /// were met.
+    pub fn bounding(&self) -> Option<&LevelSummary> {
+        match &self.load_line {
+            Some(line) => self.levels.iter().find(|level| Some(level.index) == line.next_level),
+            None => load_line::rising(&self.levels).into_iter().find(|level| !level.is_met()),
+        }
+    }
 }
 
 /// The load line.

@@ -10,8 +10,8 @@ pub fn hold(level: &LevelStart) -> Range<f64> {
 }
 
 /// The components that were ever read, each once.
-pub fn names(components: &[ComponentUsage]) -> Vec<&str> {
-    let mut names: Vec<&str> = components.iter().map(|usage| usage.component.as_str()).collect();
+pub fn names<'a>(components: impl IntoIterator<Item = &'a ComponentUsage>) -> Vec<&'a str> {
+    let mut names: Vec<&str> = components.into_iter().map(|usage| usage.component.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     names

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use plimsoll_model::text::is_harmful;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -51,9 +52,7 @@ pub fn harmless(text: &str, coloured: bool) -> String {
     while let Some(character) = rest.chars().next() {
         let colour = colour_length(rest).filter(|_| coloured);
         let taken = colour.unwrap_or(character.len_utf8());
-        let dangerous = colour.is_none() && character.is_control() && !matches!(character, '\n' | '\t');
-        let turning = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if dangerous || turning {
+        if colour.is_none() && is_harmful(character) && !matches!(character, '\n' | '\t') {
             out.push(char::REPLACEMENT_CHARACTER);
         } else {
             out.push_str(rest.get(..taken).unwrap_or_default());

@@ -3,9 +3,10 @@
 use crate::output::{complain, harmless};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plimsoll_analysis::level::LevelSummary;
-use plimsoll_report::terminal::{self, Colour};
-use plimsoll_runner::Progress;
+use plimsoll_model::{Metric, Nanos};
+use plimsoll_report::terminal::{self, Colour, Leading};
 use plimsoll_runner::preflight::Finding;
+use plimsoll_runner::{Progress, SoFar};
 use std::collections::HashSet;
 use std::io::IsTerminal;
 
@@ -16,6 +17,7 @@ const FINE: u64 = 1000;
 pub struct TerminalProgress {
     bar: ProgressBar,
     colour: Colour,
+    leading: Leading,
     label: String,
     headed: bool,
     quiet: bool,
@@ -28,10 +30,23 @@ impl TerminalProgress {
         let shown = std::io::stderr().is_terminal() && !quiet;
         let bar = ProgressBar::new(FINE);
         bar.set_draw_target(if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() });
-        let style = ProgressStyle::with_template("{msg:<40!} [{bar:30}] {prefix}");
+        let style = ProgressStyle::with_template("{msg:<46!} [{bar:30}]\n  {prefix}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
         let colour = if shown { colour() } else { Colour::Off };
-        TerminalProgress { bar, colour, label: String::new(), headed: false, quiet, warned: HashSet::new() }
+        TerminalProgress {
+            bar,
+            colour,
+            leading: Leading::default(),
+            label: String::new(),
+            headed: false,
+            quiet,
+            warned: HashSet::new(),
+        }
+    }
+
+    /// Takes in which time stands first in the tables of a run.
+    pub fn lead_with(&mut self, leading: Leading) {
+        self.leading = leading;
     }
 
     /// Takes the line away, until another run begins.
@@ -40,6 +55,30 @@ impl TerminalProgress {
         self.bar.reset();
         self.headed = false;
     }
+}
+
+/// The figures of a level that goes on, as far as there are any.
+fn told(so_far: &SoFar) -> String {
+    let mut told = String::new();
+    if let Some(rate) = so_far.rate {
+        told += &format!(", {}/s", terminal::rate(rate.round()));
+    }
+    let name = if so_far.metric == Some(Metric::SubscribeTime) { "sub" } else { "pub" };
+    for (quantile, time) in [("p50", so_far.p50), ("p99", so_far.p99)] {
+        if let Some(time) = time {
+            told += &format!(", {name} {quantile} {}", terminal::time(Some(Nanos::as_secs_f64(time))));
+        }
+    }
+    if so_far.rate.is_some() {
+        let s = if so_far.errors == 1 { "" } else { "s" };
+        told += &format!(", {} error{s}", terminal::count(so_far.errors as f64));
+    }
+    match so_far.is_valid {
+        Some(true) => told += ", valid so far",
+        Some(false) => told += ", we are late",
+        None => {}
+    }
+    told
 }
 
 /// Draws how much of some files has been read.
@@ -105,21 +144,19 @@ impl Progress for TerminalProgress {
         self.bar.set_message(self.label.clone());
     }
 
-    fn level_goes_on(&mut self, elapsed: f64, planned: f64) {
+    fn level_goes_on(&mut self, elapsed: f64, planned: f64, so_far: &SoFar) {
         let part = (elapsed / planned.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
         self.bar.set_position((part * FINE as f64) as u64);
-        self.bar.set_prefix(if elapsed < planned {
-            format!("{:.0} s", planned - elapsed)
-        } else {
-            "draining".into()
-        });
+        let rest =
+            if elapsed < planned { format!("{:.0} s left", planned - elapsed) } else { "draining".into() };
+        self.bar.set_prefix(format!("{rest}{}", told(so_far)));
     }
 
     fn level_ended(&mut self, level: &LevelSummary) {
         if !self.headed {
-            self.bar.println(terminal::table_header());
+            self.bar.println(terminal::table_header(self.leading));
             self.headed = true;
         }
-        self.bar.println(terminal::level_line(level, self.colour));
+        self.bar.println(terminal::level_line(level, self.leading, self.colour));
     }
 }

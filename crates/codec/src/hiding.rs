@@ -6,10 +6,16 @@ use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 
 /// What stands in the place of a secret.
 const HIDDEN: &str = "***";
+/// Ends a text that was cut.
+const CUT: char = '…';
 /// So many characters at the end of a text that was cut tell of a secret.
 const TELLING: usize = 4;
+/// An escaped character is shorter, in bytes.
+const LONGEST_ESCAPE: usize = 12;
 /// Shorter codes are found in texts that have nothing to do with them.
 const SHORTEST_CODE: usize = 6;
+/// Characters of a secret from which its codes begin with that many letters.
+const CODED: usize = 8;
 /// The characters that HTML has names for, as far as a secret needs them.
 const ENTITIES: [(char, &str); 5] =
     [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&apos;")];
@@ -25,8 +31,18 @@ const ESCAPES: [(char, &str); 8] = [
     ('\t', "\\t"),
 ];
 
-/// A text with asterisks wherever a secret stands in it: as it is, with any of its characters escaped for JSON, HTML or a URL,
-/// in base64, also as a part of something longer, in hexadecimal digits, and where the text was cut within it.
+/// At most so many characters of a text. One that is longer ends with a mark, by which [`hide`] knows a
+/// secret that was cut.
+pub fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => text.get(..end).unwrap_or_default().chars().chain([CUT]).collect(),
+        None => text.to_owned(),
+    }
+}
+
+/// A text with asterisks wherever a secret stands in it: as it is, with any of its characters escaped for JSON,
+/// HTML or a URL, in base64, also as a part of something longer, and in hexadecimal digits. A text, or by [`cut`]
+/// a part of it, may end within the secret.
 pub fn hide(text: &str, secret: &str) -> String {
     if secret.is_empty() {
         return text.to_owned();
@@ -45,11 +61,27 @@ pub fn hide(text: &str, secret: &str) -> String {
             }
         }
     }
-    // In base64 it takes four letters for three bytes; a text that is shorter holds none of its codes.
-    if hidden.len() + SHORTEST_CODE < secret.len() * 4 / 3 {
+    // Most texts hold none of its codes, and all codes of a long secret would take long.
+    let begins = codes(&secret.chars().take(CODED).collect::<String>());
+    let begins = begins.iter().filter_map(|code| code.get(..SHORTEST_CODE));
+    if !begins.into_iter().any(|begin| hidden.contains(begin)) {
         return hidden;
     }
-    codes(secret).iter().fold(hidden, |text, code| text.replace(code, HIDDEN))
+    codes(secret).iter().fold(hidden, |text, code| hide_code(&text, code))
+}
+
+/// A text without a code, and without what is left of one where the text was cut.
+fn hide_code(text: &str, code: &str) -> String {
+    let text = text.replace(code, HIDDEN);
+    let parts = text.split_inclusive(CUT).map(|part| {
+        let (said, mark) = part
+            .strip_suffix(CUT)
+            .map_or((part, ""), |said| (said, part.get(said.len()..).unwrap_or_default()));
+        let left =
+            (SHORTEST_CODE..code.len()).rev().find_map(|length| said.strip_suffix(code.get(..length)?));
+        left.map_or(part.to_owned(), |left| format!("{left}{HIDDEN}{mark}"))
+    });
+    parts.collect()
 }
 
 /// How many bytes of the text's beginning say the secret, or as much of it as there is room for.
@@ -58,12 +90,13 @@ fn reach(text: &str, secret: &str) -> Option<usize> {
     lengths(text, secret.chars().next()?).next()?;
     // A character may be meant in several ways: `&` may stand for itself or begin `&amp;`.
     let mut ends = vec![0];
+    let mut cut = None;
     for (count, character) in secret.chars().enumerate() {
         let mut next: Vec<usize> = Vec::new();
         for &end in &ends {
             let rest = text.get(end..).unwrap_or_default();
-            if rest.is_empty() && count >= TELLING {
-                return Some(end);
+            if count >= TELLING {
+                cut = unfinished(rest).map(|length| end + length).or(cut);
             }
             next.extend(lengths(rest, character).map(|length| end + length));
         }
@@ -71,10 +104,18 @@ fn reach(text: &str, secret: &str) -> Option<usize> {
         next.dedup();
         ends = next;
         if ends.is_empty() {
-            return None;
+            return cut;
         }
     }
     ends.last().copied()
+}
+
+/// How many bytes of an escape stand before the place where the text was cut; `None` where it was not cut
+/// there.
+fn unfinished(rest: &str) -> Option<usize> {
+    let said = rest.split(CUT).next().unwrap_or_default();
+    let is_escape = said.starts_with(['%', '\\', '&']) && said.len() < LONGEST_ESCAPE;
+    (said.is_empty() || is_escape).then_some(said.len())
 }
 
 /// How many bytes the character takes in each way in which it may stand at the text's beginning.
@@ -204,9 +245,30 @@ mod tests {
     #[test]
     fn a_secret_that_was_cut_is_hidden_and_other_texts_stay() {
         assert_eq!(hide("it says s3cr&amp;t", SECRET), "it says ***");
+        assert_eq!(hide("it says s3cr%2", SECRET), "it says ***");
+        assert_eq!(hide("it says s3cr&t \"%c3%A", SECRET), "it says ***");
+        assert_eq!(hide("it says s3cr%26t+\\", SECRET), "it says ***");
+        assert_eq!(hide("it says s3cr&#3", SECRET), "it says ***");
         assert_eq!(hide("a text about s3c", SECRET), "a text about s3c");
         assert_eq!(hide("100 % of &amp; \\u00 %4", SECRET), "100 % of &amp; \\u00 %4");
         assert_eq!(hide("anything", ""), "anything");
         assert_eq!(hide("no second, nor a secret", "second"), "no ***, nor a secret");
+        assert_eq!(hide("dots… and more", "dots… and"), "*** more");
+    }
+
+    #[test]
+    fn a_secret_that_was_cut_within_a_text_is_hidden() {
+        let told = format!("said {}", SECRET.replace('&', "&amp;"));
+        for most in 5 + TELLING..told.chars().count() {
+            let joined = format!("{}; and more was said", cut(&told, most));
+            let hidden = hide(&joined, SECRET);
+            assert!(hidden.starts_with("said ***…; and"), "{joined}: {hidden}");
+        }
+        let code = STANDARD.encode(format!("me:{SECRET}"));
+        for most in 4 + SHORTEST_CODE..code.len() {
+            let hidden = hide(&format!("{}; and more", cut(&code, most)), SECRET);
+            assert!(hidden.contains("***…; and") && hidden.chars().count() < 20, "{most}: {hidden}");
+        }
+        assert_eq!((cut("abc", 3), cut("abcd", 3)), ("abc".to_owned(), "abc…".to_owned()));
     }
 }

@@ -1,6 +1,7 @@
 //! Packets as bytes and bytes as packets. No I/O; no input makes this crate panic.
 
 pub mod coap;
+pub mod credentials;
 pub mod hiding;
 pub mod http;
 pub mod marker;

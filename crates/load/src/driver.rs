@@ -108,6 +108,8 @@ pub enum Event {
     },
     /// Something came that answers nothing of this run.
     Stray,
+    /// An acknowledgement came that nothing in flight awaited.
+    UnknownAck,
     /// The platform took responsibility for the message.
     Acknowledged {
         /// The device.

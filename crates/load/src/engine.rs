@@ -190,6 +190,7 @@ impl Engine {
                 datagram_header: if address.is_ipv4() { UDP_OVER_IPV4 } else { UDP_OVER_IPV6 },
                 throttle: throttle.clone(),
                 awaits_lives: telling.is_some() && plan.is_answered(),
+                given: Arc::clone(&given),
             };
             let start = Start {
                 plan: Arc::clone(plan),

@@ -131,9 +131,13 @@ impl View {
         self.given.token.refuse(generation);
     }
 
-    /// A text of the platform's without the token, which it may have repeated.
-    pub fn hide(&self, text: String) -> String {
-        self.given.token.hide(&text)
+    /// A text of the platform's without what was captured in secret for that device and that subscriber, which it may have
+    /// repeated. Tokens are hidden where texts leave the load thread.
+    pub fn hide_captured(&self, text: String, (device, subscriber): (u32, u32)) -> String {
+        match self.captures() {
+            Some(captures) => captures.hide(text, device, subscriber),
+            None => text,
+        }
     }
 }
 
@@ -160,7 +164,7 @@ mod tests {
         assert!(!given.token.is_refused());
         view.refresh();
         assert_eq!((view.token(), view.generation()), ("second", 2));
-        assert_eq!(view.hide("no second chance, nor a first".into()), "no *** chance, nor a ***");
-        assert_eq!(view.hide("a text that is cut: seco".into()), "a text that is cut: ***");
+        assert_eq!(given.token.hide("no second chance, nor a first"), "no *** chance, nor a ***");
+        assert_eq!(given.token.hide("a text that is cut: seco"), "a text that is cut: ***");
     }
 }

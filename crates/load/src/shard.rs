@@ -7,6 +7,7 @@ mod source;
 use crate::arrivals::Share;
 use crate::contract::Contract;
 use crate::driver::{Client, Driver, Event, Traffic};
+use crate::given::Given;
 use crate::ledger::{Ledger, Receipt};
 use crate::mailbox::Mailbox;
 use crate::outages::Outages;
@@ -136,7 +137,9 @@ pub struct Shard<D: Driver> {
     datagram_header: u64,
     /// How long what is due may wait for more.
     coalescing: Nanos,
-    incidents: BTreeMap<String, u64>,
+    /// What befell the level: as the driver told it, as others may read it, and how often.
+    incidents: BTreeMap<String, (String, u64)>,
+    given: Arc<Given>,
     /// Messages of the level that were sent again, by the status that asked for it.
     repeated: BTreeMap<u16, u64>,
     events: Vec<Event>,
@@ -179,6 +182,8 @@ pub struct Wiring {
     pub throttle: Option<Arc<Throttle>>,
     /// Whether a gateway's log tells of every message, beside what answers it.
     pub awaits_lives: bool,
+    /// Holds the access tokens, which a platform may repeat in what it says.
+    pub given: Arc<Given>,
 }
 
 impl<D: Driver> Shard<D> {
@@ -223,6 +228,7 @@ impl<D: Driver> Shard<D> {
             batch,
             datagram_header: wiring.datagram_header,
             incidents: BTreeMap::new(),
+            given: wiring.given,
             repeated: BTreeMap::new(),
             events: Vec::new(),
         }
@@ -542,7 +548,11 @@ impl<D: Driver> Shard<D> {
         self.flush();
         self.last_place = timeline.place(timeline.hold_end);
         self.level = None;
-        let incidents = std::mem::take(&mut self.incidents);
+        // Some differed only in a token.
+        let mut incidents: BTreeMap<String, u64> = BTreeMap::new();
+        for (told, times) in std::mem::take(&mut self.incidents).into_values() {
+            *incidents.entry(told).or_default() += times;
+        }
         let told: Vec<String> = incidents
             .into_iter()
             .map(|(reason, times)| if times == 1 { reason } else { format!("{times} x {reason}") })

@@ -193,6 +193,7 @@ fn assert_steady<D: Driver>(plan: &Arc<Plan>, run: RunId, clock: Clock, driver: 
         datagram_header: 28,
         throttle: None,
         awaits_lives: false,
+        given: Arc::default(),
     };
     let topology = Arc::new(Topology::of(plan, run));
     let mut shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);

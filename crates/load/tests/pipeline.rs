@@ -58,6 +58,7 @@ fn run_on(plan: &Arc<Plan>, driver: impl Driver, seconds: i64) -> Level {
         datagram_header: 28,
         throttle: None,
         awaits_lives: false,
+        given: Arc::default(),
     };
     let mut shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);
     let clients = (0..10).map(Client::Device).collect();

@@ -51,6 +51,7 @@ fn measure(workers: usize, service: ServiceTime, rate: f64) -> (Vec<MessageRecor
         datagram_header: 28,
         throttle: None,
         awaits_lives: false,
+        given: Arc::default(),
     };
     let queue = Queue::new(Settings { workers, service, limit: None, stall: None, seed: SEED });
     let driver = NullDriver::new(run.tag(), queue, 0);

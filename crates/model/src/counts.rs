@@ -51,6 +51,9 @@ pub struct Counts {
     pub reordered: u64,
     /// By time of arrival: deliveries without this run's marker, and answers that answer nothing.
     pub foreign: u64,
+    /// By time of arrival: acknowledgements that nothing in flight awaited: of an unknown packet id, second
+    /// ones (MQTT).
+    pub unknown_acks: u64,
     /// By time of arrival: deliveries of this run flagged as retained; they are no part of the ledger.
     pub retained: u64,
     /// By time of arrival: deliveries of wills; they are no part of the ledger.
@@ -178,6 +181,7 @@ impl AddAssign for Counts {
         self.duplicated += other.duplicated;
         self.reordered += other.reordered;
         self.foreign += other.foreign;
+        self.unknown_acks += other.unknown_acks;
         self.retained += other.retained;
         self.wills += other.wills;
         self.disconnected += other.disconnected;

@@ -9,6 +9,7 @@ pub mod metric;
 pub mod objective;
 pub mod record;
 pub mod search;
+pub mod text;
 pub mod time;
 pub mod verdict;
 pub mod wire;

@@ -329,6 +329,10 @@ pub struct Terms {
     /// Where the platform connects to subscribers to notify them: over what. `None` where subscribers connect themselves.
     #[serde(default)]
     pub listener: Option<Listener>,
+    /// Whether a broker acknowledges messages that another part of the platform delivers, so that its acknowledgement says
+    /// nothing of that part.
+    #[serde(default)]
+    pub delivered_apart: bool,
     /// Whether requests whose connection was lost are sent again, which the platform may then have twice.
     #[serde(default)]
     pub repeats_lost: bool,

@@ -47,6 +47,16 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// All of them.
+    pub const ALL: [Verdict; 6] = [
+        Verdict::Met,
+        Verdict::Missed,
+        Verdict::Invalid,
+        Verdict::Failed,
+        Verdict::Interrupted,
+        Verdict::Running,
+    ];
+
     /// The name in the summary.
     pub fn name(self) -> &'static str {
         match self {

@@ -6,7 +6,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::record::ComponentUsage;
 use procfs::process::{Process, Stat, all_processes};
 use reading::Reading;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Attempts at a reading that nothing interrupts.
 const ATTEMPTS: usize = 3;
@@ -83,18 +83,15 @@ fn identity(process: &Process) -> Option<String> {
 }
 
 /// A process and its descendants, with what the kernel tells of each; without this process and its own, where they descend from
-/// that one.
-pub(crate) fn family(root: i32) -> Vec<(Process, Stat)> {
+/// that one, and without those that have ended.
+pub fn family(root: i32) -> Vec<(Process, Stat)> {
     let own = std::process::id() as i32;
-    let Ok(all) = all_processes() else { return Vec::new() };
-    let all: Vec<(Process, Stat)> = all
-        .filter_map(Result::ok)
-        .filter_map(|process| process.stat().ok().map(|stat| (process, stat)))
-        .collect();
-    let parents: HashMap<i32, i32> = all.iter().map(|(process, stat)| (process.pid, stat.ppid)).collect();
+    // None is kept open here: a host may have more processes than this one may have open files.
+    let all = all_processes().into_iter().flatten().flatten().filter_map(|process| process.stat().ok());
+    let parents: BTreeMap<i32, i32> = all.map(|stat| (stat.pid, stat.ppid)).collect();
     let descends = |mut pid: i32| {
         // Parents form no cycle, but they are read one after another; the bound ends a walk through a torn picture.
-        for _ in 0..64 {
+        for _ in 0..parents.len() {
             if pid == root {
                 return true;
             }
@@ -105,7 +102,12 @@ pub(crate) fn family(root: i32) -> Vec<(Process, Stat)> {
         }
         false
     };
-    all.into_iter().filter(|(process, stat)| stat.state != 'Z' && descends(process.pid)).collect()
+    let family = parents.keys().filter(|&&pid| descends(pid)).filter_map(|&pid| {
+        let process = Process::new(pid).ok()?;
+        let stat = process.stat().ok().filter(|stat| stat.state != 'Z')?;
+        Some((process, stat))
+    });
+    family.collect()
 }
 
 #[cfg(test)]

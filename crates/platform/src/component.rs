@@ -65,14 +65,14 @@ impl Running {
         let owner = component.user.as_deref().and_then(user::to_become).transpose();
         let owner = owner.map_err(failed("cannot run it as the user of its profile".into()))?;
         let folder = component.folder.as_deref().map_or(dir.to_owned(), |folder| dir.join(folder));
-        make_folders(dir, component.folder.as_deref().map(Path::new), owner)
+        make_folders(dir, component.folder.as_deref().map(Path::new), owner.as_ref())
             .map_err(failed(format!("cannot make the folder {}", folder.display())))?;
         for (path, text) in &component.files {
             let text = placeholders.fill(text).map_err(no_port())?;
             let path = Path::new(path);
-            let written = make_folders(dir, path.parent(), owner)
+            let written = make_folders(dir, path.parent(), owner.as_ref())
                 .and_then(|()| write_private(&dir.join(path), &text))
-                .and_then(|()| give(&dir.join(path), owner));
+                .and_then(|()| give(&dir.join(path), owner.as_ref()));
             written.map_err(failed(format!("cannot write {}", path.display())))?;
         }
         let mut fill = |words: &[String]| {
@@ -86,6 +86,9 @@ impl Running {
             *value = placeholders.fill(value).map_err(no_port())?;
         }
         let user = component.user.clone().filter(|_| owner.is_some());
+        if let Some(owner) = owner {
+            environment.entry("HOME".into()).or_insert(Some(owner.home));
+        }
         let bounds = Bounds {
             processors: options.processors.clone(),
             user,
@@ -197,7 +200,7 @@ pub fn is_installed(executable: &str) -> bool {
 }
 
 /// Makes the folders of a path below `dir`, each its owner's.
-fn make_folders(dir: &Path, below: Option<&Path>, owner: Option<User>) -> io::Result<()> {
+fn make_folders(dir: &Path, below: Option<&Path>, owner: Option<&User>) -> io::Result<()> {
     let mut folder = dir.to_owned();
     for part in below.into_iter().flat_map(Path::components) {
         folder.push(part);
@@ -215,6 +218,6 @@ fn make_folders(dir: &Path, below: Option<&Path>, owner: Option<User>) -> io::Re
     Ok(())
 }
 
-fn give(path: &Path, owner: Option<User>) -> io::Result<()> {
+fn give(path: &Path, owner: Option<&User>) -> io::Result<()> {
     owner.map_or(Ok(()), |user| chown(path, Some(user.id), Some(user.group)))
 }

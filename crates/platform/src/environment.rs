@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-/// Variables that every component is given as we have them.
+/// Variables that every component is given as we have them, where its profile or its user has no other value.
 const GIVEN: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 
 /// What a component has: what every one is given, and what its profile says, with a value or passed on from ours.

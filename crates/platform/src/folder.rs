@@ -3,7 +3,7 @@
 //! folder removes it.
 
 use crate::strays::end_strays;
-use crate::supervise::{await_close, remove, take_name};
+use crate::supervise::{await_close, take_name};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::process::geteuid;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -24,8 +24,10 @@ const PREFIX: &str = "plimsoll-";
 const LOCK: &str = ".in-use";
 /// How long the making of a folder may take. It takes some milliseconds, and longer where a folder of the dead is removed.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long its removal may take.
+/// How long its keeper may take to remove it and to end.
 const ENDING: Duration = Duration::from_secs(10);
+/// How long the keeper tries to remove it.
+const REMOVAL: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 /// What ends the path that the keeper of a folder tells.
 const END: u8 = 0;
@@ -184,15 +186,39 @@ fn remove_unused(place: &Path) {
             // Plimsoll was killed, and could not end what its components had started.
             end_strays(&entry.path());
             // What cannot be removed stays for another time.
-            let _ = fs::remove_dir_all(entry.path());
+            let _ = remove_all(&entry.path());
         }
     }
+}
+
+/// Removes a folder, in which what is just being killed may still write.
+fn remove(folder: &Path) {
+    let begin = Instant::now();
+    while remove_all(folder).is_err() && folder.exists() && begin.elapsed() < REMOVAL {
+        thread::sleep(PAUSE);
+    }
+}
+
+/// Removes a folder, its lock last: by that one the next run knows what could not be removed.
+fn remove_all(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else if entry.file_name() != LOCK {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    fs::remove_dir_all(folder)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::Uid;
     use tempfile::TempDir;
+
+    const NOBODY: u32 = 65534;
 
     #[test]
     fn folders_of_the_dead_are_removed_and_all_others_stay() {
@@ -212,6 +238,32 @@ mod tests {
         assert!([&used, &next, &unknown, &other].iter().all(|folder| folder.exists()));
         assert_eq!(fs::metadata(&used).unwrap().mode() & 0o777, OURS);
         assert_eq!(fs::metadata(used.join(LOCK)).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_removed_keeps_its_lock_and_goes_another_time() {
+        let place = TempDir::new().unwrap();
+        fs::set_permissions(place.path(), Permissions::from_mode(0o777)).unwrap();
+        let folder = place.path().join("plimsoll-left");
+        let closed = folder.join("closed");
+        // As another user where the tests run as root, whom no right stops. The change is the thread's alone.
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                if geteuid().is_root() {
+                    rustix::thread::set_thread_uid(Uid::from_raw(NOBODY)).unwrap();
+                }
+                fs::create_dir_all(&closed).unwrap();
+                for file in [folder.join(LOCK), folder.join("broker.log"), closed.join("file")] {
+                    fs::write(file, "").unwrap();
+                }
+                fs::set_permissions(&closed, Permissions::from_mode(0o555)).unwrap();
+                remove_unused(place.path());
+                assert!(folder.join(LOCK).exists() && closed.join("file").exists());
+                fs::set_permissions(&closed, Permissions::from_mode(0o755)).unwrap();
+                remove_unused(place.path());
+                assert!(!folder.exists());
+            });
+        });
     }
 
     #[test]

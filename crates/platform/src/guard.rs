@@ -2,6 +2,7 @@
 //! `plimsoll guard` ([`crate::supervise`]), which stays above it.
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -31,6 +32,19 @@ pub struct Bounds {
     pub leaves: bool,
 }
 
+impl Bounds {
+    /// The options of `plimsoll guard` that say the same.
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
+        let processors: Vec<String> = self.processors.iter().map(ToString::to_string).collect();
+        let mut arguments: Vec<OsString> = vec!["--processors".into(), processors.join(",").into()];
+        arguments.extend(self.user.iter().flat_map(|user| ["--user".into(), user.into()]));
+        arguments.extend(self.folder.iter().flat_map(|folder| ["--folder".into(), folder.into()]));
+        arguments.extend(self.private.then(|| "--private".into()));
+        arguments.extend(self.leaves.then(|| "--leaves".into()));
+        arguments
+    }
+}
+
 /// A command of which [`Guarded::start`] makes a process.
 #[derive(Debug)]
 pub struct Call {
@@ -42,22 +56,8 @@ pub struct Call {
 
 /// A call of a command. `program` is this program.
 pub fn guarded(program: &Path, bounds: &Bounds, command: &[String]) -> Call {
-    let processors: Vec<String> = bounds.processors.iter().map(ToString::to_string).collect();
     let mut call = Command::new(program);
-    call.args(["guard", "supervise", "--parent", &std::process::id().to_string()])
-        .args(["--processors", &processors.join(",")]);
-    if let Some(user) = &bounds.user {
-        call.args(["--user", user]);
-    }
-    if let Some(folder) = &bounds.folder {
-        call.arg("--folder").arg(folder);
-    }
-    if bounds.private {
-        call.arg("--private");
-    }
-    if bounds.leaves {
-        call.arg("--leaves");
-    }
+    call.args(["guard", "supervise", "--parent", &std::process::id().to_string()]).args(bounds.arguments());
     // Ctrl-C at the terminal reaches Plimsoll alone, which then ends what it started.
     call.process_group(0);
     Call { guard: call, command: command.to_vec() }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often it is looked whether the user wants to stop.
 const LOOK: Duration = Duration::from_millis(50);
@@ -28,6 +28,18 @@ pub fn unless_stopped<T: Send + 'static>(
     }
 }
 
+/// Waits so long, or until `stop` is set: whether it is not.
+pub fn pause(stop: &AtomicBool, length: Duration) -> bool {
+    let begin = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        match length.checked_sub(begin.elapsed()) {
+            Some(rest) if !rest.is_zero() => thread::sleep(rest.min(LOOK)),
+            _ => return true,
+        }
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,5 +57,14 @@ mod tests {
         };
         assert_eq!(unless_stopped(&stop, work), None);
         drop(release);
+    }
+
+    #[test]
+    fn a_pause_ends_with_the_users_word() {
+        let stop = AtomicBool::new(false);
+        assert!(pause(&stop, Duration::from_millis(1)));
+        stop.store(true, Ordering::Relaxed);
+        let begin = Instant::now();
+        assert!(!pause(&stop, Duration::from_secs(3600)) && begin.elapsed() < Duration::from_secs(60));
     }
 }

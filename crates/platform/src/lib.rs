@@ -15,7 +15,7 @@ pub mod supervise;
 mod user;
 
 pub use component::is_installed;
-pub use interruptible::unless_stopped;
+pub use interruptible::{pause, unless_stopped};
 pub use reset::{await_return, reset};
 pub use running::{Death, HttpAddresses, Options, Planned, Platform};
 

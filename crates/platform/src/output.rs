@@ -1,5 +1,6 @@
 //! What components say: the ends of their output.
 
+use plimsoll_codec::hiding::cut;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -20,26 +21,26 @@ pub(crate) fn last_lines(log: &Path) -> Vec<String> {
     let text = excerpt(log, true);
     let lines: Vec<&str> = text.lines().collect();
     let last = lines.get(lines.len().saturating_sub(LAST_LINES)..).unwrap_or_default();
-    last.iter().map(|line| line.chars().take(LONGEST_LINE).collect()).collect()
+    last.iter().map(|line| cut(line, LONGEST_LINE)).collect()
 }
 
 /// The first line of a command's output, if it has one.
 pub(crate) fn first_line(log: &Path) -> Option<String> {
-    let line = excerpt(log, false).lines().next()?.chars().take(LONGEST_LINE).collect::<String>();
+    let line = cut(excerpt(log, false).lines().next()?, LONGEST_LINE);
     (!line.is_empty()).then_some(line)
 }
 
-/// At most some thousand bytes from one end of a file.
+/// At most some thousand bytes from one end of a file, without what is left of a line that began before them.
 fn excerpt(path: &Path, from_end: bool) -> String {
     let read = || {
         let mut file = File::open(path)?;
-        if from_end {
-            let length = file.metadata()?.len();
-            file.seek(SeekFrom::Start(length.saturating_sub(EXCERPT)))?;
-        }
+        let before = if from_end { file.metadata()?.len().saturating_sub(EXCERPT) } else { 0 };
+        file.seek(SeekFrom::Start(before))?;
         let mut bytes = Vec::new();
         file.take(EXCERPT).read_to_end(&mut bytes)?;
-        Ok::<_, std::io::Error>(bytes)
+        Ok::<_, std::io::Error>((String::from_utf8_lossy(&bytes).into_owned(), before > 0))
     };
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+    let (text, is_cut) = read().unwrap_or_default();
+    let whole = text.split_once('\n').or(text.split_once(' ')).filter(|_| is_cut);
+    whole.map_or(text.clone(), |(_, whole)| whole.to_owned())
 }

@@ -3,6 +3,7 @@
 use crate::PlatformError;
 use crate::folder::{Folder, private};
 use crate::guard::{Bounds, Guarded, guarded};
+use crate::interruptible::{pause, unless_stopped};
 use crate::output::last_words;
 use crate::running::Options;
 use std::net::{SocketAddr, TcpStream};
@@ -13,6 +14,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(300);
 /// How long the command may take to end when it is told to.
 const GRACE: Duration = Duration::from_secs(3);
+/// How long a connection is waited for.
+const ATTEMPT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs the command to its end, with the platform's place as its environment gives it, and shows its last words where it
@@ -63,14 +66,45 @@ fn await_end(
 /// It does not within five minutes; the user stopped the run.
 pub fn await_return(address: SocketAddr, options: &Options) -> Result<(), PlatformError> {
     let begin = Instant::now();
-    while TcpStream::connect_timeout(&address, Duration::from_secs(2)).is_err() {
-        if options.stop.load(Ordering::Relaxed) {
-            return Err(PlatformError::Interrupted);
-        }
+    let accepts = move || TcpStream::connect_timeout(&address, ATTEMPT).is_ok();
+    while !unless_stopped(&options.stop, accepts).ok_or(PlatformError::Interrupted)? {
         if begin.elapsed() >= PATIENCE {
             return Err(PlatformError::NotBack { address, seconds: PATIENCE.as_secs() });
         }
-        std::thread::sleep(PAUSE);
+        if !pause(&options.stop, PAUSE) {
+            return Err(PlatformError::Interrupted);
+        }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn a_platform_that_does_not_answer_is_not_waited_for_after_the_users_word() {
+        // A server whose queue of connections is full does not answer the next one.
+        let full = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = full.local_addr().unwrap();
+        rustix::net::listen(&full, 0).unwrap();
+        let _waiting: Vec<_> =
+            (0..4).map(|_| TcpStream::connect_timeout(&address, Duration::from_millis(50))).collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let options = Options {
+            program: PathBuf::new(),
+            processors: Vec::new(),
+            mqtt5: false,
+            stop: Arc::clone(&stop),
+        };
+        let waiting = std::thread::spawn(move || await_return(address, &options));
+        std::thread::sleep(Duration::from_millis(200));
+        stop.store(true, Ordering::Relaxed);
+        let begin = Instant::now();
+        assert!(matches!(waiting.join().unwrap(), Err(PlatformError::Interrupted)));
+        assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    }
 }

@@ -20,7 +20,9 @@ use std::time::{Duration, Instant};
 
 /// How long a component that was started again may take at the end of a level to accept connections.
 const RETURN: Duration = Duration::from_secs(5);
-/// How long one of several addresses may take to accept a connection.
+/// How long a component may take to accept a connection before it is looked again.
+const ATTEMPT: Duration = Duration::from_millis(100);
+/// How long one of several addresses may take to accept a connection, and a component to answer.
 const LOOK: Duration = Duration::from_secs(2);
 /// Bytes of a status line up to its code: `HTTP/1.1 200`.
 const STATUS_LINE: usize = 12;
@@ -319,12 +321,16 @@ impl Platform {
     }
 
     /// A component that was started again and still does not accept connections a while later, as a death.
-    pub fn take_missing(&mut self) -> Option<Death> {
+    /// Nobody waits for it after the user's word.
+    pub fn take_missing(&mut self, stop: &AtomicBool) -> Option<Death> {
         let running = self.components.iter_mut().find(|running| running.returning)?;
         running.returning = false;
         let address = SocketAddr::from(([127, 0, 0, 1], running.ready_port));
         let begin = Instant::now();
-        while !running.reported && TcpStream::connect_timeout(&address, LOOK).is_err() {
+        while !running.reported
+            && !stop.load(Ordering::Relaxed)
+            && TcpStream::connect_timeout(&address, ATTEMPT).is_err()
+        {
             if begin.elapsed() > RETURN {
                 running.reported = true;
                 let status = format!(
@@ -360,7 +366,7 @@ impl Platform {
                 return Err(PlatformError::Died { component, status: status.to_string(), log });
             }
             let connected = match begin.elapsed() >= quiet {
-                true => TcpStream::connect_timeout(&address, PAUSE.max(Duration::from_millis(100))),
+                true => TcpStream::connect_timeout(&address, ATTEMPT),
                 false => Err(std::io::ErrorKind::WouldBlock.into()),
             };
             if connected.is_ok_and(|stream| request.is_none_or(|request| is_healthy(stream, request, stop))) {
@@ -407,7 +413,13 @@ fn resolve(endpoint: &Endpoint, stop: &AtomicBool) -> Result<SocketAddr, Platfor
     let found = found.ok_or(PlatformError::Interrupted)?;
     let found: Vec<SocketAddr> = found.map_err(|error| failed(error.to_string()))?.collect();
     // A name such as localhost often has an IPv6 address first, at which nobody listens.
-    let listens = |address: &&SocketAddr| TcpStream::connect_timeout(address, LOOK).is_ok();
-    let chosen = if found.len() > 1 { found.iter().find(listens) } else { None };
-    chosen.or(found.first()).copied().ok_or_else(|| failed("no address".into()))
+    let listens = |address: &SocketAddr| TcpStream::connect_timeout(address, LOOK).is_ok();
+    let first = found.first().copied();
+    let chosen = match found.len() {
+        0 | 1 => None,
+        _ => {
+            unless_stopped(stop, move || found.into_iter().find(listens)).ok_or(PlatformError::Interrupted)?
+        }
+    };
+    chosen.or(first).ok_or_else(|| failed("no address".into()))
 }

@@ -7,15 +7,14 @@
 
 use crate::folder;
 use crate::guard::{Bounds, heard};
-use procfs::process::{Stat, all_processes};
+use crate::user::to_become;
+use plimsoll_observe::process::family;
 use rustix::fs::Mode;
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process,
+    Gid, Pid, Resource, Rlimit, Signal, Uid, WaitOptions, WaitStatus, getpid, getppid, kill_process,
     kill_process_group, set_child_subreaper, set_parent_process_death_signal, setrlimit, umask, wait,
 };
-use rustix::thread::{CpuSet, sched_setaffinity};
-use std::collections::HashMap;
-use std::fs;
+use rustix::thread::{CpuSet, sched_setaffinity, set_thread_gid, set_thread_groups, set_thread_uid};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -36,8 +35,8 @@ const LOOKS: usize = 500;
 /// How often a signal is raised that shall end the guard: a first one may be caught by Rust's own handler.
 const RAISES: usize = 3;
 
-/// Starts the command that standard input says below this process, and returns when it and all that it has started have ended: its exit code. Where a
-/// signal ended it, the same one ends this process.
+/// Starts the command that standard input says below this process, and returns when it and all that it has started have
+/// ended: its exit code. Where a signal ended it, the same one ends this process.
 ///
 /// # Errors
 /// Plimsoll is gone already; the operating system does not start the command.
@@ -51,16 +50,8 @@ pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8>
     if is_orphan(parent) {
         return Err(io::Error::other("the process that wanted this component is gone"));
     }
-    let processors: Vec<String> = bounds.processors.iter().map(ToString::to_string).collect();
     let mut call = Command::new(program);
-    call.args(["guard", "become", "--parent", &std::process::id().to_string()])
-        .args(["--processors", &processors.join(",")]);
-    if let Some(user) = &bounds.user {
-        call.args(["--user", user]);
-    }
-    if bounds.private {
-        call.arg("--private");
-    }
+    call.args(["guard", "become", "--parent", &std::process::id().to_string()]).args(bounds.arguments());
     let child = call.arg("--").args(command).stdin(Stdio::null()).process_group(0).spawn()?;
     rustix::io::write(line.as_fd(), format!("{}\n", child.id()).as_bytes())?;
     let group = Pid::from_child(&child);
@@ -87,8 +78,8 @@ pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8>
     Ok(end_like(status))
 }
 
-/// Binds this process to processors, asks the kernel to kill it when its parent ends, and becomes the command. Returns only
-/// where that fails.
+/// Binds this process to processors, becomes another user, asks the kernel to kill it when its parent ends, and becomes the
+/// command. Returns only where that fails.
 pub fn become_command(parent: i32, bounds: &Bounds, command: &[String]) -> io::Error {
     match prepare(parent, bounds, command) {
         Ok(mut command) => command.exec(),
@@ -97,11 +88,6 @@ pub fn become_command(parent: i32, bounds: &Bounds, command: &[String]) -> io::E
 }
 
 fn prepare(parent: i32, bounds: &Bounds, command: &[String]) -> io::Result<Command> {
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The parent may have died before the kernel was asked.
-    if is_orphan(parent) {
-        return Err(io::Error::other("the process that started this component is gone"));
-    }
     if bounds.private {
         umask(Mode::RWXG | Mode::RWXO);
     }
@@ -110,14 +96,22 @@ fn prepare(parent: i32, bounds: &Bounds, command: &[String]) -> io::Result<Comma
         bounds.processors.iter().for_each(|&processor| set.set(processor));
         sched_setaffinity(None, &set)?;
     }
+    if let Some(user) = bounds.user.as_deref().and_then(to_become).transpose()? {
+        // This thread alone changes. The command takes its place, and no other thread stays.
+        set_thread_groups(&[])?;
+        set_thread_gid(Gid::from_raw(user.group))?;
+        set_thread_uid(Uid::from_raw(user.id))?;
+    }
+    // A change of user would make the kernel forget it.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The parent may have died before the kernel was asked.
+    if is_orphan(parent) {
+        return Err(io::Error::other("the process that started this component is gone"));
+    }
     let (program, arguments) =
         command.split_first().ok_or_else(|| io::Error::other("no command was given"))?;
     let mut call = Command::new(program);
     call.args(arguments);
-    if let Some(user) = bounds.user.as_deref().and_then(crate::user::to_become).transpose()? {
-        // The kernel then forgets the wish above; the guard's own is left.
-        call.uid(user.id).gid(user.group);
-    }
     Ok(call)
 }
 
@@ -160,23 +154,9 @@ fn end_descendants() {
 
 /// The processes below this one that have not ended.
 fn descendants() -> Vec<Pid> {
-    let own = std::process::id() as i32;
-    let all = all_processes().into_iter().flatten().flatten();
-    let stats: Vec<Stat> = all.filter_map(|process| process.stat().ok()).collect();
-    let parents: HashMap<i32, i32> = stats.iter().map(|stat| (stat.pid, stat.ppid)).collect();
-    let descends = |stat: &&Stat| {
-        let mut above = stat.ppid;
-        // As many steps as there are processes: numbers that came again in mid-look could make a circle.
-        for _ in 0..parents.len() {
-            match above {
-                _ if above == own => return true,
-                _ => above = parents.get(&above).copied().unwrap_or(0),
-            }
-        }
-        false
-    };
-    let alive = stats.iter().filter(|stat| stat.state != 'Z').filter(descends);
-    alive.filter_map(|stat| Pid::from_raw(stat.pid)).collect()
+    let own = getpid();
+    let family = family(own.as_raw_pid()).into_iter();
+    family.filter_map(|(process, _)| Pid::from_raw(process.pid)).filter(|pid| *pid != own).collect()
 }
 
 /// The exit code of a process that ended with that status; does not return where a signal ended it.
@@ -193,14 +173,4 @@ fn end_like(status: WaitStatus) -> u8 {
         thread::sleep(PAUSE);
     }
     u8::try_from(128 + signal).unwrap_or(1)
-}
-
-/// Removes a folder, in which what is just being killed may still write.
-pub(crate) fn remove(folder: &Path) {
-    for _ in 0..LOOKS {
-        if fs::remove_dir_all(folder).is_ok() || !folder.exists() {
-            return;
-        }
-        thread::sleep(PAUSE);
-    }
 }

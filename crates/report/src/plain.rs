@@ -1,6 +1,8 @@
 //! Names from files and peers in texts of ours: a name can neither end a line, nor turn it around, nor become markup or a
 //! formula.
 
+use plimsoll_model::text::is_harmful;
+
 /// A name that stands in a line with others: what would break the line, command a terminal or turn the text around is
 /// replaced.
 pub fn line(text: &str) -> String {
@@ -31,15 +33,6 @@ pub fn csv(text: &str) -> String {
     let is_formula = text.starts_with(['=', '+', '-', '@']) && text.parse::<f64>().is_err();
     let text = if is_formula { format!("'{text}") } else { text };
     if text.contains([',', ';', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
-}
-
-/// Controls, and marks that change the direction of writing (Unicode Standard Annex 9).
-fn is_harmful(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        )
 }
 
 #[cfg(test)]

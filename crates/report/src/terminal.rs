@@ -1,11 +1,12 @@
 //! The result on 80 columns, with or without colour.
 
+mod details;
+
 use crate::plain;
-use plimsoll_analysis::blame::Blame;
-use plimsoll_analysis::event_life::EventLife;
+use plimsoll_analysis::blame::{Blame, Culprit};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::summary::{LoadLine, Summary};
-use plimsoll_model::{Nanos, Verdict};
+use plimsoll_model::{Metric, Nanos, Verdict};
 
 pub(crate) const WIDTH: usize = 80;
 
@@ -18,76 +19,114 @@ pub enum Colour {
     Off,
 }
 
-/// What was due is said beside what was asked for where it differs by more than this share.
-const FAR: f64 = 0.05;
+/// How much is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// The verdict in one line.
+    Line,
+    /// Verdict, table of levels, and why the load is bounded.
+    Short,
+    /// Everything.
+    Full,
+}
 
-/// Verdict, load line, table of levels, reasons, ledger where it is not clean, generator and components.
-pub fn render(summary: &Summary, colour: Colour) -> String {
-    let mut out = format!("{}\n", headline(summary, colour));
-    for line in wrapped(&summary.reason, "  ") {
-        out += &format!("{line}\n");
+/// How a run ended.
+pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
+    if detail == Detail::Line {
+        return format!("{}\n", coloured(&headline(summary), summary, colour));
     }
-    for line in summary.notes.iter().flat_map(|note| wrapped(note, "  ")) {
-        out += &format!("{line}\n");
-    }
-    if let Some(limited_by) = summary.load_line.as_ref().and_then(|line| line.limited_by.as_ref()) {
-        for line in wrapped(&format!("next level: {limited_by}"), "  ") {
+    let verdict = format!("{}  ", verdict_name(summary));
+    let rest = headline(summary).chars().skip(verdict.chars().count()).collect::<String>();
+    let mut out = coloured(&hanging(&verdict, &rest, "  ").join("\n"), summary, colour) + "\n";
+    // Without a load line the reasons of the lowest level are told as the cause.
+    if detail == Detail::Full || summary.load_line.is_some() || summary.bounding().is_none() {
+        for line in wrapped(&summary.reason, "  ") {
             out += &format!("{line}\n");
         }
+    }
+    if detail == Detail::Full {
+        out += &details::notes(summary);
     }
     if summary.levels.is_empty() {
         return out;
     }
-    out += &format!("\n{}\n", table_header());
+    let leading = Leading::of(summary);
+    out += &format!("\n{}\n", table_header(leading));
     for level in &summary.levels {
-        out += &format!("{}\n", table_row(level, colour));
+        out += &format!("{}\n", table_row(level, leading, colour));
     }
-    out += &reasons(summary);
-    out += &connections(summary);
-    out += &outages(summary);
-    out += &northbound(summary);
-    out += &event_lives(summary);
-    out += &wire(summary);
-    out += &sizes(summary);
-    out += &rises(summary);
-    out += &ledger(summary);
-    out += &format!("\n{}\n", generator(summary));
-    for component in &summary.components {
-        out += &format!(
-            "{:<10} cpu mean {:.0} % max {:.0} %{}, memory {}, {} files\n",
-            plain::line(&component.name),
-            component.cpu_mean * 100.0,
-            component.cpu_max * 100.0,
-            component.run_delay.map(|wait| format!(", waits {:.0} %", wait * 100.0)).unwrap_or_default(),
-            bytes(component.rss_max as f64),
-            component.descriptors_max
-        );
+    match detail {
+        Detail::Full => out + &details::render(summary),
+        _ => out + &connections(summary) + &cause(summary),
     }
-    if let Some(dissection) = &summary.dissection {
-        out += &format!("\nthe wire\n{}", crate::dissection::terminal::render(dissection));
-    }
-    for line in wrapped(&format!("objectives: {}", summary.objectives.join(", ")), "") {
-        out += &format!("{line}\n");
-    }
-    out
+}
+
+/// Why the level that bounds the load line was not met, and who is to blame.
+fn cause(summary: &Summary) -> String {
+    let Some(level) = summary.bounding() else { return String::new() };
+    format!("\n{}", reason(level))
+}
+
+/// Why a level was not met, and who is to blame.
+fn reason(level: &LevelSummary) -> String {
+    let text = format!("{} {}: {}", level.label(), level.verdict.name(), level.why());
+    // Of what was not decided nobody is guilty.
+    let blame = level.blame.iter().filter(|_| level.verdict != LevelVerdict::Undecided);
+    let blame = blame.flat_map(|blame| wrapped(&blamed(level, blame), "    "));
+    wrapped(&text, "  ").into_iter().chain(blame).map(|line| line + "\n").collect()
 }
 
 /// One line about a level that has just ended.
-pub fn level_line(level: &LevelSummary, colour: Colour) -> String {
-    table_row(level, colour)
+pub fn level_line(level: &LevelSummary, leading: Leading, colour: Colour) -> String {
+    table_row(level, leading, colour)
+}
+
+/// Which time stands first in a table of levels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leading {
+    /// Publish time.
+    #[default]
+    Publish,
+    /// Subscribe time, where the acknowledgement says nothing of what delivers.
+    Subscribe,
+}
+
+impl Leading {
+    /// What leads in a run.
+    pub fn of(summary: &Summary) -> Leading {
+        if summary.leading_time == Metric::SubscribeTime.name() {
+            Leading::Subscribe
+        } else {
+            Leading::Publish
+        }
+    }
 }
 
 /// The head of the table of levels.
-pub fn table_header() -> String {
+pub fn table_header(leading: Leading) -> String {
+    let [first, second, third] = match leading {
+        Leading::Publish => ["pub p50", "pub p99", "sub p99"],
+        Leading::Subscribe => ["sub p50", "sub p99", "pub p99"],
+    };
     format!(
-        "{:>9}{:>10}{:>10}{:>9}{:>9}{:>9}{:>10}  {}",
-        "offered", "achieved", "delivered", "pub p50", "pub p99", "sub p99", "late p99", "verdict"
+        "{:>9}{:>10}{:>10}{first:>9}{second:>9}{third:>9}{:>10}  {}",
+        "offered", "achieved", "delivered", "late p99", "verdict"
     )
 }
 
-fn headline(summary: &Summary, colour: Colour) -> String {
-    let name = summary.verdict.name().to_uppercase();
-    let verdict = paint(&name, verdict_colour(summary.verdict), colour);
+fn verdict_name(summary: &Summary) -> String {
+    summary.verdict.name().to_uppercase()
+}
+
+/// A text that begins with the verdict, that in its colour.
+fn coloured(text: &str, summary: &Summary, colour: Colour) -> String {
+    let name = verdict_name(summary);
+    let rest = text.strip_prefix(&name).unwrap_or_default();
+    format!("{}{rest}", paint(&name, verdict_colour(summary.verdict), colour))
+}
+
+/// Verdict, load line, and what bounds it, in one line.
+pub fn headline(summary: &Summary) -> String {
     let line = match &summary.load_line {
         Some(line) => {
             let at_least = if line.at_least { "at least " } else { "" };
@@ -100,7 +139,21 @@ fn headline(summary: &Summary, colour: Colour) -> String {
         }
         None => "no load line".to_owned(),
     };
-    format!("{verdict}  {line}  [{} run {}]", plain::line(&summary.name), summary.run)
+    let bounded = summary.bounding().and_then(bounded).map(|told| format!("; {told}")).unwrap_or_default();
+    let name = plain::line(&summary.name);
+    format!("{}  {line}{bounded}  [{name} run {}]", verdict_name(summary), summary.run)
+}
+
+/// Who bounds the load line, and how.
+pub(crate) fn bounded(level: &LevelSummary) -> Option<String> {
+    let blame = level.blame.as_ref().filter(|blame| !blame.claim.is_empty())?;
+    let who = match (&blame.component, blame.culprit) {
+        (None, Culprit::Platform | Culprit::Network | Culprit::PlatformAndNetwork) => {
+            format!(" ({})", blame.culprit.name())
+        }
+        _ => String::new(),
+    };
+    Some(format!("at {} {}{who}", level.label(), plain::line(&blame.claim)))
 }
 
 /// The load line with its unit: `64,000 msg/s`, `5,000 devices` or `500 connections/s`.
@@ -113,7 +166,7 @@ pub fn load_line(line: &LoadLine) -> String {
     }
 }
 
-fn table_row(level: &LevelSummary, colour: Colour) -> String {
+fn table_row(level: &LevelSummary, leading: Leading, colour: Colour) -> String {
     let offered = match (level.offered, level.in_flight, level.connect_rate) {
         (Some(rate), ..) => format!("{}/s", self::rate(rate)),
         (None, Some(in_flight), _) => format!("{in_flight} open"),
@@ -130,11 +183,15 @@ fn table_row(level: &LevelSummary, colour: Colour) -> String {
         LevelVerdict::Missed => Tint::Red,
         LevelVerdict::Undecided | LevelVerdict::Invalid | LevelVerdict::Unfinished => Tint::Yellow,
     };
+    let (first, other) = match leading {
+        Leading::Publish => (&level.publish_time, &level.subscribe_time),
+        Leading::Subscribe => (&level.subscribe_time, &level.publish_time),
+    };
     format!(
         "{offered:>9}{achieved:>10}{delivered:>10}{:>9}{:>9}{:>9}{:>10}  {}",
-        time(level.publish_time.p50),
-        time(level.publish_time.p99),
-        time(level.subscribe_time.p99),
+        time(first.p50),
+        time(first.p99),
+        time(other.p99),
         time(level.generator.lateness.p99),
         paint(level.verdict.name(), tint, colour),
     )
@@ -142,155 +199,11 @@ fn table_row(level: &LevelSummary, colour: Colour) -> String {
     .to_owned()
 }
 
-fn reasons(summary: &Summary) -> String {
-    let mut out = String::new();
-    for level in summary.levels.iter().filter(|level| level.verdict != LevelVerdict::Met) {
-        let text = format!("{} {}: {}", level.label(), level.verdict.name(), level.why());
-        out += &wrapped(&text, "  ").join("\n");
-        out.push('\n');
-        for line in level.blame.iter().flat_map(|blame| wrapped(&blamed(level, blame), "    ")) {
-            out += &format!("{line}\n");
-        }
-    }
-    for text in summary.levels.iter().filter_map(few_due) {
-        out += &wrapped(&text, "  ").join("\n");
-        out.push('\n');
-    }
-    if out.is_empty() { out } else { format!("\n{out}") }
-}
-
 /// Who is to blame, and what shows it where the reasons of the level do not.
 pub fn blamed(level: &LevelSummary, blame: &Blame) -> String {
     let who = blame.component.clone().unwrap_or_else(|| blame.culprit.name().to_owned());
     let is_new = !level.reasons.contains(&blame.evidence) && !blame.evidence.is_empty();
     if is_new { format!("blamed: {who}: {}", blame.evidence) } else { format!("blamed: {who}") }
-}
-
-/// Where clearly more or less was due than was asked for, as random arrivals fall.
-fn few_due(level: &LevelSummary) -> Option<String> {
-    let offered = level.offered.filter(|_| level.finished && level.hold > 0.0)?;
-    let due = level.due as f64 / level.hold;
-    ((due / offered - 1.0).abs() > FAR).then(|| {
-        format!(
-            "{}: {} were due in {} s, {}/s, as random arrivals fell",
-            level.label(),
-            level.due,
-            level.hold,
-            rate(due)
-        )
-    })
-}
-
-/// Levels in which connections were lost and made again.
-fn outages(summary: &Summary) -> String {
-    let mut out = String::new();
-    for level in summary.levels.iter().filter(|level| level.has_outages()) {
-        let number = |clients: Option<u32>| count(clients.unwrap_or(0).into());
-        let (back, lost) = (number(level.clients_back), number(level.clients_lost));
-        let mut text = format!("{}: {back} of {lost} lost clients came back", level.label());
-        if let Some(recovery) = level.recovery {
-            text += &format!(", all within {}", time(Some(recovery)));
-        }
-        if level.clients_away_before.is_some_and(|away| away > 0) {
-            text += &format!("; {} lost earlier stayed away", number(level.clients_away_before));
-        }
-        if let Some(p50) = level.outage.p50 {
-            text += &format!("; outages of {} at p50", time(Some(p50)));
-        }
-        out += &wrapped(&text, "  ").join("\n");
-        out.push('\n');
-    }
-    if out.is_empty() { out } else { format!("\noutages\n{out}") }
-}
-
-/// What the platform's users met meanwhile.
-fn northbound(summary: &Summary) -> String {
-    let mut out = String::new();
-    for level in summary.levels.iter().filter(|level| level.queries > 0) {
-        let unanswered = level.queries - level.queries_answered.min(level.queries);
-        let told = format!(
-            "{}: {} queries, {} unanswered or refused; query time p50 {}, p99 {}",
-            level.label(),
-            count(level.queries as f64),
-            count(unanswered as f64),
-            time(level.query_time.p50),
-            time(level.query_time.p99),
-        );
-        out += &wrapped(&told, "  ").join("\n");
-        out.push('\n');
-    }
-    if out.is_empty() { out } else { format!("\nnorthbound\n{out}") }
-}
-
-/// Where events spent their lives at a gateway and before it.
-fn event_lives(summary: &Summary) -> String {
-    let lives = summary.levels.iter().filter_map(|level| Some((level, level.event_life.as_ref()?)));
-    let row = |(level, life): (&LevelSummary, &EventLife)| {
-        let load = life.load.map_or("-".into(), |load| format!("{} %", floor_percent(load.min(1.0))));
-        format!(
-            "{:>9}{load:>10}{:>11}{:>11}{:>11}{:>11}{:>12}\n",
-            level.label(),
-            time(level.publish_time.p50),
-            time(life.wait.p50),
-            time(life.transfer.p50),
-            time(life.dispatch.p50),
-            time(life.processing.p50),
-        )
-    };
-    let rows: String = lives.map(row).collect();
-    if rows.is_empty() {
-        return rows;
-    }
-    format!(
-        "\nlives of events (medians)\n{:>9}{:>10}{:>11}{:>11}{:>11}{:>11}{:>12}\n{rows}",
-        "level", "done", "response", "at device", "transfer", "dispatch", "processing"
-    )
-}
-
-/// What connections cost below the protocol, where there is anything to tell.
-fn wire(summary: &Summary) -> String {
-    let levels = summary.levels.iter().map(|level| (level.label(), &level.wire));
-    let mut out = String::new();
-    for (label, wire) in std::iter::once(("set-up".to_owned(), &summary.wire)).chain(levels) {
-        let told = wire.in_words(time);
-        if !told.is_empty() {
-            out += &wrapped(&format!("{label}: {}", told.join("; ")), "  ").join("\n");
-            out.push('\n');
-        }
-    }
-    if out.is_empty() { out } else { format!("\nconnections\n{out}") }
-}
-
-/// What a message weighs at the lowest level: levels rarely differ in that.
-fn sizes(summary: &Summary) -> String {
-    let sent = summary.levels.iter().filter(|level| level.sizes.request.is_some());
-    let Some(level) = sent.min_by(|a, b| a.load().total_cmp(&b.load())) else { return String::new() };
-    let sizes = &level.sizes;
-    let parts =
-        [("request", sizes.request), ("response", sizes.response), ("notification", sizes.notification)];
-    let told = parts.into_iter().filter_map(|(name, parts)| {
-        let parts = parts?;
-        let (header, content) = (bytes(parts.application_header), bytes(parts.content));
-        Some(format!("{name} {header} + {content}"))
-    });
-    let mut told: Vec<String> = told.collect();
-    told.extend(sizes.data_per_message.map(|data| format!("{} on the wire per message", bytes(data))));
-    let text = format!("sizes (header + content): {}", told.join(", "));
-    format!("\n{}\n", wrapped(&text, "").join("\n"))
-}
-
-/// Why times rose over the lowest level.
-fn rises(summary: &Summary) -> String {
-    let mut out = String::new();
-    for level in &summary.levels {
-        let Some(inference) = &level.inference else { continue };
-        let told = inference.in_words(level, |seconds| time(Some(seconds)));
-        if !told.is_empty() {
-            out += &wrapped(&format!("{}: {}", level.label(), told.join("; ")), "  ").join("\n");
-            out.push('\n');
-        }
-    }
-    if out.is_empty() { out } else { format!("\nwhy times rose over the lowest level\n{out}") }
 }
 
 /// Levels that connect devices: a table of their own.
@@ -318,78 +231,6 @@ fn connections(summary: &Summary) -> String {
         out += &format!("each further connection takes {} of the platform's memory\n", bytes(memory));
     }
     out
-}
-
-/// Only what is not as it should be.
-fn ledger(summary: &Summary) -> String {
-    let mut out = String::new();
-    for level in &summary.levels {
-        let mut told: Vec<String> = [
-            ("unsent", level.unsent),
-            ("refused", level.refused),
-            ("sent again", level.repeated),
-            ("retransmitted", level.retransmitted),
-            ("superseded", level.superseded),
-            ("lost", level.lost),
-            ("late", level.late),
-            ("duplicated", level.duplicated),
-            ("reordered", level.reordered),
-            ("foreign", level.foreign),
-            ("wills", level.wills),
-            ("connections lost", level.disconnected),
-            ("reconnected", level.reconnects),
-            ("connecting failed", level.connect_failed),
-        ]
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(name, number)| match (*name, level.lost_acknowledged, level.lost_unacknowledged) {
-            ("lost", Some(taken), Some(not_taken)) => {
-                let (all, taken) = (count(*number as f64), count(taken as f64));
-                format!("lost {all} ({taken} acknowledged, {} not)", count(not_taken as f64))
-            }
-            _ => format!("{name} {}", count(*number as f64)),
-        })
-        .collect();
-        if let Some(loss) = level.first_loss {
-            told.push(format!(
-                "first loss {} into the hold: message {} of device {}",
-                loss.due_in_hold, loss.message_number, loss.device
-            ));
-        }
-        // Where the level is not met, its reasons tell the incident.
-        told.extend(level.incident.clone().filter(|_| level.verdict == LevelVerdict::Met));
-        if !told.is_empty() {
-            let text = format!("{}: {}", level.label(), told.join(", "));
-            out += &wrapped(&text, "  ").join("\n");
-            out += "\n";
-        }
-    }
-    if out.is_empty() {
-        let sent: u64 = summary.levels.iter().map(|level| level.sent).sum();
-        let expected: u64 = summary.levels.iter().map(|level| level.expected_deliveries).sum();
-        let (sent, told) = (count(sent as f64), count(expected as f64));
-        let text = if expected == 0 {
-            format!("ledger: {sent} sent; without subscribers no delivery is expected")
-        } else {
-            format!("ledger: {sent} sent, {told} deliveries expected, none lost, duplicated or out of order")
-        };
-        return format!("\n{}\n", wrapped(&text, "").join("\n"));
-    }
-    format!("\nledger\n{out}")
-}
-
-fn generator(summary: &Summary) -> String {
-    let generator = &summary.generator;
-    let cpu: Vec<String> =
-        generator.cpu.iter().flatten().map(|share| format!("{:.0} %", share * 100.0)).collect();
-    let mut line = format!("generator  late by {} at p99", time(generator.lateness.p99));
-    if !cpu.is_empty() {
-        line += &format!(", cpu {}", cpu.join(" "));
-    }
-    if let Some(cost) = generator.cpu_per_million {
-        line += &format!(", {cost:.1} cpu s per million messages");
-    }
-    line
 }
 
 enum Tint {
@@ -458,17 +299,24 @@ pub fn bytes(bytes: f64) -> String {
 
 /// Words on lines of the terminal's width, each line with an indent.
 pub fn wrapped(text: &str, indent: &str) -> Vec<String> {
-    let mut lines = vec![indent.to_owned()];
+    hanging(indent, text, indent)
+}
+
+/// The same behind what the first line begins with.
+fn hanging(first: &str, text: &str, indent: &str) -> Vec<String> {
+    let mut lines = vec![first.to_owned()];
+    let mut is_empty = true;
     for word in text.split_whitespace() {
         let fits = lines.last().is_some_and(|line| line.chars().count() + 1 + word.chars().count() <= WIDTH);
         match lines.last_mut() {
-            Some(line) if line.len() == indent.len() => line.push_str(word),
+            Some(line) if is_empty => line.push_str(word),
             Some(line) if fits => {
                 line.push(' ');
                 line.push_str(word);
             }
             _ => lines.push(format!("{indent}{word}")),
         }
+        is_empty = false;
     }
     lines
 }

@@ -3,6 +3,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use plimsoll_codec::hiding::cut;
 use plimsoll_load::clock::wall_nanos;
 use plimsoll_load::given::Token;
 use plimsoll_model::RunId;
@@ -324,6 +325,7 @@ fn request(
     whom: Whom,
 ) -> Result<(), ControllerError> {
     let (name, method) = (&step.name, &step.request.method);
+    let hidden = |text: &str| lock(captures).hide(scene.token.hide(text), whom.device, whom.subscriber);
     let began = Instant::now();
     let mut pause = PAUSE;
     let mut tries = 1;
@@ -357,25 +359,28 @@ fn request(
         if !again || scene.hasty || (tries >= TRIES && !patient) {
             let answer = answered.map_err(|Unanswered { cause, .. }| {
                 let (step, method) = (name.clone(), method.clone());
-                ControllerError::Request { step, method, url: scene.token.hide(&written.url), cause }
+                ControllerError::Request { step, method, url: hidden(&written.url), cause }
             })?;
             break (written, answer);
         }
-        if scene.stop.load(Ordering::Relaxed) {
+        if !plimsoll_platform::pause(scene.stop, pause) {
             return Err(ControllerError::Interrupted);
         }
-        std::thread::sleep(pause);
         (pause, tries) = ((pause * 2).min(LONGEST_PAUSE), tries + 1);
     };
     if !step.request.is_success(status) {
-        let (step, method, url) = (name.clone(), method.clone(), scene.token.hide(&written.url));
-        let body = scene.token.hide(&shown(&body));
+        // An answer that was not expected may have what was to be captured.
+        let found = step.captures.iter();
+        let found = found.filter_map(|capture| Some((capture.slot, captured(capture, &headers, &body)?)));
+        let said = hidden(&shown(&body));
+        let body = found.fold(said, |said, (slot, value)| lock(captures).hide_new(said, slot, &value));
+        let (step, method, url) = (name.clone(), method.clone(), hidden(&written.url));
         return Err(ControllerError::Status { step, method, url, status, body });
     }
     answers.store(true, Ordering::Relaxed);
     for capture in &step.captures {
         let Some(value) = captured(capture, &headers, &body) else {
-            let (step, url) = (name.clone(), scene.token.hide(&written.url));
+            let (step, url) = (name.clone(), hidden(&written.url));
             return Err(ControllerError::Capture { step, url, what: place(&capture.from) });
         };
         lock(captures).set(capture.slot, whom.device, whom.subscriber, value);
@@ -516,8 +521,8 @@ fn place(from: &CaptureFrom) -> String {
 
 fn shown(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(SHOWN).collect();
-    if text.is_empty() { "nothing more was said".into() } else { text }
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.is_empty() { "nothing more was said".into() } else { cut(&text, SHOWN) }
 }
 
 /// What another thread left half done is no worse than what it had not begun.

@@ -59,7 +59,8 @@ fn is_local(plan: &Plan) -> bool {
     }
 }
 
-fn terms(plan: &Plan) -> Terms {
+/// What the analysis must know of the plan.
+pub fn terms(plan: &Plan) -> Terms {
     let mqtt = plan.protocol() == Protocol::Mqtt;
     let roles = &plan.platform.roles;
     let listens = roles.listener.is_some() || roles.observes.is_some();
@@ -74,6 +75,7 @@ fn terms(plan: &Plan) -> Terms {
             Protocol::Coap => Listener::Udp,
             _ => Listener::Tcp,
         }),
+        delivered_apart: plan.is_delivered_apart(),
         repeats_lost: roles.device.request.as_ref().is_some_and(|request| request.retry_lost),
         several_filters: plan.subscribers.filters.len() > 1,
         persistent: plan.mqtt.session.expiry.is_some(),

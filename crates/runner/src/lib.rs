@@ -16,6 +16,7 @@ mod running;
 mod sampling;
 pub mod schedule;
 mod secrets;
+mod so_far;
 mod storm;
 mod suspicion;
 mod tap;
@@ -24,6 +25,7 @@ mod token;
 mod watch;
 
 pub use placement::Placement;
+pub use so_far::SoFar;
 
 use capturing::CapturingError;
 use controller::{ControllerError, Scene};
@@ -81,8 +83,8 @@ pub trait Progress {
     fn connected(&mut self, ready: u64, wanted: u64);
     /// A level has begun; `of` is `None` where nobody knows how many there will be.
     fn level_begun(&mut self, number: usize, of: Option<usize>, label: &str);
-    /// A level goes on: seconds since its warm-up began, and the seconds that it takes without its drain.
-    fn level_goes_on(&mut self, elapsed: f64, planned: f64);
+    /// A level goes on: seconds since its warm-up began, the seconds that it takes without its drain, and its figures.
+    fn level_goes_on(&mut self, elapsed: f64, planned: f64, so_far: &SoFar);
     /// A level is closed.
     fn level_ended(&mut self, level: &LevelSummary);
 }
@@ -222,7 +224,7 @@ fn perform(
     };
     let given = Arc::new(Given { keys: tap.as_ref().map(Tap::key_log), ..Given::default() });
     let (mut engine, network) = match platform.simulation() {
-        Some(simulation) => (Engine::simulated(plan, id, simulation)?, None),
+        Some(simulation) => (Engine::simulated(plan, id, simulation, &options.stop)?, None),
         None => {
             let precedence = placement.precedence;
             let engine = Engine::start(plan, id, addresses, &placement.load, precedence, clock, given)?;

@@ -1,8 +1,9 @@
 //! What a run knows and its store must not: values from the environment, passwords, and what is shown for an access token.
 
 use crate::token;
+use plimsoll_codec::credentials::query_secrets;
 use plimsoll_codec::hiding::hide;
-use plimsoll_scenario::plan::{Grant, Plan};
+use plimsoll_scenario::plan::{Grant, Plan, TokenEndpoint};
 
 /// Shorter ones are found in texts that have nothing to do with them.
 const SHORTEST: usize = 4;
@@ -16,6 +17,9 @@ impl Secrets {
         let mut plain: Vec<&str> = plan.platform.secrets.iter().map(|secret| secret.0.as_str()).collect();
         let mut forms = Vec::new();
         if let Some(terms) = &plan.platform.roles.token {
+            if let TokenEndpoint::Url(url) = &terms.endpoint {
+                forms.extend(query_secrets(url));
+            }
             if let Grant::Password { password, .. } = &terms.grant {
                 plain.push(&password.0);
             }
@@ -25,7 +29,8 @@ impl Secrets {
             }
         }
         plain.extend(plan.mqtt.password.iter().map(|password| password.0.as_str()));
-        forms.extend(plain.into_iter().filter(|secret| secret.len() >= SHORTEST).map(str::to_owned));
+        forms.extend(plain.into_iter().map(str::to_owned));
+        forms.retain(|form| form.len() >= SHORTEST);
         // A longer one may have a shorter one in it.
         forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
         forms.dedup();

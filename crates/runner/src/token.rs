@@ -5,7 +5,7 @@ use crate::controller::{self, Unanswered, Written};
 use crate::secrets::Secrets;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use plimsoll_codec::hiding::hide;
+use plimsoll_codec::hiding::{cut, hide};
 use plimsoll_load::given::Given;
 use plimsoll_scenario::plan::{Grant, Plan, TokenEndpoint, TokenPlan};
 use serde_json::Value;
@@ -157,10 +157,9 @@ impl<'a> Keeper<'a> {
                 Err(error) if error.is_passing() && tries < TRIES => {}
                 ended => return ended,
             }
-            if stop.load(Ordering::Relaxed) {
+            if !plimsoll_platform::pause(stop, pause) {
                 return Err(TokenError::Interrupted);
             }
-            std::thread::sleep(pause);
             (pause, tries) = (pause * 2, tries + 1);
         }
     }
@@ -303,15 +302,15 @@ fn said(json: &Value) -> String {
     let text = |key| json.get(key).and_then(Value::as_str);
     let words: Vec<&str> = [text("error"), text("error_description")].into_iter().flatten().collect();
     let words = words.join(", ");
-    let words: String = words.chars().filter(|word| !word.is_control()).take(SHOWN).collect();
-    if words.is_empty() { words } else { format!(": {words}") }
+    let words: String = words.chars().filter(|word| !word.is_control()).collect();
+    if words.is_empty() { words } else { format!(": {}", cut(&words, SHOWN)) }
 }
 
 /// The server's words without what was sent to it in secret.
 fn hidden(words: String, fields: &[(&str, &str)]) -> String {
     let secret = |name: &str| ["password", "client_secret", "refresh_token"].contains(&name);
     let secrets = fields.iter().filter(|(name, _)| secret(name));
-    secrets.fold(words, |words, (_, value)| hide(&hide(&words, value), &encoded(value)))
+    secrets.fold(words, |words, (_, value)| hide(&words, value))
 }
 
 /// What the header Authorization shows of a client (RFC 6749 section 2.3.1).

@@ -1,26 +1,27 @@
 //! Stands beside the engine while it works: stores what is measured, reads the platform's processes and the load
 //! threads, notices a platform that dies and a user who wants to stop.
 
+use crate::identity;
 use crate::observers::Observers;
 use crate::secrets::Secrets;
+use crate::so_far::Gathering;
 use crate::storm::Storm;
 use crate::tap::Tap;
 use crate::token::Happenings;
 use crate::{Options, Progress};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
-use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, RunRecord, SamplePart};
+use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, RunRecord, SamplePart, Terms};
 use plimsoll_model::{Counts, Nanos, RunId};
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_observe::vigil::Vigil;
-use plimsoll_platform::{Death, Platform};
+use plimsoll_platform::{Death, Platform, pause, unless_stopped};
 use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_store::{RunWriter, StoreError};
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 /// How often the readings of the platform's processes are taken over.
@@ -48,8 +49,11 @@ pub struct RunWatch<'a> {
     /// Whether the connections were looked at since the hold began.
     tcp_counts: bool,
     level: Option<LevelStart>,
+    /// What the level shows so far, and what decides it.
+    gathering: Option<Gathering>,
+    terms: Terms,
     next_sample: u16,
-    /// Completed operations of each sample of the level.
+    /// Operations of each sample of the level that were completed or answered.
     completed: Vec<u64>,
     due: u64,
     death: Option<DeathRecord>,
@@ -98,6 +102,8 @@ impl<'a> RunWatch<'a> {
             pending: Vec::new(),
             next_component_reading: Nanos::ZERO,
             level: None,
+            gathering: None,
+            terms: identity::terms(plan),
             next_sample: 0,
             completed: Vec::new(),
             due: 0,
@@ -142,7 +148,7 @@ impl<'a> RunWatch<'a> {
 
     /// Tells that a step begins.
     pub fn step(&mut self, what: &str) {
-        self.progress.step(what);
+        self.progress.step(&self.secrets.hide(what));
     }
 
     /// Stores what the reader of the result must know of the run.
@@ -168,6 +174,7 @@ impl<'a> RunWatch<'a> {
         self.due = 0;
         self.next_sample = 0;
         self.level = Some(start.clone());
+        self.gathering = Some(Gathering::new(&self.terms, start.hold));
         self.observers.begin_level();
         if let Some(storm) = &mut self.storm {
             storm.begin_level(start.hold_start);
@@ -190,7 +197,7 @@ impl<'a> RunWatch<'a> {
         let done = self.storm.as_mut().and_then(|storm| storm.end_level(end.at, self.platform));
         self.note_storm(done);
         if self.death.is_none() && !stopped {
-            let missing = self.platform.take_missing();
+            let missing = self.platform.take_missing(&self.stop);
             self.death = missing.map(|death| self.recorded(death, end.at));
         }
         let last_third = self.completed.len() - self.completed.len() / 3 - 1;
@@ -222,14 +229,11 @@ impl<'a> RunWatch<'a> {
     fn away(&self, end: &LevelEnd) -> Option<DeathRecord> {
         let address = self.platform.address();
         let refuses = || {
-            let asked = TcpStream::connect_timeout(&address, PATIENCE);
-            asked.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+            let asked = unless_stopped(&self.stop, move || TcpStream::connect_timeout(&address, PATIENCE));
+            asked.is_some_and(|asked| asked.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused))
         };
         // Twice: a server that starts its listener again refuses for a moment.
-        let refused = self.is_unwatched && refuses() && {
-            thread::sleep(AGAIN);
-            refuses()
-        };
+        let refused = self.is_unwatched && refuses() && pause(&self.stop, AGAIN) && refuses();
         refused.then(|| DeathRecord {
             component: format!("the platform at {address}"),
             status: "nobody listens there any more".into(),
@@ -340,9 +344,13 @@ fn departed(vigils: &mut [(String, Vigil)]) -> Option<Death> {
 impl Watch for RunWatch<'_> {
     fn measured(&mut self, measurement: Measurement) -> bool {
         if let Measurement::Sample(part) = &measurement {
+            if let Some(gathering) = &mut self.gathering {
+                gathering.add(part);
+            }
             self.due += part.counts.due;
             if let Some(sum) = part.sample.and_then(|sample| self.completed.get_mut(usize::from(sample))) {
-                *sum += part.counts.completed;
+                // Who refuses is there.
+                *sum += part.counts.completed + part.counts.answers;
             }
         }
         self.pending.push(measurement);
@@ -367,10 +375,10 @@ impl Watch for RunWatch<'_> {
         if since > STANDSTILL {
             self.stood_still += since;
         }
-        if let Some(level) = &self.level {
+        if let (Some(level), Some(gathering)) = (&self.level, &mut self.gathering) {
             let begin = level.hold_start - self.warm_up;
             let planned = (self.warm_up + level.hold).as_secs_f64();
-            self.progress.level_goes_on((now - begin).as_secs_f64(), planned);
+            self.progress.level_goes_on((now - begin).as_secs_f64(), planned, &gathering.told(now));
         }
         self.store();
         self.goes_on()

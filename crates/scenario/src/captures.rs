@@ -2,7 +2,11 @@
 
 use crate::Variables;
 use crate::plan::{CapturedName, Each};
+use plimsoll_codec::hiding::hide;
 use std::collections::HashMap;
+
+/// Shorter ones are found in texts that have nothing to do with them.
+const SHORTEST_SECRET: usize = 4;
 
 /// Captured values by slot, each for the one whom it was captured for.
 #[derive(Clone, Debug, Default)]
@@ -13,13 +17,15 @@ pub struct Captures {
 #[derive(Clone, Debug)]
 struct Slot {
     each: Each,
+    secret: bool,
     values: HashMap<(u32, u32), String>,
 }
 
 impl Captures {
     /// Room for the names of a plan, with no value yet.
     pub fn new(names: &[CapturedName]) -> Captures {
-        let slots = names.iter().map(|name| Slot { each: name.each, values: HashMap::new() });
+        let slots =
+            names.iter().map(|name| Slot { each: name.each, secret: name.secret, values: HashMap::new() });
         Captures { slots: slots.collect() }
     }
 
@@ -38,6 +44,24 @@ impl Captures {
             .and_then(|slot| slot.values.get(&key(slot.each, variables.device, variables.subscriber)));
         found.map(String::as_str).unwrap_or_default()
     }
+
+    /// A text with asterisks in the place of the secrets that were captured for the device and the
+    /// subscriber.
+    pub fn hide(&self, text: String, device: u32, subscriber: u32) -> String {
+        let secrets = self.slots.iter().filter(|slot| slot.secret);
+        let values = secrets.filter_map(|slot| slot.values.get(&key(slot.each, device, subscriber)));
+        values.fold(text, |text, value| hide_captured(&text, value))
+    }
+
+    /// The same for a value of a slot that was not kept.
+    pub fn hide_new(&self, text: String, slot: usize, value: &str) -> String {
+        let secret = self.slots.get(slot).is_some_and(|slot| slot.secret);
+        if secret { hide_captured(&text, value) } else { text }
+    }
+}
+
+fn hide_captured(text: &str, value: &str) -> String {
+    if value.len() < SHORTEST_SECRET { text.to_owned() } else { hide(text, value) }
 }
 
 fn key(each: Each, device: u32, subscriber: u32) -> (u32, u32) {
@@ -56,7 +80,7 @@ mod tests {
 
     #[test]
     fn values_belong_to_whom_they_were_captured_for() {
-        let name = |each| CapturedName { name: "x".into(), each };
+        let name = |each| CapturedName { name: "x".into(), each, secret: each == Each::Device };
         let mut captures = Captures::new(&[name(Each::Once), name(Each::Device), name(Each::Pair)]);
         captures.set(0, 1, 1, "all".into());
         captures.set(1, 1, 9, "first".into());
@@ -66,5 +90,7 @@ mod tests {
         };
         assert_eq!([get(0, 7, 7), get(1, 1, 0), get(2, 1, 9)], ["all", "first", "pair"]);
         assert_eq!([get(1, 2, 9), get(2, 1, 8), get(9, 1, 1)], ["", "", ""]);
+        let hide = |device| captures.hide("first of all".into(), device, 9);
+        assert_eq!([hide(1), hide(2)], ["*** of all", "first of all"]);
     }
 }

@@ -7,6 +7,7 @@ use crate::plan::{
 use crate::quantity::Quantity;
 use crate::template::Variables;
 use crate::wrap::wrapped;
+use plimsoll_codec::credentials::hide_query_secrets;
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::Nanos;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
@@ -69,7 +70,6 @@ impl Plan {
         Some(rates.sum::<Option<f64>>()? * self.load.hold.as_secs_f64())
     }
 
-    /// Connections before the first level.
     /// Clients that are connected before the first level.
     fn clients(&self) -> u64 {
         let before = if self.load.connects_in_levels() { 0 } else { u64::from(self.devices) };
@@ -165,7 +165,7 @@ impl Plan {
             None => String::new(),
         };
         match &self.platform.address {
-            Some(address) => format!("{} at {}{mapping}", profile.title, address.show()),
+            Some(address) => format!("{} at {}{mapping}", profile.title, hide_query_secrets(&address.show())),
             None => format!("{}: {}{mapping}", profile.name, profile.title),
         }
     }
@@ -174,7 +174,7 @@ impl Plan {
     fn token_in_words(&self) -> Option<String> {
         let token = self.platform.roles.token.as_ref()?;
         let place = match &token.endpoint {
-            TokenEndpoint::Url(url) => url.clone(),
+            TokenEndpoint::Url(url) => hide_query_secrets(url),
             TokenEndpoint::Platform { path, .. } => format!("{path} of the platform"),
         };
         Some(format!("grant {} at {place}, renewed before it expires", token.grant.name()))
@@ -185,7 +185,7 @@ impl Plan {
         let roles = &self.platform.roles;
         let filling = if self.platform.state.preload > 0 { &roles.preload[..] } else { &[] };
         let reset = if self.platform.state.reset { &roles.reset[..] } else { &[] };
-        let steps = reset.iter().chain(filling).chain(&roles.set_up);
+        let steps: Vec<_> = reset.iter().chain(filling).chain(&roles.set_up).collect();
         let (devices, subscribers) = (u64::from(self.devices), u64::from(self.subscribers.count));
         let count = |each| match each {
             Each::Once => 1,
@@ -194,9 +194,12 @@ impl Plan {
             Each::Pair => u64::from(self.subscribers.followed(self.devices)) * subscribers,
             Each::Item => u64::from(self.platform.state.preload),
         };
-        let told = steps.map(|step| format!("{} x {}", grouped(count(step.each) as f64), step.name));
-        let told: Vec<String> = told.collect();
-        (!told.is_empty()).then(|| told.join(", "))
+        let told: Vec<String> = steps
+            .iter()
+            .map(|step| format!("{} x {}", grouped(count(step.each) as f64), step.name))
+            .collect();
+        let first = &steps.first()?.request;
+        Some(format!("{}; begins with {} {}", told.join(", "), first.method, self.first(&first.path)))
     }
 
     fn devices_in_words(&self) -> String {
@@ -326,7 +329,7 @@ impl Plan {
         let method = request.map_or("POST", |request| &request.method);
         let place =
             address.map_or("the platform".to_owned(), |address| format!("{}:{}", address.host, address.port));
-        Some(format!("{method} {base}{path} at {place}"))
+        Some(format!("{method} {} at {place}", hide_query_secrets(&format!("{base}{path}"))))
     }
 
     /// A template in the first message of the first device; what is known only in the run keeps its name.

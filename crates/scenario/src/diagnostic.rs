@@ -2,6 +2,8 @@
 
 use crate::span::Span;
 use crate::wrap::{WIDTH, wrapped};
+use plimsoll_codec::credentials::{credentials, hide_credentials};
+use plimsoll_model::text::is_harmful;
 use std::fmt;
 
 /// Diagnostics shown before the rest is only counted.
@@ -70,7 +72,7 @@ impl fmt::Display for Diagnostics {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&wrapped("error: ", &printable(&self.message)))?;
+        f.write_str(&wrapped("error: ", &printable(&hide_credentials(&self.message))))?;
         write_excerpt(f, &self.span)?;
         if let Some(help) = &self.help {
             f.write_str(&wrapped("help: ", &printable(help)))?;
@@ -85,7 +87,7 @@ fn write_excerpt(f: &mut fmt::Formatter<'_>, span: &Span) -> fmt::Result {
     let gutter = " ".repeat(number.len());
     writeln!(f, "{gutter}--> {}", printable(&span.place()))?;
     writeln!(f, "{gutter} |")?;
-    let line: Vec<char> = printable(span.line()).chars().collect();
+    let line: Vec<char> = printable(&masked(span.line())).chars().collect();
     let columns = span.columns();
     let room = WIDTH.saturating_sub(number.len() + 3);
     // A line that is too long is shown from a third of the room before the span.
@@ -97,12 +99,20 @@ fn write_excerpt(f: &mut fmt::Formatter<'_>, span: &Span) -> fmt::Result {
     writeln!(f, "{gutter} | {}{}", " ".repeat(before), "^".repeat(carets))
 }
 
-/// Control characters could move the cursor or colour the terminal: none is shown. One character stays one.
+/// The credentials of addresses in a line as asterisks; each character stays one, so that carets stand where
+/// they should.
+fn masked(line: &str) -> String {
+    let hidden = credentials(line);
+    let is_hidden = |at: usize| hidden.iter().any(|credential| credential.contains(&at));
+    line.char_indices().map(|(at, character)| if is_hidden(at) { '*' } else { character }).collect()
+}
+
+/// What could move the cursor, colour the terminal or turn the text around is not shown. One character stays one.
 fn printable(text: &str) -> String {
     text.chars()
         .map(|character| match character {
             '\t' => ' ',
-            character if character.is_control() => char::REPLACEMENT_CHARACTER,
+            character if is_harmful(character) => char::REPLACEMENT_CHARACTER,
             character => character,
         })
         .collect()

@@ -1,9 +1,10 @@
 //! Names that a user gives, which stand in lists, reports and paths.
 
+use plimsoll_model::text::is_harmful;
+
 /// Whether a name stands in one line, and reads as it is written.
 pub(crate) fn is_line(name: &str) -> bool {
-    let turns = |one| matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !name.chars().any(|one| one.is_control() || turns(one))
+    !name.contains(is_harmful)
 }
 
 /// Whether it is the name of a file as well.

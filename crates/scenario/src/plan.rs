@@ -172,6 +172,16 @@ impl Plan {
         self.is_answered() || self.platform.tells_lives()
     }
 
+    /// Whether a broker acknowledges what another part of the platform delivers.
+    pub fn is_delivered_apart(&self) -> bool {
+        let roles = &self.platform.roles;
+        let apart = roles.listener.is_some() || roles.observes.is_some() || roles.notified.is_some();
+        self.protocol() == Protocol::Mqtt
+            && self.subscribers.count > 0
+            && roles.device.answer.is_none()
+            && apart
+    }
+
     /// Whether the platform answers each message: not at QoS 0 of MQTT, unless by a message of its own.
     pub fn is_answered(&self) -> bool {
         let answers = self.platform.roles.device.answer.is_some();

@@ -41,8 +41,8 @@ pub struct Profile {
     pub source: String,
 }
 
-/// One process of a platform. In `command`, `prepare`, `environment` and `files`, `{port:NAME}` stands for a free port (the same wherever the
-/// same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program.
+/// One process of a platform. In `command`, `prepare`, `environment` and `files`, `{port:NAME}` stands for a free port
+/// (the same wherever the same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Component {
     /// Its name in reports.

@@ -2,7 +2,7 @@
 
 use crate::check::{check, near_miss};
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::profile::Profile;
+use crate::profile::{Component, Profile};
 use crate::reader::read;
 use crate::resolve::{Compiler, RoleError};
 use crate::schema::platform_schema;
@@ -140,9 +140,11 @@ pub fn read_profile(source: Source) -> Result<Profile, Diagnostics> {
             return Err(found);
         }
     };
-    let written = inherit(written, &root, &mut found);
+    let mut written = inherit(written, &root, &mut found);
+    let components: Vec<Component> =
+        std::mem::take(&mut written.components).into_iter().map(WrittenComponent::component).collect();
     let shared_ids = shared_ids(&written, &root, &mut found);
-    components::check(&written.components, &written.variables, &root, &mut found);
+    components::check(&components, &written.variables, &root, &mut found);
     check_roles(&written, &root, &mut found);
     let simulated = written.simulated.as_ref().map(Simulated::spec).transpose().unwrap_or_else(|wrong| {
         found.push(Diagnostic::new(root.locate("simulated"), wrong));
@@ -163,7 +165,7 @@ pub fn read_profile(source: Source) -> Result<Profile, Diagnostics> {
         name: written.name,
         title: written.title,
         description: written.description.trim_end().to_owned(),
-        components: written.components.into_iter().map(WrittenComponent::component).collect(),
+        components,
         limits: written.limits,
         source: source.text,
     })

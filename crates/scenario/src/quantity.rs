@@ -320,11 +320,11 @@ impl Quantity for Endpoint {
         let has_path = wire.websocket || protocol != Protocol::Mqtt;
         let (rest, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         if !has_path && !matches!(path, "" | "/") {
-            return Err(format!("`{path}` after the host means nothing to MQTT over TCP"));
+            return Err(format!("`{}` after the host means nothing to MQTT over TCP", without_query(path)));
         }
         let unfit = |c: char| !c.is_ascii_graphic() || c == '#';
         if path.contains(unfit) {
-            return Err(format!("`{path}` is no path of a request"));
+            return Err(format!("`{}` is no path of a request", without_query(path)));
         }
         let path = if wire.websocket && path.is_empty() { "/" } else { path };
         if rest.contains('@') {
@@ -342,9 +342,9 @@ impl Quantity for Endpoint {
             None if port.is_empty() => usual_port(protocol, wire),
             Some(digits) => match digits.parse() {
                 Ok(port) if port > 0 => port,
-                _ => return Err(format!("`{digits}` is not a port from 1 to 65535")),
+                _ => return Err(format!("`{}` is not a port from 1 to 65535", without_query(digits))),
             },
-            None => return Err(format!("`{port}` after the host is not a port")),
+            None => return Err(format!("`{}` after the host is not a port", without_query(port))),
         };
         let path = if has_path { path.to_owned() } else { String::new() };
         Ok(Endpoint { protocol, wire, host: host.to_owned(), port, path })
@@ -358,6 +358,11 @@ impl Quantity for Endpoint {
             format!("{scheme}://{}:{}{path}", self.host, self.port)
         }
     }
+}
+
+/// What stands before a query, which may hold a secret.
+fn without_query(text: &str) -> &str {
+    text.split('?').next().unwrap_or_default()
 }
 
 /// What an address may say of the way to the platform.

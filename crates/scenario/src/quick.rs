@@ -6,6 +6,7 @@ use crate::plan::Plan;
 use crate::resolve::Feeds;
 use crate::tree::{Node, Value};
 use crate::{Environment, Override, plan_of};
+use plimsoll_codec::credentials::hide_credentials;
 
 /// The environment variable that holds the password of the file-less form.
 pub const PASSWORD_VARIABLE: &str = "PLIMSOLL_PASSWORD";
@@ -45,6 +46,14 @@ pub struct QuickOptions {
     pub arrivals: Option<String>,
     /// `--username`: user name for MQTT; the password stands in the environment variable.
     pub username: Option<String>,
+    /// `--ca`: file with the authority that signed the platform's certificate.
+    pub ca: Option<String>,
+    /// `--cert`: file with the certificate that clients show.
+    pub certificate: Option<String>,
+    /// `--key`: file with its private key.
+    pub key: Option<String>,
+    /// `--insecure`: the platform's certificate is not checked.
+    pub insecure: bool,
     /// `--version`: MQTT version.
     pub version: Option<String>,
     /// `--seed`: seeds every random number.
@@ -61,7 +70,7 @@ pub fn quick(
     environment: &Environment<'_>,
 ) -> Result<Plan, Diagnostics> {
     let mut found = Diagnostics::default();
-    let address = Words::new("", &hidden_password(&options.address));
+    let address = Words::new("", &options.address);
     let mut tree = Tree { root: Node::empty_map(&address.span()), found: &mut found };
     tree.address(&address);
     if let Some(rate) = &options.rate {
@@ -84,6 +93,10 @@ pub fn quick(
         ("--samples", "load.samples", &options.samples),
         ("--drain", "load.drain", &options.drain),
         ("--seed", "seed", &options.seed),
+        ("--ca", "mqtt.tls.ca", &options.ca),
+        ("--cert", "mqtt.tls.certificate", &options.certificate),
+        ("--key", "mqtt.tls.key", &options.key),
+        ("--insecure", "mqtt.tls.verify", &options.insecure.then(|| "false".to_owned())),
     ] {
         if let Some(value) = value {
             tree.option(path, &Words::new(option, value));
@@ -140,9 +153,9 @@ impl Tree<'_> {
                     .help(format!("set it in the environment variable {PASSWORD_VARIABLE}")),
                 );
             }
-            self.set("mqtt.username", words, text(user, words));
+            self.set("mqtt.username", words, text(user.split(':').next().unwrap_or_default(), words));
         }
-        let name: String = server.chars().take(LONGEST_NAME).collect();
+        let name: String = hide_credentials(&server).chars().take(LONGEST_NAME).collect();
         self.set("name", words, text(&name, words));
         self.set("platform.profile", words, text("existing", words));
         self.set("platform.address", words, text(&server, words));
@@ -255,14 +268,4 @@ fn placeholder_levels(words: &Words) -> Node {
 /// A value that is text whatever it looks like.
 fn text(text: &str, words: &Words) -> Node {
     Node::text(text.trim(), &words.span())
-}
-
-/// The address with a password replaced, because diagnostics show it.
-fn hidden_password(address: &str) -> String {
-    let authority = address.find("://").map_or(0, |scheme| scheme + 3);
-    let (scheme, rest) = address.split_at(authority);
-    match rest.rsplit_once('@').and_then(|(user, host)| Some((user.split_once(':')?.0, host))) {
-        Some((user, host)) => format!("{scheme}{user}:***@{host}"),
-        None => address.to_owned(),
-    }
 }

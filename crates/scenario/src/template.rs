@@ -207,7 +207,7 @@ impl Template {
     }
 
     /// The text from which the template compiles.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         self.pieces
             .iter()
             .map(|piece| match piece {

@@ -18,6 +18,8 @@ const HOP: Nanos = Nanos::from_micros(50);
 const CONNECT_AGAIN: Nanos = Nanos::from_secs(1);
 /// From one probe of the network to the next.
 const PROBE: Nanos = Nanos::from_millis(250);
+/// How far back probes go: nobody probes for a generator that stood still for longer.
+const PROBED: Nanos = Nanos::from_secs(3600);
 
 /// A connection of the simulated population.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -243,7 +245,9 @@ impl Simulation {
     pub fn round_trips(&self) -> Vec<Nanos> {
         let mut world = self.world();
         let mut seen = Vec::new();
-        while world.next_probe <= world.now {
+        world.next_probe = world.next_probe.max(world.now - PROBED);
+        // Where time has come to its end, no probe is the next one.
+        while world.next_probe <= world.now && world.next_probe < Nanos::MAX {
             let at = world.next_probe;
             seen.extend(world.network.round_trip(at));
             world.next_probe += PROBE;

@@ -163,17 +163,15 @@ pub fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
         checked => return checked.map(|()| connection),
     }
     // A folder in which nothing can be made: nobody writes there.
-    let connection = Connection::open_with_flags(unchanging(path).map_err(unlocatable(path))?, UNCHANGING);
-    let connection = connection.map_err(failed)?;
+    let file = unchanging(path).map_err(|cause| StoreError::Place { path: path.to_owned(), cause })?;
+    let connection = Connection::open_with_flags(file, UNCHANGING).map_err(failed)?;
     check_has_runs(&connection, path)?;
     Ok(connection)
 }
 
 /// Refuses what [`check_format`] does, and a file without tables.
 fn check_has_runs(connection: &Connection, path: &Path) -> Result<(), StoreError> {
-    check_format(connection, path)?;
-    let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0));
-    match tables.map_err(|cause| StoreError::Open { path: path.to_owned(), cause })? {
+    match check_format(connection, path)? {
         0 => Err(StoreError::NoRuns { path: path.to_owned() }),
         _ => Ok(()),
     }
@@ -201,12 +199,9 @@ fn unchanging(path: &Path) -> std::io::Result<String> {
     Ok(format!("file:{}?immutable=1", encoded.collect::<String>()))
 }
 
-fn unlocatable(path: &Path) -> impl Fn(std::io::Error) -> StoreError {
-    move |cause| StoreError::Place { path: path.to_owned(), cause }
-}
-
-/// Refuses a database of another program before anything in it is touched, and a format of a later version.
-fn check_format(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+/// Refuses a database of another program before anything in it is touched, and a format of a later version. How many tables
+/// and indexes it has.
+fn check_format(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let number = |sql: &str| {
         connection
             .query_row(sql, [], |row| row.get::<_, i64>(0))
@@ -222,5 +217,5 @@ fn check_format(connection: &Connection, path: &Path) -> Result<(), StoreError> 
     if found > FORMAT {
         return Err(StoreError::Newer { path: path.to_owned(), found, known: FORMAT });
     }
-    Ok(())
+    Ok(tables)
 }

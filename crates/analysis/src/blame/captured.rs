@@ -26,8 +26,23 @@ pub(super) struct Captured<'a> {
     components: &'a [ComponentUsage],
 }
 
-/// A component, and what shows that it was it.
-pub(super) type Named = Option<(String, String)>;
+/// A component that was it.
+#[derive(Debug, PartialEq)]
+pub(super) struct Named {
+    /// Its name.
+    pub component: String,
+    /// What it did, as a predicate: `lost 139 of 3209 deliveries`.
+    pub did: String,
+    /// What shows that it was it.
+    pub evidence: String,
+}
+
+impl Named {
+    /// One of whom no more is to be shown than what it did.
+    pub fn who(component: &str, did: &str) -> Named {
+        Named { component: component.to_owned(), did: did.to_owned(), evidence: format!("{component} {did}") }
+    }
+}
 
 impl<'a> Captured<'a> {
     pub fn new(
@@ -44,7 +59,7 @@ impl<'a> Captured<'a> {
     }
 
     /// Who alone stood still between two times of the run, in seconds.
-    pub fn who_stood_still(&self, span: &Range<f64>) -> Named {
+    pub fn who_stood_still(&self, span: &Range<f64>) -> Option<Named> {
         let stalls = &self.summary?.stalls;
         let within = |stall: &&StallSummary| {
             let both = stall.to.min(span.end) - stall.from.max(span.start);
@@ -55,7 +70,9 @@ impl<'a> Captured<'a> {
         let stall = found.next()?;
         let other = found.any(|other| other.component != stall.component);
         let component = stall.component.clone().filter(|name| !other && name != OURSELVES)?;
-        Some((component, format!("on the wire {}", stall.told())))
+        let evidence = format!("on the wire {}", stall.told());
+        let did = format!("answered nothing for {:.1} s", stall.to - stall.from);
+        Some(Named { component, did, evidence })
     }
 
     /// The first stall of the level's hold, where all of them are one component's.
@@ -68,30 +85,31 @@ impl<'a> Captured<'a> {
     }
 
     /// Who answered first with the errors that became so many refusals in the whole run.
-    pub fn who_failed(&self, refused: u64) -> Named {
+    pub fn who_failed(&self, refused: u64) -> Option<Named> {
         let errors = &self.whole()?.errors;
         let all: u64 = errors.iter().map(|error| error.count).sum();
         let most = errors.first()?;
         let enough = most.count as f64 >= MOST * refused.max(all) as f64;
         let component = most.component.clone().filter(|name| enough && name != OURSELVES)?;
-        Some((component, most.told()))
+        Some(Named { component, did: most.did(), evidence: most.told() })
     }
 
     /// Who had the messages last that the level lost.
-    pub fn who_lost(&self, lost: u64) -> Named {
+    pub fn who_lost(&self, lost: u64, of: u64) -> Option<Named> {
         let hops = &self.phase()?.ways.hops;
         let all: u64 = hops.iter().map(|hop| hop.lost).sum();
         let most = hops.iter().max_by_key(|hop| hop.lost)?;
         let enough = most.lost as f64 >= MOST * lost.max(all) as f64 && most.lost > 0;
         (enough && self.is_watched(&most.component)).then(|| {
-            let told = format!("{} of them were last seen at {}", most.lost, most.component);
-            (most.component.clone(), told)
+            let did = format!("lost {} of {of} deliveries", most.lost);
+            let evidence = format!("{} of them were last seen at {}", most.lost, most.component);
+            Named { component: most.component.clone(), did, evidence }
         })
     }
 
     /// In whom messages stayed for most of their way, without that it waited for another component or for a processor. Who
     /// stood still alone waited for nobody.
-    pub fn who_kept_them(&self) -> Named {
+    pub fn who_kept_them(&self) -> Option<Named> {
         let ways = &self.phase()?.ways;
         let hop = ways.hops.iter().max_by(|one, other| one.share.total_cmp(&other.share))?;
         let slowest = ways.total.p99?;
@@ -110,7 +128,8 @@ impl<'a> Captured<'a> {
             let share = hop.share * 100.0;
             let stayed = format!("messages stayed in {} for {share:.0} % of their way", hop.component);
             let still = still.map(|stall| format!("; on the wire {}", stall.told())).unwrap_or_default();
-            (hop.component.clone(), stayed + &still)
+            let did = format!("kept messages for {share:.0} % of their way");
+            Named { component: hop.component.clone(), did, evidence: stayed + &still }
         })
     }
 
@@ -181,7 +200,7 @@ mod tests {
         };
         let named = |stalls: Vec<StallSummary>| {
             let summary = DissectionSummary { stalls, ..DissectionSummary::default() };
-            ask(&summary, 0, |captured| captured.who_stood_still(&(4.0..6.0)).map(|(name, _)| name))
+            ask(&summary, 0, |captured| captured.who_stood_still(&(4.0..6.0)).map(|named| named.component))
         };
         assert_eq!(named(vec![stall(3.9, 6.1, Some("store"))]).as_deref(), Some("store"));
         assert_eq!(named(vec![stall(3.9, 6.1, Some("store")), stall(4.2, 5.9, None)]), None);
@@ -201,7 +220,7 @@ mod tests {
         };
         let named = |errors: Vec<ErrorSummary>, missing_bytes| {
             let summary = DissectionSummary { errors, missing_bytes, ..DissectionSummary::default() };
-            ask(&summary, 0, |captured| captured.who_failed(100).map(|(name, _)| name))
+            ask(&summary, 0, |captured| captured.who_failed(100).map(|named| named.component))
         };
         assert_eq!(named(vec![error("front", 98)], 0).as_deref(), Some("front"));
         assert_eq!(named(vec![error("front", 98)], 1), None, "the capture has a hole");
@@ -211,7 +230,9 @@ mod tests {
 
     #[test]
     fn who_lost_nearly_all_is_named() {
-        let named = |hops| ask(&summary(hops), 0, |captured| captured.who_lost(100).map(|(name, _)| name));
+        let named = |hops| {
+            ask(&summary(hops), 0, |captured| captured.who_lost(100, 3000).map(|named| named.component))
+        };
         assert_eq!(named(vec![hop("front", 0.5, 0.0, 97)]).as_deref(), Some("front"));
         assert_eq!(named(vec![hop("front", 0.5, 0.0, 60), hop("store", 0.5, 0.0, 40)]), None);
         assert_eq!(named(vec![hop("front or behind it", 0.0, 0.0, 100)]), None);
@@ -222,7 +243,7 @@ mod tests {
     fn whose_messages_wait_is_named_unless_it_waits_itself() {
         let named = |share, asks, waited| {
             let summary = summary(vec![hop("front", share, asks, 0), hop("store", 1.0 - share, 0.0, 0)]);
-            ask(&summary, waited, |captured| captured.who_kept_them().map(|(name, _)| name))
+            ask(&summary, waited, |captured| captured.who_kept_them().map(|named| named.component))
         };
         assert_eq!(named(0.8, 0.05, 10).as_deref(), Some("front"));
         assert_eq!(named(0.8, 0.95, 10), None, "it waits for the store");
@@ -243,11 +264,11 @@ mod tests {
             summary.stalls = stalls;
             ask(&summary, 10, |captured| captured.who_kept_them())
         };
-        let (name, why) = named(vec![stall("front")]).unwrap();
-        assert_eq!(name, "front");
+        let Named { component, did, evidence } = named(vec![stall("front")]).unwrap();
+        assert_eq!((component.as_str(), did.as_str()), ("front", "kept messages for 55 % of their way"));
         assert!(
-            why.contains("55 % of their way; on the wire from 4.0 s to 5.0 s front answered nothing"),
-            "{why}"
+            evidence.contains("55 % of their way; on the wire from 4.0 s to 5.0 s front answered nothing"),
+            "{evidence}"
         );
         assert_eq!(named(vec![stall("store")]), None);
         assert_eq!(named(vec![stall("front"), stall("store")]), None);

@@ -26,22 +26,25 @@ pub struct ErrorSummary {
 }
 
 impl ErrorSummary {
-    /// In a sentence.
-    pub fn told(&self) -> String {
-        let who = self.component.as_deref().unwrap_or("one of several");
+    /// What was answered, as a predicate of who did.
+    pub fn did(&self) -> String {
         let what = match &self.status {
             Some(status) if !status.is_empty() => format!("answered {status}"),
             Some(_) => "answered with an error".to_owned(),
             None => "gave no answer".to_owned(),
         };
-        let Self { protocol, count, passed_on, .. } = self;
+        format!("{what} ({})", self.protocol)
+    }
+
+    /// In a sentence.
+    pub fn told(&self) -> String {
         let times = |number: u64| if number == 1 { "once".to_owned() } else { format!("{number} times") };
-        let mut text = match self.component {
-            Some(_) => format!("{who} {what} ({protocol}) {}", times(*count)),
-            None => format!("{who} {what} ({protocol}) first"),
+        let mut text = match &self.component {
+            Some(who) => format!("{who} {} {}", self.did(), times(self.count)),
+            None => format!("one of several {} first", self.did()),
         };
-        if *passed_on > 0 {
-            text += &format!("; {} passed that on {}", self.passed_on_by.join(", "), times(*passed_on));
+        if self.passed_on > 0 {
+            text += &format!("; {} passed that on {}", self.passed_on_by.join(", "), times(self.passed_on));
         }
         text
     }

@@ -109,6 +109,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
         duplicates_legal: duplicates::legal(terms),
         reordered: counts.reordered,
         foreign: counts.foreign,
+        unknown_acks: counts.unknown_acks,
         retained: counts.retained,
         wills: counts.wills,
         disconnected: counts.disconnected,

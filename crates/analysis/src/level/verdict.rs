@@ -15,6 +15,9 @@ use plimsoll_model::{Nanos, Validity};
 /// Share of what was sent of which nothing need prove that it arrived.
 const UNPROVED: f64 = 0.001;
 
+/// Share of what was sent from which on what was refused is told first.
+const MOSTLY_REFUSED: f64 = 0.5;
+
 /// Puts verdict, reasons and validity into the summary of a level; `why_invalid` says why where it is not valid.
 pub(super) fn judge(
     level: &mut LevelSummary,
@@ -38,7 +41,10 @@ pub(super) fn judge(
         terms.objectives.level.iter().map(|objective| (objective, of(objective))).collect();
     decide(level, record, &standings, why_invalid);
     if level.verdict != LevelVerdict::Met {
-        level.reasons.extend(level.incident.clone());
+        // That nearly nothing was taken explains whatever objective missed.
+        let refused = level.refused as f64 > level.sent as f64 * MOSTLY_REFUSED && level.death.is_none();
+        let at = if refused { 0 } else { level.reasons.len() };
+        level.reasons.splice(at..at, level.incident.clone());
         level.reasons.extend(level.warming.clone());
         level.reasons.extend(level.stall.clone());
     }

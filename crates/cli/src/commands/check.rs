@@ -14,6 +14,7 @@ use plimsoll_scenario::Matrix;
 #[derive(Args)]
 #[command(after_help = "Examples:
   plimsoll check examples/quickstart.yaml --set load.hold=3m
+  plimsoll check mqtt://localhost:1883 --probe
   plimsoll check examples/work-b-ngsi-update.yaml --probe")]
 pub struct Check {
     #[command(flatten)]
@@ -28,11 +29,14 @@ impl Check {
     pub fn perform(self) -> Result<u8, Failure> {
         match self.load.file() {
             Some(_) if !self.probe => say(&described(&self.load.matrix()?)),
+            _ if self.probe => {
+                // Of an address, load and devices are the probe's own.
+                if self.load.file().is_some() {
+                    say(&format!("{}\n", self.load.plan()?.describe()));
+                }
+                return probe::perform(&self.load.to_probe());
+            }
             _ => say(&self.load.plan()?.describe()),
-        }
-        if self.probe {
-            say("\n");
-            return probe::perform(&self.load);
         }
         Ok(exit_code::MET)
     }

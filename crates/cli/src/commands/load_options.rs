@@ -63,6 +63,18 @@ pub struct LoadOptions {
     /// User name for MQTT; the password stands in the environment variable PLIMSOLL_PASSWORD
     #[arg(long, value_name = "NAME", help_heading = WITHOUT_FILE)]
     username: Option<String>,
+    /// File with the authority that signed the platform's certificate (TLS)
+    #[arg(long, value_name = "FILE", help_heading = WITHOUT_FILE)]
+    ca: Option<String>,
+    /// File with the certificate that clients show
+    #[arg(long, value_name = "FILE", help_heading = WITHOUT_FILE)]
+    cert: Option<String>,
+    /// File with the private key of --cert
+    #[arg(long, value_name = "FILE", help_heading = WITHOUT_FILE)]
+    key: Option<String>,
+    /// Do not check the platform's certificate
+    #[arg(long, conflicts_with = "ca", help_heading = WITHOUT_FILE)]
+    insecure: bool,
     /// Seeds every random number
     #[arg(long, value_name = "N", help_heading = WITHOUT_FILE)]
     seed: Option<String>,
@@ -109,6 +121,22 @@ impl LoadOptions {
         rate: Option<String>,
     ) -> LoadOptions {
         LoadOptions { what, set, devices, rate, ..LoadOptions::default() }
+    }
+
+    /// The same for a probe, which chooses load and devices by itself and needs somebody who receives.
+    pub fn to_probe(&self) -> LoadOptions {
+        let mut small = self.clone();
+        if self.file().is_none() {
+            small.devices.get_or_insert_with(|| "1".to_owned());
+            if small.search.is_none() {
+                small.rate.get_or_insert_with(|| "1".to_owned());
+            }
+            let receives = small.what.starts_with("mqtt") || small.what.starts_with("ws");
+            if receives && small.protocol.is_none() {
+                small.subscribers.get_or_insert_with(|| "1".to_owned());
+            }
+        }
+        small
     }
 
     /// The same with one more key set.
@@ -180,11 +208,6 @@ impl LoadOptions {
         (!self.what.contains("://")).then(|| Path::new(&self.what))
     }
 
-    /// The files that are read.
-    pub fn files(&self) -> Vec<&Path> {
-        self.file().into_iter().collect()
-    }
-
     /// Where the report of a run goes by default: beside the scenario, or, without one, under the name of the run.
     pub fn report_of(&self, run: &str) -> PathBuf {
         match self.file() {
@@ -210,6 +233,10 @@ impl LoadOptions {
             arrivals: self.arrivals.clone(),
             version: self.mqtt.clone(),
             username: self.username.clone(),
+            ca: self.ca.clone(),
+            certificate: self.cert.clone(),
+            key: self.key.clone(),
+            insecure: self.insecure,
             seed: self.seed.clone(),
             objectives: self.objective.clone(),
         }
@@ -231,6 +258,10 @@ impl LoadOptions {
             ("--arrivals", self.arrivals.is_some()),
             ("--mqtt", self.mqtt.is_some()),
             ("--username", self.username.is_some()),
+            ("--ca", self.ca.is_some()),
+            ("--cert", self.cert.is_some()),
+            ("--key", self.key.is_some()),
+            ("--insecure", self.insecure),
             ("--seed", self.seed.is_some()),
             ("--objective", !self.objective.is_empty()),
         ];

@@ -2,8 +2,10 @@
 //! each is there whole or not at all.
 
 use crate::failure::Failure;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
@@ -54,7 +56,9 @@ pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
 /// A file that has its name only when it is whole. Pipes, devices, and files in folders in which nothing can be made, are
 /// written as they are.
 pub enum Output {
-    /// Beside its final place, which is known.
+    /// Without a name until it gets that one: whoever is killed leaves nothing.
+    Nameless(File, PathBuf),
+    /// Beside its final place, where the file system has only files with names.
     Beside(NamedTempFile, PathBuf),
     /// As it is.
     Direct(File),
@@ -71,18 +75,26 @@ impl Output {
         if there.as_ref().is_some_and(|data| !data.is_file()) {
             return Output::create_open(path);
         }
-        match beside(&whole) {
-            Ok(file) => {
-                if let Some(data) = there {
-                    // Where it may not be given to its owner it is ours.
-                    let _ = fchown(file.as_file(), Some(data.uid()), Some(data.gid()));
-                    file.as_file().set_permissions(data.permissions())?;
-                }
-                Ok(Output::Beside(file, whole))
-            }
-            Err(_) if there.is_some() => Output::create_open(path),
-            Err(error) => Err(error),
+        let mut output = match Output::new(whole) {
+            Err(_) if there.is_some() => return Output::create_open(path),
+            output => output?,
+        };
+        if let Some(data) = there {
+            let file = output.file();
+            // Where it may not be given to its owner it is ours.
+            let _ = fchown(&*file, Some(data.uid()), Some(data.gid()));
+            file.set_permissions(data.permissions())?;
         }
+        Ok(output)
+    }
+
+    /// A new file that will have that name.
+    fn new(path: PathBuf) -> io::Result<Output> {
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        Ok(match nameless(folder) {
+            Ok(file) => Output::Nameless(file, path),
+            Err(_) => Output::Beside(named().tempfile_in(folder)?, path),
+        })
     }
 
     /// Begins to write a file that has its name at once, for those who read it meanwhile.
@@ -97,7 +109,7 @@ impl Output {
     pub fn file(&mut self) -> &mut File {
         match self {
             Output::Beside(file, _) => file.as_file_mut(),
-            Output::Direct(file) => file,
+            Output::Nameless(file, _) | Output::Direct(file) => file,
         }
     }
 
@@ -107,16 +119,37 @@ impl Output {
     /// The operating system refuses.
     pub fn finish(self) -> io::Result<()> {
         match self {
+            Output::Nameless(file, path) => {
+                // A link takes nobody's place, and a file with a name does.
+                let folder = path.parent().unwrap_or(Path::new("/"));
+                let link =
+                    |name: &Path| Ok(linkat(CWD, by_descriptor(&file), CWD, name, AtFlags::SYMLINK_FOLLOW)?);
+                let linked = named().make_in(folder, link)?;
+                linked.persist(path).map_err(|error| error.error)
+            }
             Output::Beside(file, path) => file.persist(path).map(drop).map_err(|error| error.error),
             Output::Direct(_) => Ok(()),
         }
     }
 }
 
-/// A file of no name yet in the folder of another.
-fn beside(path: &Path) -> io::Result<NamedTempFile> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    Builder::new().prefix(".plimsoll-").permissions(Permissions::from_mode(NEW)).tempfile_in(folder)
+/// A file without a name in a folder, which can be given one.
+fn nameless(folder: &Path) -> io::Result<File> {
+    let file = File::from(open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::from(NEW))?);
+    // Without the file system `proc` it would never get one.
+    fs::metadata(by_descriptor(&file)).map(|_| file)
+}
+
+/// Where an open file is found that has no name (open(2), O_TMPFILE).
+fn by_descriptor(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
+/// How files are called that have their final name in a moment.
+fn named() -> Builder<'static, 'static> {
+    let mut builder = Builder::new();
+    builder.prefix(".plimsoll-").permissions(Permissions::from_mode(NEW));
+    builder
 }
 
 /// Finds out whether a file can be written, without a change to it.
@@ -126,7 +159,7 @@ fn try_out(path: &Path) -> io::Result<()> {
         // A pipe would wait for its reader.
         Ok(data) if !data.is_file() => Ok(()),
         Ok(_) => OpenOptions::new().append(true).open(path).map(drop),
-        Err(_) => beside(path).map(drop),
+        Err(_) => Output::new(path.to_owned()).map(drop),
     }
 }
 
@@ -184,12 +217,18 @@ mod tests {
         let mut output = Output::create(&link).unwrap();
         output.file().write_all(b"half").unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "before");
+        let is_nameless = matches!(output, Output::Nameless(..));
+        let shown = fs::read_dir(folder.path()).unwrap().count();
+        assert_eq!(shown, if is_nameless { 2 } else { 3 }, "what is killed now leaves what is shown");
         drop(output);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing else is left");
         write(&link, "after").unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "after");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        write(&folder.path().join("new.json"), "new").unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("new.json")).unwrap(), "new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
     }
 
     #[test]

@@ -38,10 +38,7 @@ enum Outcome {
 pub fn perform(load: &LoadOptions) -> Result<u8, Failure> {
     let plan = load.plan()?;
     let own = plan.message.marker;
-    if plan.subscribers.count == 0 {
-        let help = "give it subscribers to probe what comes back: --set population.subscribers=1";
-        return Err(Failure::Usage(format!("the scenario has no subscribers; {help}")));
-    }
+    let receives = plan.subscribers.count > 0;
     // Nobody else knows its name or may look into it, and it goes with the probe.
     let scratch = std::env::current_exe().and_then(|program| Folder::fresh(&program));
     let scratch = scratch.map_err(|error| Failure::Undoable(format!("no temporary folder: {error}")))?;
@@ -58,6 +55,11 @@ pub fn perform(load: &LoadOptions) -> Result<u8, Failure> {
         say(&format!("{row}\n"));
     }
     let told = match survives {
+        true if !receives => {
+            "\nthe platform takes messages; without subscribers nothing shows what is left of them\n"
+                .to_owned()
+        }
+        false if !receives => "\nthe platform does not take messages\n".to_owned(),
         true => format!("\nthe scenario's own form, {own}, survives: a run can follow every message\n"),
         false => {
             let text = format!(
@@ -127,7 +129,8 @@ fn told(form: MarkerForm, outcome: &Outcome) -> (String, bool) {
     let (word, unharmed) = match (level.refused, level.delivered + level.superseded, level.foreign) {
         _ if level.sent == 0 => ("nothing could be sent", false),
         (refused, 0, _) if refused == level.sent => ("refused by the platform", false),
-        _ if whole == 0 => ("nobody expects any", false),
+        _ if whole == 0 && level.acknowledged == Some(0) => ("not answered", false),
+        _ if whole == 0 => ("taken; nobody receives it", true),
         (_, delivered, _) if delivered == whole => ("all of it", true),
         (_, 0, 0) => ("nothing came", false),
         (_, 0, _) => ("messages came, but without it", false),

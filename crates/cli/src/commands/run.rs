@@ -7,13 +7,18 @@ use crate::failure::Failure;
 use crate::output::{complain, file, say};
 use crate::progress::{TerminalProgress, colour};
 use crate::{exit_code, interrupt};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use plimsoll_analysis::summary::Summary;
+use plimsoll_codec::credentials::hide_credentials;
 use plimsoll_model::Verdict;
 use plimsoll_report::series::{self, Occurrence};
-use plimsoll_report::{html, json, terminal};
+use plimsoll_report::terminal::{Detail, Leading};
+use plimsoll_report::{github, html, json, junit, terminal};
 use plimsoll_runner::{Options, Outcome, run, schedule};
 use plimsoll_scenario::plan::{Plan, SchedulePlan};
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -28,7 +33,8 @@ const LOOK: Duration = Duration::from_millis(200);
   plimsoll run mqtt://localhost:1883 --devices 100 \\
       --rate 100..1500/100 --hold 30s
   plimsoll run mqtt://localhost:1883 --devices 100 --search 100..200k
-  plimsoll run examples/chain.yaml --capture
+  plimsoll run examples/chain.yaml --capture -v
+  plimsoll run nightly.yaml --junit plimsoll.xml --format github
   plimsoll run ws://localhost/in --protocol websocket --devices 100 --rate 500
 
 Exit codes: 0 met, 99 objectives missed, 3 measurement invalid, 1 could not be
@@ -52,9 +58,50 @@ pub struct Run {
     /// Write no report
     #[arg(long)]
     no_report: bool,
-    /// Show no progress
+    /// Where to write the result as JUnit XML: a test for the verdict, one for each
+    /// level
+    #[arg(long, value_name = "FILE", value_parser = file())]
+    junit: Option<PathBuf>,
+    /// What to print: text, or with it an annotation of GitHub Actions and the
+    /// summary of its job
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(flatten)]
+    amount: Amount,
+}
+
+/// For whom the result is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// People.
+    Text,
+    /// People and GitHub Actions.
+    Github,
+}
+
+/// The file to which a step of GitHub Actions appends the summary of its job.
+const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+
+/// How much is printed.
+#[derive(Args)]
+pub struct Amount {
+    /// Print everything: ledger, generator, components, sizes, and each level's reasons
     #[arg(short, long)]
+    verbose: bool,
+    /// Print the verdict in one line, and no progress
+    #[arg(short, long, conflicts_with = "verbose")]
     quiet: bool,
+}
+
+impl Amount {
+    /// The same, for what prints a result.
+    pub fn detail(&self) -> Detail {
+        match (self.verbose, self.quiet) {
+            (true, _) => Detail::Full,
+            (_, true) => Detail::Line,
+            _ => Detail::Short,
+        }
+    }
 }
 
 impl Run {
@@ -64,14 +111,18 @@ impl Run {
             plan = self.load.with("record.capture.limit=1024MiB").plan()?;
         }
         let plan = Arc::new(plan);
-        // The name of a report of which nothing is said has the run's id in it where there is no scenario.
+        // The run has no id yet, which may be a part of the default name; any other tries out the same folder.
         let report = self.report_path("RUN");
-        let written = [("--summary-json", self.summary_json.as_deref()), ("--report", report.as_deref())];
-        outputs::check(Some(&self.store.store), &self.load.files(), &written)?;
+        let written = [
+            ("--summary-json", self.summary_json.as_deref()),
+            ("--report", report.as_deref()),
+            ("--junit", self.junit.as_deref()),
+        ];
+        outputs::check(Some(&self.store.store), self.load.file().as_slice(), &written)?;
         if let Some(schedule) = &plan.schedule {
             return self.perform_series(&plan, schedule);
         }
-        let progress = &mut TerminalProgress::new(self.quiet);
+        let progress = &mut TerminalProgress::new(self.amount.quiet);
         let outcome = perform_plan(&plan, &self.store, progress, Occasion::default())?;
         self.tell(&outcome, &[]);
         Ok(exit_code::of(outcome.summary.verdict))
@@ -84,12 +135,12 @@ impl Run {
         let mut occurrences: Vec<Occurrence> = Vec::new();
         let mut verdicts = Vec::new();
         let mut first = None;
-        let mut progress = TerminalProgress::new(self.quiet);
+        let mut progress = TerminalProgress::new(self.amount.quiet);
         for begin in schedule::begins(schedule, &jiff::Zoned::now()) {
             // Where nothing is real, time is not either.
             let simulated = plan.platform.profile.simulated.is_some();
             let started = simulated.then(|| begin.timestamp().to_string());
-            if !simulated && !await_begin(&begin, self.quiet, &stop) {
+            if !simulated && !await_begin(&begin, self.amount.quiet, &stop) {
                 break;
             }
             let occasion = Occasion { series: first.clone(), started };
@@ -124,19 +175,42 @@ impl Run {
     /// Prints and writes how a run ended; `series` has all runs of its schedule so far. What cannot be written is told, and the
     /// run's verdict stands: the store has it.
     fn tell(&self, outcome: &Outcome, series: &[Occurrence]) {
-        say(&terminal::render(&outcome.summary, colour()));
-        let report = self.report_path(&outcome.record.id);
+        let Outcome { record, summary } = outcome;
+        say(&terminal::render(summary, self.amount.detail(), colour()));
+        let report = self.report_path(&record.id);
         let texts = [
-            (self.summary_json.as_ref(), json::render(&outcome.summary)),
-            (report.as_ref(), html::render_in_series(&outcome.record, &outcome.summary, series)),
+            (self.summary_json.as_ref(), json::render(summary)),
+            (self.junit.as_ref(), junit::render(summary)),
+            (report.as_ref(), html::render_in_series(record, summary, series)),
         ];
+        let mut told = String::new();
         for (path, text) in texts {
             let Some(path) = path else { continue };
             match outputs::write(path, &text) {
-                Ok(()) if report.as_ref() == Some(path) => say(&format!("report: {}\n", path.display())),
+                Ok(()) if report.as_ref() == Some(path) => told = format!("report: {}\n", path.display()),
                 Ok(()) => {}
                 Err(failure) => complain(&failure.to_string()),
             }
+        }
+        match self.amount.detail() {
+            Detail::Line => {}
+            Detail::Short => say(&format!("\n{told}more: plimsoll show {} -v\n", record.id)),
+            Detail::Full => say(&told),
+        }
+        if self.format == Format::Github {
+            self.tell_github(summary);
+        }
+    }
+
+    /// An annotation, and where a job of GitHub Actions wants one, its summary.
+    fn tell_github(&self, summary: &Summary) {
+        let file = self.load.file().and_then(Path::to_str);
+        say(&github::annotation(summary, file));
+        let Some(path) = std::env::var_os(STEP_SUMMARY).map(PathBuf::from) else { return };
+        let opened = OpenOptions::new().append(true).create(true).open(&path);
+        let written = opened.and_then(|mut file| file.write_all(github::markdown(summary).as_bytes()));
+        if let Err(error) = written {
+            complain(&Failure::unwritable(&path, &error).to_string());
         }
     }
 
@@ -195,6 +269,7 @@ pub fn perform_plan(
         started,
         stop: interrupt::stop_flag().map_err(|error| undoable("cannot catch signals", error))?,
     };
+    progress.lead_with(if plan.is_delivered_apart() { Leading::Subscribe } else { Leading::Publish });
     let outcome = run(plan, &options, progress);
     progress.finish();
     Ok(outcome?)
@@ -223,27 +298,7 @@ pub fn perform_scenario(
     }
 }
 
-/// The command line as typed, with the password of an address left out.
+/// The command line as typed, with passwords and values of queries left out of addresses.
 fn command_line() -> Vec<String> {
-    std::env::args().map(|argument| hide_password(&argument)).collect()
-}
-
-fn hide_password(argument: &str) -> String {
-    let hidden = argument.split_once("://").and_then(|(scheme, rest)| {
-        let (user, host) = rest.rsplit_once('@')?;
-        let (name, _) = user.split_once(':')?;
-        Some(format!("{scheme}://{name}:***@{host}"))
-    });
-    hidden.unwrap_or_else(|| argument.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_in_an_address_is_not_kept() {
-        assert_eq!(hide_password("mqtt://me:secret@host:1883"), "mqtt://me:***@host:1883");
-        assert_eq!(hide_password("mqtt://host:1883"), "mqtt://host:1883");
-    }
+    std::env::args().map(|argument| hide_credentials(&argument)).collect()
 }

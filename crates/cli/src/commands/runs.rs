@@ -1,10 +1,11 @@
 //! `plimsoll runs`: what is in the run store.
 
-use super::stored::{StoreOption, read};
+use super::stored::{StoreOption, observed};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::say;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
 use plimsoll_model::Verdict;
 use plimsoll_report::listing::{self, Listed};
 use plimsoll_store::{RunListing, RunReader, StoreError};
@@ -20,8 +21,8 @@ pub struct Runs {
     #[arg(value_name = "TEXT")]
     text: Option<String>,
     /// Only runs with this verdict
-    #[arg(long, value_enum)]
-    verdict: Option<Wanted>,
+    #[arg(long, value_parser = PossibleValuesParser::new(Verdict::ALL.map(Verdict::name)))]
+    verdict: Option<String>,
     /// Only so many, the newest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     last: Option<u32>,
@@ -30,16 +31,6 @@ pub struct Runs {
     json: bool,
     #[command(flatten)]
     store: StoreOption,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Wanted {
-    Met,
-    Missed,
-    Invalid,
-    Failed,
-    Interrupted,
-    Running,
 }
 
 impl Runs {
@@ -63,7 +54,8 @@ impl Runs {
             runs.drain(..runs.len().saturating_sub(last));
         }
         let summaries = runs.into_iter().map(|run| {
-            let summary = read(&reader, &run.id).ok().map(|record| plimsoll_analysis::summarize(&record));
+            let record = reader.run_of_id(&run.id).ok().map(observed);
+            let summary = record.map(|record| plimsoll_analysis::summarize(&record));
             Listed {
                 run: run.id,
                 name: run.name,
@@ -80,15 +72,7 @@ impl Runs {
     }
 
     fn has_verdict(&self, listed: &Listed) -> bool {
-        let Some(wanted) = self.verdict else { return true };
-        let found = listed.summary.as_ref().map(|summary| match summary.verdict {
-            Verdict::Met => Wanted::Met,
-            Verdict::Missed => Wanted::Missed,
-            Verdict::Invalid => Wanted::Invalid,
-            Verdict::Failed => Wanted::Failed,
-            Verdict::Interrupted => Wanted::Interrupted,
-            Verdict::Running => Wanted::Running,
-        });
-        found == Some(wanted)
+        let Some(wanted) = &self.verdict else { return true };
+        listed.summary.as_ref().is_some_and(|summary| summary.verdict.name() == wanted)
     }
 }

@@ -1,5 +1,6 @@
 //! `plimsoll show`: a stored run's result, also of one that was killed.
 
+use super::run::Amount;
 use super::stored::StoredRun;
 use crate::exit_code;
 use crate::failure::Failure;
@@ -10,13 +11,15 @@ use plimsoll_report::{json, series, terminal};
 
 /// Prints a stored run's result, also of one that was killed
 #[derive(Args)]
-#[command(after_help = "Example:\n  plimsoll show last")]
+#[command(after_help = "Example:\n  plimsoll show last -v")]
 pub struct Show {
     #[command(flatten)]
     run: StoredRun,
     /// Print the machine-readable result instead
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    amount: Amount,
 }
 
 impl Show {
@@ -27,7 +30,7 @@ impl Show {
             say(&json::render(&summary));
             return Ok(exit_code::MET);
         }
-        say(&terminal::render(&summary, colour()));
+        say(&terminal::render(&summary, self.amount.detail(), colour()));
         let series = self.run.series(&record)?;
         if !series.is_empty() {
             say(&series::render(&series));

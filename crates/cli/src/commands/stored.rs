@@ -5,7 +5,7 @@ use clap::Args;
 use plimsoll_model::record::RunRecord;
 use plimsoll_observe::process::is_alive;
 use plimsoll_report::series::Occurrence;
-use plimsoll_store::{RunReader, StoreError};
+use plimsoll_store::RunReader;
 use std::path::{Path, PathBuf};
 
 /// The run store.
@@ -26,17 +26,16 @@ pub struct StoredRun {
     store: StoreOption,
 }
 
-/// Reads a run, which may still go on.
-pub fn read(reader: &RunReader, run: &str) -> Result<RunRecord, StoreError> {
-    let mut record = reader.run(run)?;
+/// A run as it was stored, with whether it still goes on.
+pub fn observed(mut record: RunRecord) -> RunRecord {
     record.goes_on = record.end.is_none() && record.provenance.process.as_deref().is_some_and(is_alive);
-    Ok(record)
+    record
 }
 
 impl StoredRun {
     /// Reads it.
     pub fn read(&self) -> Result<RunRecord, Failure> {
-        Ok(read(&self.open()?, &self.run)?)
+        Ok(observed(self.open()?.run(&self.run)?))
     }
 
     /// All runs of the schedule that a run belongs to, in the order of time; none where it belongs to none.

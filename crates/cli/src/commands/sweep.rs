@@ -247,7 +247,7 @@ impl Sweeping {
             ("--csv", self.csv.as_deref()),
             ("--markdown", self.markdown.as_deref()),
         ];
-        outputs::check(Some(&self.store.store), &self.load.files(), &outputs)
+        outputs::check(Some(&self.store.store), self.load.file().as_slice(), &outputs)
     }
 
     /// Writes what came of it to all files, whatever becomes of one, and prints it.

@@ -164,7 +164,8 @@ fn a_flood_of_foreign_messages_is_counted_and_the_run_ends_as_ever() {
 
 #[test]
 fn a_malformed_packet_costs_one_connection_and_its_reason_is_told() {
-    let script = Script { malformed_at: Some(30), ..Script::default() };
+    // Packet type 0 is forbidden (MQTT 5 section 2.1.2).
+    let script = Script { noise_at: Some((30, &[0, 0])), ..Script::default() };
     // The first pause is at most 50 ms, so that the device is back well before the level's end.
     let mqtt = "reconnect: { from: 50ms, to: 1s }";
     let run = run(&script, mqtt, "[100]").exits(99).says("malformed packet");
@@ -196,11 +197,31 @@ fn a_message_that_is_refused_with_a_reason_is_counted_and_the_reason_told() {
     assert_eq!(found.map(|name| count(level, name)), [99, 98, 1, 98, 1, 0]);
 }
 
+/// Noise that begins like a packet of a million bytes swallows all that comes after it.
+#[test]
+fn noise_that_claims_to_be_a_long_packet_is_told() {
+    let script = Script { noise_at: Some((30, &[0x32, 0xff, 0xff, 0x3f, 0, 1])), ..Script::default() };
+    let run = run(&script, "", "[100]").exits(99);
+    let incident = run.level(0)["incident"].as_str().unwrap_or_default();
+    assert!(incident.contains("begun a packet and not ended it, first one of 1048579 bytes"), "{incident}");
+}
+
+#[test]
+fn second_acknowledgements_are_counted_and_told_and_complete_nothing() {
+    let script = Script { acknowledge: Acknowledge::TwiceEach(10), ..Script::default() };
+    let run = run(&script, "", "[100]").exits(0);
+    let run = run.says("unknown acknowledgements 9").says("9 x the platform sent an acknowledgement");
+    let level = run.level(0);
+    let found = ["sent", "acknowledged", "unknown_acks", "delivered", "disconnected"];
+    assert_eq!(found.map(|name| count(level, name)), [99, 99, 9, 99, 0]);
+    assert_eq!(level["achieved"], 99.0);
+}
+
 #[test]
 fn a_broker_that_never_acknowledges_has_missed_and_the_ledger_is_right() {
     let faults = [((1, 7), Fault::Drop)].into();
     let script = Script { acknowledge: Acknowledge::Never, faults, ..Script::default() };
-    let run = run(&script, "", "[100]").exits(99);
+    let run = run(&script, "", "[100]").exits(99).says("not acknowledged 99");
     assert_eq!(run.summary["verdict"], "missed");
     let level = run.level(0);
     let found = ["due", "sent", "acknowledged", "expected_deliveries", "delivered", "lost"];

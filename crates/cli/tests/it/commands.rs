@@ -66,7 +66,7 @@ fn a_stored_run_is_listed_shown_reported_and_exported() {
 
     // All of the id, its beginning, and `last` are the same run, as the run itself printed it.
     for name in [id.as_str(), &id[..4], "last"] {
-        let shown = bench.call(["show", name, "--store", STORE]).exits(0);
+        let shown = bench.call(["show", name, "--store", STORE, "-v"]).exits(0);
         assert_eq!(shown.stdout, run.stdout);
     }
     let json = bench.call(["show", "--json", "--store", STORE]).exits(0);

@@ -1,7 +1,7 @@
 //! No run does harm: nothing of it outlives it, nobody else reads what it writes, and no file of the user's is lost.
 
-use crate::harness::{Bench, RESULTS, STORE, Started};
-use rustix::process::Signal;
+use crate::harness::{Bench, RESULTS, STORE, Started, assert_end_within, children, started_by};
+use rustix::process::{Signal, geteuid};
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -156,6 +156,20 @@ load: { levels: [20], warm_up: 0s, hold: 2s, samples: 2, drain: 500ms }
 objectives: { publish_p99: null }
 ";
 
+/// What the component of that run has seen.
+fn await_seen(run: &Started, temporary: &Path) -> String {
+    let begin = Instant::now();
+    loop {
+        let platform = fs::read_dir(temporary).unwrap().flatten().next();
+        let seen =
+            platform.and_then(|platform| fs::read_to_string(platform.path().join("work/inner/seen")).ok());
+        match seen.filter(|seen| seen.contains("a file of port")) {
+            Some(seen) => return seen,
+            None => assert!(begin.elapsed() < Duration::from_secs(20), "{}", run.said_so_far()),
+        }
+    }
+}
+
 #[test]
 fn a_component_has_its_own_folder_files_and_environment_and_no_secret_of_ours() {
     let bench = Bench::beside_others();
@@ -168,16 +182,7 @@ fn a_component_has_its_own_folder_files_and_environment_and_no_secret_of_ours() 
         .env("PLIMSOLL_PASSWORD", "secret")
         .env("MORE", "that");
     let run = bench.start(&mut command);
-    let begin = Instant::now();
-    let seen = loop {
-        let platform = fs::read_dir(&folder).unwrap().flatten().next();
-        let seen =
-            platform.and_then(|platform| fs::read_to_string(platform.path().join("work/inner/seen")).ok());
-        match seen.filter(|seen| seen.contains("a file of port")) {
-            Some(seen) => break seen,
-            None => assert!(begin.elapsed() < Duration::from_secs(20), "{}", run.said_so_far()),
-        }
-    };
+    let seen = await_seen(&run, &folder);
     run.finish().judged();
     let variables: Vec<&str> = seen.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
     // The last four are the shell's own.
@@ -200,6 +205,44 @@ fn a_component_has_its_own_folder_files_and_environment_and_no_secret_of_ours() 
         "{seen}"
     );
     assert!(!seen.contains("secret"), "{seen}");
+}
+
+/// A run whose component is another user's where the tests run as root.
+fn of_nobody(bench: &Bench, folder: &Path, environment: &str) -> Started {
+    let others = CURIOUS.replace("    folder:", "    user: nobody\n    folder:");
+    bench.write("curious.yaml", &others.replace("MODE: 'at {port:mqtt}'", environment));
+    bench.start(bench.run_command(SHORT).env("TMPDIR", folder).env("HOME", "/ours"))
+}
+
+#[test]
+fn a_component_of_another_user_has_that_users_home_unless_its_profile_says_otherwise() {
+    let bench = Bench::beside_others();
+    let folder = temporary(&bench);
+    let users = fs::read_to_string("/etc/passwd").unwrap();
+    let nobody = users.lines().find(|line| line.starts_with("nobody:")).unwrap();
+    let home = nobody.split(':').nth(5).filter(|_| geteuid().is_root()).unwrap_or("/ours");
+    for (environment, home) in [("MODE: x", home), ("HOME: /said", "/said"), ("HOME: ", "/ours")] {
+        let run = of_nobody(&bench, &folder, environment);
+        let seen = await_seen(&run, &folder);
+        drop(run);
+        assert_nothing_left(&bench, &folder, environment);
+        assert!(seen.contains(&format!("HOME={home}\n")), "{environment}: {seen}");
+    }
+}
+
+#[test]
+fn a_component_of_another_user_dies_with_its_guard() {
+    let bench = Bench::beside_others();
+    let folder = temporary(&bench);
+    let run = of_nobody(&bench, &folder, "MODE: x");
+    await_seen(&run, &folder);
+    let guards = started_by(run.id());
+    let components = children(run.id());
+    // Nobody but the kernel is there to end it.
+    run.signal(Signal::STOP);
+    guards.into_iter().for_each(crate::harness::kill);
+    assert_eq!(components.len(), 1, "{components:?}");
+    assert_end_within(Duration::from_secs(2), &components);
 }
 
 #[test]
@@ -237,7 +280,7 @@ fn a_run_store_is_whole_or_not_there_and_several_may_begin_at_once() {
 /// As another user where the tests run as root, whom no right stops.
 fn as_nobody(bench: &Bench, arguments: &[&str]) -> Command {
     let plimsoll = bench.plimsoll(arguments);
-    if !rustix::process::geteuid().is_root() {
+    if !geteuid().is_root() {
         return plimsoll;
     }
     let mut command = bench.in_folder("setpriv");
@@ -251,14 +294,20 @@ fn runs_in_a_folder_that_nobody_may_write_are_shown_and_no_report_is_promised_th
     let bench = Bench::beside_others();
     bench.write("curious.yaml", CURIOUS);
     bench.run(SHORT).judged();
-    fs::set_permissions(bench.path(""), Permissions::from_mode(0o555)).unwrap();
-    let listed = bench.start(&mut as_nobody(&bench, &["runs", "--store", STORE])).finish();
-    let shown = bench.start(&mut as_nobody(&bench, &["show", "--store", STORE])).finish();
-    let report =
-        bench.start(&mut as_nobody(&bench, &["report", "--store", STORE, "--output", "out.html"])).finish();
-    let run =
-        bench.start(&mut as_nobody(&bench, &["run", "scenario.yaml", "--store", "/tmp/none/x.db"])).finish();
-    fs::set_permissions(bench.path(""), Permissions::from_mode(0o755)).unwrap();
+    // The bench's own folder takes what the commands say.
+    fs::set_permissions(bench.path(""), Permissions::from_mode(0o711)).unwrap();
+    let closed = bench.path("closed");
+    fs::create_dir(&closed).unwrap();
+    for file in [STORE, "curious.yaml", "scenario.yaml"] {
+        fs::rename(bench.path(file), closed.join(file)).unwrap();
+    }
+    fs::set_permissions(&closed, Permissions::from_mode(0o555)).unwrap();
+    let call = |arguments: &[&str]| bench.start(as_nobody(&bench, arguments).current_dir(&closed)).finish();
+    let listed = call(&["runs", "--store", STORE]);
+    let shown = call(&["show", "--store", STORE]);
+    let report = call(&["report", "--store", STORE, "--output", "out.html"]);
+    let run = call(&["run", "scenario.yaml", "--store", "/tmp/none/x.db"]);
+    fs::set_permissions(&closed, Permissions::from_mode(0o755)).unwrap();
     listed.exits(0).says("short");
     shown.exits(0).says("short run");
     report.exits(1).says("cannot write out.html");

@@ -163,8 +163,8 @@ impl Bench {
 /// The run store of [`Bench::run`].
 pub const STORE: &str = "runs.db";
 const SUMMARY: &str = "summary.json";
-/// Options that write store and summary where the harness looks for them.
-pub const RESULTS: [&str; 5] = ["--store", STORE, "--no-report", "--summary-json", SUMMARY];
+/// Options that write store and summary where the harness looks for them, and print everything.
+pub const RESULTS: [&str; 6] = ["--store", STORE, "--no-report", "--summary-json", SUMMARY, "-v"];
 
 /// A run that goes on. Dropped, it is killed.
 pub struct Started {

@@ -19,6 +19,7 @@ mod doctor;
 mod endings;
 mod examples;
 mod exports;
+mod first_use;
 mod fiware_shape;
 mod gateway;
 mod gateway_bad_days;

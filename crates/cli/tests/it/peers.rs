@@ -1,6 +1,6 @@
 //! Peers that refuse now and then, speak something else, speak another version, or slip in the protocol.
 
-use crate::harness::{Bench, Finished, count};
+use crate::harness::{Bench, Finished, RESULTS, count};
 use crate::scripted_broker::{Script, ScriptedBroker};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -191,6 +191,39 @@ objectives: {{ publish_p99: null, achieved: null }}
     let incident = level["incident"].as_str().unwrap_or_default();
     assert!(incident.starts_with(&format!("{sent} x the platform slipped in its protocol")), "{incident}");
     assert!(incident.contains("PUBACK cannot have the code 0x01"), "{incident}");
+}
+
+/// A service that refuses everything and repeats the address, so that its words are cut within the token that
+/// is in it.
+#[test]
+fn a_token_in_the_query_of_an_address_is_shown_nowhere() {
+    const TOKEN: &str = "tiktak-tiktak-tiktak-tiktak";
+    let address = serve(|_, mut stream| {
+        let mut chunk = [0; 4096];
+        // Requests of this test come whole, one at a time.
+        while let Ok(read @ 1..) = stream.read(&mut chunk) {
+            let request = String::from_utf8_lossy(&chunk[..read]).into_owned();
+            let target = request.split(' ').nth(1).unwrap_or_default();
+            let body = format!("{}{target}", "-".repeat(140));
+            let answer = format!("HTTP/1.1 403 No\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    let bench = Bench::beside_others();
+    let url = format!("http://{address}/in?token={TOKEN}");
+    let mut arguments =
+        vec!["run", &url, "--devices", "2", "--rate", "50", "--hold", "1s", "--warm-up", "0s"];
+    arguments.extend(["--samples", "2", "--drain", "200ms", "--set", "objectives.publish_p99=null"]);
+    arguments.extend(RESULTS);
+    let finished =
+        bench.call(arguments).exits(99).says("the platform answered 403 No: ---").says("token=***");
+    let written = bench.files().into_iter().filter(|name| !name.ends_with("-shm"));
+    let texts = written.map(|name| std::fs::read(bench.path(&name)).unwrap());
+    for text in texts.chain([finished.said().into_bytes()]) {
+        let text = String::from_utf8_lossy(&text);
+        assert!(!text.contains("tiktak"), "{text}");
+    }
+    assert!(finished.summary["name"].as_str().is_some_and(|name| name.ends_with("/in?token=***")));
 }
 
 /// A service that takes everything, notifies nobody and forgets nothing.

@@ -225,6 +225,24 @@ fn devices_may_share_connections_and_deliveries_may_come_after_the_answer() {
 }
 
 #[test]
+fn more_operations_than_devices_are_in_flight_where_connections_allow_it() {
+    let bench = Bench::beside_others();
+    bench.write("things.yaml", PROFILE);
+    for http in ["connections: 4", "pool: 4"] {
+        // None of the first four is answered: all of them come only where none waits for another one.
+        let service = HttpService::start((1..=4).map(|number| (number, Fault::Silence)));
+        let more = format!(
+            "population: {{ devices: 1 }}\nhttp: {{ {http} }}\n\
+             load: {{ model: closed, in_flight: [4], hold: 500ms, samples: 2, warm_up: 0s, drain: 100ms }}\n\
+             objectives: {{ publish_p99: null }}\n"
+        );
+        let finished = bench.run(&scenario(&service, &more));
+        let level = finished.level(0);
+        assert_eq!((count(level, "sent"), count(level, "acknowledged")), (4, 0), "{http}: {level:#}");
+    }
+}
+
+#[test]
 fn steps_that_fail_are_told_with_what_the_platform_said() {
     let bench = Bench::beside_others();
     let service = HttpService::start([]);
@@ -233,6 +251,27 @@ fn steps_that_fail_are_told_with_what_the_platform_said() {
     finished.says("step `register things`: POST http://127.0.0.1").says("was answered 404: no such thing");
     bench.write("things.yaml", &PROFILE.replace("key: /thing/key", "key: /thing/secret"));
     bench.run(&scenario(&service, CLOSED)).exits(1).says("has no `/thing/secret`");
+}
+
+#[test]
+fn captured_secrets_are_left_out_of_what_failed_steps_tell() {
+    let bench = Bench::beside_others();
+    let step =
+        "\x20   - name: look\n      each: device\n      request: { path: \"/things/{key}?of={device}\" }\n";
+    for (profile, told) in [
+        (PROFILE.replace("expect: [201]", "expect: [200]"), "was answered 201: {\"thing\":{\"id\":\"thing"),
+        (
+            PROFILE.replace("    - name: set hooks\n", &format!("{step}    - name: set hooks\n")),
+            "/things/***?of=",
+        ),
+    ] {
+        let service = HttpService::start([]);
+        bench.write("things.yaml", &profile);
+        let finished = bench.run(&scenario(&service, CLOSED)).exits(1).says(told);
+        assert!(!finished.said().contains("key-thing"), "{}", finished.said());
+        let store = std::fs::read(bench.path("runs.db")).unwrap();
+        assert!(!store.windows(9).any(|window| window == b"key-thing"));
+    }
 }
 
 #[test]

@@ -39,8 +39,8 @@ pub struct Script {
     pub die_at: Option<u64>,
     /// Foreign messages that each subscriber gets before each delivery.
     pub flood: u32,
-    /// The sender of the message with this number is answered with bytes that are no packet.
-    pub malformed_at: Option<u64>,
+    /// The sender of the message with this number is answered with those bytes.
+    pub noise_at: Option<(u64, &'static [u8])>,
     /// The sender of the message with this number gets DISCONNECT with that reason code (MQTT 5).
     pub goodbye_at: Option<(u64, u8)>,
 }
@@ -51,6 +51,8 @@ pub enum Acknowledge {
     /// With PUBACK.
     #[default]
     Always,
+    /// With PUBACK, and each so-manieth message, over all devices, with a second one.
+    TwiceEach(u64),
     /// Not at all.
     Never,
     /// With PUBACK, but each so-manieth message, over all devices, not at all.
@@ -264,9 +266,8 @@ impl Broker {
             self.end(state, address);
             return None;
         }
-        if self.script.malformed_at == Some(count) {
-            // Packet type 0 is forbidden (MQTT 5 section 2.1.2).
-            self.post(state, sender, vec![0, 0]);
+        if let Some((_, noise)) = self.script.noise_at.filter(|(at, _)| *at == count) {
+            self.post(state, sender, noise.to_vec());
             return Some(());
         }
         if let Some((_, reason)) = self.script.goodbye_at.filter(|(at, _)| *at == count) {
@@ -275,14 +276,18 @@ impl Broker {
             return None;
         }
         let reason = match self.script.acknowledge {
-            Acknowledge::Always => Some(0),
+            Acknowledge::Always | Acknowledge::TwiceEach(_) => Some(0),
             Acknowledge::Never => None,
             Acknowledge::AllButEach(step) => (!count.is_multiple_of(step)).then_some(0),
             Acknowledge::Refuse(at, reason) => Some(if at == count { reason } else { 0 }),
         };
         if let (Some(packet_id), Some(reason)) = (publish.packet_id, reason) {
             let ack = Ack { kind: AckKind::Puback, packet_id, reason, properties: Properties::default() };
-            self.post(state, sender, encoded(version, &Packet::Ack(ack)));
+            let twice =
+                matches!(self.script.acknowledge, Acknowledge::TwiceEach(step) if count.is_multiple_of(step));
+            for _ in 0..1 + u8::from(twice) {
+                self.post(state, sender, encoded(version, &Packet::Ack(ack.clone())));
+            }
         }
         if reason.unwrap_or(0) < 0x80 {
             self.deliver_as_scripted(state, publish);

@@ -13,6 +13,7 @@ use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{Delivery, Plan};
 use plimsoll_simulate::Simulation;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 
 /// The only shard of a simulated run.
@@ -20,10 +21,12 @@ pub(super) struct Simulated {
     pub(super) simulation: Simulation,
     shard: Shard<SimulatedDriver>,
     orders: Receiver<Command>,
+    stop: Arc<AtomicBool>,
 }
 
 impl Simulated {
-    /// The next reply, or none within so long in simulated time.
+    /// The next reply, or none within so long in simulated time, which may never pass, or once the user wants
+    /// to stop.
     pub(super) fn receive(
         &mut self,
         replies: &Receiver<Reply>,
@@ -37,7 +40,9 @@ impl Simulated {
             match replies.try_recv() {
                 Ok(reply) => return Ok(reply),
                 Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
-                Err(TryRecvError::Empty) if self.simulation.now() >= end => {
+                Err(TryRecvError::Empty)
+                    if self.simulation.now() >= end || self.stop.load(Ordering::Relaxed) =>
+                {
                     return Err(RecvTimeoutError::Timeout);
                 }
                 Err(TryRecvError::Empty) => self.shard.step(),
@@ -47,11 +52,17 @@ impl Simulated {
 }
 
 impl Engine {
-    /// An engine whose clients are those of a simulated platform.
+    /// An engine whose clients are those of a simulated platform. The watch is asked at once when `stop` is
+    /// set.
     ///
     /// # Errors
     /// [`EngineError::NotSimulated`].
-    pub fn simulated(plan: &Arc<Plan>, run: RunId, simulation: Simulation) -> Result<Engine, EngineError> {
+    pub fn simulated(
+        plan: &Arc<Plan>,
+        run: RunId,
+        simulation: Simulation,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Engine, EngineError> {
         let roles = &plan.platform.roles;
         if roles.listener.is_some() || roles.observes.is_some() || plan.northbound.is_some() {
             return Err(EngineError::NotSimulated("has neither listeners, observers nor queries"));
@@ -61,12 +72,14 @@ impl Engine {
         }
         let (commands, orders) = channel();
         let (replies_in, replies) = channel();
+        let given: Arc<Given> = Arc::default();
         let wiring = Wiring {
             replies: replies_in,
             mailboxes: vec![Arc::default()],
             datagram_header: 0,
             throttle: None,
             awaits_lives: false,
+            given: Arc::clone(&given),
         };
         let population = (plan.devices, plan.subscribers.count);
         let tag = crate::content::run_tag(&plan.message, run);
@@ -78,7 +91,7 @@ impl Engine {
             plan: Arc::clone(plan),
             clock: Clock::start(),
             shards: vec![ShardThread { commands, thread: None, id: 0, processor: None }],
-            simulated: Some(Box::new(Simulated { simulation, shard, orders })),
+            simulated: Some(Box::new(Simulated { simulation, shard, orders, stop: Arc::clone(stop) })),
             replies,
             in_set_up: true,
             has_run: false,
@@ -87,7 +100,7 @@ impl Engine {
             broker: None,
             subscribers_ready: false,
             manager: None,
-            given: Arc::new(Given::default()),
+            given,
             repeated: Default::default(),
         })
     }

@@ -135,6 +135,7 @@ impl<D: Driver> Shard<D> {
             }
             Event::RoundTrip { took } => self.recorder.time(now, Metric::RequestRtt, took),
             Event::Stray => self.recorder.counts(now).foreign += 1,
+            Event::UnknownAck => self.recorder.counts(now).unknown_acks += 1,
             Event::Secured { took, resumed } => {
                 self.recorder.time(now, Metric::HandshakeTime, took);
                 let counts = self.recorder.counts(now);
@@ -150,6 +151,7 @@ impl<D: Driver> Shard<D> {
             Event::ConnectFailed { reason, client, lasting } if self.connecting.pending > 0 => {
                 self.recorder.counts(now).connect_failed += 1;
                 let again = !lasting && self.retries.failed(client, self.driver.now());
+                let reason = self.given.token.hide(&reason);
                 self.reply(if again { Reply::ConnectRepeated(reason) } else { Reply::ConnectFailed(reason) });
             }
             Event::ConnectFailed { reason, .. } => {
@@ -200,7 +202,10 @@ impl<D: Driver> Shard<D> {
 
     fn incidents_of(&mut self, reason: String, times: u64) {
         let known = self.incidents.len() < INCIDENTS || self.incidents.contains_key(&reason);
-        *self.incidents.entry(if known { reason } else { "other reasons".into() }).or_default() += times;
+        let reason = if known { reason } else { "other reasons".into() };
+        // Hidden once for each reason: a platform may refuse every message.
+        let hidden = |reason: &String| (self.given.token.hide(reason), 0);
+        self.incidents.entry(reason).or_insert_with_key(hidden).1 += times;
     }
 }
 

@@ -29,7 +29,7 @@ const PLAIN: fn(&LevelSummary) -> Tone = |_| Tone::Plain;
 const NOTABLE: fn(&LevelSummary) -> Tone = |_| Tone::Notable;
 const VIOLATION: fn(&LevelSummary) -> Tone = |_| Tone::Violation;
 
-const ENTRIES: [Entry; 19] = [
+const ENTRIES: [Entry; 20] = [
     entry("Due", |level| Some(level.due), PLAIN, true),
     entry("Sent", |level| Some(level.sent), PLAIN, true),
     entry("Unsent", |level| Some(level.unsent), NOTABLE, true),
@@ -46,6 +46,7 @@ const ENTRIES: [Entry; 19] = [
     entry("Duplicated", |level| Some(level.duplicated), duplicates, true),
     entry("Reordered", |level| Some(level.reordered), VIOLATION, true),
     entry("Foreign", |level| Some(level.foreign), NOTABLE, true),
+    entry("Unknown acknowledgements", |level| Some(level.unknown_acks), NOTABLE, false),
     entry("Wills", |level| Some(level.wills), NOTABLE, false),
     entry("Disconnected", |level| Some(level.disconnected), NOTABLE, false),
     entry("Reconnects", |level| Some(level.reconnects), NOTABLE, true),

@@ -127,6 +127,7 @@ fn terms() -> Terms {
         acknowledged_otherwise: false,
         subscribe_qos: 1,
         listener: None,
+        delivered_apart: false,
         repeats_lost: false,
         several_filters: false,
         persistent: false,

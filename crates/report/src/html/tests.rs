@@ -1,6 +1,7 @@
 //! The page as a whole, on a synthetic run and on what may go wrong with one.
 
 use super::*;
+use crate::terminal::{Colour, Detail};
 use plimsoll_analysis::level::LevelVerdict;
 use plimsoll_analysis::summarize;
 use plimsoll_model::record::{LevelOutages, RunEnd};
@@ -320,7 +321,7 @@ fn lost_connections_are_told_with_their_outages() {
     assert!(bare(&record).contains("Some clients came back only after their level"));
     let summary = summarize(&record);
     assert_eq!(summary.levels[0].recovery, None);
-    let text = crate::terminal::render(&summary, crate::terminal::Colour::Off);
+    let text = crate::terminal::render(&summary, Detail::Full, Colour::Off);
     assert!(text.contains("29 of 30 lost clients came back; 1 lost earlier stayed away"), "{text}");
 }
 

@@ -55,6 +55,10 @@ fn headline(summary: &Summary) -> String {
 /// What the headline leaves open: the reason of the verdict, and what limits the next level.
 fn sentences(summary: &Summary) -> Vec<String> {
     let mut sentences = Vec::new();
+    let named = |level: &&LevelSummary| level.blame.as_ref().is_some_and(|blame| blame.component.is_some());
+    if let Some(told) = summary.bounding().filter(named).and_then(terminal::bounded) {
+        sentences.push(format!("A{}.", told.trim_start_matches('a')));
+    }
     if summary.verdict != Verdict::Met {
         sentences.push(sentence(&summary.reason));
     }

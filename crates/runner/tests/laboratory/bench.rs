@@ -5,7 +5,7 @@ use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::Verdict;
 use plimsoll_runner::preflight::Finding;
-use plimsoll_runner::{Options, Progress, run};
+use plimsoll_runner::{Options, Progress, SoFar, run};
 use plimsoll_scenario::{Environment, Source, load};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -43,6 +43,11 @@ impl Default for Setup {
 impl Setup {
     /// Runs it with that seed.
     pub fn run(&self, seed: u64) -> Summary {
+        self.run_until(seed, Arc::default())
+    }
+
+    /// The same until the user wants to stop.
+    pub fn run_until(&self, seed: u64, stop: Arc<AtomicBool>) -> Summary {
         let Setup { stations, more, faults, load: keys, qos, subscribers, objectives } = self;
         let profile = format!(
             "name: simulated\ntitle: laboratory\ncomponents: []\nsimulated:\n  stations: [ {stations} ]\n{more}  faults: [ {faults} ]\n"
@@ -63,7 +68,7 @@ impl Setup {
             command: Vec::new(),
             series: None,
             started: None,
-            stop: Arc::new(AtomicBool::new(false)),
+            stop,
         };
         run(&Arc::new(plan), &options, &mut Silent).unwrap_or_else(|error| panic!("{error}")).summary
     }
@@ -133,6 +138,6 @@ impl Progress for Silent {
     fn step(&mut self, _: &str) {}
     fn connected(&mut self, _: u64, _: u64) {}
     fn level_begun(&mut self, _: usize, _: Option<usize>, _: &str) {}
-    fn level_goes_on(&mut self, _: f64, _: f64) {}
+    fn level_goes_on(&mut self, _: f64, _: f64, _: &SoFar) {}
     fn level_ended(&mut self, _: &LevelSummary) {}
 }

@@ -11,3 +11,4 @@ mod bench;
 mod commands;
 mod coverage;
 mod kinds;
+mod stopping;

@@ -20,7 +20,8 @@ pub struct PlatformPlan {
     pub components: Vec<RunningPlan>,
     /// Whether the controller undoes after the run what it did before it.
     pub clean_up: bool,
-    /// Values of the profile's variables that came from the environment.
+    /// Values of the profile's variables that came from the environment, and those of the address's query
+    /// that are secrets.
     pub secrets: Vec<Secret>,
     /// In which state a run finds it.
     pub state: StatePlan,

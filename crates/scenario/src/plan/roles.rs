@@ -1,7 +1,7 @@
 //! What each role says to a platform, compiled: set-up steps of the controller, requests of devices and queriers,
 //! listeners of subscribers.
 
-use super::{MarkerForm, Protocol, Template, TokenPlan};
+use super::{MarkerForm, Piece, Protocol, Template, TokenPlan};
 use plimsoll_model::Nanos;
 use std::collections::BTreeMap;
 
@@ -125,6 +125,22 @@ pub struct RequestPlan {
 }
 
 impl RequestPlan {
+    /// A POST of a message as it is.
+    pub fn post(path: Template) -> RequestPlan {
+        let content_type = Template { pieces: vec![Piece::Text("application/octet-stream".into())] };
+        RequestPlan {
+            port: None,
+            method: "POST".into(),
+            path,
+            headers: vec![("Content-Type".into(), content_type)],
+            options: Vec::new(),
+            body: Template { pieces: Vec::new() },
+            expect: Vec::new(),
+            retry: Vec::new(),
+            retry_lost: false,
+        }
+    }
+
     /// Whether a status means success.
     pub fn is_success(&self, status: u16) -> bool {
         if self.expect.is_empty() { (200..300).contains(&status) } else { self.expect.contains(&status) }
@@ -187,6 +203,8 @@ pub struct CapturedName {
     pub name: String,
     /// For whom: of a step that is done once for each device, each device has its own.
     pub each: Each,
+    /// Whether it is not shown: its own name, or that of a header that it stands in, tells of a secret.
+    pub secret: bool,
 }
 
 /// Where subscribers listen, and what they answer.

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Component as Part, Path};
 
-/// One process of a platform. In `command`, `prepare`, `environment` and `files`, `{port:NAME}` stands for a free port (the same wherever the
-/// same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program.
+/// One process of a platform. In `command`, `prepare`, `environment` and `files`, `{port:NAME}` stands for a free port
+/// (the same wherever the same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WrittenComponent {
@@ -31,7 +31,8 @@ pub(super) struct WrittenComponent {
     /// The folder that the command is started in: a path below `{dir}`, made before, or `{dir}` itself, the default.
     #[serde(default)]
     folder: Option<String>,
-    /// The user that the component runs as where Plimsoll runs as root; its files and its folder belong to that user.
+    /// The user that the component runs as where Plimsoll runs as root; its files and its folder belong to that user, and
+    /// HOME is that user's unless `environment` has it.
     #[serde(default)]
     user: Option<String>,
     /// Commands that run to their end before the component is started, one after the other, such as one that makes a
@@ -103,17 +104,11 @@ impl WrittenComponent {
             cost_per_month: self.cost_per_month,
         }
     }
-
-    /// All that it is told, in which ports may stand.
-    fn texts(&self) -> impl Iterator<Item = &String> {
-        let commands = self.command.iter().chain(self.prepare.iter().flatten());
-        commands.chain(self.files.values()).chain(self.environment.values().flatten())
-    }
 }
 
 /// What the schema cannot say.
 pub(super) fn check(
-    components: &[WrittenComponent],
+    components: &[Component],
     variables: &BTreeMap<String, String>,
     root: &Node,
     found: &mut Diagnostics,
@@ -180,9 +175,8 @@ pub(super) fn check(
             }
         }
     }
-    let speaking = |port: &dyn Fn(&WrittenComponent) -> bool| {
-        components.iter().filter(|component| port(component)).count()
-    };
+    let speaking =
+        |port: &dyn Fn(&Component) -> bool| components.iter().filter(|component| port(component)).count();
     let ports = [
         ("mqtt_port", speaking(&|component| component.mqtt_port.is_some())),
         ("http_port", speaking(&|component| component.http_port.is_some())),

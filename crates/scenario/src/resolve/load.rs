@@ -289,6 +289,30 @@ fn closed(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<Leve
     Some((Model::Closed { think_time, timeout }, levels))
 }
 
+/// How many operations all devices may have in flight together, and what raises that; `None` where nothing
+/// bounds it.
+fn most_in_flight(scenario: &Scenario, protocol: Protocol) -> Option<(u64, &'static str)> {
+    let of_each = |most: u32| u64::from(scenario.population.devices) * u64::from(most);
+    match protocol {
+        Protocol::Mqtt if super::mqtt::has_window(scenario) => {
+            let most = of_each(scenario.mqtt.in_flight.into());
+            Some((most, "raise `population.devices` or `mqtt.in_flight`"))
+        }
+        Protocol::Http => Some(match scenario.http.pool {
+            Some(connections) => (connections.into(), "raise `http.pool`"),
+            None => {
+                let most = of_each(scenario.http.connections);
+                (most, "raise `population.devices` or `http.connections`, or give `http.pool`")
+            }
+        }),
+        Protocol::Coap => {
+            let most = of_each(scenario.coap.outstanding);
+            Some((most, "raise `population.devices` or `coap.outstanding`"))
+        }
+        Protocol::Mqtt | Protocol::WebSocket | Protocol::Gateway => None,
+    }
+}
+
 /// What devices, windows and markers can number.
 fn check_numbers(
     scenario: &Scenario,
@@ -298,14 +322,7 @@ fn check_numbers(
     context: &mut Context<'_>,
 ) {
     let devices = scenario.population.devices;
-    let most_of_device = match protocol {
-        Protocol::Mqtt => u64::from(scenario.mqtt.in_flight),
-        Protocol::Http => 1,
-        Protocol::Coap => u64::from(scenario.coap.outstanding),
-        Protocol::WebSocket | Protocol::Gateway => u64::MAX,
-    };
-    if super::mqtt::has_window(scenario) {
-        let most = u64::from(devices).saturating_mul(most_of_device);
+    if let Some((most, help)) = most_in_flight(scenario, protocol) {
         for (position, level) in levels.iter().enumerate() {
             if let LevelPlan::InFlight(count) = level
                 && u64::from(*count) > most
@@ -313,11 +330,7 @@ fn check_numbers(
                 context.error_with_help(
                     &format!("load.in_flight.{position}"),
                     format!("{count} operations cannot be in flight: the devices may have {most} together"),
-                    if protocol == Protocol::Coap {
-                        "raise `population.devices` or `coap.outstanding`"
-                    } else {
-                        "raise `population.devices` or `mqtt.in_flight`"
-                    },
+                    help,
                 );
             }
         }

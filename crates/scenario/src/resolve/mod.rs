@@ -35,6 +35,8 @@ use crate::plan::{CoapPlan, GatewayPlan, HttpPlan, LoadPlan, MqttPlan, Plan, Pla
 use crate::tree::Node;
 use crate::written::Scenario;
 use crate::yaml;
+use plimsoll_codec::credentials::hide_query_secrets;
+use serde_json::Value;
 
 /// What resolving needs to know and where it puts what it finds.
 struct Context<'a> {
@@ -143,7 +145,14 @@ pub(crate) fn resolve(
         return None;
     }
     match serde_json::to_value(&scenario) {
-        Ok(json) => Some(Plan { resolved: yaml::write(&json), ..plan }),
+        Ok(mut json) => {
+            for address in ["/platform/address", "/platform/token/url"] {
+                if let Some(Value::String(address)) = json.pointer_mut(address) {
+                    *address = hide_query_secrets(address);
+                }
+            }
+            Some(Plan { resolved: yaml::write(&json), ..plan })
+        }
         Err(error) => {
             context.error("", format!("the scenario cannot be written out: {error}"));
             None

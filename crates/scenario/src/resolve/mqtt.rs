@@ -98,8 +98,15 @@ fn password(mqtt: &Mqtt, context: &mut Context<'_>) -> Result<Option<Secret>, ()
     }
 }
 
+/// Variables of topics.
+pub(super) const IN_TOPICS: &[&str] = &["run", "device", "sequence"];
+
 fn topic_template(mqtt: &Mqtt, context: &mut Context<'_>) -> Option<Template> {
-    let template = match Template::compile(&mqtt.topic, &["run", "device", "sequence"]) {
+    // Messages go to the path of the platform's address instead.
+    if mqtt.topic.is_empty() && !context.written("mqtt.topic") {
+        return Some(Template { pieces: Vec::new() });
+    }
+    let template = match Template::compile(&mqtt.topic, IN_TOPICS) {
         Ok(template) => template,
         Err(error) => {
             report(context, "mqtt.topic", error);
@@ -133,10 +140,10 @@ pub(super) fn subscribers(scenario: &mut Scenario, context: &mut Context<'_>) ->
     let qos = group.qos.unwrap_or(scenario.mqtt.qos);
     let texts = match group.filters {
         Some(texts) => texts,
+        // Messages go to the path of the platform's address.
+        None if scenario.mqtt.topic.is_empty() => Vec::new(),
         // A topic that does not compile was reported already.
-        None => vec![
-            Template::compile(&scenario.mqtt.topic, &["run", "device", "sequence"]).ok()?.as_filter().text(),
-        ],
+        None => vec![Template::compile(&scenario.mqtt.topic, IN_TOPICS).ok()?.as_filter().text()],
     };
     let (share, texts) = share(group.share, texts, scenario.mqtt.version, path, context);
     let mut filters = Vec::new();
@@ -168,7 +175,7 @@ pub(super) fn subscribers(scenario: &mut Scenario, context: &mut Context<'_>) ->
     let written = SubscriberGroup {
         count: group.count,
         qos: Some(qos),
-        filters: Some(texts),
+        filters: (!texts.is_empty()).then_some(texts),
         share: share.clone(),
         devices: group.devices,
         work: group.work,

@@ -3,11 +3,12 @@
 use super::Context;
 use super::roles::Compiler;
 use crate::check::near_miss;
-use crate::plan::{Endpoint, PlatformPlan, RolePlan, Secret, TokenPlan};
+use crate::plan::{Endpoint, PlatformPlan, Protocol, RequestPlan, RolePlan, Secret, Template, TokenPlan};
 use crate::profile::{Component, Profile, Roles};
 use crate::profiles;
 use crate::span::Source;
 use crate::written::{AttachedPlatform, Platform, Scenario, SubscriberGroup, Subscribers, With};
+use plimsoll_codec::credentials::query_secrets;
 use std::collections::BTreeMap;
 
 /// Resolves the platform and lets its profile say what the scenario leaves open: topic and filters.
@@ -64,14 +65,39 @@ pub(super) fn resolve(
         );
     }
     fill_in(scenario, &roles, &compiler, context);
+    let (address, plan) = at_its_path(address, plan, scenario, context);
     let state = super::state::resolve(&attached, &profile, &plan, context);
-    let secrets = secrets(&attached.with, context);
+    let secrets = secrets(&attached, context);
     let components = super::running::resolve(&attached.components, &profile, context);
     let (ports, clean_up) = (attached.ports, attached.clean_up);
     let resolved =
         PlatformPlan { profile, address, roles: plan, ports, components, clean_up, secrets, state };
     check_ports(&resolved, path, context);
     Some(resolved)
+}
+
+/// Messages to a bare address go to its path, where neither the profile nor `mqtt.topic` says where they go. The topic is
+/// left out then, so that the resolved scenario says the same.
+fn at_its_path(
+    address: Option<Endpoint>,
+    mut plan: RolePlan,
+    scenario: &mut Scenario,
+    context: &mut Context<'_>,
+) -> (Option<Endpoint>, RolePlan) {
+    let is_bare = plan.device.request.is_none() && !context.written("mqtt.topic");
+    let speaks = |address: &Endpoint| matches!(address.protocol, Protocol::Http | Protocol::Coap);
+    let has_path = |address: &Endpoint| !matches!(address.path.as_str(), "" | "/");
+    let Some(mut address) = address.clone().filter(|address| is_bare && speaks(address) && has_path(address))
+    else {
+        return (address, plan);
+    };
+    let path = std::mem::take(&mut address.path);
+    match Template::compile(&path, super::mqtt::IN_TOPICS) {
+        Ok(template) => plan.device.request = Some(RequestPlan::post(template)),
+        Err(error) => context.error_with_help("platform.address", error.message, error.help),
+    }
+    scenario.mqtt.topic = String::new();
+    (Some(address), plan)
 }
 
 /// The access token: as the scenario says, else as the profile does.
@@ -127,13 +153,14 @@ fn variables(
     variables
 }
 
-/// What came from the environment.
-fn secrets(with: &BTreeMap<String, With>, context: &Context<'_>) -> Vec<Secret> {
-    let values = with.values().filter_map(|value| match value {
+/// What came from the environment, and what the address tells.
+fn secrets(attached: &AttachedPlatform, context: &Context<'_>) -> Vec<Secret> {
+    let values = attached.with.values().filter_map(|value| match value {
         With::Text(_) => None,
         With::Environment(from) => (context.environment.variable)(&from.env),
     });
-    values.map(Secret).collect()
+    let address = attached.address.as_ref().map(|written| query_secrets(&written.0.path));
+    values.chain(address.into_iter().flatten()).map(Secret).collect()
 }
 
 fn mapping(profile: &Profile, written: Option<&String>, context: &mut Context<'_>) -> Option<Option<String>> {

@@ -10,6 +10,7 @@ use crate::profiles::roles::{
     Subscriber,
 };
 use crate::template::Names;
+use plimsoll_codec::credentials::names_secret;
 use std::collections::BTreeMap;
 
 /// Something wrong in the roles of a profile.
@@ -86,6 +87,11 @@ impl Compiler<'_> {
             .querier
             .as_ref()
             .map(|querier| self.request(&querier.request, QUERY, "querier.request", &plan.captured));
+        for slot in in_secret_headers(&plan) {
+            if let Some(captured) = plan.captured.get_mut(slot) {
+                captured.secret = true;
+            }
+        }
         plan
     }
 
@@ -232,7 +238,7 @@ impl Compiler<'_> {
             };
             let known = captured.iter().position(|known| known.name == *name);
             let slot = known.unwrap_or_else(|| {
-                captured.push(CapturedName { name: name.clone(), each });
+                captured.push(CapturedName { name: name.clone(), each, secret: names_secret(name) });
                 captured.len() - 1
             });
             captures.push(Capture { slot, from });
@@ -404,4 +410,17 @@ impl Compiler<'_> {
     pub(super) fn error(&mut self, path: &str, message: impl Into<String>, help: String) {
         self.errors.push(RoleError { path: path.to_owned(), message: message.into(), help });
     }
+}
+
+/// The slots of captured values that stand in headers such as `Authorization`.
+fn in_secret_headers(plan: &RolePlan) -> Vec<usize> {
+    let steps = [&plan.reset, &plan.preload, &plan.set_up, &plan.clean_up].into_iter().flatten();
+    let requests = steps.map(|step| &step.request).chain(&plan.device.request).chain(&plan.query);
+    let headers = requests.flat_map(|request| &request.headers).filter(|(name, _)| names_secret(name));
+    let pieces = headers.flat_map(|(_, value)| &value.pieces);
+    let slots = pieces.filter_map(|piece| match piece {
+        Piece::Captured(slot, _) => Some(*slot),
+        _ => None,
+    });
+    slots.collect()
 }

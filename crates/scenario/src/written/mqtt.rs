@@ -66,7 +66,9 @@ pub(crate) struct Mqtt {
     pub password: Option<SecretSource>,
     /// Whether devices publish with the retain flag.
     pub retain: bool,
-    /// The topic of a device's messages, with `{run}`, `{device}` and `{sequence}` as possible variables.
+    /// The topic of a device's messages, with `{run}`, `{device}` and `{sequence}` as possible variables. Over HTTP and CoAP the
+    /// path of a bare address takes its place.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub topic: String,
     /// Receive maximum that our clients announce (MQTT 5 only). Default: none is announced.
     #[schemars(range(min = 1, max = 65_535))]

@@ -202,14 +202,39 @@ fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
     assert!(described.contains("up to 4 requests each at a time, non-confirmable"), "{described}");
     let partly_open =
         LEAST.replace("levels: [100]", "model: partly_open, session_messages: 3, levels: [100]");
-    for text in
-        [LEAST, EVERYTHING, &closed, &sized, &attached, &http, &websocket, &coap, &coaps, &partly_open]
-    {
+    let at_path = LEAST.replace(
+        "platform: embedded",
+        "platform: { profile: existing, address: \"http://service:8080/in/{device}/?key=1\" }",
+    );
+    let target = load(&at_path).unwrap().describe();
+    assert!(target.contains("POST /in/0/?key=1 at service:8080"), "{target}");
+    for text in [
+        LEAST,
+        EVERYTHING,
+        &at_path,
+        &closed,
+        &sized,
+        &attached,
+        &http,
+        &websocket,
+        &coap,
+        &coaps,
+        &partly_open,
+    ] {
         let plan = load(text).unwrap();
         assert!(!plan.resolved.contains("sesame"), "{}", plan.resolved);
         let again = load(&plan.resolved).unwrap_or_else(|found| panic!("{}\n{found}", plan.resolved));
         assert_eq!(format!("{again:?}"), format!("{plan:?}"));
     }
+}
+
+#[test]
+fn a_token_in_the_query_of_an_address_is_left_out_of_what_is_kept_and_of_diagnostics() {
+    let text = LEAST.replace("embedded", "{ profile: http, address: 'http://h/in?key=tiktak' }");
+    let plan = load(&text).unwrap();
+    assert!(plan.resolved.contains("http://h:80/in?key=***"), "{}", plan.resolved);
+    let told = load(&text.replace("profile: http", "profile: htp")).unwrap_err().to_string();
+    assert!(told.contains("in?key=******' }") && !told.contains("tiktak"), "{told}");
 }
 
 #[test]
@@ -375,6 +400,31 @@ fn impossible_combinations_are_refused() {
         let told_flat = told.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(told_flat.contains(expected), "{set}: {told}");
         assert!(told.contains("-->"), "{set}: {told}");
+    }
+}
+
+#[test]
+fn as_many_operations_are_in_flight_as_connections_and_windows_allow_and_the_remedy_is_taken() {
+    let closed = LEAST.replace("levels: [100]", "model: closed, in_flight: [20]");
+    let at = |platform: &str, more: &str| {
+        let text = closed.replace("embedded", platform).replace("devices: 10", "devices: 5");
+        load_with(&format!("{text}{more}"), &[]).map(drop).map_err(|found| found.to_string())
+    };
+    let (http, coap) =
+        ("{ profile: http, address: 'http://h/in' }", "{ profile: coap, address: 'coap://h/in' }");
+    for (platform, more, most, remedy) in [
+        (http, "", 5, "http: { connections: 4 }\n"),
+        (http, "http: { connections: 3 }\n", 15, "http: { connections: 4 }\n"),
+        (http, "http: { pool: 19 }\n", 19, "http: { pool: 20 }\n"),
+        (coap, "", 5, "coap: { outstanding: 4 }\n"),
+        ("embedded", "mqtt: { in_flight: 3 }\n", 15, "mqtt: { in_flight: 4 }\n"),
+    ] {
+        let told = at(platform, more).unwrap_err();
+        assert!(told.contains(&format!("the devices may have {most} together")), "{told}");
+        let advised = remedy.replace(": { ", ".");
+        let advised = advised.split(':').next().unwrap();
+        assert!(told.contains(&format!("`{advised}`")), "{advised}: {told}");
+        assert_eq!(at(platform, remedy), Ok(()));
     }
 }
 

@@ -96,6 +96,36 @@ fn user_and_password_come_from_the_address_and_the_environment() {
     assert_eq!(quick(&options, &[], &bare).unwrap().mqtt.password, None);
 }
 
+/// A token in a query goes to the platform, and is shown nowhere.
+#[test]
+fn values_of_a_query_are_not_shown() {
+    let told = |address: &str, devices: &str| {
+        let options = QuickOptions { address: address.into(), devices: Some(devices.into()), ..least() };
+        quick(&options, &[], &ENVIRONMENT)
+    };
+    let plan = told("http://h/in?site=north&token=tik%2Ftak", "10").unwrap();
+    assert_eq!(plan.platform.address.as_ref().unwrap().path, "/in?site=north&token=tik%2Ftak");
+    assert_eq!(plan.name, "http://h/in?site=***&token=***");
+    let secrets: Vec<&str> = plan.platform.secrets.iter().map(|secret| secret.0.as_str()).collect();
+    assert_eq!(secrets, ["tik%2Ftak", "tik/tak"]);
+    for text in [&plan.resolved, &plan.describe()] {
+        assert!(text.contains("/in?site=north&token=***") && !text.contains("tik"), "{text}");
+    }
+    for address in [
+        "http://h/in?token=tiktak",
+        "http://h:x/in?token=tiktak",
+        "http://h/i#n?token=tiktak",
+        "mqtt://h/?token=tiktak",
+        "mqtt://h?token=tiktak",
+        "mqtt://h:1?token=tiktak",
+        "what://h?token=tiktak",
+        "ws://me:tiktak@h/?token=tiktak",
+    ] {
+        let told = told(address, "none").unwrap_err().to_string();
+        assert!(!told.contains("tik"), "{told}");
+    }
+}
+
 #[test]
 fn an_address_has_no_matrix() {
     for key in ["matrix.population.devices=[1]", "quick.load.hold=1s"] {
@@ -146,7 +176,7 @@ fn errors_name_the_option_as_typed() {
 fn a_password_in_the_address_is_refused_and_not_repeated() {
     let options = QuickOptions { address: "mqtt://alice:pa@ss@broker".into(), ..least() };
     let told = quick(&options, &[], &ENVIRONMENT).unwrap_err().to_string();
-    assert!(told.contains("PLIMSOLL_PASSWORD") && told.contains("alice:***@broker"), "{told}");
+    assert!(told.contains("PLIMSOLL_PASSWORD") && told.contains("alice:*****@broker"), "{told}");
     assert!(!told.contains("pa@ss") && !told.contains("ss@"), "{told}");
 }
 

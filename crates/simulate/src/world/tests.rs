@@ -167,6 +167,16 @@ fn a_starved_generator_reads_late_and_a_lossy_network_sends_again() {
     assert!(simulation.round_trips().len() > 200);
 }
 
+/// A message that takes the generator hundreds of days takes nobody else as long.
+#[test]
+fn probes_of_a_generator_that_stood_still_for_ages_are_few() {
+    let mut slow = spec(vec![station("a", ServiceTime::Deterministic(ms(1)))], Vec::new());
+    slow.generator.cost = Nanos::from_secs(300 * 86_400);
+    let (simulation, _) = run(slow, ms(7), 1000);
+    assert_eq!(simulation.now(), Nanos::MAX);
+    assert!(simulation.round_trips().len() < 20_000);
+}
+
 #[test]
 fn a_ping_is_answered_after_what_was_sent_before() {
     let simulation =

@@ -2,6 +2,7 @@
 //! sent again.
 
 use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
+use plimsoll_codec::hiding::cut;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::CoapPlan;
 
@@ -262,8 +263,7 @@ fn number_length(number: u32) -> u32 {
 /// What the platform said, for people.
 fn said(answer: &Message<'_>) -> String {
     let (class, detail) = (answer.code >> 5, answer.code & 0x1f);
-    let words = answer.payload.get(..LONGEST_REASON).unwrap_or(answer.payload);
-    let words = String::from_utf8_lossy(words);
+    let words = cut(&String::from_utf8_lossy(answer.payload), LONGEST_REASON);
     let words = if words.is_empty() { String::new() } else { format!(": {words}") };
     let told = format!("the platform answered {class}.{detail:02}{words}");
     told.chars().filter(|character| !character.is_control()).collect()

@@ -146,7 +146,7 @@ impl CoapDriver {
                 if status == UNAUTHORIZED {
                     self.requests.view().refuse(exchange.generation);
                 }
-                Some((status, self.requests.view().hide(reason)))
+                Some((status, self.requests.view().hide_captured(reason, (device, 0))))
             }
         };
         self.traffic.answers.count += 1;

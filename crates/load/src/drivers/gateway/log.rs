@@ -3,6 +3,7 @@
 use super::FAILED;
 use super::offset::Line;
 use crate::driver::{self, Event};
+use plimsoll_codec::hiding::cut;
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::Nanos;
 use std::collections::{BTreeMap, HashMap};
@@ -143,7 +144,7 @@ impl Reader {
                 self.foreign += 1;
                 self.others.add("unreadable", line);
                 if self.foreign == 1 {
-                    let line: String = line.chars().take(SHOWN).collect();
+                    let line = cut(line, SHOWN);
                     self.errors.push(format!("its log names no event of this run, or nothing that became of it, in the line {line:?}"));
                 }
             }

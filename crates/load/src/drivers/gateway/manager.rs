@@ -4,6 +4,7 @@ use super::calls::{self, Input};
 use super::log::{Life, Others, Reader};
 use super::offset::{Offset, Reading};
 use crate::clock::Clock;
+use plimsoll_codec::hiding::cut;
 use plimsoll_model::Nanos;
 use plimsoll_model::record::ClockRecord;
 use rustix::event::{EventfdFlags, eventfd};
@@ -441,7 +442,7 @@ impl Service {
             if let Some(mut answer) = input.object().map_err(|reason| told(&reason))? {
                 return match answer.get_mut("result") {
                     Some(result) => Ok(result.take()),
-                    None => Err(told(&answer.to_string().chars().take(SHOWN).collect::<String>())),
+                    None => Err(told(&cut(&answer.to_string(), SHOWN))),
                 };
             }
             if begin.elapsed() > PATIENCE {

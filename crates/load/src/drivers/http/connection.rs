@@ -6,6 +6,7 @@ use crate::drivers::layers::{Layers, hand_over};
 use crate::drivers::readiness;
 use crate::drivers::socket::{Interest, Socket};
 use crate::refusal;
+use plimsoll_codec::hiding::cut;
 use plimsoll_codec::http::{HttpError, Reader, Side, Start};
 use plimsoll_codec::stranger::Stranger;
 use plimsoll_model::Nanos;
@@ -376,9 +377,13 @@ impl Connection {
             Ok(None) => return Turn::Same,
             Ok(Some(message)) => {
                 let Start::Status { code, reason } = message.head.start else { return Turn::Same };
+                let device = self.current.as_ref().map_or(0, |current| current.message.device);
                 let told = (!io.requests.is_success(code))
-                    .then(|| said(code, reason, message.head.field("location"), message.body))
-                    .map(|told| io.requests.view().hide(told));
+                    .then(|| {
+                        let location = message.head.field("location");
+                        said(code, reason, io.requests.target(), location, message.body)
+                    })
+                    .map(|told| io.requests.view().hide_captured(told, (device, 0)));
                 io.traffic.answers.add(message.wire_bytes as usize, message.body.len());
                 (code, told, message.stays && !ended)
             }
@@ -581,7 +586,7 @@ impl Connection {
 }
 
 /// What the platform said, for people.
-fn said(code: u16, reason: &str, location: Option<&[u8]>, body: &[u8]) -> String {
+fn said(code: u16, reason: &str, target: &str, location: Option<&[u8]>, body: &[u8]) -> String {
     let whither = match (code, location) {
         (300..400, Some(location)) => {
             let location = String::from_utf8_lossy(location);
@@ -591,8 +596,10 @@ fn said(code: u16, reason: &str, location: Option<&[u8]>, body: &[u8]) -> String
         }
         _ => String::new(),
     };
-    let body = String::from_utf8_lossy(body.get(..LONGEST_REASON).unwrap_or(body)).into_owned();
+    let body = body.get(..4 * (LONGEST_REASON + 1)).unwrap_or(body);
+    let body = cut(&String::from_utf8_lossy(body), LONGEST_REASON);
     let body = if body.is_empty() { String::new() } else { format!(": {body}") };
     let told = format!("the platform answered {code} {reason}{whither}{body}");
-    told.chars().filter(|character| !character.is_control()).take(2 * LONGEST_REASON).collect()
+    let told: String = told.chars().filter(|character| !character.is_control()).collect();
+    format!("{} ({target})", cut(&told, 2 * LONGEST_REASON))
 }

@@ -2,6 +2,7 @@
 
 use crate::content::Contents;
 use crate::given::{Given, View};
+use plimsoll_codec::credentials::hide_query_secrets;
 use plimsoll_codec::http::escape_path;
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::{Plan, RequestPlan};
@@ -11,6 +12,8 @@ use std::sync::Arc;
 /// Writes requests: as the profile says, else a POST of the message to the topic.
 pub struct Requests {
     host: String,
+    /// Method and URL of the requests, for people; what differs from message to message keeps its name.
+    target: String,
     /// Path before that of every request.
     base: String,
     plan: Option<RequestPlan>,
@@ -28,10 +31,18 @@ impl Requests {
     pub fn new(plan: &Plan, run: RunId, host: String, given: &Arc<Given>) -> Requests {
         let address = plan.platform.address.as_ref();
         let base = address.map(|address| address.path.trim_end_matches('/').to_owned());
+        let base = base.unwrap_or_default();
+        let request = plan.platform.roles.device.request.clone();
+        let place = place(plan, &host, &base);
+        let target = match &request {
+            Some(request) => target(&place, request),
+            None => format!("POST {place}/{}", plan.mqtt.topic.text()),
+        };
         Requests {
             host,
-            base: base.unwrap_or_default(),
-            plan: plan.platform.roles.device.request.clone(),
+            target,
+            base,
+            plan: request,
             says_message: true,
             contents: Contents::new(plan, run).with_given(given),
             content: Vec::new(),
@@ -43,7 +54,15 @@ impl Requests {
     /// Queries of a run to a host.
     pub fn of_queries(plan: &Plan, run: RunId, host: String, given: &Arc<Given>) -> Requests {
         let query = plan.platform.roles.query.clone();
-        Requests { plan: query, says_message: false, ..Requests::new(plan, run, host, given) }
+        let like = Requests::new(plan, run, host, given);
+        let place = place(plan, &like.host, &like.base);
+        let target = query.as_ref().map(|query| target(&place, query)).unwrap_or_default();
+        Requests { plan: query, target, says_message: false, ..like }
+    }
+
+    /// Method and URL, for people; what differs from message to message keeps its name.
+    pub fn target(&self) -> &str {
+        &self.target
     }
 
     /// Whether answers have no body whatever their heads say: those to HEAD.
@@ -129,4 +148,14 @@ impl Requests {
         out.extend_from_slice(self.host.as_bytes());
         out.extend_from_slice(b"\r\n");
     }
+}
+/// What stands before the path of each request.
+fn place(plan: &Plan, host: &str, base: &str) -> String {
+    let secured = plan.platform.address.as_ref().is_some_and(|address| address.wire.tls);
+    format!("{}://{host}{base}", if secured { "https" } else { "http" })
+}
+
+/// Method and URL of a request, for people.
+fn target(place: &str, request: &RequestPlan) -> String {
+    hide_query_secrets(&format!("{} {place}{}", request.method, request.path.text()))
 }

@@ -89,7 +89,10 @@ fn authorities(plan: &TlsPlan) -> Result<RootCertStore, String> {
     if plan.authorities.is_empty() {
         store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if store.is_empty() {
-            return Err("this host trusts no certificate authority; give one in `mqtt.tls.ca`".into());
+            return Err(
+                "this host trusts no certificate authority; give one in `mqtt.tls.ca`, or by --ca FILE"
+                    .into(),
+            );
         }
         return Ok(store);
     }
@@ -242,7 +245,7 @@ impl Tls {
         match error {
             Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
                 "the platform's certificate is signed by no authority that is trusted here; give its authority's \
-                 certificate in `mqtt.tls.ca`"
+                 certificate in `mqtt.tls.ca`, or by --ca FILE"
                     .into()
             }
             Error::InvalidCertificate(

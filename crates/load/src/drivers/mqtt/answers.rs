@@ -1,6 +1,7 @@
 //! Platforms that answer a message by a message of their own: which message an answer belongs to, and what it says.
 
 use crate::driver::Event;
+use plimsoll_codec::hiding::cut;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::Variables;
 use plimsoll_scenario::plan::{AnswerPlan, Plan, Template};
@@ -46,7 +47,7 @@ impl Answers {
             Event::Acknowledged { device, sequence, at }
         } else {
             let status = status.map(Value::to_string).unwrap_or_else(|| "without a status".into());
-            let status: String = status.chars().take(LONGEST_STATUS).collect();
+            let status = cut(&status, LONGEST_STATUS);
             Event::Refused { device, sequence, at, reason: format!("the platform answered {status}") }
         })
     }

@@ -38,6 +38,8 @@ pub struct Connection {
     queue: VecDeque<u32>,
     out: Outgoing,
     partial: Vec<u8>,
+    /// When the first byte of `partial` was read.
+    partial_since: Nanos,
     /// When `partial` was read, and how long it had been in the kernel then.
     partial_at: Nanos,
     partial_lag: Option<Nanos>,
@@ -100,6 +102,7 @@ impl Connection {
             queue: VecDeque::new(),
             out: Outgoing::default(),
             partial: Vec::new(),
+            partial_since: Nanos::ZERO,
             partial_at: Nanos::ZERO,
             partial_lag: None,
             began: Nanos::ZERO,

@@ -33,6 +33,8 @@ pub struct Message {
     pub sequence: u32,
     /// Whether PUBREC came and PUBREL went (QoS 2).
     pub released: bool,
+    /// Whether PUBREL was sent again over a later connection.
+    pub released_again: bool,
 }
 
 impl Flight {
@@ -50,7 +52,7 @@ impl Flight {
                 self.row.push_back(None);
                 continue;
             }
-            self.row.push_back(Some(Message { sequence, released: false }));
+            self.row.push_back(Some(Message { sequence, released: false, released_again: false }));
             self.open += 1;
             return id;
         }

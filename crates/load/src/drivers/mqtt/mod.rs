@@ -20,7 +20,7 @@ use crate::topology::{subscriptions_of, will_filter, will_of};
 use answers::Answers;
 use connection::Connection;
 use notified::Notified;
-use plimsoll_codec::mqtt::Malformed;
+use plimsoll_codec::mqtt::{AckKind, Malformed};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{MqttPlan, Plan};
 use plimsoll_stats::distribution::{Random, random};
@@ -76,6 +76,9 @@ struct Io {
     traffic: Traffic,
     /// What the platform did against the standard without harm, and how often, since the last level was closed.
     slips: Vec<(Malformed, u64)>,
+    /// Acknowledgements that nothing in flight awaited, since the last level was closed: the first, for
+    /// people, and how many.
+    unknown_acks: Option<(String, u64)>,
 }
 
 impl Io {
@@ -86,6 +89,17 @@ impl Io {
             None if self.slips.len() < MOST_SLIPS => self.slips.push((slip, 1)),
             None => {}
         }
+    }
+
+    fn note_unknown_ack(&mut self, client: Client, kind: AckKind, packet_id: u16) {
+        let first = || {
+            let client = match client {
+                Client::Device(device) => format!("device {device}"),
+                Client::Subscriber(subscriber) => format!("subscriber {subscriber}"),
+            };
+            (format!("{} for packet {packet_id} of {client}", kind.packet_type()), 0)
+        };
+        self.unknown_acks.get_or_insert_with(first).1 += 1;
     }
 }
 
@@ -162,6 +176,7 @@ impl MqttDriver {
             jitter: random(plan.seed, &[u64::from(share.index), 0x6a69_7474_6572]),
             traffic: Traffic::default(),
             slips: Vec::new(),
+            unknown_acks: None,
         };
         Ok(MqttDriver { share, devices: devices.len(), connections, io })
     }
@@ -252,8 +267,18 @@ impl Driver for MqttDriver {
         for connection in &mut self.connections {
             connection.withdraw(now, events);
         }
+        let mut unfinished = self.connections.iter().filter_map(|connection| connection.unfinished(now));
+        events.extend(unfinished.next().map(|first| {
+            let reason = format!("the platform has begun a packet and not ended it, first one of {first}");
+            Event::Incidents { reason, times: 1 + unfinished.count() as u64 }
+        }));
         events.extend(self.io.slips.drain(..).map(|(slip, times)| {
             let reason = format!("the platform slipped in its protocol, which was tolerated: {slip}");
+            Event::Incidents { reason, times }
+        }));
+        events.extend(self.io.unknown_acks.take().map(|(first, times)| {
+            let reason =
+                format!("the platform sent an acknowledgement that no packet awaited, first {first}");
             Event::Incidents { reason, times }
         }));
     }

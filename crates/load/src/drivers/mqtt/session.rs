@@ -7,6 +7,7 @@ mod opening;
 use super::flight::{Flight, Message};
 use crate::driver::Client;
 pub use opening::closed_at_once;
+use plimsoll_codec::hiding::cut;
 use plimsoll_codec::mqtt::{
     AckKind, Connack, Connect, Disconnect, Malformed, Packet, Properties, Property, Publish, PublishHeader,
     QoS, Suback, Version, Will, connack_text, encode_ack, encode_connect, encode_pingreq, encode_publish,
@@ -41,6 +42,8 @@ pub struct Settings {
     topic_alias: bool,
 }
 
+/// The reason code of PUBREL and PUBCOMP for an id that is not known.
+const PACKET_ID_NOT_FOUND: u8 = 0x92;
 /// The alias of a device's only topic.
 const ALIAS: u16 = 1;
 
@@ -76,8 +79,9 @@ pub struct Session {
     /// Whether the platform takes topic aliases, and the message that gave our topic its own.
     takes_alias: bool,
     aliased_by: Option<u32>,
-    /// Whether the platform has kept the session.
+    /// Whether the platform has kept the session, and whether it goes on with one that need not be ours.
     resumed: bool,
+    session_present: bool,
     /// Whether there is nothing to go on with.
     fresh: bool,
     /// Whether the platform has granted the subscriptions of the present session.
@@ -121,6 +125,9 @@ pub enum Happened<'a> {
     Acknowledged(u32),
     /// A message was refused, with the platform's reason.
     Refused(u32, String),
+    /// An acknowledgement that nothing in flight awaits: of an unknown packet id, a second one, one out of
+    /// turn.
+    UnknownAck(AckKind, u16),
     /// A delivery.
     Delivered {
         /// The content.
@@ -145,6 +152,7 @@ impl Session {
             takes_alias: false,
             aliased_by: None,
             resumed: false,
+            session_present: false,
             fresh: true,
             subscribed: false,
             window: settings.window,
@@ -279,8 +287,11 @@ impl Session {
         self.write(sequence, Outgoing { dup: true, packet_id, topic, payload, user }, out)
     }
 
-    /// Writes PUBREL again.
+    /// Writes PUBREL again, over a later connection.
     pub fn release_again(&mut self, packet_id: u16, out: &mut Vec<u8>) {
+        if let Some(message) = self.flight.get_mut(packet_id) {
+            message.released_again = true;
+        }
         encode_ack(self.settings.version, AckKind::Pubrel, packet_id, out);
     }
 
@@ -374,6 +385,7 @@ impl Session {
         self.takes_alias = false;
         self.aliased_by = None;
         self.resumed = false;
+        self.session_present = false;
         self.window = self.settings.window;
         self.keep_alive = self.settings.keep_alive;
         self.largest_packet = u32::MAX;
@@ -475,6 +487,7 @@ impl Session {
             self.takes_alias = offered.topic_alias_maximum().is_some_and(|most| most >= ALIAS);
         }
         // What an earlier program of that name has left is not ours.
+        self.session_present = connack.session_present;
         self.resumed = connack.session_present && !self.fresh;
         self.fresh = false;
         if !self.resumed {
@@ -526,29 +539,35 @@ impl Session {
         text: Option<&str>,
         out: &mut Vec<u8>,
     ) -> Happened<'static> {
+        let unknown = Happened::UnknownAck(kind, id);
         if kind == AckKind::Pubrel {
-            self.incoming.remove(&id);
             encode_ack(self.settings.version, AckKind::Pubcomp, id, out);
-            return Happened::Nothing;
+            // A session that goes on may release again what was released over an earlier connection.
+            let known = self.incoming.remove(&id) || self.session_present;
+            return if known { Happened::Nothing } else { unknown };
         }
         let qos = self.settings.qos;
-        let Some(message) = self.flight.get_mut(id) else {
-            return Happened::Nothing;
-        };
-        let refused = reason >= 0x80;
-        if kind == AckKind::Pubrec && !refused {
-            message.released = true;
-            encode_ack(self.settings.version, AckKind::Pubrel, id, out);
-            return Happened::Nothing;
-        }
+        let Some(message) = self.flight.get_mut(id) else { return unknown };
+        let mut refused = reason >= 0x80;
         let ends = match (kind, qos) {
-            (AckKind::Puback, QoS::AtLeastOnce) | (AckKind::Pubrec, QoS::ExactlyOnce) => true,
-            (AckKind::Pubcomp, QoS::ExactlyOnce) => message.released,
+            (AckKind::Puback, QoS::AtLeastOnce) => true,
+            (AckKind::Pubrec, QoS::ExactlyOnce) if refused => !message.released,
+            (AckKind::Pubrec, QoS::ExactlyOnce) => {
+                encode_ack(self.settings.version, AckKind::Pubrel, id, out);
+                let again = std::mem::replace(&mut message.released, true);
+                return if again { unknown } else { Happened::Nothing };
+            }
+            (AckKind::Pubcomp, QoS::ExactlyOnce) => {
+                // MQTT 5 section 3.7.2.1: no error where a session goes on. PUBCOMP was lost with the earlier
+                // connection.
+                refused &= reason != PACKET_ID_NOT_FOUND || !message.released_again;
+                message.released
+            }
             _ => false,
         };
         let sequence = message.sequence;
         if !ends {
-            return Happened::Nothing;
+            return unknown;
         }
         self.flight.end(id);
         if refused {
@@ -576,9 +595,8 @@ struct Outgoing<'a> {
 /// The platform's own words, in brackets: cut and without control characters, which could command a terminal.
 fn told(text: Option<&str>) -> String {
     let Some(text) = text else { return String::new() };
-    let clean: String =
-        text.chars().filter(|character| !character.is_control()).take(LONGEST_REASON).collect();
-    format!(" ({clean})")
+    let clean: String = text.chars().filter(|character| !character.is_control()).collect();
+    format!(" ({})", cut(&clean, LONGEST_REASON))
 }
 
 #[cfg(test)]

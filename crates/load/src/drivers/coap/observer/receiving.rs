@@ -6,6 +6,7 @@ use crate::drivers::coap::channel::Reading;
 use crate::drivers::listener::notify;
 use crate::drivers::readiness::Ready;
 use plimsoll_codec::coap::{Kind, Message, observe, option};
+use plimsoll_codec::hiding::cut;
 use plimsoll_model::Nanos;
 use std::hash::{DefaultHasher, Hasher};
 
@@ -100,7 +101,9 @@ impl ObserverDriver {
         let asked = observation.state == State::Asking;
         let number = message.number(option::OBSERVE);
         if message.code >> 5 != 2 || number.is_none() {
-            let reason = self.view.hide(refused(message));
+            let (number, place) = (self.number(slot), index % self.resources);
+            let device = self.follows.follows(number, place, self.devices);
+            let reason = self.view.hide_captured(refused(message), (device, number));
             if message.code == UNAUTHORIZED {
                 // With the generation of the newest request, since few are under way: registrations are rare.
                 self.view.refuse(self.view.generation());
@@ -178,9 +181,11 @@ fn refused(message: &Message<'_>) -> String {
     if class == 2 {
         return "the platform does not let the resource be observed: its answer has no Observe option".into();
     }
-    let words = message.payload.get(..LONGEST_REASON).unwrap_or(message.payload);
-    let words: String =
-        String::from_utf8_lossy(words).chars().filter(|character| !character.is_control()).collect();
+    let words: String = String::from_utf8_lossy(message.payload)
+        .chars()
+        .filter(|character| !character.is_control())
+        .collect();
+    let words = cut(&words, LONGEST_REASON);
     let words = if words.is_empty() { words } else { format!(": {words}") };
     format!("the platform answered the request to observe {class}.{detail:02}{words}")
 }

@@ -14,6 +14,8 @@ const READINGS: usize = 4;
 /// Largest packet that a platform may send us, twice the largest content of a scenario; a longer one is a lie or an
 /// attack, and would have to be kept in memory until it is whole.
 const LARGEST_PACKET: usize = 2 * 1024 * 1024;
+/// A packet of messages that are this small takes less than that, unless what claims its length is no packet.
+const LONG_UNFINISHED: Nanos = Nanos::from_secs(1);
 
 impl Connection {
     pub(super) fn read(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
@@ -211,10 +213,22 @@ impl Connection {
         if !rest.is_empty() {
             // A packet that comes in many pieces is not copied at each.
             let nothing_done = rest.len() == joined.len();
+            if !nothing_done {
+                self.partial_since = at;
+            }
             self.partial = if nothing_done { joined } else { rest.to_vec() };
             self.partial_at = at;
             self.partial_lag = lag;
         }
+    }
+
+    /// A packet that the platform has begun and not ended for long: its bytes, those that came, since when.
+    pub fn unfinished(&self, now: Nanos) -> Option<String> {
+        let since = now - self.partial_since;
+        let length = packet_length_tolerantly(&self.partial).ok().flatten()?;
+        let came = self.partial.len();
+        let told = || format!("{length} bytes, of which {came} came within {since}");
+        (came < length && since >= LONG_UNFINISHED).then(told)
     }
 
     fn packet(
@@ -235,6 +249,10 @@ impl Connection {
         match self.session.receive(packet, self.out.bytes())? {
             Happened::Nothing if from_device => answers.add_part(packet.len(), 0),
             Happened::Nothing => {}
+            Happened::UnknownAck(kind, packet_id) => {
+                io.note_unknown_ack(self.client, kind, packet_id);
+                events.push(Event::UnknownAck);
+            }
             Happened::Subscribing => self.accepted = Some(at),
             Happened::Ready => self.became_ready(slot, at, io, events),
             // The platform's own answer is still to come.

@@ -1,0 +1,78 @@
+//! The result for GitHub Actions: a workflow command that becomes an annotation, and a summary of the job in Markdown.
+
+use crate::plain;
+use crate::terminal::{headline, rate, time};
+use plimsoll_analysis::summary::Summary;
+use plimsoll_model::Verdict;
+
+/// One line for standard output, which GitHub shows beside the scenario file where there is one.
+pub fn annotation(summary: &Summary, file: Option<&str>) -> String {
+    let kind = match summary.verdict {
+        Verdict::Met => "notice",
+        Verdict::Missed | Verdict::Failed => "error",
+        Verdict::Invalid | Verdict::Interrupted | Verdict::Running => "warning",
+    };
+    let file = file.map(|file| format!("file={},", property(file))).unwrap_or_default();
+    let told = match summary.levels.is_empty() {
+        true => format!("{}: {}", headline(summary), summary.reason),
+        false => headline(summary),
+    };
+    format!("::{kind} {file}title=Plimsoll::{}\n", message(&told))
+}
+
+/// Verdict, table of levels and reasons in Markdown.
+pub fn markdown(summary: &Summary) -> String {
+    let mut out =
+        format!("### {}\n\n{}\n", plain::markdown(&headline(summary)), plain::markdown(&summary.reason));
+    if summary.levels.is_empty() {
+        return out;
+    }
+    out += "\n| level | achieved | delivered | publish p50 | publish p99 | subscribe p99 | verdict |\n";
+    out += "|---|--:|--:|--:|--:|--:|---|\n";
+    for level in &summary.levels {
+        let achieved = level.achieved.map_or("-".to_owned(), |achieved| format!("{}/s", rate(achieved)));
+        let share = level.delivered_ratio().filter(|_| level.expected_deliveries > 0);
+        let delivered =
+            share.map_or("-".to_owned(), |share| format!("{} %", crate::terminal::floor_percent(share)));
+        let why = match level.is_met() {
+            true => String::new(),
+            false => format!(": {}", plain::markdown(&level.why())),
+        };
+        out += &format!(
+            "| {} | {achieved} | {delivered} | {} | {} | {} | {}{why} |\n",
+            level.label(),
+            time(level.publish_time.p50),
+            time(level.publish_time.p99),
+            time(level.subscribe_time.p99),
+            level.verdict.name(),
+        );
+    }
+    out + "\n"
+}
+
+/// What a workflow command says must not end it, nor begin another one.
+fn message(text: &str) -> String {
+    plain::line(text).replace('%', "%25")
+}
+
+/// The same in one of its properties.
+fn property(text: &str) -> String {
+    message(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::html::synthetic;
+
+    #[test]
+    fn a_name_cannot_begin_another_command() {
+        let mut summary = plimsoll_analysis::summarize(&synthetic::record());
+        summary.name = "100 %\n::error::no".into();
+        summary.verdict = Verdict::Missed;
+        let line = annotation(&summary, Some("a,b:c.yaml"));
+        assert!(line.starts_with("::error file=a%2Cb%3Ac.yaml,title=Plimsoll::MISSED  "), "{line}");
+        assert!(line.contains("100 %25\u{fffd}::error::no") && line.lines().count() == 1, "{line}");
+        assert!(markdown(&summary).contains("| verdict |"));
+    }
+}

@@ -1,0 +1,102 @@
+//! The result as JUnit XML, which servers of continuous integration show: one test for the verdict, one for each level.
+//!
+//! Only a verdict other than `met` fails a test. A level above the load line of a run that met is skipped, with its reason.
+
+use crate::plain;
+use crate::terminal::headline;
+use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
+use plimsoll_analysis::summary::Summary;
+use plimsoll_model::Verdict;
+
+/// How a test ended.
+enum End {
+    Passed,
+    /// The platform missed.
+    Failed(String),
+    /// It could not be measured.
+    Errored(String),
+    /// It decides nothing about the run.
+    Skipped(String),
+}
+
+/// The whole file.
+pub fn render(summary: &Summary) -> String {
+    let of_run = match summary.verdict {
+        Verdict::Met => End::Passed,
+        Verdict::Missed => End::Failed(headline(summary)),
+        _ => End::Errored(format!("{}: {}", headline(summary), summary.reason)),
+    };
+    let mut tests = vec![("verdict".to_owned(), None, of_run)];
+    for level in &summary.levels {
+        let name = format!("level {}: {}", level.index + 1, level.label());
+        tests.push((name, Some(level.hold), of_level(level, summary.verdict)));
+    }
+    let count = |wanted: fn(&End) -> bool| tests.iter().filter(|(_, _, end)| wanted(end)).count();
+    let counts = format!(
+        "tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{:.3}\"",
+        tests.len(),
+        count(|end| matches!(end, End::Failed(_))),
+        count(|end| matches!(end, End::Errored(_))),
+        count(|end| matches!(end, End::Skipped(_))),
+        summary.levels.iter().map(|level| level.hold).sum::<f64>(),
+    );
+    let suite = escaped(&summary.name);
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"plimsoll\" {counts}>\n  <testsuite \
+         name=\"{suite}\" {counts}>\n    <properties>\n      <property name=\"run\" value=\"{}\"/>\n    \
+         </properties>\n",
+        escaped(&summary.run)
+    );
+    for (name, hold, end) in &tests {
+        out += &test(&suite, name, *hold, end);
+    }
+    out + "  </testsuite>\n</testsuites>\n"
+}
+
+fn of_level(level: &LevelSummary, run: Verdict) -> End {
+    let blamed = level.blame.as_ref().map(|blame| format!("; {}", crate::terminal::blamed(level, blame)));
+    let why = || format!("{}{}", level.why(), blamed.unwrap_or_default());
+    match (level.verdict, run) {
+        (LevelVerdict::Met, _) => End::Passed,
+        (verdict, Verdict::Met) => End::Skipped(format!("{}: {}", verdict.name(), why())),
+        (LevelVerdict::Missed, _) => End::Failed(why()),
+        (verdict, _) => End::Errored(format!("{}: {}", verdict.name(), why())),
+    }
+}
+
+fn test(suite: &str, name: &str, hold: Option<f64>, end: &End) -> String {
+    let time = hold.map(|hold| format!(" time=\"{hold:.3}\"")).unwrap_or_default();
+    let head = format!("    <testcase classname=\"{suite}\" name=\"{}\"{time}", escaped(name));
+    let (element, message) = match end {
+        End::Passed => return format!("{head}/>\n"),
+        End::Failed(message) => ("failure", message),
+        End::Errored(message) => ("error", message),
+        End::Skipped(message) => ("skipped", message),
+    };
+    format!("{head}>\n      <{element} message=\"{}\"/>\n    </testcase>\n", escaped(message))
+}
+
+/// Text in an attribute. XML 1.0 knows no other controls than those that are replaced.
+fn escaped(text: &str) -> String {
+    plain::line(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::html::synthetic;
+
+    #[test]
+    fn a_level_fails_its_test_only_where_the_run_did_not_meet() {
+        let mut summary = plimsoll_analysis::summarize(&synthetic::record());
+        summary.name = "a <b> & \"c\"\u{1}".into();
+        summary.verdict = Verdict::Met;
+        let met = render(&summary);
+        assert!(met.contains("failures=\"0\" errors=\"0\""), "{met}");
+        assert!(met.contains("name=\"a &lt;b&gt; &amp; &quot;c&quot;\u{fffd}\""), "{met}");
+        assert!(met.contains("<skipped message="), "{met}");
+        summary.verdict = Verdict::Missed;
+        let missed = render(&summary);
+        assert!(missed.contains("<failure message=\"MISSED  ") && !missed.contains("<skipped"), "{missed}");
+    }
+}

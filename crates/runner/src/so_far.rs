@@ -1,0 +1,138 @@
+//! What a level shows while it goes on, for those who watch it; the verdict rests on what is stored.
+
+use plimsoll_analysis::validity;
+use plimsoll_model::record::{SamplePart, Terms};
+use plimsoll_model::{Histogram, Metric, Nanos};
+use plimsoll_stats::quantile;
+use std::collections::VecDeque;
+
+/// The rate is that of so much time before now.
+const RECENT: Nanos = Nanos::from_secs(2);
+
+/// Figures of the level that goes on: of its warm-up, and from the beginning of its hold on of that alone.
+#[derive(Clone, Debug, Default)]
+pub struct SoFar {
+    /// Messages per second that came to their end, over the last seconds; `None` at the beginning.
+    pub rate: Option<f64>,
+    /// The time that tells of the platform.
+    pub metric: Option<Metric>,
+    /// Its median and its 99 % quantile; `None` with too few observations.
+    pub p50: Option<Nanos>,
+    /// See `p50`.
+    pub p99: Option<Nanos>,
+    /// Messages refused, connections lost and connections that could not be made.
+    pub errors: u64,
+    /// Whether we sent and received in time so far; `None` before anything is known.
+    pub is_valid: Option<bool>,
+}
+
+/// Gathers them.
+pub(crate) struct Gathering {
+    metric: Metric,
+    /// The bound of our own lateness and lag.
+    bound: Nanos,
+    times: Histogram,
+    lateness: Histogram,
+    lag: Histogram,
+    errors: u64,
+    completed: u64,
+    in_hold: bool,
+    /// How many had come to their end at some times before now.
+    course: VecDeque<(Nanos, u64)>,
+}
+
+impl Gathering {
+    /// Of a level whose hold has that length.
+    pub fn new(terms: &Terms, hold: Nanos) -> Gathering {
+        Gathering {
+            metric: if terms.delivered_apart { Metric::SubscribeTime } else { Metric::PublishTime },
+            bound: Nanos::from_secs_f64(validity::bound(terms, hold.as_secs_f64()).min(1e6)),
+            times: Histogram::new(),
+            lateness: Histogram::new(),
+            lag: Histogram::new(),
+            errors: 0,
+            completed: 0,
+            in_hold: false,
+            course: VecDeque::new(),
+        }
+    }
+
+    /// Takes in a part of the level.
+    pub fn add(&mut self, part: &SamplePart) {
+        if part.sample.is_some() && !self.in_hold {
+            self.in_hold = true;
+            self.errors = 0;
+            [&mut self.times, &mut self.lateness, &mut self.lag]
+                .into_iter()
+                .for_each(|histogram| *histogram = Histogram::new());
+        }
+        self.completed += part.counts.completed;
+        if self.in_hold && part.sample.is_none() {
+            return;
+        }
+        let counts = &part.counts;
+        self.errors += counts.refused + counts.disconnected + counts.connect_failed;
+        for (metric, seen) in &part.histograms {
+            match metric {
+                Metric::Lateness => self.lateness.merge(seen),
+                Metric::ReceiverLag => self.lag.merge(seen),
+                metric if *metric == self.metric => self.times.merge(seen),
+                _ => {}
+            }
+        }
+    }
+
+    /// What is to be shown at that time of the run's clock.
+    pub fn told(&mut self, now: Nanos) -> SoFar {
+        self.course.push_back((now, self.completed));
+        while self.course.len() > 2 && self.course.get(1).is_some_and(|(at, _)| *at <= now - RECENT) {
+            self.course.pop_front();
+        }
+        let rate = self
+            .course
+            .front()
+            .filter(|(at, _)| *at < now)
+            .map(|(at, completed)| (self.completed - completed) as f64 / (now - *at).as_secs_f64());
+        let tails = [&self.lateness, &self.lag].map(|histogram| histogram.quantile(0.99));
+        let known = tails.iter().any(Option::is_some);
+        SoFar {
+            rate,
+            metric: Some(self.metric),
+            p50: quantile::quantile(&self.times, 0.5),
+            p99: quantile::quantile(&self.times, 0.99),
+            errors: self.errors,
+            is_valid: known.then(|| tails.into_iter().flatten().all(|tail| tail <= self.bound)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::Counts;
+
+    fn part(sample: Option<u16>, completed: u64, metric: Metric, millis: i64) -> SamplePart {
+        let mut seen = Histogram::new();
+        seen.record_n(Nanos::from_millis(millis), 2000);
+        let counts = Counts { completed, refused: 1, ..Counts::default() };
+        SamplePart { level: 0, sample, counts, histograms: vec![(metric, seen)] }
+    }
+
+    #[test]
+    fn the_hold_begins_anew_and_the_rate_is_that_of_the_last_seconds() {
+        let mut gathering = Gathering::new(&Terms::default(), Nanos::from_secs(10));
+        assert!(gathering.told(Nanos::ZERO).rate.is_none());
+        gathering.add(&part(None, 100, Metric::PublishTime, 50));
+        let warming = gathering.told(Nanos::from_secs(1));
+        assert_eq!((warming.rate, warming.errors, warming.is_valid), (Some(100.0), 1, None));
+        assert!(warming.p99.is_some_and(|p99| p99 > Nanos::from_millis(49)));
+        gathering.add(&part(Some(0), 300, Metric::PublishTime, 5));
+        gathering.add(&part(Some(0), 0, Metric::Lateness, 3000));
+        let holding = gathering.told(Nanos::from_secs(2));
+        assert_eq!((holding.rate, holding.errors, holding.is_valid), (Some(200.0), 2, Some(false)));
+        assert!(holding.p99.is_some_and(|p99| p99 < Nanos::from_millis(6)));
+        gathering.add(&part(Some(1), 10, Metric::Lateness, 0));
+        let later = gathering.told(Nanos::from_secs(4));
+        assert_eq!(later.rate, Some(5.0));
+    }
+}
