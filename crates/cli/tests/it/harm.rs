@@ -316,6 +316,35 @@ fn runs_in_a_folder_that_nobody_may_write_are_shown_and_no_report_is_promised_th
 }
 
 #[test]
+fn the_run_of_an_ordinary_user_leaves_nothing_either() {
+    let bench = Bench::beside_others();
+    let folder = temporary(&bench);
+    let home = bench.path("home");
+    fs::create_dir(&home).unwrap();
+    fs::set_permissions(&home, Permissions::from_mode(0o777)).unwrap();
+    for (name, text) in [("curious.yaml", CURIOUS), ("scenario.yaml", SHORT)] {
+        fs::write(home.join(name), text).unwrap();
+    }
+    let arguments = ["run", "scenario.yaml", "--store", STORE];
+    let start = || {
+        let mut command = as_nobody(&bench, &arguments);
+        bench.start(command.current_dir(&home).env("TMPDIR", &folder))
+    };
+    for twice in [false, true] {
+        let run = start();
+        await_seen(&run, &folder);
+        let open: Vec<_> = fs::read_dir(&folder).unwrap().flatten().collect();
+        assert!(open.iter().all(|entry| entry.metadata().unwrap().mode() & 0o077 == 0), "{open:?}");
+        kill(run, Duration::ZERO, twice);
+        assert_nothing_left(&bench, &folder, &format!("twice: {twice}"));
+    }
+    start().finish().judged();
+    assert_nothing_left(&bench, &folder, "to its end");
+    let listed = bench.start(as_nobody(&bench, &["runs", "--store", STORE]).current_dir(&home)).finish();
+    assert_eq!(listed.exits(0).stdout.lines().count(), 4, "a head and three runs");
+}
+
+#[test]
 fn what_a_user_has_is_not_overwritten_and_a_verdict_outlives_its_report() {
     let bench = Bench::beside_others();
     bench.write("curious.yaml", CURIOUS);
