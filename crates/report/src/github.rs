@@ -13,11 +13,7 @@ pub fn annotation(summary: &Summary, file: Option<&str>) -> String {
         Verdict::Invalid | Verdict::Interrupted | Verdict::Running => "warning",
     };
     let file = file.map(|file| format!("file={},", property(file))).unwrap_or_default();
-    let told = match summary.levels.is_empty() {
-        true => format!("{}: {}", headline(summary), summary.reason),
-        false => headline(summary),
-    };
-    format!("::{kind} {file}title=Plimsoll::{}\n", message(&told))
+    format!("::{kind} {file}title=Plimsoll::{}\n", message(&headline(summary)))
 }
 
 /// Verdict, table of levels and reasons in Markdown.

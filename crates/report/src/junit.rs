@@ -24,6 +24,7 @@ pub fn render(summary: &Summary) -> String {
     let of_run = match summary.verdict {
         Verdict::Met => End::Passed,
         Verdict::Missed => End::Failed(headline(summary)),
+        _ if summary.levels.is_empty() => End::Errored(headline(summary)),
         _ => End::Errored(format!("{}: {}", headline(summary), summary.reason)),
     };
     let mut tests = vec![("verdict".to_owned(), None, of_run)];

@@ -38,6 +38,9 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
     let verdict = format!("{}  ", verdict_name(summary));
     let rest = headline(summary).chars().skip(verdict.chars().count()).collect::<String>();
     let mut out = coloured(&hanging(&verdict, &rest, "  ").join("\n"), summary, colour) + "\n";
+    if summary.levels.is_empty() {
+        return out + &details::notes(summary);
+    }
     // Without a load line the reasons of the lowest level are told as the cause.
     if detail == Detail::Full || summary.load_line.is_some() || summary.bounding().is_none() {
         for line in wrapped(&summary.reason, "  ") {
@@ -46,9 +49,6 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
     }
     if detail == Detail::Full {
         out += &details::notes(summary);
-    }
-    if summary.levels.is_empty() {
-        return out;
     }
     let leading = Leading::of(summary);
     out += &format!("\n{}\n", table_header(leading));
@@ -125,8 +125,14 @@ fn coloured(text: &str, summary: &Summary, colour: Colour) -> String {
     format!("{}{rest}", paint(&name, verdict_colour(summary.verdict), colour))
 }
 
-/// Verdict, load line, and what bounds it, in one line.
+/// Verdict, load line, and what bounds it, in one line; of a run without a level why there is none.
 pub fn headline(summary: &Summary) -> String {
+    let name = plain::line(&summary.name);
+    let (verdict, run) = (verdict_name(summary), &summary.run);
+    if summary.levels.is_empty() {
+        let words: Vec<&str> = summary.reason.split_whitespace().collect();
+        return format!("{verdict}  {}  [{name} run {run}]", plain::line(&words.join(" ")));
+    }
     let line = match &summary.load_line {
         Some(line) => {
             let at_least = if line.at_least { "at least " } else { "" };
@@ -140,8 +146,7 @@ pub fn headline(summary: &Summary) -> String {
         None => "no load line".to_owned(),
     };
     let bounded = summary.bounding().and_then(bounded).map(|told| format!("; {told}")).unwrap_or_default();
-    let name = plain::line(&summary.name);
-    format!("{}  {line}{bounded}  [{name} run {}]", verdict_name(summary), summary.run)
+    format!("{verdict}  {line}{bounded}  [{name} run {run}]")
 }
 
 /// Who bounds the load line, and how.
