@@ -114,7 +114,6 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     let first = || level.reasons.first().cloned().unwrap_or_default();
     // Nobody of the platform's components in particular.
     let blame = |culprit, claim, evidence: String| Some(Blame { culprit, component: None, claim, evidence });
-    let bound = |culprit, claim: &str| blame(culprit, claim.to_owned(), first());
     if let Some(death) = &level.death {
         let (component, claim) = (Some(death.component.clone()), format!("{} died", death.component));
         return Some(Blame { culprit: Culprit::Platform, component, claim, evidence: first() });
@@ -123,14 +122,12 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
         (LevelVerdict::Met | LevelVerdict::Unfinished, _) => return None,
         (LevelVerdict::Undecided, _) => return blame(Culprit::Unknown, first(), first()),
         (LevelVerdict::Invalid, Validity::GeneratorBound) => {
-            return bound(Culprit::Generator, "the load generator was the limit");
+            return blame(Culprit::Generator, first(), first());
         }
         (LevelVerdict::Invalid, Validity::ReceiverBound) => {
-            return bound(Culprit::Receiver, "our subscribers were the limit");
+            return blame(Culprit::Receiver, first(), first());
         }
-        (LevelVerdict::Invalid, Validity::HostBound) => {
-            return bound(Culprit::Host, "this host was the limit");
-        }
+        (LevelVerdict::Invalid, Validity::HostBound) => return blame(Culprit::Host, first(), first()),
         _ => {}
     }
     // The component of a platform whose fault it is, where somebody is known, and both in words.
@@ -143,7 +140,9 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
         }),
         None => blame(Culprit::Platform, what, shown),
     };
-    let about = about(level, evidence.objectives);
+    let (about, missed) = about(level, evidence.objectives);
+    // Other objectives may stand before it that were not decided, and so may what was refused.
+    let missed = || missed.clone().unwrap_or_else(first);
     // What was acknowledged had arrived, whatever stood still.
     let taken = is_many(level.lost_acknowledged.unwrap_or(0), level.expected_deliveries) && !datagrams;
     if let Some(stall) = level.silence.filter(|_| !(about == About::Amount && taken)) {
@@ -178,7 +177,7 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
         }
     }
     if about == About::Other {
-        return blame(if local { Culprit::Platform } else { Culprit::Unknown }, first(), first());
+        return blame(if local { Culprit::Platform } else { Culprit::Unknown }, missed(), missed());
     }
     let because = level.inference.as_ref().map(|inference| inference.publish_because);
     let (culprit, is_inferred) = match because {
@@ -194,21 +193,22 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     let words = level.inference.as_ref().filter(|_| is_inferred).and_then(|inference| {
         inference.in_words(level, |seconds| Nanos::from_secs_f64(seconds).to_string()).into_iter().next()
     });
-    let shown = words.map_or_else(first, |words| format!("{}; {words}", first()));
+    let shown = words.map_or_else(missed, |words| format!("{}; {words}", missed()));
     if culprit != Culprit::Platform {
-        return blame(culprit, first(), shown);
+        return blame(culprit, missed(), shown);
     }
-    platform(captured.who_kept_them().or_else(full), first(), shown)
+    platform(captured.who_kept_them().or_else(full), missed(), shown)
 }
 
-/// What the first missed objective looks at; where none was missed for certain, the first that was not met.
-fn about(level: &LevelSummary, objectives: &Objectives) -> About {
+/// What the first missed objective looks at, and how it was missed; where none was missed for certain, the first that was not
+/// met.
+fn about(level: &LevelSummary, objectives: &Objectives) -> (About, Option<String>) {
     use Metric::{Freshness, PublishTime, PublishTimeFromSend, SubscribeTime, SubscribeTimeFromSend};
     let standings: Vec<_> =
         objectives.level.iter().map(|one| (one.subject, objective::judge(one, level))).collect();
     let missed = standings.iter().find(|(_, standing)| matches!(standing, Standing::Missed(_)));
     let first = missed.or_else(|| standings.iter().find(|(_, standing)| *standing != Standing::Met));
-    match first.map(|(subject, _)| *subject) {
+    let about = match first.map(|(subject, _)| *subject) {
         Some(Subject::Delivered | Subject::Achieved) => About::Amount,
         Some(Subject::Quantile(metric, q)) if never_ended(level, metric, q) => About::Amount,
         Some(Subject::Connected) => About::Other,
@@ -219,7 +219,8 @@ fn about(level: &LevelSummary, objectives: &Objectives) -> About {
             _ => About::Other,
         },
         None => About::Times,
-    }
+    };
+    (about, first.and_then(|(_, standing)| standing.reason()))
 }
 
 /// Whether so much never came to its end that a quantile does not exist.
@@ -266,7 +267,7 @@ fn lost(level: &LevelSummary) -> Option<Loss> {
     let deliveries = |what| Some(Loss { what, of_deliveries: true });
     let acknowledged = level.lost_acknowledged.filter(|&count| is_many(count, level.expected_deliveries));
     if let Some(count) = acknowledged {
-        return deliveries(format!("{count} messages were acknowledged and never delivered"));
+        return deliveries(format!("{count} deliveries of acknowledged messages never came"));
     }
     if is_many(level.lost, level.expected_deliveries) {
         return deliveries(format!("{} of {} deliveries never came", level.lost, level.expected_deliveries));

@@ -109,7 +109,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
             .chain(record.provenance.notes.iter().cloned())
             .collect(),
         search: finding,
-        leading_time: if record.terms.delivered_apart { "subscribe_time" } else { "publish_time" },
+        leading_time: record.terms.leading_time(),
         objectives: record.terms.objectives.level.iter().map(ToString::to_string).collect(),
         generator: Generator::over(&levels, over_levels(Metric::Lateness), over_levels(Metric::ReceiverLag)),
         connect_time: TimeSummary::of(&connect_time.into_iter().collect::<Vec<_>>(), true),

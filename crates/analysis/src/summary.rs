@@ -7,7 +7,7 @@ use crate::load_line;
 use crate::search::Finding;
 use crate::wire::WireSummary;
 use plimsoll_model::record::RunRecord;
-use plimsoll_model::{Histogram, Nanos, Verdict};
+use plimsoll_model::{Histogram, Metric, Nanos, Verdict};
 use plimsoll_stats::{mean, quantile};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -42,7 +42,8 @@ pub struct Summary {
     pub notes: Vec<String>,
     /// The time that tells of the platform, `publish_time` or `subscribe_time`: the latter where a broker acknowledges what
     /// another part of the platform delivers.
-    pub leading_time: &'static str,
+    #[schemars(with = "String")]
+    pub leading_time: Metric,
     /// The objectives of each level, as text.
     pub objectives: Vec<String>,
     /// The levels, in the order of running.

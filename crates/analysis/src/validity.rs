@@ -34,12 +34,17 @@ pub fn bound(terms: &Terms, hold: f64) -> f64 {
     bound.max(terms.precision.as_secs_f64() * OF_PRECISION)
 }
 
+/// The quantile of lateness and lag that the bound is asked of: the highest that an objective uses, 0.99 at least.
+pub fn quantile(terms: &Terms) -> f64 {
+    terms.objectives.highest_quantile().max(0.99)
+}
+
 /// What validity is judged by, beside the counts. Times in seconds; `None` where nothing was observed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence {
     /// Length of the hold.
     pub hold: f64,
-    /// The quantile that is looked at: the highest that an objective uses, 0.99 at least.
+    /// The quantile that is looked at, see [`quantile`].
     pub q: f64,
     /// That quantile of lateness, told here from however few observations there are.
     pub lateness: Option<f64>,

@@ -4,7 +4,7 @@ use crate::output::{complain, harmless};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_model::{Metric, Nanos};
-use plimsoll_report::terminal::{self, Colour, Leading};
+use plimsoll_report::terminal::{self, Colour};
 use plimsoll_runner::preflight::Finding;
 use plimsoll_runner::{Progress, SoFar};
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ const FINE: u64 = 1000;
 pub struct TerminalProgress {
     bar: ProgressBar,
     colour: Colour,
-    leading: Leading,
+    leading: Metric,
     label: String,
     headed: bool,
     quiet: bool,
@@ -36,7 +36,7 @@ impl TerminalProgress {
         TerminalProgress {
             bar,
             colour,
-            leading: Leading::default(),
+            leading: Metric::PublishTime,
             label: String::new(),
             headed: false,
             quiet,
@@ -45,7 +45,7 @@ impl TerminalProgress {
     }
 
     /// Takes in which time stands first in the tables of a run.
-    pub fn lead_with(&mut self, leading: Leading) {
+    pub fn lead_with(&mut self, leading: Metric) {
         self.leading = leading;
     }
 
@@ -58,12 +58,12 @@ impl TerminalProgress {
 }
 
 /// The figures of a level that goes on, as far as there are any.
-fn told(so_far: &SoFar) -> String {
+fn told(so_far: &SoFar, leading: Metric) -> String {
     let mut told = String::new();
     if let Some(rate) = so_far.rate {
         told += &format!(", {}/s", terminal::rate(rate.round()));
     }
-    let name = if so_far.metric == Some(Metric::SubscribeTime) { "sub" } else { "pub" };
+    let name = if leading == Metric::SubscribeTime { "sub" } else { "pub" };
     for (quantile, time) in [("p50", so_far.p50), ("p99", so_far.p99)] {
         if let Some(time) = time {
             told += &format!(", {name} {quantile} {}", terminal::time(Some(Nanos::as_secs_f64(time))));
@@ -73,11 +73,13 @@ fn told(so_far: &SoFar) -> String {
         let s = if so_far.errors == 1 { "" } else { "s" };
         told += &format!(", {} error{s}", terminal::count(so_far.errors as f64));
     }
-    match so_far.is_valid {
-        Some(true) => told += ", valid so far",
-        Some(false) => told += ", we are late",
-        None => {}
-    }
+    // Whether the level is valid is known at its end: it takes more than that.
+    told += match (so_far.sends_in_time, so_far.reads_in_time) {
+        (Some(false), _) => ", we send late",
+        (_, Some(false)) => ", we read late",
+        (Some(true), _) => ", we send in time",
+        (None, _) => "",
+    };
     told
 }
 
@@ -149,7 +151,7 @@ impl Progress for TerminalProgress {
         self.bar.set_position((part * FINE as f64) as u64);
         let rest =
             if elapsed < planned { format!("{:.0} s left", planned - elapsed) } else { "draining".into() };
-        self.bar.set_prefix(format!("{rest}{}", told(so_far)));
+        self.bar.set_prefix(format!("{rest}{}", told(so_far, self.leading)));
     }
 
     fn level_ended(&mut self, level: &LevelSummary) {

@@ -49,13 +49,15 @@ pub fn credentials(text: &str) -> Vec<Range<usize>> {
         let rest = text.get(begin..).unwrap_or_default();
         let ends = |character: char| character.is_whitespace() || "\"'`<>".contains(character);
         let address = rest.split(ends).next().unwrap_or_default();
+        // What stands before the last `@` may be a password, whatever else it looks like.
         let user = address.rfind('@').unwrap_or_default();
-        if let Some(name) = address.get(..user).and_then(|user| user.find(':')) {
-            found.push(begin + name + 1..begin + user);
-        }
-        let place = begin + user;
-        let values = parameters(address.get(user..).unwrap_or_default()).map(|(_, value)| value);
-        found.extend(values.map(|value| place + value.start..place + value.end));
+        let password = address.get(..user).and_then(|user| user.find(':')).map(|name| name + 1..user);
+        let hidden_to = password.as_ref().map_or(0, |password| password.end);
+        found.extend(password.map(|password| begin + password.start..begin + password.end));
+        let values = parameters(address).map(|(_, value)| value.start.max(hidden_to)..value.end);
+        found.extend(
+            values.filter(|value| !value.is_empty()).map(|value| begin + value.start..begin + value.end),
+        );
         begin += address.len();
     }
     found
@@ -116,6 +118,9 @@ mod tests {
             ("http://h/in?token=abc", "http://h/in?token=***"),
             ("ws://me:pa?ss@h/in?a=1&&b=2&c=#top", "ws://me:***@h/in?a=***&&b=***&c=#top"),
             ("http://h/in?abc", "http://h/in?***"),
+            ("http://h/in?mail=a@b&token=abc", "http://h/in?mail=***&token=***"),
+            ("http://h:80/in?mail=a@b&token=abc", "http://h:******&token=***"),
+            ("http://me:pw@h/in?mail=a@b&token=abc", "http://me:******&token=***"),
             ("--set=platform.address=http://h/?k=v", "--set=platform.address=http://h/?k=***"),
             ("`http://h/?k=v` and 'ws://h?k=v', or?", "`http://h/?k=***` and 'ws://h?k=***', or?"),
             ("is it? yes=no", "is it? yes=no"),

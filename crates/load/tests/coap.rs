@@ -122,7 +122,7 @@ impl Rig {
 
     fn unconnected(address: SocketAddr, devices: u32, more: &str) -> Rig {
         let text = format!(
-            "name: scripted\nplatform: {{ profile: existing, address: \"coap://{address}/in\" }}\n\
+            "name: scripted\nplatform: {{ profile: existing, address: \"coap://{address}/in/plimsoll/{{run}}/{{device}}\" }}\n\
              population: {{ devices: {devices} }}\nmqtt: {{ reconnect: {{ from: 10ms, to: 20ms }} }}\n\
              load: {{ levels: [1] }}\n{more}\n"
         );

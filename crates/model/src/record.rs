@@ -361,6 +361,11 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// The time that tells of the platform.
+    pub fn leading_time(&self) -> Metric {
+        if self.delivered_apart { Metric::SubscribeTime } else { Metric::PublishTime }
+    }
+
     /// Whether messages are acknowledged.
     pub fn acknowledges(&self) -> bool {
         self.qos > 0 || self.acknowledged_otherwise

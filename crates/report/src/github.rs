@@ -13,7 +13,18 @@ pub fn annotation(summary: &Summary, file: Option<&str>) -> String {
         Verdict::Invalid | Verdict::Interrupted | Verdict::Running => "warning",
     };
     let file = file.map(|file| format!("file={},", property(file))).unwrap_or_default();
-    format!("::{kind} {file}title=Plimsoll::{}\n", message(&headline(summary)))
+    let told = match summary.verdict {
+        Verdict::Met | Verdict::Missed => headline(summary),
+        _ if summary.levels.is_empty() => headline(summary),
+        _ => format!("{}: {}", headline(summary), summary.reason),
+    };
+    format!("::{kind} {file}title=Plimsoll::{}\n", message(&told))
+}
+
+/// A text in which GitHub looks for no commands, whatever a platform said that stands in it. The word must be one that nobody
+/// could know.
+pub fn without_commands(text: &str, word: u64) -> String {
+    format!("::stop-commands::{word:016x}\n{text}\n::{word:016x}::\n")
 }
 
 /// Verdict, table of levels and reasons in Markdown.

@@ -55,8 +55,8 @@ pub fn render(summary: &Summary) -> String {
 }
 
 fn of_level(level: &LevelSummary, run: Verdict) -> End {
-    let blamed = level.blame.as_ref().map(|blame| format!("; {}", crate::terminal::blamed(level, blame)));
-    let why = || format!("{}{}", level.why(), blamed.unwrap_or_default());
+    let blamed = || crate::terminal::blamed(level).map(|blamed| format!("; {blamed}")).unwrap_or_default();
+    let why = || format!("{}{}", level.why(), blamed());
     match (level.verdict, run) {
         (LevelVerdict::Met, _) => End::Passed,
         (verdict, Verdict::Met) => End::Skipped(format!("{}: {}", verdict.name(), why())),

@@ -3,7 +3,7 @@
 mod details;
 
 use crate::plain;
-use plimsoll_analysis::blame::{Blame, Culprit};
+use plimsoll_analysis::blame::Culprit;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::summary::{LoadLine, Summary};
 use plimsoll_model::{Metric, Nanos, Verdict};
@@ -32,17 +32,19 @@ pub enum Detail {
 
 /// How a run ended.
 pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
+    let name = verdict_name(summary);
+    let painted = paint(&name, verdict_colour(summary.verdict), colour);
     if detail == Detail::Line {
-        return format!("{}\n", coloured(&headline(summary), summary, colour));
+        return format!("{painted}  {}\n", found(summary));
     }
-    let verdict = format!("{}  ", verdict_name(summary));
-    let rest = headline(summary).chars().skip(verdict.chars().count()).collect::<String>();
-    let mut out = coloured(&hanging(&verdict, &rest, "  ").join("\n"), summary, colour) + "\n";
+    let lines = hanging(&format!("{name}  "), &found(summary), "  ").join("\n");
+    let mut out = format!("{painted}{}\n", lines.strip_prefix(&name).unwrap_or(&lines));
     if summary.levels.is_empty() {
         return out + &details::notes(summary);
     }
-    // Without a load line the reasons of the lowest level are told as the cause.
-    if detail == Detail::Full || summary.load_line.is_some() || summary.bounding().is_none() {
+    // Without a load line it may be that of the lowest level, which is told as the cause.
+    let is_cause = summary.bounding().is_some_and(|level| summary.reason.ends_with(&level.why()));
+    if detail == Detail::Full || summary.load_line.is_some() || !is_cause {
         for line in wrapped(&summary.reason, "  ") {
             out += &format!("{line}\n");
         }
@@ -50,7 +52,7 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
     if detail == Detail::Full {
         out += &details::notes(summary);
     }
-    let leading = Leading::of(summary);
+    let leading = summary.leading_time;
     out += &format!("\n{}\n", table_header(leading));
     for level in &summary.levels {
         out += &format!("{}\n", table_row(level, leading, colour));
@@ -70,43 +72,20 @@ fn cause(summary: &Summary) -> String {
 /// Why a level was not met, and who is to blame.
 fn reason(level: &LevelSummary) -> String {
     let text = format!("{} {}: {}", level.label(), level.verdict.name(), level.why());
-    // Of what was not decided nobody is guilty.
-    let blame = level.blame.iter().filter(|_| level.verdict != LevelVerdict::Undecided);
-    let blame = blame.flat_map(|blame| wrapped(&blamed(level, blame), "    "));
+    let blame = blamed(level).into_iter().flat_map(|blamed| wrapped(&blamed, "    "));
     wrapped(&text, "  ").into_iter().chain(blame).map(|line| line + "\n").collect()
 }
 
 /// One line about a level that has just ended.
-pub fn level_line(level: &LevelSummary, leading: Leading, colour: Colour) -> String {
+pub fn level_line(level: &LevelSummary, leading: Metric, colour: Colour) -> String {
     table_row(level, leading, colour)
 }
 
-/// Which time stands first in a table of levels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Leading {
-    /// Publish time.
-    #[default]
-    Publish,
-    /// Subscribe time, where the acknowledgement says nothing of what delivers.
-    Subscribe,
-}
-
-impl Leading {
-    /// What leads in a run.
-    pub fn of(summary: &Summary) -> Leading {
-        if summary.leading_time == Metric::SubscribeTime.name() {
-            Leading::Subscribe
-        } else {
-            Leading::Publish
-        }
-    }
-}
-
-/// The head of the table of levels.
-pub fn table_header(leading: Leading) -> String {
+/// The head of the table of levels, in which that time stands first.
+pub fn table_header(leading: Metric) -> String {
     let [first, second, third] = match leading {
-        Leading::Publish => ["pub p50", "pub p99", "sub p99"],
-        Leading::Subscribe => ["sub p50", "sub p99", "pub p99"],
+        Metric::SubscribeTime => ["sub p50", "sub p99", "pub p99"],
+        _ => ["pub p50", "pub p99", "sub p99"],
     };
     format!(
         "{:>9}{:>10}{:>10}{first:>9}{second:>9}{third:>9}{:>10}  {}",
@@ -118,20 +97,17 @@ fn verdict_name(summary: &Summary) -> String {
     summary.verdict.name().to_uppercase()
 }
 
-/// A text that begins with the verdict, that in its colour.
-fn coloured(text: &str, summary: &Summary, colour: Colour) -> String {
-    let name = verdict_name(summary);
-    let rest = text.strip_prefix(&name).unwrap_or_default();
-    format!("{}{rest}", paint(&name, verdict_colour(summary.verdict), colour))
-}
-
 /// Verdict, load line, and what bounds it, in one line; of a run without a level why there is none.
 pub fn headline(summary: &Summary) -> String {
-    let name = plain::line(&summary.name);
-    let (verdict, run) = (verdict_name(summary), &summary.run);
+    format!("{}  {}", verdict_name(summary), found(summary))
+}
+
+/// The headline without the verdict.
+fn found(summary: &Summary) -> String {
+    let (name, run) = (plain::line(&summary.name), &summary.run);
     if summary.levels.is_empty() {
         let words: Vec<&str> = summary.reason.split_whitespace().collect();
-        return format!("{verdict}  {}  [{name} run {run}]", plain::line(&words.join(" ")));
+        return format!("{}  [{name} run {run}]", plain::line(&words.join(" ")));
     }
     let line = match &summary.load_line {
         Some(line) => {
@@ -145,20 +121,20 @@ pub fn headline(summary: &Summary) -> String {
         }
         None => "no load line".to_owned(),
     };
-    let bounded = summary.bounding().and_then(bounded).map(|told| format!("; {told}")).unwrap_or_default();
-    format!("{verdict}  {line}{bounded}  [{name} run {run}]")
+    let bounded =
+        summary.bounding().and_then(|level| Some(format!("; at {} {}", level.label(), claim(level)?)));
+    let bounded = bounded.unwrap_or_default();
+    format!("{line}{bounded}  [{name} run {run}]")
 }
 
 /// Who bounds the load line, and how.
-pub(crate) fn bounded(level: &LevelSummary) -> Option<String> {
+pub(crate) fn claim(level: &LevelSummary) -> Option<String> {
     let blame = level.blame.as_ref().filter(|blame| !blame.claim.is_empty())?;
     let who = match (&blame.component, blame.culprit) {
-        (None, Culprit::Platform | Culprit::Network | Culprit::PlatformAndNetwork) => {
-            format!(" ({})", blame.culprit.name())
-        }
-        _ => String::new(),
+        (Some(_), _) | (None, Culprit::Unknown) => String::new(),
+        (None, culprit) => format!(" ({})", culprit.name()),
     };
-    Some(format!("at {} {}{who}", level.label(), plain::line(&blame.claim)))
+    Some(format!("{}{who}", plain::line(&blame.claim)))
 }
 
 /// The load line with its unit: `64,000 msg/s`, `5,000 devices` or `500 connections/s`.
@@ -171,7 +147,7 @@ pub fn load_line(line: &LoadLine) -> String {
     }
 }
 
-fn table_row(level: &LevelSummary, leading: Leading, colour: Colour) -> String {
+fn table_row(level: &LevelSummary, leading: Metric, colour: Colour) -> String {
     let offered = match (level.offered, level.in_flight, level.connect_rate) {
         (Some(rate), ..) => format!("{}/s", self::rate(rate)),
         (None, Some(in_flight), _) => format!("{in_flight} open"),
@@ -189,8 +165,8 @@ fn table_row(level: &LevelSummary, leading: Leading, colour: Colour) -> String {
         LevelVerdict::Undecided | LevelVerdict::Invalid | LevelVerdict::Unfinished => Tint::Yellow,
     };
     let (first, other) = match leading {
-        Leading::Publish => (&level.publish_time, &level.subscribe_time),
-        Leading::Subscribe => (&level.subscribe_time, &level.publish_time),
+        Metric::SubscribeTime => (&level.subscribe_time, &level.publish_time),
+        _ => (&level.publish_time, &level.subscribe_time),
     };
     format!(
         "{offered:>9}{achieved:>10}{delivered:>10}{:>9}{:>9}{:>9}{:>10}  {}",
@@ -205,10 +181,12 @@ fn table_row(level: &LevelSummary, leading: Leading, colour: Colour) -> String {
 }
 
 /// Who is to blame, and what shows it where the reasons of the level do not.
-pub fn blamed(level: &LevelSummary, blame: &Blame) -> String {
+pub fn blamed(level: &LevelSummary) -> Option<String> {
+    // Of what was not decided nobody is guilty.
+    let blame = level.blame.as_ref().filter(|_| level.verdict != LevelVerdict::Undecided)?;
     let who = blame.component.clone().unwrap_or_else(|| blame.culprit.name().to_owned());
     let is_new = !level.reasons.contains(&blame.evidence) && !blame.evidence.is_empty();
-    if is_new { format!("blamed: {who}: {}", blame.evidence) } else { format!("blamed: {who}") }
+    Some(if is_new { format!("blamed: {who}: {}", blame.evidence) } else { format!("blamed: {who}") })
 }
 
 /// Levels that connect devices: a table of their own.
@@ -329,12 +307,111 @@ fn hanging(first: &str, text: &str, indent: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_analysis::blame::Blame;
 
     #[test]
     fn numbers_are_easy_to_read() {
         assert_eq!([0.0, 999.0, 1000.0, 1_234_567.0].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([10.0, 2048.0, 3.5 * 1024.0 * 1024.0].map(bytes), ["10 B", "2.0 KiB", "3.5 MiB"]);
         assert_eq!(floor_percent(0.99999), 99.99);
+    }
+
+    #[test]
+    fn the_headline_says_no_more_than_what_bounds_the_load_line() {
+        let summary = plimsoll_analysis::summarize(&crate::html::synthetic::record());
+        let headline = |verdict, line: bool, level: LevelVerdict, blame: Option<Blame>, reason: &str| {
+            let mut summary = summary.clone();
+            summary.verdict = verdict;
+            summary.load_line = summary.load_line.filter(|_| line);
+            summary.reason = reason.into();
+            let index = summary.bounding().map(|level| level.index);
+            for bounding in summary.levels.iter_mut().filter(|level| Some(level.index) == index) {
+                bounding.verdict = level;
+                bounding.reasons = vec!["achieved 90 %".into()];
+                bounding.blame.clone_from(&blame);
+            }
+            render(&summary, Detail::Short, Colour::Off)
+        };
+        let blame = |culprit, component: Option<&str>, claim: &str| {
+            let (component, claim, evidence) =
+                (component.map(str::to_owned), claim.to_owned(), claim.to_owned());
+            Some(Blame { culprit, component, claim, evidence })
+        };
+        use Culprit::{Generator, Network, Platform, Unknown};
+        use LevelVerdict::{Invalid, Missed, Undecided, Unfinished};
+        for (verdict, line, level, blame, reason, told, not) in [
+            (
+                Verdict::Met,
+                true,
+                Missed,
+                blame(Platform, Some("worker"), "worker lost 3 of 90 deliveries"),
+                "r",
+                "worker lost 3 of 90 deliveries  [",
+                "(the platform)",
+            ),
+            (
+                Verdict::Met,
+                true,
+                Missed,
+                blame(Platform, None, "p99 was 9 s"),
+                "r",
+                "p99 was 9 s (the platform)",
+                "worker",
+            ),
+            (
+                Verdict::Missed,
+                true,
+                Missed,
+                blame(Network, None, "p99 was 9 s"),
+                "r",
+                "p99 was 9 s (the network)",
+                "worker",
+            ),
+            (
+                Verdict::Met,
+                true,
+                Invalid,
+                blame(Generator, None, "a thread may have been"),
+                "r",
+                "a thread may have been (the load generator)",
+                "was the limit",
+            ),
+            (
+                Verdict::Invalid,
+                true,
+                Undecided,
+                blame(Unknown, None, "p99 needs more"),
+                "r",
+                "p99 needs more  [",
+                "blamed",
+            ),
+            (Verdict::Failed, true, Unfinished, None, "the disk is full", "the disk is full", "blamed"),
+            (
+                Verdict::Interrupted,
+                true,
+                Unfinished,
+                None,
+                "stopped by the user",
+                "stopped by the user",
+                "blamed",
+            ),
+        ] {
+            let said = headline(verdict, line, level, blame, reason);
+            let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            let told = told.replace("  ", " ");
+            assert!(said.contains(&told), "{told}: {said}");
+            assert!(!said.contains(not), "{not}: {said}");
+        }
+        let mut failed = summary.clone();
+        failed.levels.clear();
+        failed.load_line = None;
+        (failed.verdict, failed.reason) = (Verdict::Failed, "nobody\nlistens".into());
+        assert!(render(&failed, Detail::Line, Colour::Off).starts_with("FAILED  nobody listens  ["));
+        // What ended a run is told beside what its lowest level has.
+        let mut cut = summary.clone();
+        cut.load_line = None;
+        (cut.verdict, cut.reason) = (Verdict::Failed, "the disk is full".into());
+        assert!(render(&cut, Detail::Short, Colour::Off).contains("the disk is full"));
     }
 
     #[test]

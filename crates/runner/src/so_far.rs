@@ -14,23 +14,24 @@ const RECENT: Nanos = Nanos::from_secs(2);
 pub struct SoFar {
     /// Messages per second that came to their end, over the last seconds; `None` at the beginning.
     pub rate: Option<f64>,
-    /// The time that tells of the platform.
-    pub metric: Option<Metric>,
-    /// Its median and its 99 % quantile; `None` with too few observations.
+    /// Median and 99 % quantile of the time that tells of the platform; `None` with too few observations.
     pub p50: Option<Nanos>,
     /// See `p50`.
     pub p99: Option<Nanos>,
     /// Messages refused, connections lost and connections that could not be made.
     pub errors: u64,
-    /// Whether we sent and received in time so far; `None` before anything is known.
-    pub is_valid: Option<bool>,
+    /// Whether we sent in time so far; `None` before anything is known.
+    pub sends_in_time: Option<bool>,
+    /// Whether our subscribers read in time so far; likewise.
+    pub reads_in_time: Option<bool>,
 }
 
 /// Gathers them.
 pub(crate) struct Gathering {
     metric: Metric,
-    /// The bound of our own lateness and lag.
+    /// The bound of our own lateness and lag, and the quantile that it is asked of.
     bound: Nanos,
+    q: f64,
     times: Histogram,
     lateness: Histogram,
     lag: Histogram,
@@ -45,8 +46,9 @@ impl Gathering {
     /// Of a level whose hold has that length.
     pub fn new(terms: &Terms, hold: Nanos) -> Gathering {
         Gathering {
-            metric: if terms.delivered_apart { Metric::SubscribeTime } else { Metric::PublishTime },
+            metric: terms.leading_time(),
             bound: Nanos::from_secs_f64(validity::bound(terms, hold.as_secs_f64()).min(1e6)),
+            q: validity::quantile(terms),
             times: Histogram::new(),
             lateness: Histogram::new(),
             lag: Histogram::new(),
@@ -93,15 +95,14 @@ impl Gathering {
             .front()
             .filter(|(at, _)| *at < now)
             .map(|(at, completed)| (self.completed - completed) as f64 / (now - *at).as_secs_f64());
-        let tails = [&self.lateness, &self.lag].map(|histogram| histogram.quantile(0.99));
-        let known = tails.iter().any(Option::is_some);
+        let in_time = |times: &Histogram| times.quantile(self.q).map(|tail| tail <= self.bound);
         SoFar {
             rate,
-            metric: Some(self.metric),
             p50: quantile::quantile(&self.times, 0.5),
             p99: quantile::quantile(&self.times, 0.99),
             errors: self.errors,
-            is_valid: known.then(|| tails.into_iter().flatten().all(|tail| tail <= self.bound)),
+            sends_in_time: in_time(&self.lateness),
+            reads_in_time: in_time(&self.lag),
         }
     }
 }
@@ -124,12 +125,12 @@ mod tests {
         assert!(gathering.told(Nanos::ZERO).rate.is_none());
         gathering.add(&part(None, 100, Metric::PublishTime, 50));
         let warming = gathering.told(Nanos::from_secs(1));
-        assert_eq!((warming.rate, warming.errors, warming.is_valid), (Some(100.0), 1, None));
+        assert_eq!((warming.rate, warming.errors, warming.sends_in_time), (Some(100.0), 1, None));
         assert!(warming.p99.is_some_and(|p99| p99 > Nanos::from_millis(49)));
         gathering.add(&part(Some(0), 300, Metric::PublishTime, 5));
         gathering.add(&part(Some(0), 0, Metric::Lateness, 3000));
         let holding = gathering.told(Nanos::from_secs(2));
-        assert_eq!((holding.rate, holding.errors, holding.is_valid), (Some(200.0), 2, Some(false)));
+        assert_eq!((holding.rate, holding.errors, holding.sends_in_time), (Some(200.0), 2, Some(false)));
         assert!(holding.p99.is_some_and(|p99| p99 < Nanos::from_millis(6)));
         gathering.add(&part(Some(1), 10, Metric::Lateness, 0));
         let later = gathering.told(Nanos::from_secs(4));

@@ -11,6 +11,7 @@ use crate::token::Happenings;
 use crate::{Options, Progress};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
+use plimsoll_load::given::Given;
 use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, RunRecord, SamplePart, Terms};
 use plimsoll_model::{Counts, Nanos, RunId};
 use plimsoll_observe::network::NetworkProbe;
@@ -73,6 +74,8 @@ pub struct RunWatch<'a> {
     tap: Option<&'a mut Tap>,
     failure: Option<StoreError>,
     secrets: Secrets,
+    /// Knows the access tokens, which a component may have written down.
+    given: Arc<Given>,
 }
 
 impl<'a> RunWatch<'a> {
@@ -118,6 +121,7 @@ impl<'a> RunWatch<'a> {
             tap: None,
             failure: None,
             secrets: Secrets::of(plan),
+            given: engine.given(),
         }
     }
 
@@ -249,7 +253,8 @@ impl<'a> RunWatch<'a> {
 
     fn recorded(&self, death: Death, at: Nanos) -> DeathRecord {
         let Death { component, status, last_words } = death;
-        DeathRecord { component, status, at, last_words: self.secrets.hide(&last_words) }
+        let last_words = self.given.token.hide(&self.secrets.hide(&last_words));
+        DeathRecord { component, status, at, last_words }
     }
 
     /// What was recorded of the run so far.

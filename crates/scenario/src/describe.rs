@@ -227,7 +227,9 @@ impl Plan {
         };
         if self.protocol() != Protocol::Mqtt {
             let request = match &self.platform.roles.device.request {
-                Some(request) => format!("{} {}", request.method, request.path.text()),
+                Some(request) => {
+                    format!("{} {}", request.method, hide_query_secrets(&request.path.text()))
+                }
                 None => format!("POST to {topic}"),
             };
             let at_once = match (self.protocol(), self.http.pool) {

@@ -142,8 +142,11 @@ impl Tree<'_> {
         let address = words.value();
         let mut server = address.to_owned();
         let authority = address.find("://").map_or(0, |scheme| scheme + 3);
-        if let Some((user, host)) = address.get(authority..).and_then(|rest| rest.rsplit_once('@')) {
-            server = format!("{}{host}", address.get(..authority).unwrap_or_default());
+        // An `@` further on belongs to a path or a query.
+        let end = address.get(authority..).and_then(|rest| rest.find(['/', '?', '#']));
+        let (place, path) = address.split_at(end.map_or(address.len(), |end| authority + end));
+        if let Some((user, host)) = place.get(authority..).and_then(|place| place.rsplit_once('@')) {
+            server = format!("{}{host}{path}", address.get(..authority).unwrap_or_default());
             if user.contains(':') {
                 self.found.push(
                     Diagnostic::new(

@@ -56,7 +56,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
     };
     let (generator, wait_per_turn) =
         generator(record, &counts, time(Metric::Lateness), time(Metric::ReceiverLag));
-    let q = terms.objectives.highest_quantile().max(0.99);
+    let q = validity::quantile(terms);
     let tail = |metric| merged(metric).quantile(q).map(Nanos::as_secs_f64);
     let (lateness, receiver_lag) = (tail(Metric::Lateness), tail(Metric::ReceiverLag));
     let stood_still = stood_still(record, &counts, &merged(Metric::Lateness));

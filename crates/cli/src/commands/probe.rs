@@ -59,7 +59,9 @@ pub fn perform(load: &LoadOptions) -> Result<u8, Failure> {
             "\nthe platform takes messages; without subscribers nothing shows what is left of them\n"
                 .to_owned()
         }
-        false if !receives => "\nthe platform does not take messages\n".to_owned(),
+        false if !receives => {
+            "\nnothing shows that the platform takes all messages in that form\n".to_owned()
+        }
         true => format!("\nthe scenario's own form, {own}, survives: a run can follow every message\n"),
         false => {
             let text = format!(
@@ -129,8 +131,12 @@ fn told(form: MarkerForm, outcome: &Outcome) -> (String, bool) {
     let (word, unharmed) = match (level.refused, level.delivered + level.superseded, level.foreign) {
         _ if level.sent == 0 => ("nothing could be sent", false),
         (refused, 0, _) if refused == level.sent => ("refused by the platform", false),
-        _ if whole == 0 && level.acknowledged == Some(0) => ("not answered", false),
-        _ if whole == 0 => ("taken; nobody receives it", true),
+        _ if whole == 0 => match level.acknowledged {
+            Some(answered) if answered == level.sent => ("taken; nobody receives it", true),
+            Some(0) => ("not answered", false),
+            Some(_) => ("some were taken, others not", false),
+            None => ("nothing shows whether it was taken", false),
+        },
         (_, delivered, _) if delivered == whole => ("all of it", true),
         (_, 0, 0) => ("nothing came", false),
         (_, 0, _) => ("messages came, but without it", false),

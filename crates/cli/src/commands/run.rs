@@ -10,13 +10,14 @@ use crate::{exit_code, interrupt};
 use clap::{Args, ValueEnum};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_codec::credentials::hide_credentials;
-use plimsoll_model::Verdict;
+use plimsoll_model::{Metric, Verdict};
 use plimsoll_report::series::{self, Occurrence};
-use plimsoll_report::terminal::{Detail, Leading};
+use plimsoll_report::terminal::Detail;
 use plimsoll_report::{github, html, json, junit, terminal};
 use plimsoll_runner::{Options, Outcome, run, schedule};
 use plimsoll_scenario::plan::{Plan, SchedulePlan};
 use std::fs::OpenOptions;
+use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,6 +82,11 @@ enum Format {
 
 /// The file to which a step of GitHub Actions appends the summary of its job.
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
+
+/// A word that nobody could know before.
+fn new_word() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
 
 /// How much is printed.
 #[derive(Args)]
@@ -176,7 +182,11 @@ impl Run {
     /// run's verdict stands: the store has it.
     fn tell(&self, outcome: &Outcome, series: &[Occurrence]) {
         let Outcome { record, summary } = outcome;
-        say(&terminal::render(summary, self.amount.detail(), colour()));
+        let text = terminal::render(summary, self.amount.detail(), colour());
+        match self.format {
+            Format::Text => say(&text),
+            Format::Github => say(&github::without_commands(&text, new_word())),
+        }
         let report = self.report_path(&record.id);
         let texts = [
             (self.summary_json.as_ref(), json::render(summary)),
@@ -269,7 +279,7 @@ pub fn perform_plan(
         started,
         stop: interrupt::stop_flag().map_err(|error| undoable("cannot catch signals", error))?,
     };
-    progress.lead_with(if plan.is_delivered_apart() { Leading::Subscribe } else { Leading::Publish });
+    progress.lead_with(if plan.is_delivered_apart() { Metric::SubscribeTime } else { Metric::PublishTime });
     let outcome = run(plan, &options, progress);
     progress.finish();
     Ok(outcome?)

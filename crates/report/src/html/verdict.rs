@@ -56,9 +56,10 @@ fn headline(summary: &Summary) -> String {
 fn sentences(summary: &Summary) -> Vec<String> {
     let mut sentences = Vec::new();
     let named = |level: &&LevelSummary| level.blame.as_ref().is_some_and(|blame| blame.component.is_some());
-    if let Some(told) = summary.bounding().filter(named).and_then(terminal::bounded) {
-        sentences.push(format!("A{}.", told.trim_start_matches('a')));
-    }
+    let bounding = summary.bounding().filter(named);
+    let claim =
+        bounding.and_then(|level| Some(format!("At {}, {}.", level::name(level), terminal::claim(level)?)));
+    sentences.extend(claim);
     if summary.verdict != Verdict::Met {
         sentences.push(sentence(&summary.reason));
     }

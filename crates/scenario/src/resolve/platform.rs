@@ -76,15 +76,21 @@ pub(super) fn resolve(
     Some(resolved)
 }
 
-/// Messages to a bare address go to its path, where neither the profile nor `mqtt.topic` says where they go. The topic is
-/// left out then, so that the resolved scenario says the same.
+/// Messages to a bare address go to its path, where neither the profile nor `mqtt.topic` says where they go. Where the profile asks
+/// for more than messages, the path is the beginning of all requests instead. The topic is left out of the resolved scenario,
+/// which then says the same.
 fn at_its_path(
     address: Option<Endpoint>,
     mut plan: RolePlan,
     scenario: &mut Scenario,
     context: &mut Context<'_>,
 ) -> (Option<Endpoint>, RolePlan) {
-    let is_bare = plan.device.request.is_none() && !context.written("mqtt.topic");
+    let steps = [&plan.reset, &plan.preload, &plan.set_up, &plan.clean_up];
+    let is_bare = plan.device.request.is_none()
+        && plan.query.is_none()
+        && plan.token.is_none()
+        && steps.into_iter().all(Vec::is_empty)
+        && !context.written("mqtt.topic");
     let speaks = |address: &Endpoint| matches!(address.protocol, Protocol::Http | Protocol::Coap);
     let has_path = |address: &Endpoint| !matches!(address.path.as_str(), "" | "/");
     let Some(mut address) = address.clone().filter(|address| is_bare && speaks(address) && has_path(address))

@@ -87,7 +87,7 @@ impl Compiler<'_> {
             .querier
             .as_ref()
             .map(|querier| self.request(&querier.request, QUERY, "querier.request", &plan.captured));
-        for slot in in_secret_headers(&plan) {
+        for slot in in_secret_places(&plan) {
             if let Some(captured) = plan.captured.get_mut(slot) {
                 captured.secret = true;
             }
@@ -412,15 +412,31 @@ impl Compiler<'_> {
     }
 }
 
-/// The slots of captured values that stand in headers such as `Authorization`.
-fn in_secret_headers(plan: &RolePlan) -> Vec<usize> {
+/// The slots of captured values that stand in headers such as `Authorization`, or in parameters such as `api_key`.
+fn in_secret_places(plan: &RolePlan) -> Vec<usize> {
     let steps = [&plan.reset, &plan.preload, &plan.set_up, &plan.clean_up].into_iter().flatten();
     let requests = steps.map(|step| &step.request).chain(&plan.device.request).chain(&plan.query);
-    let headers = requests.flat_map(|request| &request.headers).filter(|(name, _)| names_secret(name));
-    let pieces = headers.flat_map(|(_, value)| &value.pieces);
-    let slots = pieces.filter_map(|piece| match piece {
+    let mut slots = Vec::new();
+    for request in requests {
+        let headers = request.headers.iter().filter(|(name, _)| names_secret(name));
+        slots.extend(headers.flat_map(|(_, value)| &value.pieces).filter_map(captured));
+        let before = [None].into_iter().chain(request.path.pieces.iter().map(Some));
+        let in_parameters = before.zip(&request.path.pieces).filter(|(before, _)| match before {
+            Some(Piece::Text(text)) => {
+                let parameter = text.rsplit(['?', '&']).next().and_then(|last| last.strip_suffix('='));
+                parameter.is_some_and(names_secret)
+            }
+            _ => false,
+        });
+        slots.extend(in_parameters.filter_map(|(_, piece)| captured(piece)));
+    }
+    slots
+}
+
+/// The slot of a captured value.
+fn captured(piece: &Piece) -> Option<usize> {
+    match piece {
         Piece::Captured(slot, _) => Some(*slot),
         _ => None,
-    });
-    slots.collect()
+    }
 }

@@ -204,10 +204,10 @@ fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
         LEAST.replace("levels: [100]", "model: partly_open, session_messages: 3, levels: [100]");
     let at_path = LEAST.replace(
         "platform: embedded",
-        "platform: { profile: existing, address: \"http://service:8080/in/{device}/?key=1\" }",
+        "platform: { profile: existing, address: \"http://service:8080/in/{device}/?q=1\" }",
     );
     let target = load(&at_path).unwrap().describe();
-    assert!(target.contains("POST /in/0/?key=1 at service:8080"), "{target}");
+    assert!(target.contains("POST /in/0/?q=1 at service:8080"), "{target}");
     for text in [
         LEAST,
         EVERYTHING,

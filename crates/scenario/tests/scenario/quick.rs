@@ -104,7 +104,8 @@ fn values_of_a_query_are_not_shown() {
         quick(&options, &[], &ENVIRONMENT)
     };
     let plan = told("http://h/in?site=north&token=tik%2Ftak", "10").unwrap();
-    assert_eq!(plan.platform.address.as_ref().unwrap().path, "/in?site=north&token=tik%2Ftak");
+    let request = plan.platform.roles.device.request.as_ref().unwrap();
+    assert_eq!(request.path.text(), "/in?site=north&token=tik%2Ftak");
     assert_eq!(plan.name, "http://h/in?site=***&token=***");
     let secrets: Vec<&str> = plan.platform.secrets.iter().map(|secret| secret.0.as_str()).collect();
     assert_eq!(secrets, ["tik%2Ftak", "tik/tak"]);

@@ -35,8 +35,8 @@ impl Requests {
         let request = plan.platform.roles.device.request.clone();
         let place = place(plan, &host, &base);
         let target = match &request {
-            Some(request) => target(&place, request),
-            None => format!("POST {place}/{}", plan.mqtt.topic.text()),
+            Some(request) => target(&place, &request.method, &request.path.text()),
+            None => target(&place, "POST", &format!("/{}", plan.mqtt.topic.text())),
         };
         Requests {
             host,
@@ -56,8 +56,8 @@ impl Requests {
         let query = plan.platform.roles.query.clone();
         let like = Requests::new(plan, run, host, given);
         let place = place(plan, &like.host, &like.base);
-        let target = query.as_ref().map(|query| target(&place, query)).unwrap_or_default();
-        Requests { plan: query, target, says_message: false, ..like }
+        let target = query.as_ref().map(|query| target(&place, &query.method, &query.path.text()));
+        Requests { plan: query, target: target.unwrap_or_default(), says_message: false, ..like }
     }
 
     /// Method and URL, for people; what differs from message to message keeps its name.
@@ -156,6 +156,6 @@ fn place(plan: &Plan, host: &str, base: &str) -> String {
 }
 
 /// Method and URL of a request, for people.
-fn target(place: &str, request: &RequestPlan) -> String {
-    hide_query_secrets(&format!("{} {place}{}", request.method, request.path.text()))
+fn target(place: &str, method: &str, path: &str) -> String {
+    hide_query_secrets(&format!("{method} {place}{path}"))
 }
