@@ -41,6 +41,20 @@ pub struct Blame {
     pub evidence: String,
 }
 
+impl Blame {
+    /// No component in particular.
+    fn on(culprit: Culprit, what: String) -> Blame {
+        Blame { culprit, component: None, claim: what.clone(), evidence: what }
+    }
+
+    /// Of the component whose fault it is, where one is known.
+    fn named(self, named: Option<Named>) -> Blame {
+        let Some(Named { component, did, evidence }) = named else { return self };
+        let (claim, evidence) = (format!("{component} {did}"), format!("{}; {evidence}", self.evidence));
+        Blame { component: Some(component), claim, evidence, ..self }
+    }
+}
+
 /// Who can be to blame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -112,34 +126,22 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     let &Evidence { start, components, capture, refused, local, datagrams, .. } = evidence;
     let captured = Captured::new(capture, start, components);
     let first = || level.reasons.first().cloned().unwrap_or_default();
-    // Nobody of the platform's components in particular.
-    let blame = |culprit, claim, evidence: String| Some(Blame { culprit, component: None, claim, evidence });
     if let Some(death) = &level.death {
         let (component, claim) = (Some(death.component.clone()), format!("{} died", death.component));
         return Some(Blame { culprit: Culprit::Platform, component, claim, evidence: first() });
     }
-    match (level.verdict, level.validity) {
+    let at_once = match (level.verdict, level.validity) {
         (LevelVerdict::Met | LevelVerdict::Unfinished, _) => return None,
-        (LevelVerdict::Undecided, _) => return blame(Culprit::Unknown, first(), first()),
-        (LevelVerdict::Invalid, Validity::GeneratorBound) => {
-            return blame(Culprit::Generator, first(), first());
-        }
-        (LevelVerdict::Invalid, Validity::ReceiverBound) => {
-            return blame(Culprit::Receiver, first(), first());
-        }
-        (LevelVerdict::Invalid, Validity::HostBound) => return blame(Culprit::Host, first(), first()),
-        _ => {}
-    }
-    // The component of a platform whose fault it is, where somebody is known, and both in words.
-    let platform = |named: Option<Named>, what: String, shown: String| match named {
-        Some(Named { component, did, evidence }) => Some(Blame {
-            culprit: Culprit::Platform,
-            claim: format!("{component} {did}"),
-            component: Some(component),
-            evidence: format!("{shown}; {evidence}"),
-        }),
-        None => blame(Culprit::Platform, what, shown),
+        (LevelVerdict::Undecided, _) => Some(Culprit::Unknown),
+        (LevelVerdict::Invalid, Validity::GeneratorBound) => Some(Culprit::Generator),
+        (LevelVerdict::Invalid, Validity::ReceiverBound) => Some(Culprit::Receiver),
+        (LevelVerdict::Invalid, Validity::HostBound) => Some(Culprit::Host),
+        _ => None,
     };
+    if let Some(culprit) = at_once {
+        return Some(Blame::on(culprit, first()));
+    }
+    let platform = |what| Blame::on(Culprit::Platform, what);
     let (about, missed) = about(level, evidence.objectives);
     // Other objectives may stand before it that were not decided, and so may what was refused.
     let missed = || missed.clone().unwrap_or_else(first);
@@ -151,12 +153,12 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
         let span = span[0]..span[1];
         let stopped = || stopped(components, &span).or_else(|| captured.who_stood_still(&span));
         let what = stall.in_words();
-        return match (local, stall.network_answered) {
-            (true, _) => platform(stopped(), what.clone(), what),
-            (false, Some(answered)) if answered >= ANSWERED => platform(stopped(), what.clone(), what),
-            (false, Some(answered)) if answered <= SILENT => blame(Culprit::Network, what.clone(), what),
-            (false, _) => blame(Culprit::Unknown, what.clone(), what),
-        };
+        return Some(match stall.network_answered {
+            _ if local => platform(what).named(stopped()),
+            Some(answered) if answered >= ANSWERED => platform(what).named(stopped()),
+            Some(answered) if answered <= SILENT => Blame::on(Culprit::Network, what),
+            _ => Blame::on(Culprit::Unknown, what),
+        });
     }
     // Who is at its limit leaves something behind; else that it uses a whole processor may be chance.
     let grows = level.validity == Validity::Valid
@@ -165,19 +167,20 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     if about == About::Amount {
         if is_many(level.refused, level.sent) {
             let what = format!("{} of {} messages were refused", level.refused, level.sent);
-            return platform(captured.who_failed(refused), what.clone(), what);
+            return Some(platform(what).named(captured.who_failed(refused)));
         }
         if let Some(loss) = lost(level) {
             let lost = || captured.who_lost(level.lost, level.expected_deliveries);
             let named = loss.of_deliveries.then(lost).flatten();
-            return match named.or_else(full) {
-                None if datagrams && !local => blame(Culprit::Unknown, loss.what.clone(), loss.what),
-                named => platform(named, loss.what.clone(), loss.what),
-            };
+            return Some(match named.or_else(full) {
+                None if datagrams && !local => Blame::on(Culprit::Unknown, loss.what),
+                named => platform(loss.what).named(named),
+            });
         }
     }
     if about == About::Other {
-        return blame(if local { Culprit::Platform } else { Culprit::Unknown }, missed(), missed());
+        let culprit = if local { Culprit::Platform } else { Culprit::Unknown };
+        return Some(Blame::on(culprit, missed()));
     }
     let because = level.inference.as_ref().map(|inference| inference.publish_because);
     let (culprit, is_inferred) = match because {
@@ -193,11 +196,13 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     let words = level.inference.as_ref().filter(|_| is_inferred).and_then(|inference| {
         inference.in_words(level, |seconds| Nanos::from_secs_f64(seconds).to_string()).into_iter().next()
     });
-    let shown = words.map_or_else(missed, |words| format!("{}; {words}", missed()));
-    if culprit != Culprit::Platform {
-        return blame(culprit, missed(), shown);
-    }
-    platform(captured.who_kept_them().or_else(full), missed(), shown)
+    let blame = Blame::on(culprit, missed());
+    let blame = match words {
+        Some(words) => Blame { evidence: format!("{}; {words}", blame.evidence), ..blame },
+        None => blame,
+    };
+    let named = || captured.who_kept_them().or_else(full);
+    Some(blame.named((culprit == Culprit::Platform).then(named).flatten()))
 }
 
 /// What the first missed objective looks at, and how it was missed; where none was missed for certain, the first that was not

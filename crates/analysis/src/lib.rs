@@ -101,6 +101,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
         verdict,
         reason,
         load_line,
+        demanded_load_line: record.terms.objectives.load_line,
         notes: finding
             .iter()
             .map(|finding| finding.story(levels.len()))

@@ -2,7 +2,7 @@
 //! not exist. Its JSON Schema is `docs/schema/summary.schema.json`.
 
 use crate::dissection::DissectionSummary;
-use crate::level::LevelSummary;
+use crate::level::{LevelSummary, LevelVerdict};
 use crate::load_line;
 use crate::search::Finding;
 use crate::wire::WireSummary;
@@ -36,6 +36,8 @@ pub struct Summary {
     /// The highest level of the unbroken run of met levels from the lowest; null where the lowest is not met. After a
     /// search: the level that confirmed it.
     pub load_line: Option<LoadLine>,
+    /// Rate that the load line was to reach at least, in operations per second; null where none was demanded.
+    pub demanded_load_line: Option<f64>,
     /// What the search found; null where the levels were listed.
     pub search: Option<Finding>,
     /// How the levels were chosen and why some were not run, for people; empty where all that were listed were run.
@@ -75,6 +77,22 @@ impl Summary {
             Some(line) => self.levels.iter().find(|level| Some(level.index) == line.next_level),
             None => load_line::rising(&self.levels).into_iter().find(|level| !level.is_met()),
         }
+    }
+
+    /// Which of the loads of the run a level has, counted from 1 in rising order, and how many loads there are; a load that was
+    /// held several times counts once.
+    pub fn number_of_load(&self, level: u16) -> (usize, usize) {
+        let rising = load_line::rising(&self.levels);
+        let load = self.levels.iter().find(|one| one.index == level).map(LevelSummary::load);
+        let below = rising.iter().filter(|one| load.is_some_and(|load| one.load() < load)).count();
+        (below + 1, rising.len())
+    }
+
+    /// The level that was missed although the run was met, since nothing demands it.
+    pub fn tolerated(&self) -> Option<&LevelSummary> {
+        let is_listed = self.verdict == Verdict::Met && self.search.is_none();
+        let bounding = self.bounding().filter(|level| level.verdict == LevelVerdict::Missed);
+        bounding.filter(|_| is_listed && self.demanded_load_line.is_none())
     }
 }
 

@@ -19,7 +19,8 @@ pub struct TerminalProgress {
     colour: Colour,
     leading: Metric,
     label: String,
-    headed: bool,
+    /// The level that ended last.
+    before: Option<LevelSummary>,
     quiet: bool,
     warned: HashSet<String>,
 }
@@ -38,7 +39,7 @@ impl TerminalProgress {
             colour,
             leading: Metric::PublishTime,
             label: String::new(),
-            headed: false,
+            before: None,
             quiet,
             warned: HashSet::new(),
         }
@@ -53,7 +54,7 @@ impl TerminalProgress {
     pub fn finish(&mut self) {
         self.bar.finish_and_clear();
         self.bar.reset();
-        self.headed = false;
+        self.before = None;
     }
 }
 
@@ -155,10 +156,11 @@ impl Progress for TerminalProgress {
     }
 
     fn level_ended(&mut self, level: &LevelSummary) {
-        if !self.headed {
+        if self.before.is_none() {
             self.bar.println(terminal::table_header(self.leading));
-            self.headed = true;
         }
-        self.bar.println(terminal::level_line(level, self.leading, self.colour));
+        let row = terminal::table_row(level, self.before.as_ref(), self.leading, self.colour);
+        self.bar.println(row);
+        self.before = Some(level.clone());
     }
 }

@@ -30,11 +30,13 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct Running {
     pub name: String,
     start: Start,
+    /// What prints its version.
+    version: Option<Vec<String>>,
     pub process: Guarded,
     pub log: PathBuf,
     pub reported: bool,
-    /// Where it accepts connections once it is up.
-    pub ready_port: u16,
+    /// Where it accepts connections once it is up; `None` where it listens nowhere.
+    pub ready_port: Option<u16>,
     /// Whether it was started again and not seen up since.
     pub returning: bool,
 }
@@ -81,6 +83,7 @@ impl Running {
         let command = fill(&component.command).map_err(no_port())?;
         let prepare: io::Result<Vec<_>> = component.prepare.iter().map(|words| fill(words)).collect();
         let prepare = prepare.map_err(no_port())?;
+        let version = component.version.as_deref().map(&mut fill).transpose().map_err(no_port())?;
         let mut environment = component.environment.clone();
         for value in environment.values_mut().flatten() {
             *value = placeholders.fill(value).map_err(no_port())?;
@@ -105,18 +108,29 @@ impl Running {
         }
         start.require(component)?;
         let process = start.spawn(&name, &log, dir, options)?;
-        Ok(Running { name, start, process, log, reported: false, ready_port: 0, returning: false })
+        Ok(Running {
+            name,
+            start,
+            version,
+            process,
+            log,
+            reported: false,
+            ready_port: None,
+            returning: false,
+        })
     }
 
-    /// The first line that the component's version command prints, whatever its exit status; nothing where it takes too long.
-    pub fn version(&self, component: &Component, dir: &Path, options: &Options) -> Option<String> {
+    /// The first line that the component's version command prints, whatever its exit status; nothing where the command does not
+    /// exist or takes too long.
+    pub fn version(&self, dir: &Path, options: &Options) -> Option<String> {
+        let installed = |command: &Vec<String>| command.first().is_some_and(|program| is_installed(program));
+        let command = self.version.clone().filter(installed)?;
         let path = dir.join("version.txt");
         // Of another component.
         let _ = fs::remove_file(&path);
         let output = private(&path).ok()?;
         let errors = output.try_clone().ok()?;
-        let start =
-            Start { command: component.version.clone()?, folder: dir.to_owned(), ..self.start.clone() };
+        let start = Start { command, folder: dir.to_owned(), ..self.start.clone() };
         let mut call = start.call(options, dir);
         call.guard.stdout(output).stderr(errors);
         let mut process = Guarded::start(call).ok()?;

@@ -26,6 +26,8 @@ const ATTEMPT: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_secs(2);
 /// Bytes of a status line up to its code: `HTTP/1.1 200`.
 const STATUS_LINE: usize = 12;
+/// How long a component that listens nowhere must have run to be up: what cannot start ends sooner.
+const SETTLED: Duration = Duration::from_millis(500);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -115,8 +117,7 @@ impl Planned {
         let mut placeholders = Placeholders::new(dir.path());
         for component in &plan.profile.components {
             let named = component.texts().try_for_each(|text| placeholders.fill(text).map(drop));
-            let ready = placeholders.port(&component.ready_port);
-            named.and(ready.map(drop)).map_err(|error| wrong(format!("no free port: {error}")))?;
+            named.map_err(|error| wrong(format!("no free port: {error}")))?;
         }
         Ok(Planned::ToStart(Box::new((dir, placeholders))))
     }
@@ -140,7 +141,7 @@ impl Planned {
                             ..
                         } = component;
                         [
-                            Some(ready_port),
+                            ready_port.as_ref(),
                             mqtt_port.as_ref(),
                             mqtt5_port.as_ref(),
                             http_port.as_ref(),
@@ -221,8 +222,8 @@ impl Platform {
         let mut device_port = None;
         for component in &plan.profile.components {
             let mut running = Running::start(component, dir.path(), &mut placeholders, options)?;
-            running.ready_port =
-                placeholders.port(&component.ready_port).map_err(|error| wrong(error.to_string()))?;
+            let ready_port = component.ready_port.as_ref().map(|name| placeholders.port(name)).transpose();
+            running.ready_port = ready_port.map_err(|error| wrong(error.to_string()))?;
             platform.components.push(running);
             platform.await_ready(component, &options.stop)?;
             let version_5 = component.mqtt5_port.as_ref();
@@ -231,8 +232,7 @@ impl Platform {
                 device_port = Some(placeholders.port(name).map_err(|error| wrong(error.to_string()))?);
             }
             let running = platform.components.last();
-            if let Some(version) = running.and_then(|running| running.version(component, dir.path(), options))
-            {
+            if let Some(version) = running.and_then(|running| running.version(dir.path(), options)) {
                 platform.facts.insert(format!("{} version", component.name), version);
             }
         }
@@ -325,7 +325,8 @@ impl Platform {
     pub fn take_missing(&mut self, stop: &AtomicBool) -> Option<Death> {
         let running = self.components.iter_mut().find(|running| running.returning)?;
         running.returning = false;
-        let address = SocketAddr::from(([127, 0, 0, 1], running.ready_port));
+        let port = running.ready_port?;
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
         let begin = Instant::now();
         while !running.reported
             && !stop.load(Ordering::Relaxed)
@@ -334,8 +335,7 @@ impl Platform {
             if begin.elapsed() > RETURN {
                 running.reported = true;
                 let status = format!(
-                    "it was started again and accepts no connections on port {} after {} s",
-                    running.ready_port,
+                    "it was started again and accepts no connections on port {port} after {} s",
                     RETURN.as_secs()
                 );
                 let last_words = last_lines(&running.log).join("\n");
@@ -355,27 +355,29 @@ impl Platform {
 
     fn await_ready(&mut self, component: &Component, stop: &AtomicBool) -> Result<(), PlatformError> {
         let Some(running) = self.components.last_mut() else { return Ok(()) };
-        let (request, port) = (component.ready_request.as_ref(), running.ready_port);
+        let request = component.ready_request.as_ref();
         let patience = Duration::from_nanos(component.ready_within.0.try_into().unwrap_or(0));
         let begin = Instant::now();
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
         let quiet = Duration::from_secs_f64(request.map_or(0.0, |request| request.after.clamp(0.0, 15.0)));
         loop {
             if let Ok(Some(status)) = running.process.try_wait() {
                 let (component, log) = (running.name.clone(), last_words(&running.log));
                 return Err(PlatformError::Died { component, status: status.to_string(), log });
             }
-            let connected = match begin.elapsed() >= quiet {
-                true => TcpStream::connect_timeout(&address, ATTEMPT),
-                false => Err(std::io::ErrorKind::WouldBlock.into()),
+            let is_up = match running.ready_port {
+                None => begin.elapsed() >= SETTLED,
+                Some(_) if begin.elapsed() < quiet => false,
+                Some(port) => TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), ATTEMPT)
+                    .is_ok_and(|stream| request.is_none_or(|request| is_healthy(stream, request, stop))),
             };
-            if connected.is_ok_and(|stream| request.is_none_or(|request| is_healthy(stream, request, stop))) {
+            if is_up {
                 return Ok(());
             }
             if stop.load(Ordering::Relaxed) {
                 return Err(PlatformError::Interrupted);
             }
-            if begin.elapsed() > patience {
+            let port = running.ready_port.filter(|_| begin.elapsed() > patience);
+            if let Some(port) = port {
                 let (component, log) = (running.name.clone(), last_words(&running.log));
                 return Err(PlatformError::NotReady { component, port, seconds: patience.as_secs(), log });
             }

@@ -1,23 +1,22 @@
 //! The result for GitHub Actions: a workflow command that becomes an annotation, and a summary of the job in Markdown.
 
 use crate::plain;
-use crate::terminal::{headline, rate, time};
+use crate::terminal::{headline, headline_with_reason, leniency, rate, time};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::Verdict;
 
 /// One line for standard output, which GitHub shows beside the scenario file where there is one.
 pub fn annotation(summary: &Summary, file: Option<&str>) -> String {
+    let leniency = leniency(summary);
     let kind = match summary.verdict {
+        Verdict::Met if leniency.is_some() => "warning",
         Verdict::Met => "notice",
         Verdict::Missed | Verdict::Failed => "error",
         Verdict::Invalid | Verdict::Interrupted | Verdict::Running => "warning",
     };
     let file = file.map(|file| format!("file={},", property(file))).unwrap_or_default();
-    let told = match summary.verdict {
-        Verdict::Met | Verdict::Missed => headline(summary),
-        _ if summary.levels.is_empty() => headline(summary),
-        _ => format!("{}: {}", headline(summary), summary.reason),
-    };
+    let leniency = leniency.map(|leniency| format!("; {leniency}")).unwrap_or_default();
+    let told = format!("{}{leniency}", headline_with_reason(summary));
     format!("::{kind} {file}title=Plimsoll::{}\n", message(&told))
 }
 
@@ -29,10 +28,13 @@ pub fn without_commands(text: &str, word: u64) -> String {
 
 /// Verdict, table of levels and reasons in Markdown.
 pub fn markdown(summary: &Summary) -> String {
-    let mut out =
-        format!("### {}\n\n{}\n", plain::markdown(&headline(summary)), plain::markdown(&summary.reason));
+    let mut out = format!("### {}\n", plain::markdown(&headline(summary)));
     if summary.levels.is_empty() {
         return out;
+    }
+    out += &format!("\n{}\n", plain::markdown(&summary.reason));
+    if let Some(leniency) = leniency(summary) {
+        out += &format!("\n{}\n", plain::markdown(&leniency));
     }
     out += "\n| level | achieved | delivered | publish p50 | publish p99 | subscribe p99 | verdict |\n";
     out += "|---|--:|--:|--:|--:|--:|---|\n";
@@ -81,5 +83,16 @@ mod tests {
         assert!(line.starts_with("::error file=a%2Cb%3Ac.yaml,title=Plimsoll::MISSED  "), "{line}");
         assert!(line.contains("100 %25\u{fffd}::error::no") && line.lines().count() == 1, "{line}");
         assert!(markdown(&summary).contains("| verdict |"));
+    }
+
+    #[test]
+    fn a_level_that_was_missed_and_not_demanded_is_a_warning() {
+        let mut summary = plimsoll_analysis::summarize(&synthetic::record());
+        summary.verdict = Verdict::Met;
+        let line = annotation(&summary, None);
+        assert!(line.starts_with("::warning ") && line.contains("set objectives.load_line to "), "{line}");
+        assert!(markdown(&summary).contains("to require "));
+        summary.demanded_load_line = Some(1.0);
+        assert!(annotation(&summary, None).starts_with("::notice "));
     }
 }

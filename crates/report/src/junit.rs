@@ -3,7 +3,7 @@
 //! Only a verdict other than `met` fails a test. A level above the load line of a run that met is skipped, with its reason.
 
 use crate::plain;
-use crate::terminal::headline;
+use crate::terminal::headline_with_reason;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::Verdict;
@@ -23,9 +23,8 @@ enum End {
 pub fn render(summary: &Summary) -> String {
     let of_run = match summary.verdict {
         Verdict::Met => End::Passed,
-        Verdict::Missed => End::Failed(headline(summary)),
-        _ if summary.levels.is_empty() => End::Errored(headline(summary)),
-        _ => End::Errored(format!("{}: {}", headline(summary), summary.reason)),
+        Verdict::Missed => End::Failed(headline_with_reason(summary)),
+        _ => End::Errored(headline_with_reason(summary)),
     };
     let mut tests = vec![("verdict".to_owned(), None, of_run)];
     for level in &summary.levels {

@@ -54,8 +54,10 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
     }
     let leading = summary.leading_time;
     out += &format!("\n{}\n", table_header(leading));
+    let mut before = None;
     for level in &summary.levels {
-        out += &format!("{}\n", table_row(level, leading, colour));
+        out += &format!("{}\n", table_row(level, before, leading, colour));
+        before = Some(level);
     }
     match detail {
         Detail::Full => out + &details::render(summary),
@@ -74,11 +76,6 @@ fn reason(level: &LevelSummary) -> String {
     let text = format!("{} {}: {}", level.label(), level.verdict.name(), level.why());
     let blame = blamed(level).into_iter().flat_map(|blamed| wrapped(&blamed, "    "));
     wrapped(&text, "  ").into_iter().chain(blame).map(|line| line + "\n").collect()
-}
-
-/// One line about a level that has just ended.
-pub fn level_line(level: &LevelSummary, leading: Metric, colour: Colour) -> String {
-    table_row(level, leading, colour)
 }
 
 /// The head of the table of levels, in which that time stands first.
@@ -102,6 +99,29 @@ pub fn headline(summary: &Summary) -> String {
     format!("{}  {}", verdict_name(summary), found(summary))
 }
 
+/// The headline, and the reason of a verdict that the levels do not show.
+pub(crate) fn headline_with_reason(summary: &Summary) -> String {
+    match summary.verdict {
+        Verdict::Met | Verdict::Missed => headline(summary),
+        _ if summary.levels.is_empty() => headline(summary),
+        _ => format!("{}: {}", headline(summary), summary.reason),
+    }
+}
+
+/// What makes the verdict stricter, where a level was missed that nothing demands.
+pub(crate) fn leniency(summary: &Summary) -> Option<String> {
+    let level = summary.tolerated()?;
+    let demand = match level.offered {
+        Some(offered) => format!("set objectives.load_line to \">= {offered}\", or list that level alone"),
+        None => "list that level alone".to_owned(),
+    };
+    Some(format!(
+        "{} was missed, but the run is met because its lowest level is: to require {}, {demand}",
+        level.label(),
+        level.label()
+    ))
+}
+
 /// The headline without the verdict.
 fn found(summary: &Summary) -> String {
     let (name, run) = (plain::line(&summary.name), &summary.run);
@@ -112,12 +132,8 @@ fn found(summary: &Summary) -> String {
     let line = match &summary.load_line {
         Some(line) => {
             let at_least = if line.at_least { "at least " } else { "" };
-            format!(
-                "load line: {at_least}{} (level {} of {})",
-                load_line(line),
-                line.level + 1,
-                summary.levels.len()
-            )
+            let (number, of) = summary.number_of_load(line.level);
+            format!("load line: {at_least}{} (level {number} of {of})", load_line(line))
         }
         None => "no load line".to_owned(),
     };
@@ -147,7 +163,13 @@ pub fn load_line(line: &LoadLine) -> String {
     }
 }
 
-fn table_row(level: &LevelSummary, leading: Metric, colour: Colour) -> String {
+/// The row of a level in that table; one that repeats the load of the level before is marked.
+pub fn table_row(
+    level: &LevelSummary,
+    before: Option<&LevelSummary>,
+    leading: Metric,
+    colour: Colour,
+) -> String {
     let offered = match (level.offered, level.in_flight, level.connect_rate) {
         (Some(rate), ..) => format!("{}/s", self::rate(rate)),
         (None, Some(in_flight), _) => format!("{in_flight} open"),
@@ -168,8 +190,9 @@ fn table_row(level: &LevelSummary, leading: Metric, colour: Colour) -> String {
         Metric::SubscribeTime => (&level.subscribe_time, &level.publish_time),
         _ => (&level.publish_time, &level.subscribe_time),
     };
+    let again = if before.is_some_and(|before| before.load() == level.load()) { " (again)" } else { "" };
     format!(
-        "{offered:>9}{achieved:>10}{delivered:>10}{:>9}{:>9}{:>9}{:>10}  {}",
+        "{offered:>9}{achieved:>10}{delivered:>10}{:>9}{:>9}{:>9}{:>10}  {}{again}",
         time(first.p50),
         time(first.p99),
         time(other.p99),

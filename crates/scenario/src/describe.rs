@@ -35,7 +35,14 @@ impl Plan {
         let level = self.load.warm_up + self.load.hold + self.load.drain;
         let listed = i64::try_from(self.load.levels.len()).unwrap_or(i64::MAX);
         let levels = self.load.calibration.map_or(listed, |calibration| i64::from(calibration.attempts));
-        self.connecting() + level * levels + self.connecting_in_levels()
+        self.connecting() + level * levels + self.connecting_in_levels() + self.holding_again()
+    }
+
+    /// What levels that decide nothing may take in addition.
+    fn holding_again(&self) -> Nanos {
+        let can = |level: &LevelPlan| matches!(level, LevelPlan::Rate(_) | LevelPlan::InFlight(_));
+        let any = self.load.levels.iter().any(can) && self.load.storm.is_none();
+        if any { self.load.again } else { Nanos::ZERO }
     }
 
     /// How long so many runs like this one take at most, for people.
@@ -90,7 +97,7 @@ impl Plan {
             ("levels", self.levels_in_words()),
             ("each level", self.level_in_words()),
             ("connections", self.connections_in_words()),
-            ("time", format!("at most {}, the platform's start apart", clock(self.longest_duration()))),
+            ("time", self.time_in_words()),
         ];
         if let Some(target) = self.target_in_words() {
             facts.insert(4, ("goes to", target));
@@ -438,6 +445,15 @@ impl Plan {
             Some(1) => format!("{levels}, up to the first that misses"),
             Some(after) => format!("{levels}, up to {after} in a row that miss"),
         }
+    }
+
+    fn time_in_words(&self) -> String {
+        let (all, again) = (self.longest_duration(), self.holding_again());
+        let longer = match again > Nanos::ZERO {
+            true => format!(", or {} if undecided levels are held again", clock(all)),
+            false => String::new(),
+        };
+        format!("at most {}{longer}, plus the platform's start", clock(all - again))
     }
 
     fn level_in_words(&self) -> String {

@@ -394,7 +394,7 @@ quick:
         set: &[&str],
     ) -> Result<Matrix, String> {
         let source = Source { name: "f.yaml".into(), text: text.into() };
-        let overrides: Vec<Override> = set.iter().map(|text| Override((*text).into())).collect();
+        let overrides: Vec<Override> = set.iter().map(|text| Override::Key((*text).into())).collect();
         // Long lines are wrapped.
         let told = |found: Diagnostics| found.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
         matrix(&source, quick, &overrides, environment).map_err(told)

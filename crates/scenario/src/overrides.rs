@@ -1,4 +1,4 @@
-//! `--set load.hold=10s`: values that replace those of a file before it is checked.
+//! `--set load.hold=10s` and `--objective "publish_p99 < 50 ms"`: values that replace those of a file before it is checked.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::reader::read;
@@ -6,9 +6,15 @@ use crate::span::{Origin, Position, Span};
 use crate::tree::{Entry, Node, Value, index};
 use std::sync::Arc;
 
-/// A value to set, as typed: `load.levels.0=100`. The value is YAML; a number in the path is an index into a list.
+/// A value to set, as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Override(pub String);
+pub enum Override {
+    /// `load.levels.0=100`. The value is YAML, or text where YAML would say nothing that a scenario can hold: `>= 400`,
+    /// `{message}`. A number in the path is an index into a list.
+    Key(String),
+    /// `publish_p99 < 50 ms`.
+    Objective(String),
+}
 
 /// A piece of the command line: an option and its value, shown as typed in diagnostics.
 pub(crate) struct Words {
@@ -79,24 +85,64 @@ pub(crate) fn apply(overrides: &[Override], root: &mut Node, found: &mut Diagnos
 
 /// What the overrides are to change, in their order.
 pub(crate) fn changes(overrides: &[Override], found: &mut Diagnostics) -> Vec<Change> {
-    let mut changes = Vec::new();
-    for Override(text) in overrides {
-        let words = Words::new("--set", text);
-        let Some((path, value)) = text.split_once('=') else {
-            found.push(Diagnostic::new(&words.span(), "there is no `=`").help("write `--set load.hold=10s`"));
-            continue;
+    let mut changes: Vec<Change> = Vec::new();
+    for given in overrides {
+        let change = match given {
+            Override::Key(text) => key(&Words::new("--set", text), found),
+            Override::Objective(text) => objective(&Words::new("--objective", text), &changes, found),
         };
-        let columns = path.chars().count();
-        let key_span = words.part(0, columns);
-        let origin = &words.origin;
-        let Some(mut node) = read(origin, value, words.shift + columns + 1, found) else { continue };
-        // A value of several lines is shown whole.
-        if node.span.columns().is_empty() {
-            node.span = words.span();
-        }
-        changes.push(Change { path: path.to_owned(), span: key_span, value: node });
+        changes.extend(change);
     }
     changes
+}
+
+fn key(words: &Words, found: &mut Diagnostics) -> Option<Change> {
+    let Some((path, value)) = words.value.split_once('=') else {
+        found.push(Diagnostic::new(&words.span(), "there is no `=`").help("write `--set load.hold=10s`"));
+        return None;
+    };
+    let columns = path.chars().count();
+    let mut node = match is_text(value.trim()) {
+        true => Node::text(value.trim(), &words.part(columns + 1, words.value.chars().count())),
+        false => read(&words.origin, value, words.shift + columns + 1, found)?,
+    };
+    // A value of several lines is shown whole.
+    if node.span.columns().is_empty() {
+        node.span = words.span();
+    }
+    Some(Change { path: path.to_owned(), span: words.part(0, columns), value: node })
+}
+
+/// Whether a value means nothing to a scenario as YAML: the head of a block that has no lines, an alias, a tag, a character
+/// that begins no value, or a placeholder, which YAML takes for a map.
+fn is_text(value: &str) -> bool {
+    let placeholder = value.starts_with('{') && value.len() > 2 && !value.contains(':');
+    placeholder || value.starts_with(['>', '|', '*', '&', '!', '%', '@', '`'])
+}
+
+fn objective(words: &Words, before: &[Change], found: &mut Diagnostics) -> Option<Change> {
+    let value = words.value();
+    let (key, condition) = value.split_at(value.find(['<', '>']).unwrap_or(value.len()));
+    let key = key.trim();
+    let is_named = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if condition.is_empty() || !is_named {
+        found.push(
+            Diagnostic::new(&words.span(), "this is no objective")
+                .help("write `--objective \"publish_p99 < 50 ms\"`: a name, a comparison and a bound"),
+        );
+        return None;
+    }
+    let (path, span) = (format!("objectives.{key}"), words.part(0, key.chars().count()));
+    if before.iter().any(|change| change.path == path) {
+        found.push(
+            Diagnostic::new(&span, format!("a second bound for `{key}`"))
+                .help("an objective has one bound; remove the other `--objective`"),
+        );
+        return None;
+    }
+    let length = value.chars().count();
+    let bound = words.part(length - condition.chars().count(), length);
+    Some(Change { path, span, value: Node::text(condition.trim(), &bound) })
 }
 
 /// Puts a value at a path, and makes the maps and lists on the way that are missing.
@@ -165,7 +211,7 @@ mod tests {
         let origin = Arc::new(Origin::File(Source { name: "f".into(), text: text.into() }));
         let mut found = Diagnostics::default();
         let mut root = read(&origin, text, 0, &mut found).unwrap();
-        let overrides: Vec<Override> = overrides.iter().map(|text| Override((*text).into())).collect();
+        let overrides: Vec<Override> = overrides.iter().map(|text| Override::Key((*text).into())).collect();
         apply(&overrides, &mut root, &mut found);
         (root, found.to_string())
     }
@@ -201,6 +247,16 @@ mod tests {
         ] {
             assert_eq!(text_at(&root, path), expected, "{path}");
         }
+    }
+
+    #[test]
+    fn a_value_that_means_nothing_as_yaml_is_text() {
+        for value in [">= 400", "{message}", "{device}/{message}", "%x", "*", "@home"] {
+            let (root, errors) = apply_to("a: 1\n", &[&format!("b.c={value}")]);
+            assert_eq!((text_at(&root, "b.c"), errors.as_str()), (value, ""));
+        }
+        let (root, _) = apply_to("a: 1\n", &["b={ c: 2 }"]);
+        assert_eq!(text_at(&root, "b.c"), "2");
     }
 
     #[test]

@@ -59,8 +59,9 @@ pub struct Component {
     pub user: Option<String>,
     /// Commands that run to their end before the first start.
     pub prepare: Vec<Vec<String>>,
-    /// Name of the port at which the component is healthy when it accepts TCP connections.
-    pub ready_port: String,
+    /// Name of the port at which the component is healthy when it accepts TCP connections; without it, it is healthy when it has
+    /// run for a while.
+    pub ready_port: Option<String>,
     /// How long it may take until it is healthy.
     pub ready_within: Nanos,
     /// What that port must answer over HTTP before the component is healthy, where accepting is not enough.

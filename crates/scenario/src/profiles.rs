@@ -2,7 +2,7 @@
 
 use crate::check::{check, near_miss};
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::profile::{Component, Profile};
+use crate::profile::Profile;
 use crate::reader::read;
 use crate::resolve::{Compiler, RoleError};
 use crate::schema::platform_schema;
@@ -115,7 +115,8 @@ pub fn profiles() -> Vec<Profile> {
 /// The embedded profile of that name. Tests ensure that every embedded file is without error.
 pub fn profile(name: &str) -> Option<Profile> {
     let (name, text) = EMBEDDED.iter().chain([&HIDDEN]).find(|(known, _)| *known == name)?;
-    read_profile(Source { name: format!("platforms/{name}.yaml"), text: (*text).to_owned() }).ok()
+    let alone = |_: &str| Err("an embedded profile has no files beside it".to_owned());
+    read_profile(Source { name: format!("platforms/{name}.yaml"), text: (*text).to_owned() }, &alone).ok()
 }
 
 /// What helps where no profile has a name.
@@ -124,8 +125,11 @@ pub(crate) fn help_for_unknown(name: &str) -> String {
     format!("{help}; or the path of a file, with a `/` in it or ending in `.yaml`")
 }
 
+/// Gives the text of a file by its path relative to a profile's folder, or says why there is none.
+pub type ReadFile<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
+
 /// Reads a profile file.
-pub fn read_profile(source: Source) -> Result<Profile, Diagnostics> {
+pub fn read_profile(source: Source, file: &ReadFile<'_>) -> Result<Profile, Diagnostics> {
     let mut found = Diagnostics::default();
     let origin = Arc::new(Origin::File(source.clone()));
     let Some(root) = read(&origin, &source.text, 0, &mut found) else { return Err(found) };
@@ -141,8 +145,19 @@ pub fn read_profile(source: Source) -> Result<Profile, Diagnostics> {
         }
     };
     let mut written = inherit(written, &root, &mut found);
-    let components: Vec<Component> =
-        std::mem::take(&mut written.components).into_iter().map(WrittenComponent::component).collect();
+    let mut components = Vec::new();
+    for (position, component) in std::mem::take(&mut written.components).into_iter().enumerate() {
+        match component.component(file) {
+            Ok(component) => components.push(component),
+            Err((path, wrong)) => {
+                let files = root.locate(&format!("components.{position}.files"));
+                found.push(Diagnostic::new(files, format!("{path}: {wrong}")));
+            }
+        }
+    }
+    if !found.is_empty() {
+        return Err(found);
+    }
     let shared_ids = shared_ids(&written, &root, &mut found);
     components::check(&components, &written.variables, &root, &mut found);
     check_roles(&written, &root, &mut found);
@@ -267,7 +282,11 @@ mod tests {
     use super::*;
 
     fn read_text(text: &str) -> Result<Profile, String> {
-        read_profile(Source { name: "mine.yaml".into(), text: text.into() })
+        let file = |path: &str| match path {
+            "worker.py" => Ok("print()".to_owned()),
+            _ => Err("no such file".to_owned()),
+        };
+        read_profile(Source { name: "mine.yaml".into(), text: text.into() }, &file)
             .map_err(|found| found.to_string())
     }
 
@@ -289,6 +308,26 @@ mod tests {
         assert_eq!(&broker.limits["packets handed to one connection at once"], option("--max-outgoing"));
         assert_eq!(option("--max-payload"), &(2 << 20).to_string());
         assert!(profile("existing").unwrap().components.is_empty());
+    }
+
+    #[test]
+    fn a_component_may_have_files_from_beside_its_profile_and_no_port_of_its_own() {
+        let text = |from: &str| {
+            format!(
+                "name: mine\ntitle: mine\ncomponents:\n\
+                 - {{ name: worker, command: [python3, w.py], files: {{ w.py: {{ from: {from} }}, t: text }} }}\n\
+                 - {{ name: broker, command: [run, \"{{port:x}}\"], ready_port: x, mqtt_port: x }}\n"
+            )
+        };
+        let profile = read_text(&text("worker.py")).unwrap();
+        let worker = &profile.components[0];
+        assert_eq!(worker.files["w.py"], "print()");
+        assert_eq!((worker.files["t"].as_str(), &worker.ready_port), ("text", &None));
+        let wrong = read_text(&text("none.py")).unwrap_err();
+        assert!(wrong.contains("w.py: cannot read the file `none.py`: no such file"), "{wrong}");
+        let asked =
+            text("worker.py").replace("{ name: worker,", "{ name: worker, ready_request: { path: / },");
+        assert!(read_text(&asked).unwrap_err().contains("which is not written"));
     }
 
     #[test]

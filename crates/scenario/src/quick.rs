@@ -58,8 +58,6 @@ pub struct QuickOptions {
     pub version: Option<String>,
     /// `--seed`: seeds every random number.
     pub seed: Option<String>,
-    /// `--objective`, each like `publish_p99 < 50 ms`.
-    pub objectives: Vec<String>,
 }
 
 /// Makes a scenario of options and overrides, checks it and resolves it. The password comes from
@@ -101,9 +99,6 @@ pub fn quick(
         if let Some(value) = value {
             tree.option(path, &Words::new(option, value));
         }
-    }
-    for objective in &options.objectives {
-        tree.objective(&Words::new("--objective", objective));
     }
     apply(overrides, &mut tree.root, tree.found);
     for key in ["matrix", "quick"] {
@@ -206,38 +201,6 @@ impl Tree<'_> {
         );
         self.set("load.search.from", words, from);
         self.set("load.search.to", words, to);
-    }
-
-    fn objective(&mut self, words: &Words) {
-        let value = words.value();
-        let bound = value.find(['<', '>']).unwrap_or(value.len());
-        let (key, condition) = value.split_at(bound);
-        let key = key.trim();
-        let named = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if condition.is_empty() || !named {
-            self.found.push(
-                Diagnostic::new(&words.span(), "this is no objective")
-                    .help("write `--objective \"publish_p99 < 50 ms\"`: a name, a comparison and a bound"),
-            );
-            return;
-        }
-        if self.root.has(&format!("objectives.{key}")) {
-            self.found.push(
-                Diagnostic::new(&words.part(0, key.chars().count()), format!("a second bound for `{key}`"))
-                    .help("an objective has one bound; remove the other `--objective`"),
-            );
-            return;
-        }
-        let start = value.chars().count() - condition.chars().count();
-        let span = words.part(start, value.chars().count());
-        if let Err(message) = set(
-            &mut self.root,
-            &format!("objectives.{key}"),
-            &words.part(0, key.chars().count()),
-            Node::text(condition.trim(), &span),
-        ) {
-            self.found.push(Diagnostic::new(&words.span(), message));
-        }
     }
 
     /// The password, and what the file-less form cannot do without. Where that is missing, a placeholder lets the

@@ -79,7 +79,7 @@ pub struct LoadOptions {
     #[arg(long, value_name = "N", help_heading = WITHOUT_FILE)]
     seed: Option<String>,
     /// What a level must meet, as "publish_p99 < 50 ms" (repeatable)
-    #[arg(long, value_name = "OBJECTIVE", help_heading = WITHOUT_FILE)]
+    #[arg(long, value_name = "OBJECTIVE")]
     objective: Vec<String>,
 }
 
@@ -166,7 +166,9 @@ impl LoadOptions {
         &self,
         read: impl FnOnce(&[Override], &Environment<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let overrides: Vec<Override> = self.set.iter().cloned().map(Override).collect();
+        let objectives = self.objective.iter().cloned().map(Override::Objective);
+        let keys = self.set.iter().cloned().map(Override::Key);
+        let overrides: Vec<Override> = objectives.chain(keys).collect();
         let folder = self.file().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
         let profile = |path: &str| read_named(&folder.join(path));
         let variable = |name: &str| std::env::var(name).ok();
@@ -238,7 +240,6 @@ impl LoadOptions {
             key: self.key.clone(),
             insecure: self.insecure,
             seed: self.seed.clone(),
-            objectives: self.objective.clone(),
         }
     }
 
@@ -263,7 +264,6 @@ impl LoadOptions {
             ("--key", self.key.is_some()),
             ("--insecure", self.insecure),
             ("--seed", self.seed.is_some()),
-            ("--objective", !self.objective.is_empty()),
         ];
         given.into_iter().find_map(|(option, given)| given.then_some(option))
     }

@@ -1,6 +1,6 @@
 //! What stands below the table of levels where everything is to be said.
 
-use super::{bytes, connections, count, floor_percent, rate, reason, time, wrapped};
+use super::{bytes, connections, count, floor_percent, leniency, rate, reason, time, wrapped};
 use crate::plain;
 use plimsoll_analysis::event_life::EventLife;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
@@ -13,7 +13,8 @@ const FAR: f64 = 0.05;
 pub fn notes(summary: &Summary) -> String {
     let limited = summary.load_line.as_ref().and_then(|line| line.limited_by.as_ref());
     let next = limited.map(|limited_by| format!("next level: {limited_by}"));
-    let lines = summary.notes.iter().chain(&next).flat_map(|note| wrapped(note, "  "));
+    let leniency = leniency(summary);
+    let lines = summary.notes.iter().chain(&next).chain(&leniency).flat_map(|note| wrapped(note, "  "));
     lines.map(|line| line + "\n").collect()
 }
 

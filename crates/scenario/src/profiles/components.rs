@@ -1,5 +1,6 @@
 //! The components of a profile, as written: what is started, and when it is healthy.
 
+use super::ReadFile;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::names;
 use crate::profile::{Component, ReadyRequest};
@@ -21,9 +22,10 @@ pub(super) struct WrittenComponent {
     /// The command and its arguments.
     #[schemars(length(min = 1))]
     command: Vec<String>,
-    /// Files to write before the start, by their paths below `{dir}`; folders are made where a path names some.
+    /// Files to write before the start, by their paths below `{dir}`; folders are made where a path names some. Each is a text,
+    /// or `{ from: PATH }`, the text of a file beside the profile.
     #[serde(default)]
-    files: BTreeMap<String, String>,
+    files: BTreeMap<String, WrittenFile>,
     /// Environment variables, in whose values the same placeholders stand. One without a value is passed on from who runs
     /// Plimsoll. A component has these, and PATH, HOME, LANG and TMPDIR, and no others.
     #[serde(default)]
@@ -39,8 +41,10 @@ pub(super) struct WrittenComponent {
     /// database. A component that is started again in mid-run finds what they made.
     #[serde(default)]
     prepare: Vec<Vec<String>>,
-    /// Name of the port at which the component is healthy when it accepts TCP connections.
-    ready_port: String,
+    /// Name of the port at which the component is healthy when it accepts TCP connections. Without it, the component is healthy
+    /// when it has run for half a second.
+    #[serde(default)]
+    ready_port: Option<String>,
     /// How long it may take from its start until it is healthy.
     #[serde(default = "ready_within")]
     ready_within: Duration,
@@ -76,17 +80,44 @@ pub(super) struct WrittenComponent {
     cost_per_month: Option<f64>,
 }
 
+/// A file that a component finds.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum WrittenFile {
+    /// Its text.
+    Text(String),
+    /// The file that holds its text.
+    Copy(Copied),
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Copied {
+    /// Path of the file, relative to the profile's folder.
+    from: String,
+}
+
 fn ready_within() -> Duration {
     crate::quantity::Written(Nanos::from_secs(20))
 }
 
 impl WrittenComponent {
-    /// The same, as the plan has it.
-    pub(super) fn component(self) -> Component {
-        Component {
+    /// The same, as the plan has it. `file` gives the text of a file beside the profile; what cannot be read is named with the
+    /// key of `files` that wants it.
+    pub(super) fn component(self, file: &ReadFile<'_>) -> Result<Component, (String, String)> {
+        let mut files = BTreeMap::new();
+        for (path, written) in self.files {
+            let text = match written {
+                WrittenFile::Text(text) => text,
+                WrittenFile::Copy(Copied { from }) => file(&from)
+                    .map_err(|reason| (path.clone(), format!("cannot read the file `{from}`: {reason}")))?,
+            };
+            files.insert(path, text);
+        }
+        Ok(Component {
             name: self.name,
             command: self.command,
-            files: self.files,
+            files,
             environment: self.environment,
             folder: self.folder,
             user: self.user,
@@ -102,7 +133,7 @@ impl WrittenComponent {
             install: self.install,
             version: self.version,
             cost_per_month: self.cost_per_month,
-        }
+        })
     }
 }
 
@@ -127,7 +158,7 @@ pub(super) fn check(
         }
         let texts = || component.texts();
         for (key, port) in [
-            ("ready_port", Some(&component.ready_port)),
+            ("ready_port", component.ready_port.as_ref()),
             ("mqtt_port", component.mqtt_port.as_ref()),
             ("mqtt5_port", component.mqtt5_port.as_ref()),
             ("http_port", component.http_port.as_ref()),
@@ -142,6 +173,10 @@ pub(super) fn check(
                     Diagnostic::new(at(key), message).help("tell the component to listen on that port"),
                 );
             }
+        }
+        if component.ready_request.is_some() && component.ready_port.is_none() {
+            let message = "`ready_request` is asked at a `ready_port`, which is not written";
+            found.push(Diagnostic::new(at("ready_request"), message));
         }
         for (number, argument) in component.command.iter().enumerate() {
             let is_unknown = |name: &&str| !is_variable(name) && !variables.contains_key(*name);

@@ -10,6 +10,7 @@ use crate::span::Source;
 use crate::written::{AttachedPlatform, Platform, Scenario, SubscriberGroup, Subscribers, With};
 use plimsoll_codec::credentials::query_secrets;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Resolves the platform and lets its profile say what the scenario leaves open: topic and filters.
 pub(super) fn resolve(
@@ -267,7 +268,9 @@ fn profile(name: &str, path: &str, context: &mut Context<'_>) -> Option<Profile>
             return None;
         }
     };
-    match profiles::read_profile(Source { name: name.to_owned(), text }) {
+    let folder = Path::new(name).parent().map(Path::to_owned).unwrap_or_default();
+    let file = |path: &str| (context.environment.profile)(&folder.join(path).to_string_lossy());
+    match profiles::read_profile(Source { name: name.to_owned(), text }, &file) {
         Ok(profile) => Some(profile),
         Err(diagnostics) => {
             context.found.0.extend(diagnostics.0);

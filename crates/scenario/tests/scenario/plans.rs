@@ -348,7 +348,7 @@ fn impossible_combinations_are_refused() {
         (LEAST, "mqtt={retain: true, topic: 'a/{sequence}'}", "for ever"),
         (LEAST, "mqtt.topic=a/{time}", "no variable `{time}`"),
         (LEAST, "message={size: 64, template: '{marker}'}", "either a size or a template"),
-        (LEAST, "message.template={marker", "not YAML"),
+        (LEAST, "message.template={marker", "no closing brace"),
         (LEAST, "message.template='{marker'", "no closing brace"),
         (LEAST, "message.template='{marker}{marker}'", "exactly once, but stands 2 times"),
         (LEAST, "message.size=9", "cannot hold the binary marker"),

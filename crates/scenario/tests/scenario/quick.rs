@@ -26,10 +26,14 @@ fn options_become_a_plan_for_a_platform_that_runs_already() {
         arrivals: Some("{gamma: {shape: 2}}".into()),
         version: Some("5".into()),
         seed: Some("9".into()),
-        objectives: vec!["publish_p99 < 80 ms".into(), "load_line>=1000".into()],
         ..least()
     };
-    let plan = quick(&options, &[Override("load.threads=1".into())], &ENVIRONMENT).unwrap();
+    let overrides = [
+        Override::Objective("publish_p99 < 80 ms".into()),
+        Override::Objective("load_line>=1000".into()),
+        Override::Key("load.threads=1".into()),
+    ];
+    let plan = quick(&options, &overrides, &ENVIRONMENT).unwrap();
     insta::assert_snapshot!("resolved_quick", plan.resolved);
     assert_eq!(plan.load.levels.len(), 15);
     assert_eq!(plan.mqtt.password, None, "there is no user name");
@@ -130,15 +134,17 @@ fn values_of_a_query_are_not_shown() {
 #[test]
 fn an_address_has_no_matrix() {
     for key in ["matrix.population.devices=[1]", "quick.load.hold=1s"] {
-        let told = quick(&least(), &[Override(key.into())], &ENVIRONMENT).unwrap_err().to_string();
+        let told = quick(&least(), &[Override::Key(key.into())], &ENVIRONMENT).unwrap_err().to_string();
         assert!(told.contains("goes with a scenario file"), "{key}: {told}");
     }
 }
 
 #[test]
 fn errors_name_the_option_as_typed() {
-    let told = |options: QuickOptions, set: &[&str]| {
-        let overrides: Vec<Override> = set.iter().map(|text| Override((*text).into())).collect();
+    let told = |options: QuickOptions, objectives: &[&str], set: &[&str]| {
+        let objectives = objectives.iter().map(|text| Override::Objective((*text).into()));
+        let keys = set.iter().map(|text| Override::Key((*text).into()));
+        let overrides: Vec<Override> = objectives.chain(keys).collect();
         quick(&options, &overrides, &ENVIRONMENT).unwrap_err().to_string()
     };
     let options = QuickOptions {
@@ -146,13 +152,15 @@ fn errors_name_the_option_as_typed() {
         devices: Some("many".into()),
         rate: Some("100..15x/100".into()),
         hold: Some("30".into()),
-        objectives: vec!["publish_p99 < 50".into(), "publish".into(), "deliverd > 5 %".into()],
         ..least()
     };
-    insta::assert_snapshot!("wrong_options", told(options, &["load.hold=5"]));
+    insta::assert_snapshot!(
+        "wrong_options",
+        told(options, &["publish_p99 < 50", "publish", "deliverd > 5 %"], &["load.hold=5"])
+    );
     insta::assert_snapshot!(
         "missing_options",
-        told(QuickOptions { address: "broker".into(), ..QuickOptions::default() }, &[])
+        told(QuickOptions { address: "broker".into(), ..QuickOptions::default() }, &[], &[])
     );
     insta::assert_snapshot!(
         "conflicting_options",
@@ -161,15 +169,15 @@ fn errors_name_the_option_as_typed() {
                 rate: Some("900..100/100".into()),
                 hold: Some("100ms".into()),
                 qos: Some("0".into()),
-                objectives: vec!["publish_p99 < 5 ms".into()],
                 ..least()
             },
+            &["publish_p99 < 5 ms"],
             &[]
         )
     );
     insta::assert_snapshot!(
         "range_without_step",
-        told(QuickOptions { rate: Some("1..2/s".into()), ..least() }, &[])
+        told(QuickOptions { rate: Some("1..2/s".into()), ..least() }, &[], &[])
     );
 }
 
@@ -184,15 +192,17 @@ fn a_password_in_the_address_is_refused_and_not_repeated() {
 #[test]
 fn the_closed_model_needs_no_rate() {
     let options = QuickOptions { rate: None, ..least() };
-    let overrides = [Override("load.model=closed".into()), Override("load.in_flight=[1, 5]".into())];
+    let overrides =
+        [Override::Key("load.model=closed".into()), Override::Key("load.in_flight=[1, 5]".into())];
     let plan = quick(&options, &overrides, &ENVIRONMENT).unwrap();
     assert_eq!(plan.load.levels, [LevelPlan::InFlight(1), LevelPlan::InFlight(5)]);
 }
 
 #[test]
 fn an_objective_has_one_bound() {
-    let objectives = vec!["publish_p99 < 5 ms".into(), "publish_p99 < 9 ms".into()];
-    let told = quick(&QuickOptions { objectives, ..least() }, &[], &ENVIRONMENT).unwrap_err().to_string();
+    let objectives =
+        ["publish_p99 < 5 ms", "publish_p99 < 9 ms"].map(|text| Override::Objective(text.into()));
+    let told = quick(&least(), &objectives, &ENVIRONMENT).unwrap_err().to_string();
     assert!(told.contains("a second bound for `publish_p99`"), "{told}");
 }
 

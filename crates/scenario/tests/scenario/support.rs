@@ -37,6 +37,6 @@ pub fn load(text: &str) -> Result<Plan, Diagnostics> {
 /// Loads a scenario with `--set` options.
 pub fn load_with(text: &str, overrides: &[&str]) -> Result<Plan, Diagnostics> {
     let source = Source { name: "scenario.yaml".to_owned(), text: text.to_owned() };
-    let overrides: Vec<Override> = overrides.iter().map(|text| Override((*text).to_owned())).collect();
+    let overrides: Vec<Override> = overrides.iter().map(|text| Override::Key((*text).to_owned())).collect();
     plimsoll_scenario::load(&source, &overrides, &ENVIRONMENT)
 }
