@@ -1,5 +1,6 @@
 //! What this host allows a load generator: files, ports, queues, memory, processors, and the clock that it has.
 
+use procfs::process::{LimitValue, Process};
 use procfs::{Current, Meminfo};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
@@ -71,6 +72,14 @@ impl Limits {
             swapped: memory.as_ref().map(|memory| memory.swap_total.saturating_sub(memory.swap_free)),
             tasks: groups.left("pids", ("pids.max", "pids.current"), ("pids.max", "pids.current")),
         }
+    }
+}
+
+/// The number of files that another process may have open; `None` where it cannot be read or has no limit.
+pub fn open_files_of(process: i32) -> Option<u64> {
+    match Process::new(process).and_then(|process| process.limits()).ok()?.max_open_files.soft_limit {
+        LimitValue::Value(files) => Some(files),
+        LimitValue::Unlimited => None,
     }
 }
 

@@ -373,6 +373,10 @@ fn connect_and_run_levels(
     watch: &mut RunWatch,
 ) -> Result<RunEnd, Failure> {
     watch.step("connecting");
+    if let Some(told) = suspicion::too_few_files(plan, watch.platform_address()) {
+        watch.step(&told);
+        watch.note(&told);
+    }
     let connected = engine.connect(watch);
     engine.repeated_connections().iter().for_each(|told| watch.note(told));
     connected?;

@@ -1,7 +1,28 @@
-//! What to look at first where subscribers received nothing at all.
+//! What to look at first where clients cannot connect, or where subscribers received nothing at all.
 
 use plimsoll_analysis::level::LevelSummary;
-use plimsoll_scenario::plan::{Piece, Plan, Template};
+use plimsoll_observe::found::{Place, process_at, program_of};
+use plimsoll_observe::limits::open_files_of;
+use plimsoll_scenario::plan::{Piece, Plan, Protocol, Template};
+use std::net::SocketAddr;
+
+/// That a platform on this host may open fewer files than there will be connections, for people.
+pub fn too_few_files(plan: &Plan, address: SocketAddr) -> Option<String> {
+    let accepts = matches!(plan.protocol(), Protocol::Mqtt | Protocol::Http | Protocol::WebSocket);
+    if !accepts || !plimsoll_observe::network::is_here(address.ip()) {
+        return None;
+    }
+    let process = process_at(&Place::Port(address.port())).ok()?;
+    let (connections, limit) = (plan.connections(), open_files_of(process)?);
+    (limit < connections).then(|| {
+        let program = program_of(process).unwrap_or_default();
+        format!(
+            "{program} (process {process}) may open {limit} files, but {connections} connections are to be made: raise its \
+             limit, with `ulimit -n {}` where it is started or LimitNOFILE= in its unit",
+            (connections * 2).next_power_of_two()
+        )
+    })
+}
 
 /// The first suspicion, for people; `None` where somebody received something, or nobody was to. `listener` is where the first
 /// subscriber listens or is notified; empty where subscribers are clients of their own.

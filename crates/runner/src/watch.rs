@@ -20,7 +20,7 @@ use plimsoll_platform::{Death, Platform, pause, unless_stopped};
 use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_store::{RunWriter, StoreError};
 use std::io::ErrorKind;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -153,6 +153,11 @@ impl<'a> RunWatch<'a> {
     /// Tells that a step begins.
     pub fn step(&mut self, what: &str) {
         self.progress.step(&self.secrets.hide(what));
+    }
+
+    /// Where devices connect.
+    pub fn platform_address(&self) -> SocketAddr {
+        self.platform.address()
     }
 
     /// Stores what the reader of the result must know of the run.

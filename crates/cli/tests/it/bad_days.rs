@@ -30,6 +30,18 @@ fn run(script: &Script, mqtt: &str, levels: &str) -> Finished {
     })
 }
 
+#[test]
+fn a_broker_that_may_open_too_few_files_is_told_with_its_limit() {
+    let bench = Bench::beside_others();
+    let broker = Mosquitto::start(&bench, "allow_anonymous true\n");
+    broker.limit_open_files(40);
+    let address = format!("mqtt://127.0.0.1:{}", broker.port());
+    let load = ["--devices", "60", "--rate", "60", "--set", "mqtt.connect_timeout=1s", "--no-report"];
+    let told = bench.call(["run", &address].into_iter().chain(load)).said();
+    assert!(told.contains("may open 40 files, but 60 connections are to be made"), "{told}");
+    assert!(told.contains("ulimit -n 128"), "{told}");
+}
+
 /// The quick form of a small load.
 fn quick(url: &str) -> Vec<&str> {
     let mut arguments =

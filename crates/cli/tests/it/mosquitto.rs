@@ -1,6 +1,7 @@
 //! A Mosquitto of the tests' own, with a user and a password.
 
 use crate::harness::Bench;
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -50,6 +51,12 @@ impl Mosquitto {
     /// Its port.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Allows it that many open files from now on.
+    pub fn limit_open_files(&self, files: u64) {
+        let limit = Rlimit { current: Some(files), maximum: Some(files) };
+        prlimit(Pid::from_raw(self.child.id() as i32), Resource::Nofile, limit).unwrap();
     }
 
     /// Its address with the user in it.
