@@ -416,6 +416,8 @@ fn connect_and_run_levels(
         }
     }
     let listener = engine.listener(0);
-    suspicion::nothing_received(plan, &listener, &levels).iter().for_each(|told| watch.note(told));
+    let silent = suspicion::nothing_received(plan, &listener, &levels);
+    let refused = suspicion::refused_content(plan, &levels);
+    silent.iter().chain(&refused).for_each(|told| watch.note(told));
     Ok(RunEnd::Complete)
 }

@@ -3,7 +3,7 @@
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_observe::found::{Place, process_at, program_of};
 use plimsoll_observe::limits::open_files_of;
-use plimsoll_scenario::plan::{Piece, Plan, Protocol, Template};
+use plimsoll_scenario::plan::{Content, Piece, Plan, Protocol, Template};
 use std::net::SocketAddr;
 
 /// That a platform on this host may open fewer files than there will be connections, for people.
@@ -21,6 +21,23 @@ pub fn too_few_files(plan: &Plan, address: SocketAddr) -> Option<String> {
              limit, with `ulimit -n {}` where it is started or LimitNOFILE= in its unit",
             (connections * 2).next_power_of_two()
         )
+    })
+}
+
+/// What an HTTP service may dislike in a message that is a marker and filler, where it refused nearly all, for people.
+pub fn refused_content(plan: &Plan, levels: &[LevelSummary]) -> Option<String> {
+    const MALFORMED: [&str; 3] = ["answered 400 ", "answered 415 ", "answered 422 "];
+    let is_plain =
+        matches!(plan.message.content, Content::Sized(_)) && plan.platform.roles.device.envelope.is_none();
+    let is_refused = |level: &LevelSummary| {
+        let incident = level.incident.as_deref().unwrap_or_default();
+        2 * level.refused > level.sent && MALFORMED.iter().any(|words| incident.contains(words))
+    };
+    let asks = plan.protocol() == Protocol::Http && is_plain && levels.iter().any(is_refused);
+    asks.then(|| {
+        "each message is a binary marker with filler; for a service that takes JSON, choose the profile `http` and set its \
+         `body` and `content_type`, as `plimsoll platforms http` shows"
+            .to_owned()
     })
 }
 

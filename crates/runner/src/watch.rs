@@ -229,7 +229,8 @@ impl<'a> RunWatch<'a> {
         end.stood_still = self.stood_still;
         told.append(&mut self.stormed);
         told.extend(self.happenings.iter().flat_map(|happenings| happenings.take()));
-        told.extend(end.incident.take());
+        let since = if self.warm_up > Nanos::ZERO { " (counted with the warm-up)" } else { "" };
+        told.extend(end.incident.take().map(|incident| format!("{incident}{since}")));
         end.incident = (!told.is_empty()).then(|| self.secrets.hide(&told.join("; ")));
     }
 

@@ -88,6 +88,28 @@ impl<'s> Allowed<'s> {
     }
 }
 
+impl Allowed<'_> {
+    /// What stands on the command line where a text is wanted, and is a map or a list to YAML: the text, such as
+    /// `{"value":"{marker}"}`.
+    fn as_typed(&self, node: &Node) -> Option<Node> {
+        let has = |schema: &Map<String, Json>, entry: &Entry| {
+            let properties = schema.get("properties").and_then(Json::as_object);
+            schema.get("additionalProperties") != Some(&Json::Bool(false))
+                || properties.is_some_and(|properties| properties.contains_key(&entry.key))
+        };
+        let unwanted = match &node.value {
+            Value::Map(entries) => {
+                !self.maps.iter().any(|schema| entries.iter().any(|entry| has(schema, entry)))
+            }
+            Value::List(_) => self.lists.is_empty(),
+            Value::Scalar(_) => false,
+        };
+        let takes_text = self.scalars.iter().any(|schema| scalar_name(schema) == "a text");
+        let typed = node.span.typed().filter(|_| unwanted && takes_text)?;
+        Some(Node::text(typed, &node.span))
+    }
+}
+
 /// What is wrong with a scalar.
 struct Complaint {
     message: String,
@@ -103,6 +125,8 @@ impl Checker<'_> {
     fn node(&mut self, node: &Node, schema: &Json, place: &Place<'_>) -> Json {
         let mut allowed = Allowed::default();
         allowed.add(schema, self.definitions, 0);
+        let as_typed = allowed.as_typed(node);
+        let node = as_typed.as_ref().unwrap_or(node);
         match &node.value {
             Value::Map(entries) if !allowed.maps.is_empty() => self.map(entries, &allowed.maps, place),
             Value::List(items) if !allowed.lists.is_empty() => self.list(items, &allowed.lists, node, place),

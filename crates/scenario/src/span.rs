@@ -69,6 +69,17 @@ impl Span {
         }
     }
 
+    /// The text itself, where it was typed on the command line.
+    pub fn typed(&self) -> Option<String> {
+        let columns = self.columns();
+        match *self.origin {
+            Origin::File(_) => None,
+            Origin::CommandLine(_) => {
+                Some(self.line().chars().skip(columns.start).take(columns.len()).collect())
+            }
+        }
+    }
+
     /// Where the span begins, for people: `file:line:column`, or `command line`.
     pub fn place(&self) -> String {
         match &*self.origin {

@@ -199,6 +199,14 @@ fn the_closed_model_needs_no_rate() {
 }
 
 #[test]
+fn a_text_may_look_like_a_map_on_the_command_line() {
+    let json = r#"{"value":"{marker}","unit":[1]}"#;
+    let set = [format!("message.template={json}"), "message.marker=ascii".to_owned()].map(Override::Key);
+    let plan = quick(&least(), &set, &ENVIRONMENT).unwrap();
+    assert!(plan.resolved.contains(&json.replace('"', "\\\"")), "{}", plan.resolved);
+}
+
+#[test]
 fn an_objective_has_one_bound() {
     let objectives =
         ["publish_p99 < 5 ms", "publish_p99 < 9 ms"].map(|text| Override::Objective(text.into()));
