@@ -11,7 +11,7 @@ use crate::objective::{self, Standing};
 use crate::usage;
 use captured::{Captured, Named};
 use plimsoll_model::objective::{Objectives, Subject};
-use plimsoll_model::record::{ComponentUsage, LevelStart};
+use plimsoll_model::record::{ComponentUsage, LevelRecord, LevelStart};
 use plimsoll_model::{Metric, Nanos, Validity};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -92,8 +92,8 @@ impl Culprit {
 
 /// What blame rests on, beside the level's own summary.
 pub struct Evidence<'a> {
-    /// The level.
-    pub start: &'a LevelStart,
+    /// The level as it was recorded.
+    pub record: &'a LevelRecord,
     /// Readings of the components.
     pub components: &'a [ComponentUsage],
     /// What was captured; `None` where nothing was.
@@ -123,7 +123,8 @@ enum About {
 
 /// Who is to blame for a level; `None` of one that was met or not finished.
 pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
-    let &Evidence { start, components, capture, refused, local, datagrams, .. } = evidence;
+    let &Evidence { record, components, capture, refused, local, datagrams, .. } = evidence;
+    let start = &record.start;
     let captured = Captured::new(capture, start, components);
     let first = || level.reasons.first().cloned().unwrap_or_default();
     if let Some(death) = &level.death {
@@ -142,7 +143,7 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
         return Some(Blame::on(culprit, first()));
     }
     let platform = |what| Blame::on(Culprit::Platform, what);
-    let (about, missed) = about(level, evidence.objectives);
+    let (about, missed) = about(level, record, evidence.objectives);
     // Other objectives may stand before it that were not decided, and so may what was refused.
     let missed = || missed.clone().unwrap_or_else(first);
     // What was acknowledged had arrived, whatever stood still.
@@ -207,10 +208,10 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
 
 /// What the first missed objective looks at, and how it was missed; where none was missed for certain, the first that was not
 /// met.
-fn about(level: &LevelSummary, objectives: &Objectives) -> (About, Option<String>) {
+fn about(level: &LevelSummary, record: &LevelRecord, objectives: &Objectives) -> (About, Option<String>) {
     use Metric::{Freshness, PublishTime, PublishTimeFromSend, SubscribeTime, SubscribeTimeFromSend};
     let standings: Vec<_> =
-        objectives.level.iter().map(|one| (one.subject, objective::judge(one, level))).collect();
+        objectives.level.iter().map(|one| (one.subject, objective::standing(one, level, record))).collect();
     let missed = standings.iter().find(|(_, standing)| matches!(standing, Standing::Missed(_)));
     let first = missed.or_else(|| standings.iter().find(|(_, standing)| *standing != Standing::Met));
     let about = match first.map(|(subject, _)| *subject) {
@@ -312,6 +313,8 @@ mod tests {
     use crate::stall::Stall;
     use crate::summary::TimeSummary;
     use plimsoll_model::objective::{Comparison, Objective};
+    use plimsoll_model::record::SampleRecord;
+    use plimsoll_model::{Counts, Histogram};
 
     fn missed() -> LevelSummary {
         LevelSummary {
@@ -327,6 +330,11 @@ mod tests {
 
     fn objective(subject: Subject, comparison: Comparison, bound: f64) -> Objectives {
         Objectives { level: vec![Objective { subject, comparison, bound }], load_line: None }
+    }
+
+    fn p99() -> Objective {
+        let subject = Subject::Quantile(Metric::PublishTime, 0.99);
+        Objective { subject, comparison: Comparison::Below, bound: 0.05 }
     }
 
     /// Everything is to be delivered.
@@ -346,9 +354,10 @@ mod tests {
             samples: 10,
             ..LevelStart::default()
         };
+        let record = LevelRecord { start, ..LevelRecord::default() };
         let (capture, refused, datagrams, trips) = (None, 0, true, 1);
         let evidence =
-            Evidence { start: &start, components, capture, refused, local, datagrams, trips, objectives };
+            Evidence { record: &record, components, capture, refused, local, datagrams, trips, objectives };
         let blame = of(level, &evidence).unwrap();
         (blame.culprit, blame.component)
     }
@@ -373,6 +382,24 @@ mod tests {
         assert_eq!(blamed(&level, &both, true), (Culprit::Platform, None));
         assert_eq!(blamed(&level, &[usage("store", 13, true)], true), (Culprit::Platform, None), "too short");
         assert_eq!(blamed(&level, &[usage("store", 19, true)], true), (Culprit::Platform, None), "later");
+    }
+
+    #[test]
+    fn what_was_missed_by_few_observations_is_the_reason_and_not_what_was_not_decided() {
+        let mut times = Histogram::new();
+        times.record_n(Nanos::from_millis(1), 21);
+        times.record_n(Nanos::from_millis(100), 22);
+        let counts = Counts { due: 43, sent: 43, completed: 43, ..Counts::default() };
+        let sample = SampleRecord { counts, histograms: [(Metric::PublishTime, times)].into() };
+        let start = LevelStart { hold: Nanos::from_secs(8), samples: 1, ..LevelStart::default() };
+        let record = &LevelRecord { start, samples: vec![Some(sample)], ..LevelRecord::default() };
+        let open = Objective { subject: Subject::Quantile(Metric::QueryTime, 0.99), ..p99() };
+        let objectives = &Objectives { level: vec![open, p99()], load_line: None };
+        let level = LevelSummary { due: 43, sent: 43, refused: 0, ..missed() };
+        let (components, capture, refused, local, datagrams, trips) = (&[][..], None, 0, true, false, 1);
+        let evidence = Evidence { record, components, capture, refused, local, datagrams, trips, objectives };
+        let blame = of(&level, &evidence).unwrap();
+        assert!(blame.claim.starts_with("22 of 43 took longer"), "{}", blame.claim);
     }
 
     #[test]

@@ -49,9 +49,9 @@ pub fn summarize(record: &RunRecord) -> Summary {
         record.dissection.as_ref().and_then(|text| serde_json::from_str(text).ok());
     let refused = levels.iter().map(|level| level.refused).sum();
     for (level, own) in levels.iter_mut().zip(&record.levels) {
-        let (start, components) = (&own.start, record.components.as_slice());
+        let components = record.components.as_slice();
         let evidence = blame::Evidence {
-            start,
+            record: own,
             components,
             capture: dissection.as_ref(),
             refused,

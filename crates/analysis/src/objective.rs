@@ -1,11 +1,13 @@
 //! Whether a level meets an objective: its interval must lie inside.
 
 use crate::achieved::Side;
+use crate::clear;
 use crate::level::LevelSummary;
 use crate::missing::NEVER;
 use crate::summary::TimeSummary;
 use plimsoll_model::Metric;
 use plimsoll_model::objective::{Comparison, Objective, Subject};
+use plimsoll_model::record::LevelRecord;
 use plimsoll_stats::quantile;
 
 /// What a level is with respect to one objective, or to all.
@@ -19,8 +21,19 @@ pub enum Standing {
     Undecided(String),
 }
 
-/// Judges one objective.
-pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
+/// Judges one objective by all that is known: where a quantile does not exist, by the observations beyond its bound.
+pub fn standing(objective: &Objective, level: &LevelSummary, record: &LevelRecord) -> Standing {
+    match judge(objective, level) {
+        Standing::Undecided(why) => match clear::is_clear_of_few(objective, level, record) {
+            Some(reason) => Standing::Missed(reason),
+            None => Standing::Undecided(why),
+        },
+        standing => standing,
+    }
+}
+
+/// Judges one objective by the level's figures.
+pub(crate) fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
     match objective.subject {
         // A level with fewer devices than the one before connects none, so none was slow.
         Subject::Quantile(Metric::ConnectTime, _) | Subject::Mean(Metric::ConnectTime)

@@ -397,7 +397,7 @@ pub enum RunEnd {
 }
 
 /// A level as stored.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LevelRecord {
     /// As planned and begun.
     pub start: LevelStart,

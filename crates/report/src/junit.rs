@@ -76,9 +76,11 @@ fn test(suite: &str, name: &str, hold: Option<f64>, end: &End) -> String {
     format!("{head}>\n      <{element} message=\"{}\"/>\n    </testcase>\n", escaped(message))
 }
 
-/// Text in an attribute. XML 1.0 knows no other controls than those that are replaced.
+/// Text in an attribute. XML 1.0 has neither controls, which are replaced, nor the last two characters of the first plane
+/// (section 2.2).
 fn escaped(text: &str) -> String {
-    plain::line(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    let text = plain::line(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -89,11 +91,11 @@ mod tests {
     #[test]
     fn a_level_fails_its_test_only_where_the_run_did_not_meet() {
         let mut summary = plimsoll_analysis::summarize(&synthetic::record());
-        summary.name = "a <b> & \"c\"\u{1}".into();
+        summary.name = "a <b> & \"c\"\u{1}\u{ffff}\u{fffe}".into();
         summary.verdict = Verdict::Met;
         let met = render(&summary);
         assert!(met.contains("failures=\"0\" errors=\"0\""), "{met}");
-        assert!(met.contains("name=\"a &lt;b&gt; &amp; &quot;c&quot;\u{fffd}\""), "{met}");
+        assert!(met.contains("name=\"a &lt;b&gt; &amp; &quot;c&quot;\u{fffd}\u{fffd}\u{fffd}\""), "{met}");
         assert!(met.contains("<skipped message="), "{met}");
         summary.verdict = Verdict::Missed;
         let missed = render(&summary);

@@ -16,7 +16,7 @@ pub fn markdown(text: &str) -> String {
         match character {
             '<' => cell.push_str("&lt;"),
             '&' => cell.push_str("&amp;"),
-            '\\' | '|' | '`' | '*' | '_' | '[' | ']' | '!' => cell.extend(['\\', character]),
+            '\\' | '|' | '`' | '*' | '_' | '[' | ']' | '!' | '~' | '#' => cell.extend(['\\', character]),
             _ => cell.push(character),
         }
     }

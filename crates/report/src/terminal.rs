@@ -35,7 +35,8 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
     let name = verdict_name(summary);
     let painted = paint(&name, verdict_colour(summary.verdict), colour);
     if detail == Detail::Line {
-        return format!("{painted}  {}\n", found(summary));
+        let line = headline_with_reason(summary);
+        return format!("{painted}{}\n", line.strip_prefix(&name).unwrap_or(&line));
     }
     let lines = hanging(&format!("{name}  "), &found(summary), "  ").join("\n");
     let mut out = format!("{painted}{}\n", lines.strip_prefix(&name).unwrap_or(&lines));

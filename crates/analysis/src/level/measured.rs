@@ -298,7 +298,7 @@ fn generator(
     };
     let run_delay: Nanos = readings.iter().map(|reading| reading.run_delay).sum();
     let cpu: Nanos = readings.iter().map(|reading| reading.cpu).sum();
-    let turns: u64 = readings.iter().map(|reading| reading.timeslices).sum();
+    let turns = readings.iter().map(|reading| reading.timeslices).fold(0, u64::saturating_add);
     let generator = Generator {
         lateness,
         receiver_lag,

@@ -30,13 +30,7 @@ pub(super) fn judge(
         level.reasons.extend(level.incident.clone());
         return;
     }
-    let of = |objective| match objective::judge(objective, level) {
-        Standing::Undecided(why) => match clear::is_clear_of_few(objective, level, record) {
-            Some(reason) => Standing::Missed(reason),
-            None => Standing::Undecided(why),
-        },
-        standing => standing,
-    };
+    let of = |objective| objective::standing(objective, level, record);
     let standings: Vec<(&Objective, Standing)> =
         terms.objectives.level.iter().map(|objective| (objective, of(objective))).collect();
     decide(level, record, &standings, why_invalid);

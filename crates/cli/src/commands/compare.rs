@@ -53,7 +53,7 @@ pub struct Compare {
 
 impl Compare {
     pub fn perform(self) -> Result<u8, Failure> {
-        let read: Vec<&Path> = self.what.iter().filter(|what| is_file(what)).map(Path::new).collect();
+        let read: Vec<PathBuf> = self.what.iter().filter(|what| is_file(what)).map(PathBuf::from).collect();
         let outputs = [
             ("--json", self.json.as_deref()),
             ("--html", self.html.as_deref()),

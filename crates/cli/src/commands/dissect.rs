@@ -161,7 +161,7 @@ impl Dissect {
 
     /// No output is an input, nor another output.
     fn check_outputs(&self) -> Result<(), Failure> {
-        let read: Vec<&Path> = self.files.iter().chain(&self.keys).map(PathBuf::as_path).collect();
+        let read: Vec<PathBuf> = self.files.iter().chain(&self.keys).cloned().collect();
         let exports = self.export.iter().map(|path| ("--export", Some(path.as_path())));
         let outputs: Vec<_> = exports.chain([("--summary-json", self.summary_json.as_deref())]).collect();
         outputs::check(None, &read, &outputs)

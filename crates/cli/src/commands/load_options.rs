@@ -4,6 +4,8 @@ use crate::failure::Failure;
 use clap::Args;
 use plimsoll_scenario::plan::Plan;
 use plimsoll_scenario::{Environment, Matrix, Override, QuickOptions, Source, matrix, quick};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -81,6 +83,9 @@ pub struct LoadOptions {
     /// What a level must meet, as "publish_p99 < 50 ms" (repeatable)
     #[arg(long, value_name = "OBJECTIVE")]
     objective: Vec<String>,
+    /// The files that were read so far beside the scenario.
+    #[arg(skip)]
+    read: RefCell<BTreeSet<PathBuf>>,
 }
 
 /// Whether that is a host and a port, and no file: `localhost:1883`.
@@ -170,7 +175,11 @@ impl LoadOptions {
         let keys = self.set.iter().cloned().map(Override::Key);
         let overrides: Vec<Override> = objectives.chain(keys).collect();
         let folder = self.file().and_then(Path::parent).map(Path::to_owned).unwrap_or_default();
-        let profile = |path: &str| read_named(&folder.join(path));
+        let profile = |path: &str| {
+            let path = folder.join(path);
+            self.read.borrow_mut().insert(path.clone());
+            read_named(&path)
+        };
         let variable = |name: &str| std::env::var(name).ok();
         let environment = Environment { profile: &profile, variable: &variable };
         read(&overrides, &environment)
@@ -208,6 +217,11 @@ impl LoadOptions {
     /// The scenario file, `None` for an address.
     pub fn file(&self) -> Option<&Path> {
         (!self.what.contains("://")).then(|| Path::new(&self.what))
+    }
+
+    /// The files that the plan was made from, which no output may overwrite.
+    pub fn files_read(&self) -> Vec<PathBuf> {
+        self.file().map(Path::to_owned).into_iter().chain(self.read.borrow().iter().cloned()).collect()
     }
 
     /// Where the report of a run goes by default: beside the scenario, or, without one, under the name of the run.

@@ -14,12 +14,18 @@ use tempfile::{Builder, NamedTempFile};
 const STORE: &str = "--store";
 /// How SQLite's files begin (its file format, section 1.3).
 const DATABASE: &[u8] = b"SQLite format 3\0";
+/// As many links as the kernel follows (path_resolution(7)).
+const LINKS: usize = 40;
 /// Rights of a new file before the user's mask is taken off.
 const NEW: u32 = 0o666;
 
 /// Refuses outputs that would overwrite each other, the store, a file that is read, any run store or any scenario, and those
 /// that could not be written.
-pub fn check(store: Option<&Path>, read: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Result<(), Failure> {
+pub fn check(
+    store: Option<&Path>,
+    read: &[PathBuf],
+    outputs: &[(&str, Option<&Path>)],
+) -> Result<(), Failure> {
     let mut known: Vec<(&str, PathBuf)> = Vec::new();
     known.extend(read.iter().filter_map(|file| Some(("a file that is read", whole(file).ok()?))));
     for &(name, path) in [(STORE, store)].iter().chain(outputs) {
@@ -195,11 +201,20 @@ fn refuse_what_is_precious(name: &str, path: &Path) -> Result<(), Failure> {
 
 /// The file that a path leads to, whether it is there already or not.
 fn whole(path: &Path) -> io::Result<PathBuf> {
-    path.canonicalize().or_else(|_| {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        if let Ok(found) = path.canonicalize() {
+            return Ok(found);
+        }
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).canonicalize()?;
-        Ok(folder.join(path.file_name().unwrap_or_default()))
-    })
+        match fs::read_link(&path) {
+            // To where nothing is yet, such as a store that is not begun.
+            Ok(target) => path = folder.join(target),
+            Err(_) => return Ok(folder.join(path.file_name().unwrap_or_default())),
+        }
+    }
+    Err(io::ErrorKind::InvalidFilename.into())
 }
 
 #[cfg(test)]
@@ -239,13 +254,16 @@ mod tests {
         fs::write(path("mine.yaml"), "name: mine").unwrap();
         let refused = |output: PathBuf| {
             let read = path("mine.yaml");
-            let told = check(Some(&path("runs.db")), &[&read], &[("--json", Some(&output))]);
+            let told = check(Some(&path("runs.db")), &[read], &[("--json", Some(&output))]);
             told.map_err(|failure| failure.to_string()).unwrap_err()
         };
         assert!(refused(path("other.db")).contains("is a database"));
         assert!(refused(path("mine.yaml")).contains("same file"));
         assert!(refused(path("other.yaml")).contains("name of a scenario"));
         assert!(refused(path("runs.db")).contains("same file"));
+        symlink("runs.db", path("first")).unwrap();
+        symlink(path("first"), path("link")).unwrap();
+        assert!(refused(path("link")).contains("same file"), "a link to what is not there yet");
         assert!(refused(folder.path().to_owned()).contains("directory"));
         assert!(refused(path("none/out.json")).contains("No such file"));
         assert!(check(Some(&path("runs.db")), &[], &[("--json", Some(&path("out.json")))]).is_ok());

@@ -124,7 +124,7 @@ impl Run {
             ("--report", report.as_deref()),
             ("--junit", self.junit.as_deref()),
         ];
-        outputs::check(Some(&self.store.store), self.load.file().as_slice(), &written)?;
+        outputs::check(Some(&self.store.store), &self.load.files_read(), &written)?;
         if let Some(schedule) = &plan.schedule {
             return self.perform_series(&plan, schedule);
         }

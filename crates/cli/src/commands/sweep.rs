@@ -247,7 +247,7 @@ impl Sweeping {
             ("--csv", self.csv.as_deref()),
             ("--markdown", self.markdown.as_deref()),
         ];
-        outputs::check(Some(&self.store.store), self.load.file().as_slice(), &outputs)
+        outputs::check(Some(&self.store.store), &self.load.files_read(), &outputs)
     }
 
     /// Writes what came of it to all files, whatever becomes of one, and prints it.
