@@ -33,7 +33,7 @@ pub fn standing(objective: &Objective, level: &LevelSummary, record: &LevelRecor
 }
 
 /// Judges one objective by the level's figures.
-pub(crate) fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
+pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
     match objective.subject {
         // A level with fewer devices than the one before connects none, so none was slow.
         Subject::Quantile(Metric::ConnectTime, _) | Subject::Mean(Metric::ConnectTime)

@@ -18,9 +18,9 @@ pub enum Failure {
     /// It could not be done.
     #[error("error: {0}")]
     Undoable(String),
-    /// The user stopped it.
-    #[error("interrupted: what was run is kept in the store")]
-    Interrupted,
+    /// The user stopped it; what is kept of it.
+    #[error("interrupted: {0}")]
+    Interrupted(&'static str),
     /// The run store.
     #[error("error: {0}")]
     Store(#[from] StoreError),
@@ -32,7 +32,7 @@ impl Failure {
         match self {
             Failure::Scenario(_) | Failure::Usage(_) => exit_code::USAGE,
             Failure::Undoable(_) => exit_code::UNDOABLE,
-            Failure::Interrupted => exit_code::INTERRUPTED,
+            Failure::Interrupted(_) => exit_code::INTERRUPTED,
             Failure::Store(
                 StoreError::NoRun { .. } | StoreError::NoRuns { .. } | StoreError::NoFile { .. },
             ) => exit_code::USAGE,

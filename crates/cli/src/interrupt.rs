@@ -21,6 +21,15 @@ pub fn outlast() {
     }
 }
 
+/// From now on the first signal ends the program: all that was measured is stored.
+pub fn end_at_next_signal() {
+    let code = i32::from(exit_code::INTERRUPTED);
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // Where it cannot be done the second signal does it.
+        let _ = flag::register_conditional_shutdown(signal, code, Arc::new(AtomicBool::new(true)));
+    }
+}
+
 /// The flag that the first signal sets.
 pub fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));

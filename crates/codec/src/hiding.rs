@@ -3,6 +3,8 @@
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
+use std::borrow::Cow;
+use std::sync::LazyLock;
 
 /// What stands in the place of a secret.
 const HIDDEN: &str = "***";
@@ -19,8 +21,15 @@ const CODED: usize = 8;
 /// The characters that HTML has names for, as far as a secret needs them.
 const ENTITIES: [(char, &str); 5] =
     [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&apos;")];
-/// The escapes of JSON (RFC 8259 section 7).
-const ESCAPES: [(char, &str); 8] = [
+/// How often a secret may have been escaped: JSON within JSON, a URL within HTML.
+const LAYERS: u32 = 2;
+/// What nearly all escapes begin with.
+const BEGIN_ESCAPES: [char; 3] = ['%', '\\', '&'];
+/// What stands for a character without such a beginning: in forms, in SQL, in shells.
+const REPLACEMENTS: [(char, &str); 4] = [(' ', "+"), ('+', " "), ('\'', "''"), ('\'', "'\\''")];
+/// The escapes of JSON (RFC 8259 section 7) and of other languages.
+const ESCAPES: [(char, &str); 9] = [
+    ('\'', "\\'"),
     ('"', "\\\""),
     ('\\', "\\\\"),
     ('/', "\\/"),
@@ -40,17 +49,29 @@ pub fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// A text with asterisks wherever a secret stands in it: as it is, with any of its characters escaped for JSON,
-/// HTML or a URL, in base64, also as a part of something longer, and in hexadecimal digits. A text, or by [`cut`]
+/// A text with asterisks wherever a secret stands in it: as it is, with any of its characters escaped for JSON, HTML, a URL, a
+/// shell or SQL, also twice, in base64, also as a part of something longer, and in hexadecimal digits. A text, or by [`cut`]
 /// a part of it, may end within the secret.
 pub fn hide(text: &str, secret: &str) -> String {
     if secret.is_empty() {
         return text.to_owned();
     }
+    let hidden = without(text, secret, TELLING);
+    // Most texts hold none of its codes, and all codes of a long secret would take long.
+    let begins = codes(&secret.chars().take(CODED).collect::<String>());
+    let mut begins = begins.iter().filter_map(|code| code.get(..SHORTEST_CODE));
+    if !begins.any(|begin| without(&hidden, begin, SHORTEST_CODE) != hidden) {
+        return hidden;
+    }
+    codes(secret).iter().fold(hidden, |text, code| without(&text, code, SHORTEST_CODE))
+}
+
+/// A text without a word, however it is written there. Of one at whose end the text was cut, so many characters tell.
+fn without(text: &str, word: &str, telling: usize) -> String {
     let mut hidden = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        match reach(rest, secret) {
+        match reach(rest, word, telling) {
             Some(end) => {
                 hidden.push_str(HIDDEN);
                 rest = rest.get(end..).unwrap_or_default();
@@ -61,53 +82,57 @@ pub fn hide(text: &str, secret: &str) -> String {
             }
         }
     }
-    // Most texts hold none of its codes, and all codes of a long secret would take long.
-    let begins = codes(&secret.chars().take(CODED).collect::<String>());
-    let begins = begins.iter().filter_map(|code| code.get(..SHORTEST_CODE));
-    if !begins.into_iter().any(|begin| hidden.contains(begin)) {
-        return hidden;
-    }
-    codes(secret).iter().fold(hidden, |text, code| hide_code(&text, code))
+    hidden
 }
 
-/// A text without a code, and without what is left of one where the text was cut.
-fn hide_code(text: &str, code: &str) -> String {
-    let text = text.replace(code, HIDDEN);
-    let parts = text.split_inclusive(CUT).map(|part| {
-        let (said, mark) = part
-            .strip_suffix(CUT)
-            .map_or((part, ""), |said| (said, part.get(said.len()..).unwrap_or_default()));
-        let left =
-            (SHORTEST_CODE..code.len()).rev().find_map(|length| said.strip_suffix(code.get(..length)?));
-        left.map_or(part.to_owned(), |left| format!("{left}{HIDDEN}{mark}"))
-    });
-    parts.collect()
-}
-
-/// How many bytes of the text's beginning say the secret, or as much of it as there is room for.
-fn reach(text: &str, secret: &str) -> Option<usize> {
-    // Most places of a text are none of a secret.
-    lengths(text, secret.chars().next()?).next()?;
+/// How many bytes of the text's beginning say the word, or as much of it as there is room for.
+fn reach(text: &str, word: &str, telling: usize) -> Option<usize> {
     // A character may be meant in several ways: `&` may stand for itself or begin `&amp;`.
     let mut ends = vec![0];
     let mut cut = None;
-    for (count, character) in secret.chars().enumerate() {
-        let mut next: Vec<usize> = Vec::new();
-        for &end in &ends {
-            let rest = text.get(end..).unwrap_or_default();
-            if count >= TELLING {
-                cut = unfinished(rest).map(|length| end + length).or(cut);
-            }
-            next.extend(lengths(rest, character).map(|length| end + length));
+    for (count, character) in word.chars().enumerate() {
+        if count >= telling {
+            let rest = |end: usize| text.get(end..).unwrap_or_default();
+            let unfinished = ends.iter().filter_map(|&end| Some(end + unfinished(rest(end))?));
+            cut = unfinished.last().or(cut);
         }
-        next.sort_unstable();
-        next.dedup();
-        ends = next;
+        ends = step(text, &ends, character, LAYERS);
         if ends.is_empty() {
             return cut;
         }
     }
     ends.last().copied()
+}
+
+/// Where a character may end that begins at one of some places of a text, in rising order.
+fn step(text: &str, begins: &[usize], character: char, layers: u32) -> Vec<usize> {
+    let mut ends = Vec::new();
+    for &begin in begins {
+        let rest = text.get(begin..).unwrap_or_default();
+        if rest.starts_with(character) {
+            ends.push(begin + character.len_utf8());
+        }
+        let replacements =
+            REPLACEMENTS.iter().filter(|(one, other)| *one == character && rest.starts_with(other));
+        ends.extend(replacements.map(|(_, other)| begin + other.len()));
+        // Of another character set.
+        if !character.is_ascii() && rest.starts_with(char::REPLACEMENT_CHARACTER) {
+            ends.push(begin + char::REPLACEMENT_CHARACTER.len_utf8());
+        }
+        if layers > 0 && rest.starts_with(BEGIN_ESCAPES) {
+            for spelling in spellings(character).iter() {
+                // What an escape is made of may be escaped itself.
+                let all = spelling.chars().try_fold(vec![begin], |places, part| {
+                    let next = step(text, &places, part, layers - 1);
+                    (!next.is_empty()).then_some(next)
+                });
+                ends.extend(all.into_iter().flatten());
+            }
+        }
+    }
+    ends.sort_unstable();
+    ends.dedup();
+    ends
 }
 
 /// How many bytes of an escape stand before the place where the text was cut; `None` where it was not cut
@@ -118,62 +143,43 @@ fn unfinished(rest: &str) -> Option<usize> {
     (said.is_empty() || is_escape).then_some(said.len())
 }
 
-/// How many bytes the character takes in each way in which it may stand at the text's beginning.
-fn lengths(text: &str, character: char) -> impl Iterator<Item = usize> {
-    let plain = text.starts_with(character).then_some(character.len_utf8());
-    let plus = (character == ' ' && text.starts_with('+')).then_some(1);
-    let named = ENTITIES.iter().chain(&ESCAPES);
-    let named = named.filter(move |(one, name)| *one == character && text.starts_with(name));
-    let named = named.map(|(_, name)| name.len());
-    let special = match text.as_bytes().first() {
-        Some(b'%') => percent(text, character),
-        Some(b'\\') => unicode_escape(text, character),
-        Some(b'&') => numbered(text, character),
-        _ => None,
-    };
-    plain.into_iter().chain(plus).chain(named).chain(special)
-}
-
-/// `%C3%A9` (RFC 3986 section 2.1).
-fn percent(text: &str, character: char) -> Option<usize> {
-    let mut bytes = [0; 4];
-    let encoded = character.encode_utf8(&mut bytes).bytes();
-    let count = encoded.len();
-    let mut rest = text.as_bytes();
-    for byte in encoded {
-        let [b'%', digits @ ..] = rest else { return None };
-        let (digits, after) = digits.split_at_checked(2)?;
-        if u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16) != Ok(byte) {
-            return None;
-        }
-        rest = after;
+/// The ways in which others escape a character.
+fn spellings(character: char) -> Cow<'static, [String]> {
+    static OF_ASCII: LazyLock<Vec<Vec<String>>> =
+        LazyLock::new(|| (0..128).map(|code: u8| spelled(char::from(code))).collect());
+    match OF_ASCII.get(character as usize) {
+        Some(known) => Cow::Borrowed(known),
+        None => Cow::Owned(spelled(character)),
     }
-    Some(3 * count)
 }
 
-/// `\u00e9`, in two halves where the character needs them (RFC 8259 section 7).
-fn unicode_escape(text: &str, character: char) -> Option<usize> {
-    let mut halves = [0; 2];
+fn spelled(character: char) -> Vec<String> {
+    let named = ENTITIES.iter().chain(&ESCAPES).filter(|(one, _)| *one == character);
+    let mut spellings: Vec<String> = named.map(|(_, name)| (*name).to_owned()).collect();
+    let (mut bytes, mut halves) = ([0; 4], [0; 2]);
+    let bytes = character.encode_utf8(&mut bytes).as_bytes();
     let halves = character.encode_utf16(&mut halves);
-    let mut rest = text;
-    for half in halves.iter() {
-        let (digits, after) = rest.strip_prefix("\\u")?.split_at_checked(4)?;
-        if u16::from_str_radix(digits, 16) != Ok(*half) {
-            return None;
-        }
-        rest = after;
-    }
-    Some(6 * halves.len())
-}
-
-/// `&#233;` or `&#xE9;`.
-fn numbered(text: &str, character: char) -> Option<usize> {
-    let (number, _) = text.strip_prefix("&#")?.split_once(';')?;
-    let value = match number.strip_prefix(['x', 'X']) {
-        Some(digits) => u32::from_str_radix(digits, 16),
-        None => number.parse(),
-    };
-    (value == Ok(u32::from(character))).then_some("&#".len() + number.len() + 1)
+    let each = |write: &dyn Fn(u8) -> String| bytes.iter().map(|byte| write(*byte)).collect::<String>();
+    let number = u32::from(character);
+    // RFC 3986 section 2.1, RFC 8259 section 7, and what languages and shells have beside.
+    spellings.extend([
+        each(&|byte| format!("%{byte:02X}")),
+        each(&|byte| format!("%{byte:02x}")),
+        each(&|byte| format!("\\x{byte:02x}")),
+        each(&|byte| format!("\\x{byte:02X}")),
+        each(&|byte| format!("\\{byte:03o}")),
+        halves.iter().map(|half| format!("\\u{half:04x}")).collect(),
+        halves.iter().map(|half| format!("\\u{half:04X}")).collect(),
+        format!("\\u{{{number:x}}}"),
+        format!("\\x{number:02x}"),
+        format!("&#{number}"),
+        format!("&#{number};"),
+    ]);
+    spellings.extend(["&#x", "&#X"].iter().flat_map(|head| {
+        let digits = [format!("{number:x}"), format!("{number:X}"), format!("{number:02x}")];
+        digits.into_iter().flat_map(move |digits| [format!("{head}{digits};"), format!("{head}{digits}")])
+    }));
+    spellings
 }
 
 /// The secret in hexadecimal digits and in base64, as far as its letters do not depend on what stands before and behind it.
@@ -182,7 +188,8 @@ fn codes(secret: &str) -> Vec<String> {
         let digits = |byte| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") };
         secret.bytes().map(digits).collect::<String>()
     };
-    let mut codes = vec![hex(false), hex(true)];
+    let pairs: Vec<String> = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let mut codes = vec![hex(false), hex(true), pairs.join(":"), pairs.join(":").to_uppercase()];
     for letters in [&alphabet::STANDARD, &alphabet::URL_SAFE] {
         let engine = GeneralPurpose::new(letters, NO_PAD);
         for before in 0..3 {
@@ -227,6 +234,34 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_hidden_that_was_written_anew_twice_or_for_a_shell() {
+        let secret = "pa\"ss/w<o&r>d+é'x?>?>zz";
+        let json = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+        let percent = |text: &str| text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+        let html = |text: &str| text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
+        let base64 = STANDARD.encode(secret);
+        for told in [
+            json(&json(secret)),
+            percent(&percent(secret)),
+            html(&html(secret)),
+            percent(&json(secret)),
+            html(&percent(secret)),
+            secret.replace('\'', "\\'"),
+            secret.replace('\'', "'\\''"),
+            secret.replace('\'', "''"),
+            secret.replace('é', "\u{fffd}"),
+            secret.replace('"', "&#34").replace('<', "\\x3c").replace('>', "\\u{3e}").replace('+', "\\053"),
+            base64.replace('/', "\\/").replace('+', "\\u002b"),
+            base64.replace('/', "%2F").replace('+', "%2B"),
+            base64.replace('/', "&#x2F;").replace('+', "&#43;"),
+            secret.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":"),
+        ] {
+            let hidden = hide(&format!("who has {told} may enter"), secret);
+            assert!(hidden.contains("***") && hidden.len() < 40, "{told}: {hidden}");
+        }
+    }
+
+    #[test]
     fn a_secret_is_hidden_in_codes_wherever_it_stands_in_them() {
         for user in ["", "a", "ab", "abc"] {
             let told = format!("{user}:{SECRET}:rest");
@@ -240,6 +275,12 @@ mod tests {
         let hex: String = SECRET.bytes().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hide(&hex, SECRET), "***");
         assert_eq!(hide(&hex.to_uppercase(), SECRET), "***");
+    }
+
+    #[test]
+    fn a_text_of_nothing_but_escapes_stays() {
+        let text = "&amp;%25\\u0026".repeat(100);
+        assert_eq!(hide(&text, SECRET), text);
     }
 
     #[test]

@@ -372,7 +372,12 @@ fn request(
         // An answer that was not expected may have what was to be captured.
         let found = step.captures.iter();
         let found = found.filter_map(|capture| Some((capture.slot, captured(capture, &headers, &body)?)));
-        let said = hidden(&shown(&body));
+        let location = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("location"));
+        let said = match location.filter(|_| (300..400).contains(&status)) {
+            Some((_, location)) => format!("to {location}, which is not followed"),
+            None => shown(&body),
+        };
+        let said = hidden(&said);
         let body = found.fold(said, |said, (slot, value)| lock(captures).hide_new(said, slot, &value));
         let (step, method, url) = (name.clone(), method.clone(), hidden(&written.url));
         return Err(ControllerError::Status { step, method, url, status, body });

@@ -10,6 +10,7 @@ mod writer;
 pub use reader::{CompleteRun, RunListing, RunReader};
 pub use writer::{NewRun, RunWriter};
 
+use rusqlite::ErrorCode;
 use std::path::PathBuf;
 
 /// What can go wrong with the run store.
@@ -63,7 +64,8 @@ pub enum StoreError {
     },
     /// A row could not be written.
     #[error(
-        "cannot write to the run store {path}: {cause}; free some space or name another place with --store FILE"
+        "cannot write to the run store {path}: {cause}; {}, or name another place with --store FILE",
+        remedy(cause)
     )]
     Write {
         /// Where.
@@ -95,4 +97,15 @@ pub enum StoreError {
         /// Where.
         path: PathBuf,
     },
+}
+
+/// What to do where a row could not be written.
+fn remedy(cause: &rusqlite::Error) -> &'static str {
+    match cause.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            "end the other program that writes to it"
+        }
+        Some(ErrorCode::SystemIoFailure) => "see whether the disk fails or `ulimit -f` forbids larger files",
+        _ => "free some space",
+    }
 }

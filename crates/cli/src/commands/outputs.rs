@@ -99,7 +99,11 @@ impl Output {
         let folder = path.parent().unwrap_or(Path::new("/"));
         Ok(match nameless(folder) {
             Ok(file) => Output::Nameless(file, path),
-            Err(_) => Output::Beside(named().tempfile_in(folder)?, path),
+            // The error would name the file that has a name for a moment.
+            Err(_) => match named().tempfile_in(folder) {
+                Ok(file) => Output::Beside(file, path),
+                Err(error) => return Err(error.kind().into()),
+            },
         })
     }
 

@@ -88,7 +88,7 @@ fn probe(load: &LoadOptions, form: MarkerForm, store: &StoreOption) -> Result<Ou
         perform_plan(&Arc::new(plan), store, &mut TerminalProgress::new(true), Occasion::default())?;
     match outcome.summary.verdict {
         Verdict::Failed => return Err(Failure::Undoable(outcome.summary.reason)),
-        Verdict::Interrupted => return Err(Failure::Interrupted),
+        Verdict::Interrupted => return Err(Failure::Interrupted("nothing is kept of a probe")),
         _ => {}
     }
     let level = outcome.summary.levels.into_iter().next();

@@ -83,6 +83,9 @@ enum Format {
 /// The file to which a step of GitHub Actions appends the summary of its job.
 const STEP_SUMMARY: &str = "GITHUB_STEP_SUMMARY";
 
+/// What is told of a run that the user stopped.
+pub const KEPT: &str = "what was run is kept in the store";
+
 /// A word that nobody could know before.
 fn new_word() -> u64 {
     RandomState::new().hash_one(std::process::id())
@@ -130,6 +133,8 @@ impl Run {
         }
         let progress = &mut TerminalProgress::new(self.amount.quiet);
         let outcome = perform_plan(&plan, &self.store, progress, Occasion::default())?;
+        // An output may be a pipe that nobody reads.
+        interrupt::end_at_next_signal();
         self.tell(&outcome, &[]);
         Ok(exit_code::of(outcome.summary.verdict))
     }
@@ -172,7 +177,7 @@ impl Run {
             say(&series::render(&occurrences));
         }
         if stop.load(Ordering::Relaxed) {
-            return Err(Failure::Interrupted);
+            return Err(Failure::Interrupted(KEPT));
         }
         let worst = |verdict: &Verdict| WORST_FIRST.iter().position(|known| known == verdict);
         Ok(verdicts.iter().min_by_key(|verdict| worst(verdict)).map_or(exit_code::MET, |v| exit_code::of(*v)))
@@ -303,7 +308,7 @@ pub fn perform_scenario(
     }
     match summary.verdict {
         Verdict::Failed => Err(Failure::Undoable(format!("{file}: {}", summary.reason))),
-        Verdict::Interrupted => Err(Failure::Interrupted),
+        Verdict::Interrupted => Err(Failure::Interrupted(KEPT)),
         _ => Ok(outcome.record.id),
     }
 }

@@ -102,7 +102,7 @@ impl Sweeping {
         let course = self.run_all(&matrix, known, &stop);
         if course.taken.is_empty() {
             return Err(match (course.interrupted, course.failures.into_iter().next()) {
-                (true, _) => Failure::Interrupted,
+                (true, _) => Failure::Interrupted(KEPT),
                 (false, why) => Failure::Undoable(why.unwrap_or_else(|| "no run could be done".into())),
             });
         }

@@ -108,7 +108,7 @@ fn a_store_that_is_full_in_mid_run_ends_the_run_and_keeps_what_it_had() {
     let log = std::fs::metadata(bench.path(&format!("{STORE}-wal"))).unwrap().len();
     run.limit_file_size(log + 100_000);
     let run = run.finish().exits(1);
-    run.says("cannot write to the run store").says("free some space");
+    run.says("cannot write to the run store").says("`ulimit -f`");
     bench.call(["show", "--store", STORE]).exits(0).says("100/s");
 }
 

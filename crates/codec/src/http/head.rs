@@ -122,8 +122,8 @@ impl<'a> Head<'a> {
                 let told: Option<usize> = told.and_then(|text| text.parse().ok());
                 let wrong = || HttpError::Length(shown(value));
                 let told = told.ok_or_else(wrong)?;
-                if length.is_some_and(|known| known != told) {
-                    return Err(wrong());
+                if let Some(known) = length.filter(|known| *known != told) {
+                    return Err(HttpError::Lengths(known, told));
                 }
                 length = Some(told);
             } else if name.len() == 17 && name.eq_ignore_ascii_case("transfer-encoding") {
@@ -197,7 +197,7 @@ mod tests {
             ("HTTP/1.1 20 OK\r\n", "no HTTP/1"),
             ("HTTP/1.1 200 OK\r\nno colon\r\n", "`no colon` is no header field"),
             ("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n", "`-1` is no length"),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n", "`2` is no length"),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n", "Content-Lengths, 1 and 2"),
             ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n", "`gzip` is not known"),
         ] {
             let told = Head::read(text.as_bytes(), Side::Answer).and_then(|head| head.framing(false));

@@ -24,9 +24,12 @@ pub enum HttpError {
     /// A line of the head that is no field.
     #[error("`{0}` is no header field")]
     Field(String),
-    /// A length that is no number, or two that contradict each other.
+    /// A length that is no number.
     #[error("Content-Length `{0}` is no length")]
     Length(String),
+    /// Two lengths that contradict each other.
+    #[error("it has two Content-Lengths, {0} and {1}")]
+    Lengths(usize, usize),
     /// A transfer coding other than `chunked`.
     #[error("transfer coding `{0}` is not known")]
     Coding(String),

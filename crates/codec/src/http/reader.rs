@@ -15,7 +15,7 @@ const LONGEST_SIZE_LINE: usize = 256;
 pub enum Side {
     /// Requests.
     Request,
-    /// Answers; interim ones (1xx) are passed over.
+    /// Answers; interim ones (1xx) are passed over, but not 101, after which HTTP is not spoken any more.
     Answer,
 }
 
@@ -158,7 +158,7 @@ impl Reader {
         let there = message.len() - body.head.min(message.len());
         let whole = |length: usize, wire: usize, head: &[u8], side| {
             let start = Head::read(head, side).map(|head| head.start);
-            let interim = matches!(start, Ok(Start::Status { code: 100..200, .. }));
+            let interim = matches!(start, Ok(Start::Status { code: 100 | 102..200, .. }));
             Whole { head: body.head, body: length, wire, stays: body.stays, interim }
         };
         match body.framing {

@@ -17,6 +17,7 @@ mod socket;
 mod timers;
 pub mod together;
 pub mod websocket;
+mod words;
 
 use crate::driver::Driver;
 use plimsoll_model::Nanos;

@@ -1,8 +1,8 @@
 //! A message under way, without I/O: its request, in blocks where it must be, what an answer means for it, when it is
 //! sent again.
 
+use crate::drivers::words;
 use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
-use plimsoll_codec::hiding::cut;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::CoapPlan;
 
@@ -16,8 +16,6 @@ const BLOCK_SIZE: u16 = 1_024;
 const OVERHEAD: usize = 32;
 /// How often a platform that lost blocks is given all of them anew.
 const MOST_RESTARTS: u8 = 2;
-/// Characters of the platform's words that are shown.
-const LONGEST_REASON: usize = 160;
 
 /// One message of a device, and how often it was sent before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -263,8 +261,5 @@ fn number_length(number: u32) -> u32 {
 /// What the platform said, for people.
 fn said(answer: &Message<'_>) -> String {
     let (class, detail) = (answer.code >> 5, answer.code & 0x1f);
-    let words = cut(&String::from_utf8_lossy(answer.payload), LONGEST_REASON);
-    let words = if words.is_empty() { String::new() } else { format!(": {words}") };
-    let told = format!("the platform answered {class}.{detail:02}{words}");
-    told.chars().filter(|character| !character.is_control()).collect()
+    format!("the platform answered {class}.{detail:02}{}", words::own(answer.payload))
 }

@@ -6,6 +6,7 @@ use super::exchange::{Order, Step};
 use super::{CoapDriver, Place, TURNS};
 use crate::driver::Event;
 use crate::drivers::readiness::Ready;
+use crate::drivers::words;
 use plimsoll_codec::coap::{Kind, Message, code};
 use plimsoll_model::Nanos;
 use rustix::event::epoll::EventFlags;
@@ -67,8 +68,9 @@ impl CoapDriver {
 
     /// Handles what the platform sent.
     fn take_in(&mut self, slot: u32, datagram: &[u8], at: Nanos, events: &mut Vec<Event>) {
-        let Ok(message) = Message::decode(datagram) else {
-            return events.push(Event::Stray);
+        let message = match Message::decode(datagram) {
+            Ok(message) => message,
+            Err(error) => return slip(&format!("a datagram that is no CoAP message: {error}"), events),
         };
         let pauses = self.pauses;
         let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
@@ -99,7 +101,7 @@ impl CoapDriver {
                 endpoint.say(Kind::Reset, message.id, self.clock.now(), &mut self.traffic);
             }
             (Kind::NonConfirmable, code::EMPTY) => {}
-            (_, code) if code >> 5 == 0 => events.push(Event::Stray),
+            (_, code) if code >> 5 == 0 => slip("a request to a client", events),
             _ => self.answered(slot, &message, at, events),
         }
     }
@@ -113,7 +115,7 @@ impl CoapDriver {
             endpoint.say(kind, message.id, self.clock.now(), &mut self.traffic);
         }
         match age {
-            Age::Foreign => return events.push(Event::Stray),
+            Age::Foreign => return slip("an answer to what was never asked", events),
             Age::Past => return,
             Age::Now => {}
         }
@@ -146,7 +148,8 @@ impl CoapDriver {
                 if status == UNAUTHORIZED {
                     self.requests.view().refuse(exchange.generation);
                 }
-                Some((status, self.requests.view().hide_captured(reason, (device, 0))))
+                let told = words::refusal(&reason, self.requests.target());
+                Some((status, self.requests.view().hide_captured(told, (device, 0))))
             }
         };
         self.traffic.answers.count += 1;
@@ -177,6 +180,12 @@ impl CoapDriver {
         };
         (number, age)
     }
+}
+
+/// What came from the platform and belongs to nothing.
+fn slip(what: &str, events: &mut Vec<Event>) {
+    events.push(Event::Stray);
+    events.push(Event::Incident { reason: format!("the platform sent {what}") });
 }
 
 /// Of when the exchange is that an answer's token names.

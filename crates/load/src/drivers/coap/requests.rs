@@ -1,6 +1,7 @@
 //! What a device's messages are as requests.
 
 use crate::content::Contents;
+use crate::drivers::words;
 use crate::given::{Given, View};
 use plimsoll_codec::coap::{OptionList, code};
 use plimsoll_model::RunId;
@@ -12,6 +13,8 @@ pub struct Requests {
     /// Path before that of every request.
     base: Vec<u8>,
     plan: Option<RequestPlan>,
+    /// Method and URL, for people.
+    target: String,
     code: u8,
     contents: Contents,
     text: Vec<u8>,
@@ -23,7 +26,16 @@ impl Requests {
         let address = plan.platform.address.as_ref();
         let request = plan.platform.roles.device.request.clone();
         let method = request.as_ref().and_then(|request| code::method(&request.method));
+        let place = address.map_or(String::new(), |address| {
+            let scheme = if plan.coap.dtls.is_some() { "coaps" } else { "coap" };
+            format!("{scheme}://{}:{}{}", address.host, address.port, address.path)
+        });
+        let target = match &request {
+            Some(request) => words::target(&request.method, &place, &request.path.text()),
+            None => words::target("POST", &place, &format!("/{}", plan.mqtt.topic.text())),
+        };
         Requests {
+            target,
             base: address.map(|address| address.path.clone().into_bytes()).unwrap_or_default(),
             code: method.unwrap_or(code::POST),
             plan: request,
@@ -35,6 +47,11 @@ impl Requests {
     /// The method, as a code.
     pub fn code(&self) -> u8 {
         self.code
+    }
+
+    /// Method and URL, for people; what differs from message to message keeps its name.
+    pub fn target(&self) -> &str {
+        &self.target
     }
 
     /// Whether an answer with that status means that the platform took the message.

@@ -5,9 +5,9 @@ use crate::driver::{Client, Event};
 use crate::drivers::layers::{Layers, hand_over};
 use crate::drivers::readiness;
 use crate::drivers::socket::{Interest, Socket};
+use crate::drivers::words;
 use crate::refusal;
-use plimsoll_codec::hiding::cut;
-use plimsoll_codec::http::{HttpError, Reader, Side, Start};
+use plimsoll_codec::http::{HttpError, Message as Answer, Reader, Side, Start};
 use plimsoll_codec::stranger::Stranger;
 use plimsoll_model::Nanos;
 use rustix::event::epoll::EventFlags;
@@ -20,8 +20,6 @@ const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
 const MOST_TRIES: u32 = 10;
 /// The status of a request whose credentials are not accepted (RFC 9110 section 15.5.2).
 const UNAUTHORIZED: u16 = 401;
-/// Characters of the platform's words that are shown.
-const LONGEST_REASON: usize = 160;
 
 /// A connection of a lane.
 pub(super) struct Connection {
@@ -370,22 +368,25 @@ impl Connection {
             self.lost(slot, reason, io, events);
             return Turn::Same;
         }
-        let (status, reason, mut stays) = match self.reader.take(ended, io.requests.are_bodiless()) {
+        let (status, outcome, mut stays) = match self.reader.take(ended, io.requests.are_bodiless()) {
             Ok(None) if ended => {
                 return self.ended(slot, io, events);
             }
             Ok(None) => return Turn::Same,
             Ok(Some(message)) => {
                 let Start::Status { code, reason } = message.head.start else { return Turn::Same };
-                let device = self.current.as_ref().map_or(0, |current| current.message.device);
-                let told = (!io.requests.is_success(code))
-                    .then(|| {
-                        let location = message.head.field("location");
-                        said(code, reason, io.requests.target(), location, message.body)
-                    })
-                    .map(|told| io.requests.view().hide_captured(told, (device, 0)));
+                let Message { device, tries, .. } =
+                    self.current.as_ref().map(|current| current.message).unwrap_or_default();
+                let outcome = if io.requests.is_success(code) {
+                    Outcome::Taken
+                } else if io.requests.is_to_be_repeated(code) && tries < MOST_TRIES {
+                    Outcome::ToRepeat
+                } else {
+                    let told = refused(&message, code, reason, io.requests.target());
+                    Outcome::Refused(io.requests.view().hide_captured(told, (device, 0)))
+                };
                 io.traffic.answers.add(message.wire_bytes as usize, message.body.len());
-                (code, told, message.stays && !ended)
+                (code, outcome, message.stays && !ended)
             }
             Err(error) => {
                 let reason = match error {
@@ -410,17 +411,19 @@ impl Connection {
                 // Answered before all of it was sent, as a message is that is too large: the rest is not wanted.
                 stays = false;
             }
-            match reason {
-                None => events.push(Event::Acknowledged { device, sequence, at }),
-                Some(_) if io.requests.is_to_be_repeated(status) && tries < MOST_TRIES => {
-                    io.repeat(self.lane, message, status, at);
-                }
-                Some(reason) => events.push(Event::Refused { device, sequence, at, reason }),
+            match outcome {
+                Outcome::Taken => events.push(Event::Acknowledged { device, sequence, at }),
+                Outcome::ToRepeat => io.repeat(self.lane, message, status, at),
+                Outcome::Refused(reason) => events.push(Event::Refused { device, sequence, at, reason }),
             }
         }
         if stays && self.reader.is_within_message() {
             // It would be taken for the answer to the next request.
-            self.lost(slot, "the platform answered twice".into(), io, events);
+            let reason = match status {
+                204 | 304 => format!("the platform sent a body, which an answer {status} cannot have"),
+                _ => "the platform answered twice".to_owned(),
+            };
+            self.lost(slot, reason, io, events);
             return Turn::Same;
         }
         if stays {
@@ -585,9 +588,17 @@ impl Connection {
     }
 }
 
-/// What the platform said, for people.
-fn said(code: u16, reason: &str, target: &str, location: Option<&[u8]>, body: &[u8]) -> String {
-    let whither = match (code, location) {
+/// What an answer means for its message.
+enum Outcome {
+    Taken,
+    ToRepeat,
+    /// Why.
+    Refused(String),
+}
+
+/// How the platform refused, for people.
+fn refused(message: &Answer<'_>, code: u16, reason: &str, target: &str) -> String {
+    let whither = match (code, message.head.field("location")) {
         (300..400, Some(location)) => {
             let location = String::from_utf8_lossy(location);
             format!(
@@ -596,10 +607,6 @@ fn said(code: u16, reason: &str, target: &str, location: Option<&[u8]>, body: &[
         }
         _ => String::new(),
     };
-    let body = body.get(..4 * (LONGEST_REASON + 1)).unwrap_or(body);
-    let body = cut(&String::from_utf8_lossy(body), LONGEST_REASON);
-    let body = if body.is_empty() { String::new() } else { format!(": {body}") };
-    let told = format!("the platform answered {code} {reason}{whither}{body}");
-    let told: String = told.chars().filter(|character| !character.is_control()).collect();
-    format!("{} ({target})", cut(&told, 2 * LONGEST_REASON))
+    let own = words::own(message.body);
+    words::refusal(&format!("the platform answered {code} {reason}{whither}{own}"), target)
 }

@@ -1,8 +1,8 @@
 //! What a device's messages are as requests.
 
 use crate::content::Contents;
+use crate::drivers::words;
 use crate::given::{Given, View};
-use plimsoll_codec::credentials::hide_query_secrets;
 use plimsoll_codec::http::escape_path;
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::{Plan, RequestPlan};
@@ -30,13 +30,12 @@ impl Requests {
     /// Requests of the devices of a run to a host; captures may come later.
     pub fn new(plan: &Plan, run: RunId, host: String, given: &Arc<Given>) -> Requests {
         let address = plan.platform.address.as_ref();
-        let base = address.map(|address| address.path.trim_end_matches('/').to_owned());
-        let base = base.unwrap_or_default();
+        let base = address.map_or("", |address| address.path.trim_end_matches('/')).to_owned();
         let request = plan.platform.roles.device.request.clone();
         let place = place(plan, &host, &base);
         let target = match &request {
-            Some(request) => target(&place, &request.method, &request.path.text()),
-            None => target(&place, "POST", &format!("/{}", plan.mqtt.topic.text())),
+            Some(request) => words::target(&request.method, &place, &request.path.text()),
+            None => words::target("POST", &place, &format!("/{}", plan.mqtt.topic.text())),
         };
         Requests {
             host,
@@ -56,7 +55,7 @@ impl Requests {
         let query = plan.platform.roles.query.clone();
         let like = Requests::new(plan, run, host, given);
         let place = place(plan, &like.host, &like.base);
-        let target = query.as_ref().map(|query| target(&place, &query.method, &query.path.text()));
+        let target = query.as_ref().map(|query| words::target(&query.method, &place, &query.path.text()));
         Requests { plan: query, target: target.unwrap_or_default(), says_message: false, ..like }
     }
 
@@ -149,13 +148,9 @@ impl Requests {
         out.extend_from_slice(b"\r\n");
     }
 }
+
 /// What stands before the path of each request.
 fn place(plan: &Plan, host: &str, base: &str) -> String {
     let secured = plan.platform.address.as_ref().is_some_and(|address| address.wire.tls);
     format!("{}://{host}{base}", if secured { "https" } else { "http" })
-}
-
-/// Method and URL of a request, for people.
-fn target(place: &str, method: &str, path: &str) -> String {
-    hide_query_secrets(&format!("{method} {place}{path}"))
 }

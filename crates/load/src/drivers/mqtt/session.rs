@@ -6,8 +6,8 @@ mod opening;
 
 use super::flight::{Flight, Message};
 use crate::driver::Client;
+use crate::drivers::words;
 pub use opening::closed_at_once;
-use plimsoll_codec::hiding::cut;
 use plimsoll_codec::mqtt::{
     AckKind, Connack, Connect, Disconnect, Malformed, Packet, Properties, Property, Publish, PublishHeader,
     QoS, Suback, Version, Will, connack_text, encode_ack, encode_connect, encode_pingreq, encode_publish,
@@ -17,9 +17,6 @@ use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{MqttPlan, Secret, WillPlan};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// Characters of a platform's reason that are shown.
-const LONGEST_REASON: usize = 200;
 
 /// What all sessions of a run have in common.
 pub struct Settings {
@@ -452,7 +449,7 @@ impl Session {
 
     fn connack(&mut self, connack: &Connack, out: &mut Vec<u8>) -> Result<Happened<'static>, String> {
         if !connack.accepted() {
-            let told = told(connack.properties.reason_string());
+            let told = words::in_brackets(connack.properties.reason_string());
             let text = connack_text(self.settings.version, connack.code);
             let advice = opening::advice(self.settings.version, connack.code);
             return Err(format!(
@@ -578,7 +575,7 @@ impl Session {
     }
 
     fn reason(&self, code: u8, text: Option<&str>) -> String {
-        let told = told(text);
+        let told = words::in_brackets(text);
         format!("code 0x{code:02x} {}{told}", reason_text(self.settings.version, code))
     }
 }
@@ -590,13 +587,6 @@ struct Outgoing<'a> {
     topic: &'a [u8],
     payload: &'a [u8],
     user: &'a [(&'a str, String)],
-}
-
-/// The platform's own words, in brackets: cut and without control characters, which could command a terminal.
-fn told(text: Option<&str>) -> String {
-    let Some(text) = text else { return String::new() };
-    let clean: String = text.chars().filter(|character| !character.is_control()).collect();
-    format!(" ({})", cut(&clean, LONGEST_REASON))
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use crate::driver::{Client, Event};
 use crate::drivers::coap::channel::Reading;
 use crate::drivers::listener::notify;
 use crate::drivers::readiness::Ready;
+use crate::drivers::words;
 use plimsoll_codec::coap::{Kind, Message, observe, option};
-use plimsoll_codec::hiding::cut;
 use plimsoll_model::Nanos;
 use std::hash::{DefaultHasher, Hasher};
 
@@ -16,8 +16,6 @@ const DATAGRAMS: usize = 64;
 /// the soonest (RFC 7641 section 3.3.1).
 const MAX_AGE: u32 = 60;
 const PATIENCE: Nanos = Nanos::from_secs(5);
-/// Characters of the platform's words that are shown.
-const LONGEST_REASON: usize = 160;
 
 /// Unauthorized, 4.01, as a code.
 const UNAUTHORIZED: u8 = 0x81;
@@ -181,11 +179,6 @@ fn refused(message: &Message<'_>) -> String {
     if class == 2 {
         return "the platform does not let the resource be observed: its answer has no Observe option".into();
     }
-    let words: String = String::from_utf8_lossy(message.payload)
-        .chars()
-        .filter(|character| !character.is_control())
-        .collect();
-    let words = cut(&words, LONGEST_REASON);
-    let words = if words.is_empty() { words } else { format!(": {words}") };
-    format!("the platform answered the request to observe {class}.{detail:02}{words}")
+    let own = words::own(message.payload);
+    format!("the platform answered the request to observe {class}.{detail:02}{own}")
 }

@@ -305,13 +305,6 @@ fn a_platform_that_answers_out_of_turn_is_a_liar() {
 }
 
 #[test]
-fn a_platforms_words_cannot_command_the_terminal() {
-    assert_eq!(told(Some("no\u{1b}[2Jway")), " (no[2Jway)");
-    assert_eq!(told(Some(&"x".repeat(1000))).chars().count(), LONGEST_REASON + 4);
-}
-
-/// Seen of a real broker: PUBACK with code 0x01, which only SUBACK has. The message is acknowledged, the slip is counted.
-#[test]
 fn a_slip_that_touches_nothing_is_tolerated_and_told() {
     let mut session = device(Version::V5, QoS::AtLeastOnce);
     session.publish(7, b"t", b"x", &[], &mut Vec::new()).unwrap();
