@@ -351,7 +351,7 @@ fn check_axis(axis: &Axis, axes: &[Axis], found: &mut Diagnostics) {
 }
 
 /// A value as it would be written in one line.
-fn written(node: &Node) -> String {
+pub(crate) fn written(node: &Node) -> String {
     match &node.value {
         Value::Scalar(scalar) => scalar.text.clone(),
         Value::List(items) => {
