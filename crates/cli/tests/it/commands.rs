@@ -87,6 +87,11 @@ fn a_stored_run_is_listed_shown_reported_and_exported() {
             assert_eq!(cell(row, name), count(level, name).to_string());
         }
     }
+    let started = run.summary["provenance"]["started"].as_str().unwrap();
+    for (row, level) in [(1, "1"), (2, "2")] {
+        let told = ["run", "name", "started", "level"].map(|name| cell(row, name));
+        assert_eq!(told, [id.as_str(), "small", started, level], "as in the terminal");
+    }
     assert_eq!((cell(1, "offered"), cell(2, "offered"), cell(1, "due")), ("100", "200", "99"));
 
     let samples =
@@ -94,6 +99,8 @@ fn a_stored_run_is_listed_shown_reported_and_exported() {
     let rows: Vec<Vec<&str>> = samples.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(rows.len(), 1 + 2 * 5);
     let due = rows[0].iter().position(|head| *head == "due").unwrap();
+    assert_eq!(rows[0][..5], ["run", "name", "started", "level", "sample"]);
+    assert_eq!((&rows[1][..5], rows[6][3]), (&[id.as_str(), "small", started, "1", "0"][..], "2"));
     let sum: u64 = rows[1..=5].iter().map(|row| row[due].parse::<u64>().unwrap()).sum();
     assert_eq!(sum, 99, "the samples of a level add up to it");
 }
