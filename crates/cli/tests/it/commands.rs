@@ -64,11 +64,15 @@ fn a_stored_run_is_listed_shown_reported_and_exported() {
     let listed = bench.call(["runs", "--store", STORE]).exits(0).says(&id).says("met").says("small");
     assert_eq!(listed.stdout.lines().count(), 2, "a head and a run");
 
-    // All of the id, its beginning, and `last` are the same run, as the run itself printed it.
-    for name in [id.as_str(), &id[..4], "last"] {
+    // All of the id, its beginning, `last`, and the scenario's name are the same run, as the run itself printed it.
+    for name in [id.as_str(), &id[..4], "last", "small"] {
         let shown = bench.call(["show", name, "--store", STORE, "-v"]).exits(0);
         assert_eq!(shown.stdout, run.stdout);
     }
+    let none = bench.call(["runs", "nosuch", "--store", STORE]).exits(0);
+    assert_eq!(none.stdout, format!("no run is named nosuch in {STORE}\n"));
+    let none = bench.call(["runs", "nosuch", "--json", "--store", STORE]).exits(0);
+    assert_eq!(none.stdout, "[]\n");
     let json = bench.call(["show", "--json", "--store", STORE]).exits(0);
     assert_eq!(json.stdout, fs::read_to_string(bench.path("summary.json")).unwrap());
     bench.call(["show", "zzzzzzzz", "--store", STORE]).exits(104).says("no run zzzzzzzz");
