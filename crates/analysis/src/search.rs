@@ -11,6 +11,7 @@
 use crate::level::{LevelSummary, LevelVerdict};
 use plimsoll_model::record::LevelRecord;
 use plimsoll_model::search::SearchTerms;
+use plimsoll_model::text::grouped;
 use plimsoll_model::{Nanos, Validity};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -129,7 +130,8 @@ pub struct Finding {
 impl Finding {
     /// How the load line was found, for people.
     pub fn story(&self, levels: usize) -> String {
-        let number = |rate: Option<f64>| rate.map_or("nothing".to_owned(), |rate| format!("{rate}/s"));
+        let number =
+            |rate: Option<f64>| rate.map_or("nothing".to_owned(), |rate| format!("{}/s", grouped(rate)));
         let ending = match self.ended {
             Ending::Confirmed => format!("{} was met again by a fresh hold", number(self.met)),
             Ending::LowestNotMet => "the lowest level is not met".to_owned(),
@@ -147,7 +149,7 @@ impl Finding {
             Ending::Died => format!("the platform died when {} had been met", number(self.met)),
         };
         let missed = match self.missed {
-            Some(missed) => format!("the lowest level that missed is {missed}/s"),
+            Some(missed) => format!("the lowest level that missed is {}/s", grouped(missed)),
             None => "no level missed".to_owned(),
         };
         let percent = |share: f64| (share * 1e4).round() / 1e2;

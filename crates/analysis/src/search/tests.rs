@@ -45,7 +45,7 @@ fn grows_by_two_then_halves_the_bracket_and_confirms() {
     assert_eq!(
         finding.story(10),
         "searched in 10 levels, reached within 4.41 % (5 % asked for): 993.2/s was met again by a fresh hold; the lowest level that missed is \
-         1037/s"
+         1,037/s"
     );
 }
 

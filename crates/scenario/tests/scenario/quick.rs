@@ -219,7 +219,7 @@ fn levels_too_short_for_an_objective_are_told_with_the_hold_that_they_need() {
     let told = plan.too_few_observations();
     assert!(
         told.iter().any(|text| text
-            .starts_with("publish_p99 needs 1000 observations, but the hold of 100/s has about 500")
+            .starts_with("publish_p99 needs 1,000 observations, but the hold of 100/s has about 500")
             && text.ends_with("hold for 10 s or more")),
         "{told:?}"
     );
