@@ -50,8 +50,9 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
             out += &format!("{line}\n");
         }
     }
-    if detail == Detail::Full {
-        out += &details::notes(summary);
+    match detail {
+        Detail::Full => out += &details::notes(summary),
+        _ => out += &stopped(summary),
     }
     let leading = summary.leading_time;
     out += &format!("\n{}\n", table_header(leading));
@@ -62,6 +63,12 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
         Detail::Full => out + &details::render(summary),
         _ => out + &connections(summary) + &cause(summary),
     }
+}
+
+/// Why a search stopped before its tolerance was reached; the notes tell that, too.
+fn stopped(summary: &Summary) -> String {
+    let early = summary.search.as_ref().and_then(|found| found.early());
+    early.iter().flat_map(|early| wrapped(early, "  ")).map(|line| line + "\n").collect()
 }
 
 /// Why the level that bounds the load line was not met, and who is to blame.
