@@ -186,6 +186,9 @@ fn damaged_captures_are_reported_as_far_as_they_go() {
     let mut garbage = bytes[..bytes.len() / 2].to_vec();
     garbage.resize(bytes.len(), 0xff);
     fs::write(bench.path("garbage.pcap"), garbage).unwrap();
+    fs::write(bench.path("text.pcap"), "no packets\n").unwrap();
+    let text = bench.call(["dissect", "text.pcap"]).exits(1).says("text.pcap: this is no capture");
+    assert!(text.stderr.lines().all(|line| line.chars().count() <= 80), "{}", text.stderr);
     bench.call(["dissect", "garbage.pcap"]).exits(1).says("reading ended at a record of 4294967295 bytes");
     bench.call(["dissect", "."]).exits(1).says("Is a directory");
 }
