@@ -6,6 +6,7 @@ use crate::missing::NEVER;
 use crate::validity::NEVER_READY;
 use plimsoll_model::objective::{Objective, Subject};
 use plimsoll_model::record::{LevelRecord, SampleRecord};
+use plimsoll_model::text::grouped;
 use plimsoll_model::{Histogram, Metric, Nanos, Validity};
 use plimsoll_stats::quantile;
 
@@ -59,8 +60,10 @@ pub fn is_clear_of_few(objective: &Objective, level: &LevelSummary, record: &Lev
     let allowed = (1.0 - q) * n as f64;
     let is_far = n < quantile::fewest_observations(q) && above >= BEYOND && above as f64 > FAR * allowed;
     // Whether others held its processor is judged with all other misses.
-    (is_far && time_is_clear(metric, q, objective.bound, level, record, None))
-        .then(|| format!("{above} of {n} took longer (objective {objective} allows {:.0})", allowed.floor()))
+    (is_far && time_is_clear(metric, q, objective.bound, level, record, None)).then(|| {
+        let [above, n, allowed] = [above as f64, n as f64, allowed.floor()].map(grouped);
+        format!("{above} of {n} took longer (objective {objective} allows {allowed})")
+    })
 }
 
 /// What the platform took responsibility for and lost is lost whatever the host kept from anybody, unless our kernel may still

@@ -3,8 +3,11 @@
 //! Two candidates differ only where repeated runs of both, taken in turns, say so with a 95 % interval: what one run tells
 //! of the other platform includes whatever else went on at the time.
 
+mod labels;
+
 use crate::level::LevelSummary;
 use crate::summary::Summary;
+use labels::Named;
 use plimsoll_model::Validity;
 use plimsoll_stats::student;
 use schemars::JsonSchema;
@@ -18,8 +21,10 @@ pub const SCHEMA: u32 = 0;
 pub struct Compared<'a> {
     /// What tells candidates apart: runs with equal text here are repeats of one.
     pub key: &'a str,
-    /// What to call its candidate.
-    pub label: String,
+    /// What its platform is called.
+    pub platform: String,
+    /// Its settings, by keys of the scenario.
+    pub settings: BTreeMap<String, String>,
     /// When it began; texts are in the order of times.
     pub started: &'a str,
     /// Its result.
@@ -170,18 +175,16 @@ pub fn compare(runs: &[Compared<'_>]) -> Comparison {
 }
 
 fn candidates(groups: &[Vec<&Compared<'_>>]) -> Vec<Candidate> {
-    let label = |group: &Vec<&Compared<'_>>| group.first().map(|run| run.label.clone()).unwrap_or_default();
-    let labels: Vec<String> = groups.iter().map(label).collect();
-    let told = groups.iter().zip(&labels).map(|(group, label)| {
-        let alone = labels.iter().filter(|other| *other == label).count() == 1;
-        let first = group.first();
-        let name = first.map(|run| run.summary.name.as_str()).unwrap_or_default();
-        Candidate {
-            // What has the same name on the same platform is told apart by its scenario.
-            label: if alone { label.clone() } else { format!("{label} ({name})") },
-            runs: group.iter().map(|run| run.summary.run.clone()).collect(),
-            qualities: first.map(|run| run.qualities.clone()).unwrap_or_default(),
-        }
+    let named = groups.iter().filter_map(|group| group.first()).map(|run| Named {
+        platform: &run.platform,
+        settings: &run.settings,
+        name: &run.summary.name,
+    });
+    let labels = labels::of(&named.collect::<Vec<_>>());
+    let told = groups.iter().zip(labels).map(|(group, label)| Candidate {
+        label,
+        runs: group.iter().map(|run| run.summary.run.clone()).collect(),
+        qualities: group.first().map(|run| run.qualities.clone()).unwrap_or_default(),
     });
     told.collect()
 }
@@ -278,6 +281,8 @@ fn notes(groups: &[Vec<&Compared<'_>>], rows: &[Row]) -> Vec<String> {
         let levels = run.summary.levels.iter().filter(|level| level.validity != Validity::Valid);
         left_out.extend(levels.map(|level| format!("{} of {}", level.label(), run.summary.run)));
     }
+    // A level that decided nothing is held again.
+    left_out.dedup();
     if !left_out.is_empty() {
         notes.push(format!("left out, because they measured this host: {}", left_out.join(", ")));
     }

@@ -2,6 +2,7 @@
 
 use crate::level::{LevelSummary, LevelVerdict};
 use plimsoll_model::record::{RunEnd, RunRecord};
+use plimsoll_model::text::grouped;
 
 /// Whether a level of that load would tell nothing new: so many levels in a row have surely missed, none of them above
 /// it. Levels that are undecided or invalid are no misses.
@@ -19,7 +20,7 @@ pub fn story(record: &RunRecord, levels: &[LevelSummary]) -> Option<String> {
             0 | 1 => "a level missed".to_owned(),
             _ => format!("{after} levels in a row missed"),
         };
-        let total = record.terms.levels;
+        let (total, missed) = (record.terms.levels, grouped(missed));
         format!(
             "stopped early, as asked for: {row}, so {not_run} of {total} levels from {missed} on were not run"
         )

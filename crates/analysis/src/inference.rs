@@ -9,6 +9,7 @@ use crate::level::LevelSummary;
 use crate::objective::{self, Standing};
 use crate::summary::TimeSummary;
 use plimsoll_model::objective::{Objectives, Subject};
+use plimsoll_model::text::grouped;
 use plimsoll_model::{Metric, Validity};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -283,7 +284,7 @@ impl Inference {
                 PublishCause::Platform => format!("{rose}, {network}: it is the platform"),
                 PublishCause::Both => format!("{rose}, {network}: it is both"),
                 PublishCause::Retransmissions => {
-                    let again = tcp_retransmissions(level);
+                    let again = grouped(tcp_retransmissions(level) as f64);
                     format!("{rose}, and {again} segments were sent again: the network lost packets")
                 }
                 PublishCause::Unknown | PublishCause::NoRise => {
@@ -294,12 +295,12 @@ impl Inference {
         if let Some(ratio) = self.total_ratio.filter(|_| self.total_because != TotalCause::NoRise) {
             let again = |count: u64, what: &str, delay: &TimeSummary| {
                 let each = delay.mean.map(|mean| format!(" after {} each", time(mean))).unwrap_or_default();
-                format!("{count} {what}{each}")
+                format!("{} {what}{each}", grouped(count as f64))
             };
             let retries = again(level.repeated, "retries", &level.retry_delay);
             let retransmissions = match level.wire.tcp_retransmissions {
                 Some(segments) if level.retransmitted == 0 => {
-                    format!("{segments} TCP segments sent again")
+                    format!("{} TCP segments sent again", grouped(segments as f64))
                 }
                 _ => again(level.retransmitted, "retransmissions", &level.wire.retransmission_delay),
             };

@@ -15,6 +15,7 @@ use crate::starvation::Starved;
 use crate::summary::{DifferenceSummary, Generator, TimeSummary, observed};
 use crate::wire::WireSummary;
 use plimsoll_model::record::{DeathRecord, FirstLoss, LevelRecord, SampleRecord, Terms};
+use plimsoll_model::text::grouped;
 use plimsoll_model::{Metric, Nanos, Validity};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -373,7 +374,7 @@ impl Default for LevelSummary {
 }
 
 impl LevelSummary {
-    /// `1000/s`, `50 in flight`, `2000 devices` or `500 connections/s`.
+    /// `1,000/s`, `50 in flight`, `2,000 devices` or `500 connections/s`.
     pub fn label(&self) -> String {
         label_of(self.offered, self.in_flight, self.devices, self.connect_rate)
     }
@@ -444,13 +445,9 @@ fn label_of(
     connect_rate: Option<f64>,
 ) -> String {
     match (connect_rate, devices, offered, in_flight) {
-        (Some(rate), ..) => format!("{} connections/s", trimmed(rate)),
-        (None, Some(devices), ..) => format!("{devices} devices"),
-        (None, None, Some(rate), _) => format!("{}/s", trimmed(rate)),
-        (None, None, None, count) => format!("{} in flight", count.unwrap_or_default()),
+        (Some(rate), ..) => format!("{} connections/s", grouped(rate)),
+        (None, Some(devices), ..) => format!("{} devices", grouped(f64::from(devices))),
+        (None, None, Some(rate), _) => format!("{}/s", grouped(rate)),
+        (None, None, None, count) => format!("{} in flight", grouped(f64::from(count.unwrap_or_default()))),
     }
-}
-
-fn trimmed(rate: f64) -> String {
-    if rate.fract() == 0.0 { format!("{rate:.0}") } else { format!("{rate}") }
 }

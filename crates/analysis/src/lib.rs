@@ -104,7 +104,8 @@ pub fn summarize(record: &RunRecord) -> Summary {
         demanded_load_line: record.terms.objectives.load_line,
         notes: finding
             .iter()
-            .map(|finding| finding.story(levels.len()))
+            .flat_map(|finding| [Some(finding.story(levels.len())), finding.early()])
+            .flatten()
             .chain(early_stop::story(record, &levels))
             .chain(early_stop::skipped(record, &levels))
             .chain(record.provenance.notes.iter().cloned())

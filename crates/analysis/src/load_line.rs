@@ -6,6 +6,7 @@ use crate::search::{Ending, Finding};
 use crate::summary::LoadLine;
 use plimsoll_model::Verdict;
 use plimsoll_model::record::{DeathRecord, RunRecord};
+use plimsoll_model::text::grouped;
 
 /// A level that missed is far above one that was met where its load is more than this times that.
 const WIDE: f64 = 1.1;
@@ -131,7 +132,9 @@ fn undecided(levels: &[LevelSummary], line: &LoadLine) -> String {
 fn sustained(line: &LoadLine) -> String {
     match (line.connect_rate, line.devices, line.rate) {
         (Some(connects), ..) => format!("the platform {} {} connections/s", verb(line), rate(connects)),
-        (None, Some(devices), _) => format!("the platform {} {devices} devices", verb(line)),
+        (None, Some(devices), _) => {
+            format!("the platform {} {} devices", verb(line), grouped(f64::from(devices)))
+        }
         (None, None, held) => {
             let held = held.unwrap_or(0.0);
             match line.below.filter(|missed| *missed > held * WIDE) {
@@ -168,7 +171,7 @@ pub fn of_the_dead(death: &DeathRecord, levels: &[LevelSummary], line: Option<&L
 
 /// A whole number where the rate is large enough for one.
 fn rate(rate: f64) -> String {
-    if rate >= 100.0 || rate.fract() == 0.0 { format!("{rate:.0}") } else { format!("{rate:.2}") }
+    if rate >= 100.0 { grouped(rate.round_ties_even()) } else { grouped((rate * 100.0).round() / 100.0) }
 }
 
 /// By offered load, or by operations in flight; of several holds of one load the one that decided, and of contradicting ones

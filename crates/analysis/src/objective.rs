@@ -8,6 +8,7 @@ use crate::summary::TimeSummary;
 use plimsoll_model::Metric;
 use plimsoll_model::objective::{Comparison, Objective, Subject};
 use plimsoll_model::record::LevelRecord;
+use plimsoll_model::text::grouped;
 use plimsoll_stats::quantile;
 
 /// What a level is with respect to one objective, or to all.
@@ -48,7 +49,8 @@ pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
             let time = level.with_missing.get(&metric).or_else(|| time(level, metric));
             let (value, interval) = time.map(|time| time.quantile(q)).unwrap_or_default();
             if value.is_none() {
-                let (has, needs) = (time.map_or(0, |time| time.n), quantile::fewest_observations(q));
+                let [has, needs] = [time.map_or(0, |time| time.n), quantile::fewest_observations(q)]
+                    .map(|count| grouped(count as f64));
                 return Standing::Undecided(format!(
                     "{objective} needs {needs} observations, there are {has}: hold longer or offer more"
                 ));
@@ -56,7 +58,7 @@ pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
             // How many are missing is an exact count, whatever an interval says.
             if value.is_some_and(|value| value >= NEVER.as_secs_f64()) {
                 return Standing::Missed(format!(
-                    "more of what was due never came to its end than lies beyond the quantile (objective {objective})"
+                    "too many operations never completed for {objective} to be met"
                 ));
             }
             judge_sampled(objective, value, interval)
@@ -233,7 +235,7 @@ mod tests {
         assert_eq!(with_unacknowledged(0), Standing::Met);
         assert_eq!(with_unacknowledged(10), Standing::Met);
         let Standing::Missed(reason) = with_unacknowledged(11) else { panic!("the 90th never came") };
-        assert!(reason.contains("never came to its end"), "{reason}");
+        assert!(reason.contains("too many operations never completed for publish_p90"), "{reason}");
         assert!(matches!(with_unacknowledged(100), Standing::Missed(_)), "nothing was ever acknowledged");
     }
 

@@ -4,6 +4,7 @@
 use crate::level::LevelSummary;
 use crate::usage;
 use plimsoll_model::record::{ComponentUsage, LevelStart};
+use plimsoll_model::text::grouped;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -34,9 +35,10 @@ impl ProcessorBound {
             1 => ("its processor".to_owned(), "it is"),
             count => (format!("its {count} processors"), "they are"),
         };
-        let (component, used, at, rate) = (&self.component, self.used * 100.0, self.at, rounded(self.rate));
+        let (component, used) = (&self.component, self.used * 100.0);
+        let (at, rate) = (grouped(self.at.round()), grouped(rounded(self.rate).round()));
         format!(
-            "{component} used {used:.0} % of {processors} at {at:.0}/s: {full} full at about {rate:.0}/s, if a message costs as much"
+            "{component} used {used:.0} % of {processors} at {at}/s: with as much processor time for each further message, {full} full at about {rate}/s"
         )
     }
 }
@@ -126,7 +128,7 @@ mod tests {
         assert!((found.rate - (4000.0 + 0.2 / 0.000_15)).abs() < 1.0, "{found:?}");
         assert_eq!(
             found.in_words(),
-            "broker used 80 % of its processor at 4000/s: it is full at about 5400/s, if a message costs as much"
+            "broker used 80 % of its processor at 4,000/s: with as much processor time for each further message, it is full at about 5,400/s"
         );
         let wide = bound(&[(1000.0, 0.3), (4000.0, 1.2)], 2).unwrap();
         assert!((wide.rate - (4000.0 + 0.8 / 0.000_3)).abs() < 1.0, "{wide:?}");

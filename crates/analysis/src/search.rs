@@ -11,6 +11,7 @@
 use crate::level::{LevelSummary, LevelVerdict};
 use plimsoll_model::record::LevelRecord;
 use plimsoll_model::search::SearchTerms;
+use plimsoll_model::text::grouped;
 use plimsoll_model::{Nanos, Validity};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -118,6 +119,11 @@ pub struct Finding {
     pub precision: Option<f64>,
     /// The tolerance that was asked for: the largest wanted gap between the two, as a fraction.
     pub tolerance: f64,
+    /// Whether the time ended the search before the tolerance was reached.
+    pub out_of_time: bool,
+    /// The highest load that may be offered.
+    #[serde(skip)]
+    pub to: f64,
     /// Index of the level that is the load line.
     #[serde(skip)]
     pub level: Option<u16>,
@@ -129,7 +135,8 @@ pub struct Finding {
 impl Finding {
     /// How the load line was found, for people.
     pub fn story(&self, levels: usize) -> String {
-        let number = |rate: Option<f64>| rate.map_or("nothing".to_owned(), |rate| format!("{rate}/s"));
+        let number =
+            |rate: Option<f64>| rate.map_or("nothing".to_owned(), |rate| format!("{}/s", grouped(rate)));
         let ending = match self.ended {
             Ending::Confirmed => format!("{} was met again by a fresh hold", number(self.met)),
             Ending::LowestNotMet => "the lowest level is not met".to_owned(),
@@ -147,7 +154,7 @@ impl Finding {
             Ending::Died => format!("the platform died when {} had been met", number(self.met)),
         };
         let missed = match self.missed {
-            Some(missed) => format!("the lowest level that missed is {missed}/s"),
+            Some(missed) => format!("the lowest level that missed is {}/s", grouped(missed)),
             None => "no level missed".to_owned(),
         };
         let percent = |share: f64| (share * 1e4).round() / 1e2;
@@ -161,6 +168,33 @@ impl Finding {
             None => format!("no upper end found ({asked} % asked for)"),
         };
         format!("searched in {levels} levels, {reached}: {ending}; {missed}")
+    }
+
+    /// Why it stopped before its tolerance was reached, and what helps, in a sentence; `None` where it was reached, or where the
+    /// verdict tells.
+    pub fn early(&self) -> Option<String> {
+        let per_second = |rate: f64| format!("{}/s", grouped(rate));
+        let why = match self.ended {
+            Ending::Confirmed | Ending::NotConfirmed | Ending::TimeUp if self.out_of_time => {
+                "its time was up: give it more by `load.search.time`, or shorten the hold".to_owned()
+            }
+            Ending::Confirmed if self.met.is_some_and(|met| met >= self.to) => {
+                format!(
+                    "nothing missed up to its highest load, {}: raise `load.search.to`",
+                    per_second(self.to)
+                )
+            }
+            Ending::Confirmed if self.at_least() => {
+                "levels above the load line decided nothing, however often they were held: lengthen the hold"
+                    .to_owned()
+            }
+            Ending::NotConfirmed => {
+                let met = self.met.map_or("the load line".to_owned(), per_second);
+                format!("the fresh hold of {met} decided nothing: lengthen the hold")
+            }
+            _ => return None,
+        };
+        Some(format!("the search stopped because {why}"))
     }
 
     /// Whether the platform may bear more than was found: not confirmed, or nothing missed near the load line.
@@ -211,6 +245,8 @@ pub struct Search {
     tries: u32,
     hold: Nanos,
     used: Nanos,
+    /// Whether there was no time for the levels that the tolerance asks for.
+    out_of_time: bool,
 }
 
 impl Search {
@@ -229,6 +265,7 @@ impl Search {
             tries: 0,
             hold: terms.hold,
             used: Nanos::ZERO,
+            out_of_time: false,
             terms,
         }
     }
@@ -407,10 +444,12 @@ impl Search {
         {
             self.phase = Phase::Confirming(met.rate);
             (self.tries, self.hold) = (0, self.terms.hold);
+            self.out_of_time = true;
         }
         if begin + self.terms.longest(self.hold) > self.terms.time {
             let blocked = self.confirmed() == Ending::HostLimited;
             self.phase = Phase::Over(if blocked { Ending::HostLimited } else { Ending::TimeUp });
+            self.out_of_time = true;
         }
     }
 
@@ -429,6 +468,8 @@ impl Search {
             blocked: self.blocked.map(|point| point.rate),
             precision: line.zip(self.missed).map(|(line, missed)| missed / line.rate - 1.0),
             tolerance: self.terms.tolerance,
+            out_of_time: self.out_of_time,
+            to: self.terms.to,
             level: line.map(|point| point.index),
             above: self.above().map(|point| point.index),
         }

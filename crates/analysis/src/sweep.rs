@@ -151,6 +151,8 @@ pub enum Quantity {
     PublishTimeP99,
     /// Due to delivered, the median.
     SubscribeTimeMedian,
+    /// Due to delivered, the 99 % quantile.
+    SubscribeTimeP99,
     /// Created to fetched or sent, the median.
     WaitTime,
     /// Fetched or sent to retrieved, the median.
@@ -167,13 +169,14 @@ pub enum Quantity {
 
 impl Quantity {
     /// All, in the order of reports.
-    pub const ALL: [Quantity; 12] = [
+    pub const ALL: [Quantity; 13] = [
         Quantity::Throughput,
         Quantity::Done,
         Quantity::PublishTime,
         Quantity::PublishTimeMedian,
         Quantity::PublishTimeP99,
         Quantity::SubscribeTimeMedian,
+        Quantity::SubscribeTimeP99,
         Quantity::WaitTime,
         Quantity::TransferTime,
         Quantity::DispatchTime,
@@ -191,6 +194,7 @@ impl Quantity {
             Quantity::PublishTimeMedian => "publish time, median",
             Quantity::PublishTimeP99 => "publish time, 99 %",
             Quantity::SubscribeTimeMedian => "subscribe time, median",
+            Quantity::SubscribeTimeP99 => "subscribe time, 99 %",
             Quantity::WaitTime => "wait at the device, median",
             Quantity::TransferTime => "device to gateway, median",
             Quantity::DispatchTime => "wait at the dispatcher, median",
@@ -224,6 +228,7 @@ impl Quantity {
             Quantity::PublishTimeMedian => level.publish_time.p50,
             Quantity::PublishTimeP99 => level.publish_time.p99,
             Quantity::SubscribeTimeMedian => level.subscribe_time.p50,
+            Quantity::SubscribeTimeP99 => level.subscribe_time.p99,
             Quantity::WaitTime => life?.wait.p50,
             Quantity::TransferTime => life?.transfer.p50,
             Quantity::DispatchTime => life?.dispatch.p50,

@@ -1,6 +1,7 @@
 //! What happens below MQTT: handshakes of TLS, and what the kernel knows of TCP.
 
 use crate::summary::TimeSummary;
+use plimsoll_model::text::grouped;
 use plimsoll_model::{Counts, Histogram, Metric};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -81,8 +82,9 @@ impl WireSummary {
     pub fn in_words(&self, time: impl Fn(Option<f64>) -> String) -> Vec<String> {
         let mut told = Vec::new();
         if self.handshakes > 0 {
-            let mut text =
-                format!("{} TLS handshakes, {} of them resumed", self.handshakes, self.handshakes_resumed);
+            let [all, resumed] =
+                [self.handshakes, self.handshakes_resumed].map(|count| grouped(count as f64));
+            let mut text = format!("{all} TLS handshakes, {resumed} of them resumed");
             if let Some(p50) = self.handshake_time.p50 {
                 text += &format!(", half within {}", time(Some(p50)));
             }
@@ -90,6 +92,7 @@ impl WireSummary {
         }
         if let Some(again) = self.tcp_retransmissions {
             let (p50, max) = (time(self.tcp_rtt.p50), time(self.tcp_rtt.max));
+            let again = grouped(again as f64);
             told.push(format!("TCP round trip p50 {p50}, max {max}; {again} segments sent again"));
         }
         if let Some(shut) = self.tcp_shut_windows.filter(|shut| *shut > 0.0) {

@@ -2,7 +2,7 @@
 
 use crate::exit_code;
 use plimsoll_runner::RunError;
-use plimsoll_scenario::Diagnostics;
+use plimsoll_scenario::{Diagnostics, wrapped};
 use plimsoll_store::StoreError;
 use std::path::Path;
 
@@ -40,6 +40,17 @@ impl Failure {
         }
     }
 
+    /// For people, on lines of 80 columns: what is shorter, as the last words of a program, stays as it is.
+    pub fn told(&self) -> String {
+        let told = self.to_string();
+        let lines = told.lines().map(|line| match (line.strip_prefix("error: "), line.chars().count()) {
+            (_, ..=80) => line.to_owned(),
+            (Some(rest), _) => wrapped("error: ", rest),
+            (None, _) => wrapped("", line),
+        });
+        lines.map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    }
+
     /// A file that could not be read.
     pub fn unreadable(path: &Path, cause: &std::io::Error) -> Failure {
         Failure::Usage(format!("cannot read {}: {cause}", path.display()))
@@ -57,5 +68,22 @@ impl From<RunError> for Failure {
             RunError::Host(reason) => Failure::Usage(reason),
             RunError::Store(error) => Failure::Store(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_wrapped_and_the_lines_that_it_quotes_stay() {
+        let quoted = "  File \"x\",   line 1";
+        let failure = Failure::Undoable(format!("{}\n{quoted}", "word ".repeat(30).trim_end()));
+        let told = failure.told();
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(lines.len(), 4, "{told}");
+        assert!(lines[0].starts_with("error: word") && lines[1].starts_with("       word"), "{told}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{told}");
+        assert_eq!(lines[3], quoted);
     }
 }

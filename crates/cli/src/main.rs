@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 
 /// Tells what went wrong, standard output included; the exit code.
 fn told(performed: Result<u8, Failure>) -> u8 {
-    let tell = |failure: &Failure| output::complain(&failure.to_string());
+    let tell = |failure: &Failure| output::complain(&failure.told());
     let unsaid = output::unsaid().inspect(tell);
     match performed.inspect_err(tell) {
         Err(failure) => failure.code(),

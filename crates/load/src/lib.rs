@@ -28,4 +28,5 @@ pub mod refusal;
 pub mod shard;
 pub mod sources;
 pub mod throttle;
+pub mod tls_refusal;
 pub mod topology;

@@ -1,4 +1,4 @@
-//! Texts that come from files and peers.
+//! Texts that come from files and peers, and numbers for people.
 
 /// Whether a character could break a line, command a terminal or change the direction of writing (Unicode Standard Annex 9).
 pub fn is_harmful(character: char) -> bool {
@@ -7,6 +7,21 @@ pub fn is_harmful(character: char) -> bool {
             character,
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
         )
+}
+
+/// A number for people, with its thousands set apart: `12,345.6`.
+pub fn grouped(number: f64) -> String {
+    let shown = number.to_string();
+    let whole = shown.find('.').unwrap_or(shown.len());
+    let mut out = String::new();
+    for (place, character) in shown.char_indices() {
+        let follows_a_digit = out.ends_with(|before: char| before.is_ascii_digit());
+        if place < whole && (whole - place).is_multiple_of(3) && follows_a_digit {
+            out.push(',');
+        }
+        out.push(character);
+    }
+    out
 }
 
 #[cfg(test)]
@@ -19,5 +34,20 @@ mod tests {
             "\n\t\x1b\u{7f}\u{9b}\u{61c}\u{200f}\u{2028}\u{2029}\u{202e}\u{2069}".chars().all(is_harmful)
         );
         assert!(!"Gerät 5 (µs), 測定 مرحبا".chars().any(is_harmful));
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        for (number, told) in [
+            (0.0, "0"),
+            (999.0, "999"),
+            (1000.0, "1,000"),
+            (-123_456.0, "-123,456"),
+            (1_234_567.125, "1,234,567.125"),
+            (0.001_234, "0.001234"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(grouped(number), told);
+        }
     }
 }

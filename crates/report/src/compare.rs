@@ -33,9 +33,8 @@ pub fn terminal(comparison: &Comparison) -> String {
         out += &wrapped(&format!("{}: {}", row.quantity, values.join("; ")), "  ").join("\n");
         out.push('\n');
         for (letter, difference) in letters().skip(1).zip(&row.differences) {
-            if difference.finding != Finding::Absent {
-                let told = format!("{letter} {}", told(row, difference));
-                out += &wrapped(&told, "    ").join("\n");
+            if let Some(told) = told(row, difference) {
+                out += &wrapped(&format!("{letter} {told}"), "    ").join("\n");
                 out.push('\n');
             }
         }
@@ -76,8 +75,8 @@ pub fn markdown(comparison: &Comparison) -> String {
         out += &format!("| {} | {} |", row.level.as_deref().unwrap_or(""), row.quantity);
         for (position, values) in row.values.iter().enumerate() {
             let difference = position.checked_sub(1).and_then(|position| row.differences.get(position));
-            let difference = difference.filter(|one| one.finding != Finding::Absent);
-            let difference = difference.map(|difference| format!(" ({})", told(row, difference)));
+            let difference = difference.and_then(|difference| told(row, difference));
+            let difference = difference.map(|told| format!(" ({told})"));
             out += &format!(" {}{} |", value(row.unit, mean(values)), difference.unwrap_or_default());
         }
         out.push('\n');
@@ -124,13 +123,13 @@ pub fn page(comparison: &Comparison) -> String {
                                         @for (position, values) in row.values.iter().enumerate() {
                                             td {
                                                 (value(row.unit, mean(values)))
-                                                @if let Some(difference) = position
+                                                @if let Some(told) = position
                                                     .checked_sub(1)
                                                     .and_then(|position| row.differences.get(position))
-                                                    .filter(|one| one.finding != Finding::Absent)
+                                                    .and_then(|difference| told(row, difference))
                                                 {
                                                     br;
-                                                    small { (told(row, difference)) }
+                                                    small { (told) }
                                                 }
                                             }
                                         }
@@ -179,23 +178,22 @@ fn value(unit: Unit, value: Option<f64>) -> String {
     }
 }
 
-/// What can be said of a difference: by how much in percent of the first candidate, or why nothing.
-fn told(row: &Row, difference: &Difference) -> String {
+/// What can be said of a difference of this row: by how much in percent of the first candidate. What holds of all rows, that
+/// candidates were run once or not in turns, is told once, by a note.
+fn told(row: &Row, difference: &Difference) -> Option<String> {
     let base = row.values.first().and_then(|values| mean(values)).filter(|base| *base > 0.0);
     let percent = |share: f64| format!("{:+.1} %", 100.0 * share);
     let by = difference.ci95.zip(base).map(|([low, high], base)| {
         format!("{} to {}", percent((low / base).max(-1.0)), percent(high / base))
     });
     match difference.finding {
-        Finding::Higher => format!("higher: {}", by.unwrap_or_else(|| "from nothing".into())),
-        Finding::Lower => format!("lower: {}", by.unwrap_or_default()),
+        Finding::Higher => Some(format!("higher: {}", by.unwrap_or_else(|| "from nothing".into()))),
+        Finding::Lower => Some(format!("lower: {}", by.unwrap_or_default())),
         Finding::NotDistinguishable => {
-            format!("not distinguishable{}", by.map(|by| format!(": {by}")).unwrap_or_default())
+            Some(format!("not distinguishable{}", by.map(|by| format!(": {by}")).unwrap_or_default()))
         }
-        Finding::RunOnce => "run once".into(),
-        Finding::NotInTurns => "not run in turns".into(),
-        Finding::NotInAllRuns => "not in all runs".into(),
-        Finding::Absent => "-".into(),
+        Finding::NotInAllRuns => Some("not in all runs".into()),
+        Finding::RunOnce | Finding::NotInTurns | Finding::Absent => None,
     }
 }
 
@@ -237,6 +235,7 @@ mod tests {
                     Finding::Higher,
                 ),
                 row("size", Unit::Bytes, [vec![100.0], vec![]], None, Finding::Absent),
+                row("achieved", Unit::PerSecond, [vec![1.0], vec![2.0]], None, Finding::RunOnce),
             ],
             notes: vec!["a note".into()],
         }
@@ -250,6 +249,7 @@ mod tests {
             "A 2.00 ms; B 4.00 ms",
             "B higher: +50.0 % to +150.0 %",
             "A 100 B; B -",
+            "achieved: A 1/s; B 2/s\n\n",
         ] {
             assert!(told.contains(expected), "{expected}: {told}");
         }
@@ -259,6 +259,7 @@ mod tests {
                 "| 100/s | publish time, median | 2.00 ms | 4.00 ms (higher: +50.0 % to +150.0 %) |"
             )
         );
+        assert!(told.contains("| achieved | 1/s | 2/s |"), "{told}");
         assert!(told.contains("| | model | a \\| b | &lt;c> |"), "{told}");
         let told = page(&comparison());
         assert!(told.contains("&lt;c&gt;") && !told.contains("<c>"));

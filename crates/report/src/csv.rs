@@ -6,42 +6,53 @@ use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::RunRecord;
 use plimsoll_model::{Metric, Nanos};
 
+/// The columns by which rows of several runs are told apart.
+const RUN: [&str; 3] = ["run", "name", "started"];
+
+/// The number of a level for people, as in the terminal.
+fn number(index: u16) -> String {
+    (u32::from(index) + 1).to_string()
+}
+
 /// One row a level.
 pub fn levels(summary: &Summary) -> String {
-    let mut header: Vec<String> = [
-        "level",
-        "offered",
-        "in_flight",
-        "achieved",
-        "verdict",
-        "validity",
-        "due",
-        "sent",
-        "unsent",
-        "acknowledged",
-        "expected_deliveries",
-        "delivered",
-        "late",
-        "superseded",
-        "lost",
-        "duplicated",
-        "reordered",
-        "foreign",
-        "unknown_acks",
-        "reconnects",
-        "goodput",
-        "marshalled_size",
-        "publication_size",
-        "bytes_sent",
-        "bytes_received",
-        "total_time",
-        "devices",
-        "connect_rate",
-        "connected",
-        "connect_failed",
-    ]
-    .map(str::to_owned)
-    .into();
+    let mut header: Vec<String> = RUN.map(str::to_owned).into();
+    header.extend(
+        [
+            "level",
+            "offered",
+            "in_flight",
+            "achieved",
+            "verdict",
+            "validity",
+            "due",
+            "sent",
+            "unsent",
+            "acknowledged",
+            "expected_deliveries",
+            "delivered",
+            "late",
+            "superseded",
+            "lost",
+            "duplicated",
+            "reordered",
+            "foreign",
+            "unknown_acks",
+            "reconnects",
+            "goodput",
+            "marshalled_size",
+            "publication_size",
+            "bytes_sent",
+            "bytes_received",
+            "total_time",
+            "devices",
+            "connect_rate",
+            "connected",
+            "connect_failed",
+        ]
+        .map(str::to_owned),
+    );
+    let started = summary.provenance["started"].as_str().unwrap_or_default();
     let times =
         ["publish_time", "publish_time_from_send", "subscribe_time", "subscribe_time_from_send", "lateness"];
     for time in times {
@@ -52,7 +63,10 @@ pub fn levels(summary: &Summary) -> String {
     let mut out = row(header);
     for level in &summary.levels {
         let mut cells = vec![
-            level.index.to_string(),
+            summary.run.clone(),
+            summary.name.clone(),
+            started.to_owned(),
+            number(level.index),
             optional(level.offered),
             optional(level.in_flight),
             optional(level.achieved),
@@ -99,19 +113,21 @@ pub fn levels(summary: &Summary) -> String {
 
 /// One row a sample that was taken; a gap has no row.
 pub fn samples(record: &RunRecord) -> String {
-    let mut header: Vec<String> = [
-        "level",
-        "sample",
-        "due",
-        "sent",
-        "acknowledged",
-        "completed",
-        "delivered",
-        "duplicated",
-        "reordered",
-    ]
-    .map(str::to_owned)
-    .into();
+    let mut header: Vec<String> = RUN.map(str::to_owned).into();
+    header.extend(
+        [
+            "level",
+            "sample",
+            "due",
+            "sent",
+            "acknowledged",
+            "completed",
+            "delivered",
+            "duplicated",
+            "reordered",
+        ]
+        .map(str::to_owned),
+    );
     header.extend(Metric::ALL.iter().flat_map(|metric| {
         ["n", "mean", "p50", "p99", "max"].map(|part| format!("{}_{part}", metric.name()))
     }));
@@ -120,7 +136,13 @@ pub fn samples(record: &RunRecord) -> String {
         for (index, sample) in level.samples.iter().enumerate() {
             let Some(sample) = sample else { continue };
             let counts = sample.counts;
-            let mut cells: Vec<String> = vec![level.start.index.to_string(), index.to_string()];
+            let mut cells = vec![
+                record.id.clone(),
+                record.name.clone(),
+                record.provenance.started.clone(),
+                number(level.start.index),
+                index.to_string(),
+            ];
             cells.extend(
                 [
                     counts.due,
@@ -173,7 +195,7 @@ pub fn message(message: &MessageRecord) -> String {
         format!("{sign}{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
     };
     row(vec![
-        message.level.to_string(),
+        number(message.level),
         optional(message.sample),
         message.device.to_string(),
         message.sequence.to_string(),

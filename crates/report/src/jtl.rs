@@ -33,7 +33,8 @@ impl Rows {
     pub fn of(record: &RunRecord) -> Rows {
         let level = |record: &plimsoll_model::record::LevelRecord, summary: &LevelSummary| Level {
             index: record.start.index,
-            label: summary.label(),
+            // As readers of the format expect: one cell without quotes.
+            label: summary.label().replace(',', ""),
             end: record.end.as_ref().map(|end| end.at),
             sent_bytes: summary.publication_size.unwrap_or(0.0).round() as u64,
         };

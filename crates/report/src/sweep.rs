@@ -7,7 +7,13 @@ use plimsoll_analysis::sweep::{Cell, Measured, Quantity, RunOfCell, Sweep};
 use plimsoll_model::Validity;
 
 /// What the terminal shows; the rest is in the page and the files.
-const SHOWN: [Quantity; 3] = [Quantity::Throughput, Quantity::Done, Quantity::PublishTimeMedian];
+const SHOWN: [Quantity; 5] = [
+    Quantity::Throughput,
+    Quantity::Done,
+    Quantity::PublishTimeMedian,
+    Quantity::PublishTimeP99,
+    Quantity::SubscribeTimeP99,
+];
 
 /// Most characters of a value in tables and charts.
 const LABEL: usize = 32;
@@ -245,7 +251,12 @@ pub(crate) mod tests {
             verdict: Verdict::Met,
             level: Some(LevelSummary {
                 achieved: Some(achieved),
-                publish_time: TimeSummary { p50: Some(1.0 / achieved), ..TimeSummary::default() },
+                publish_time: TimeSummary {
+                    p50: Some(1.0 / achieved),
+                    p99: Some(9.0 / achieved),
+                    ..TimeSummary::default()
+                },
+                subscribe_time: TimeSummary { p99: Some(7.0 / achieved), ..TimeSummary::default() },
                 finished: true,
                 ..LevelSummary::default()
             }),
@@ -278,6 +289,9 @@ pub(crate) mod tests {
             "throughput (operations/s), by delay (ms)",
             "handler    0ms  10ms  50ms",
             "<b>        505     -   253",
+            "publish time, 99 %, by delay (ms)",
+            "serial   8.91 ms  17.8 ms  26.7 ms",
+            "subscribe time, 99 %, by delay (ms)",
         ] {
             assert!(told.contains(expected), "{expected}:\n{told}");
         }

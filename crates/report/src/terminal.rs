@@ -6,6 +6,7 @@ use crate::plain;
 use plimsoll_analysis::blame::Culprit;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::summary::{LoadLine, Summary};
+use plimsoll_model::text::grouped;
 use plimsoll_model::{Metric, Nanos, Verdict};
 
 pub(crate) const WIDTH: usize = 80;
@@ -50,8 +51,9 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
             out += &format!("{line}\n");
         }
     }
-    if detail == Detail::Full {
-        out += &details::notes(summary);
+    match detail {
+        Detail::Full => out += &details::notes(summary),
+        _ => out += &stopped(summary),
     }
     let leading = summary.leading_time;
     out += &format!("\n{}\n", table_header(leading));
@@ -64,6 +66,12 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
         Detail::Full => out + &details::render(summary),
         _ => out + &connections(summary) + &cause(summary),
     }
+}
+
+/// Why a search stopped before its tolerance was reached; the notes tell that, too.
+fn stopped(summary: &Summary) -> String {
+    let early = summary.search.as_ref().and_then(|found| found.early());
+    early.iter().flat_map(|early| wrapped(early, "  ")).map(|line| line + "\n").collect()
 }
 
 /// Why the level that bounds the load line was not met, and who is to blame.
@@ -278,16 +286,7 @@ pub fn rate(number: f64) -> String {
 
 /// A whole number with thousands set apart.
 pub fn count(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits.as_str()), |rest| ("-", rest));
-    let mut grouped = String::new();
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position) % 3 == 0 {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    format!("{sign}{grouped}")
+    grouped(number.round_ties_even())
 }
 
 /// A share in percent with two digits, never rounded up to all of it.
@@ -332,12 +331,29 @@ fn hanging(first: &str, text: &str, indent: &str) -> Vec<String> {
 mod tests {
     use super::*;
     use plimsoll_analysis::blame::Blame;
+    use plimsoll_analysis::summary::TimeSummary;
 
     #[test]
     fn numbers_are_easy_to_read() {
         assert_eq!([0.0, 999.0, 1000.0, 1_234_567.0].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([10.0, 2048.0, 3.5 * 1024.0 * 1024.0].map(bytes), ["10 B", "2.0 KiB", "3.5 MiB"]);
         assert_eq!(floor_percent(0.99999), 99.99);
+    }
+
+    #[test]
+    fn lateness_is_called_as_in_the_table_and_is_told_where_it_has_no_p99() {
+        let mut summary = plimsoll_analysis::summarize(&crate::html::synthetic::record());
+        let late = summary.generator.lateness.clone();
+        let few = TimeSummary { n: 5, max: Some(0.002), ..TimeSummary::default() };
+        for (lateness, expected) in [
+            (late, "generator  late p99 "),
+            (few, "generator  late by 2.00 ms at most"),
+            (TimeSummary::default(), "generator  nothing was due"),
+        ] {
+            summary.generator.lateness = lateness;
+            let told = render(&summary, Detail::Full, Colour::Off);
+            assert!(told.contains(expected), "{told}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -139,6 +140,9 @@ pub enum CapturingError {
         /// Which.
         file: PathBuf,
     },
+    /// The user stopped it before it had begun.
+    #[error("interrupted")]
+    Interrupted,
     /// It refused.
     #[error(
         "packets cannot be captured on {interface}: {tool} says: {words}\ncapturing needs the rights of root or of the capability cap_net_raw"
@@ -196,9 +200,9 @@ pub struct Capturing {
 }
 
 impl Capturing {
-    /// Begins; returns when packets are being captured. `program` is this program, which sees to it that the tool ends with
+    /// Begins; returns when packets are being captured, or `stop` is set before. `program` is this program, which sees to it that the tool ends with
     /// it.
-    pub fn start(program: &Path, wanted: Wanted) -> Result<Capturing, CapturingError> {
+    pub fn start(program: &Path, wanted: Wanted, stop: &AtomicBool) -> Result<Capturing, CapturingError> {
         // tcpdump first: it reads the loopback interface of a namespace as well, and is the smaller one.
         let tool = [Tool::Tcpdump, Tool::Dumpcap].into_iter().find(|tool| is_there(tool.name()));
         let tool = tool.ok_or(CapturingError::NoTool)?;
@@ -227,16 +231,22 @@ impl Capturing {
         let failed = |cause| CapturingError::Start { command: command.join(" "), cause };
         let child = Guarded::start(call).map_err(failed)?;
         let mut capturing = Capturing { child, tool, wanted, log, stopped: false, _claim: claim };
-        capturing.await_begin()?;
+        capturing.await_begin(stop)?;
         Ok(capturing)
     }
 
-    fn await_begin(&mut self) -> Result<(), CapturingError> {
+    fn await_begin(&mut self, stop: &AtomicBool) -> Result<(), CapturingError> {
         let begin = Instant::now();
         loop {
             let words = read(&self.log);
             if words.contains("listening on") || words.contains("File: ") {
                 return Ok(());
+            }
+            if stop.load(Ordering::Relaxed) {
+                // A tool that has not begun holds no packet that it would have to write.
+                self.stopped = true;
+                self.child.end(Duration::ZERO);
+                return Err(CapturingError::Interrupted);
             }
             let ended = !self.child.goes_on();
             if ended || begin.elapsed() > PATIENCE {

@@ -6,6 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 use plimsoll_codec::hiding::cut;
 use plimsoll_load::clock::wall_nanos;
 use plimsoll_load::given::Token;
+use plimsoll_load::tls_refusal;
 use plimsoll_model::RunId;
 use plimsoll_platform::unless_stopped;
 use plimsoll_scenario::plan::{Capture, CaptureFrom, Each, Plan, Protocol, RequestPlan, StepPlan};
@@ -478,11 +479,15 @@ pub(crate) fn send(client: &ureq::Agent, method: &str, written: &Written) -> Res
         request = request.header(name, value.as_slice());
     }
     let request = request.body(written.body.as_slice()).map_err(|error| Unanswered::at(false)(&error))?;
+    let host = request.uri().host().unwrap_or_default().to_owned();
     let mut answer = client.run(request).map_err(|error| {
         let refused =
             matches!(&error, ureq::Error::Io(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused);
         let nobody = refused || matches!(error, ureq::Error::ConnectionFailed | ureq::Error::HostNotFound);
-        Unanswered::at(!nobody)(&error)
+        match of_tls(&error) {
+            Some(error) => Unanswered::at(!nobody)(&tls_refusal::told(error, &host)),
+            None => Unanswered::at(!nobody)(&error),
+        }
     })?;
     let headers = answer.headers().iter().map(|(name, value)| {
         (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
@@ -491,6 +496,15 @@ pub(crate) fn send(client: &ureq::Agent, method: &str, written: &Written) -> Res
     let status = answer.status().as_u16();
     let body = answer.body_mut().with_config().limit(LARGEST_ANSWER).read_to_vec();
     Ok((status, headers, body.map_err(|error| Unanswered::at(true)(&error))?))
+}
+
+/// What TLS says, where it is that which failed.
+fn of_tls(error: &ureq::Error) -> Option<&rustls::Error> {
+    match error {
+        ureq::Error::Rustls(error) => Some(error),
+        ureq::Error::Io(error) => error.get_ref()?.downcast_ref(),
+        _ => None,
+    }
 }
 
 fn captured(capture: &Capture, headers: &[(String, String)], body: &[u8]) -> Option<String> {

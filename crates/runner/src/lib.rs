@@ -135,7 +135,8 @@ pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> 
             Failure::Platform(PlatformError::Interrupted)
             | Failure::Engine(EngineError::Interrupted)
             | Failure::Controller(ControllerError::Interrupted)
-            | Failure::Token(TokenError::Interrupted),
+            | Failure::Token(TokenError::Interrupted)
+            | Failure::Capturing(CapturingError::Interrupted),
         ) => writer.end(&RunEnd::Interrupted),
         Err(failure) => writer.end(&RunEnd::Failed(Secrets::of(plan).hide(&failure.to_string()))),
     };
@@ -205,7 +206,9 @@ fn perform(
     let running = Running::find(&plan.platform, &servers, plan.record.capture.is_some())?;
     servers.extend(running.servers.iter().cloned());
     let ports = running.ports();
-    let begin = |capture| Tap::begin(capture, id, &options.program, (servers.clone(), &ports), listens);
+    let begin = |capture| {
+        Tap::begin(capture, id, &options.program, (servers.clone(), &ports), listens, &options.stop)
+    };
     let mut tap = plan.record.capture.as_ref().map(begin).transpose()?;
     let mut platform = planned.bring_up(&plan.platform, &platform_options)?;
     if state.reset && plan.protocol() != Protocol::Coap {

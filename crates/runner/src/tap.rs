@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// What our own process is called on the wire: devices, subscribers, controller and querier in one.
 /// What is told where the kernel does not say who opens connections.
@@ -88,13 +89,14 @@ impl Folder {
 
 impl Tap {
     /// Begins to capture what goes to and from those servers, and from one to another, and to those ports of this host; where
-    /// subscribers listen, what comes to them, too.
+    /// subscribers listen, what comes to them, too. Setting `stop` ends the wait for the tools.
     pub fn begin(
         plan: &CapturePlan,
         run: RunId,
         program: &Path,
         (servers, ports): (Vec<(String, SocketAddr)>, &BTreeSet<u16>),
         listens: bool,
+        stop: &AtomicBool,
     ) -> Result<Tap, CapturingError> {
         let failed = |cause| CapturingError::Start { command: "a folder for captures".into(), cause };
         let folder = match &plan.keep {
@@ -130,7 +132,7 @@ impl Tap {
                 limit: Some(plan.limit),
                 replace: false,
             };
-            capturings.push(Capturing::start(program, wanted)?);
+            capturings.push(Capturing::start(program, wanted, stop)?);
         }
         let log = plan.keep.as_ref().map(|folder| folder.join(format!("{run}-keys.log")));
         let (keys, ends) = (Arc::new(TlsKeys::new(log)), EndpointSampler::default());

@@ -149,7 +149,9 @@ impl Checker<'_> {
                 let span = if node.is_null() { place.span } else { &node.span };
                 let what =
                     format!("{}expected {}, found {}", place.prefix(), expected(&allowed), node.what());
-                self.found.push(Diagnostic::new(span, what));
+                let diagnostic = Diagnostic::new(span, what);
+                let help = secret(&allowed, &place.path);
+                self.found.push(Diagnostic { help, ..diagnostic });
                 Json::Null
             }
         }
@@ -284,6 +286,18 @@ fn expected(allowed: &Allowed<'_>) -> String {
         parts.push("a list".to_owned());
     }
     parts.join(", or ")
+}
+
+/// How a value is written that only an environment variable may hold.
+fn secret(allowed: &Allowed<'_>, path: &str) -> Option<String> {
+    let is_variable = |schema: &&Map<String, Json>| required(schema).eq(["env"]);
+    let only = allowed.maps.first().filter(|schema| allowed.maps.len() == 1 && is_variable(schema));
+    let key = path.rsplit('.').next().unwrap_or(path);
+    only.map(|_| {
+        format!(
+            "write `{key}: {{ env: NAME }}` and set the environment variable NAME: it does not belong in a file"
+        )
+    })
 }
 
 /// The words of an enumeration, each once: a number that may also stand in quotes is listed twice in the schema.

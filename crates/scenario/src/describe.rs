@@ -10,6 +10,7 @@ use crate::wrap::wrapped;
 use plimsoll_codec::credentials::hide_query_secrets;
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::Nanos;
+use plimsoll_model::text::grouped;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use std::time::Duration;
 
@@ -504,23 +505,6 @@ fn arrivals_in_words(arrivals: &InterArrival) -> String {
         InterArrival::Uniform { spread } => format!("uniform (spread {spread})"),
         InterArrival::Normal { cv } => format!("normal (cv {cv})"),
         InterArrival::Gamma { shape } => format!("gamma (shape {shape})"),
-    }
-}
-
-/// A number with its thousands set apart, and its decimals where it has any.
-fn grouped(number: f64) -> String {
-    let shown = number.to_string();
-    let (whole, decimals) = shown.split_once('.').map_or((shown.as_str(), None), |(w, d)| (w, Some(d)));
-    let mut out = String::new();
-    for (position, digit) in whole.chars().enumerate() {
-        if position > 0 && (whole.len() - position) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    match decimals {
-        Some(decimals) => format!("{out}.{decimals}"),
-        None => out,
     }
 }
 

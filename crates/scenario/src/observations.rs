@@ -2,6 +2,7 @@
 
 use crate::plan::{LevelPlan, Plan, Subject};
 use plimsoll_model::Metric;
+use plimsoll_model::text::grouped;
 use plimsoll_stats::quantile::fewest_observations;
 
 impl Plan {
@@ -51,8 +52,9 @@ impl Plan {
             more => format!(" and {more} other levels"),
         };
         let hold = (self.load.hold.as_secs_f64() * needed as f64 / expected).ceil();
+        let [needed, rate, expected, hold] = [needed as f64, rate, expected.round(), hold].map(grouped);
         Some(format!(
-            "{key} needs {needed} observations, but the hold of {rate}/s{others} has about {expected:.0} of them: \
+            "{key} needs {needed} observations, but the hold of {rate}/s{others} has about {expected} of them: \
              undecided; hold for {hold} s or more"
         ))
     }

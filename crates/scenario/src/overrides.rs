@@ -78,11 +78,6 @@ impl Change {
     }
 }
 
-/// Sets every override, the later over the earlier.
-pub(crate) fn apply(overrides: &[Override], root: &mut Node, found: &mut Diagnostics) {
-    changes(overrides, found).into_iter().for_each(|change| change.apply(root, found));
-}
-
 /// What the overrides are to change, in their order.
 pub(crate) fn changes(overrides: &[Override], found: &mut Diagnostics) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
@@ -212,7 +207,7 @@ mod tests {
         let mut found = Diagnostics::default();
         let mut root = read(&origin, text, 0, &mut found).unwrap();
         let overrides: Vec<Override> = overrides.iter().map(|text| Override::Key((*text).into())).collect();
-        apply(&overrides, &mut root, &mut found);
+        changes(&overrides, &mut found).into_iter().for_each(|change| change.apply(&mut root, &mut found));
         (root, found.to_string())
     }
 

@@ -1,11 +1,10 @@
 //! The file-less form: a scenario from the options of a command line, through the same checks as a file.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::overrides::{Words, apply, set};
-use crate::plan::Plan;
-use crate::resolve::Feeds;
+use crate::matrix::{self, Axis, Matrix, is_within};
+use crate::overrides::{Words, changes, set};
 use crate::tree::{Node, Value};
-use crate::{Environment, Override, plan_of};
+use crate::{Environment, Override};
 use plimsoll_codec::credentials::hide_credentials;
 
 /// The environment variable that holds the password of the file-less form.
@@ -60,13 +59,13 @@ pub struct QuickOptions {
     pub seed: Option<String>,
 }
 
-/// Makes a scenario of options and overrides, checks it and resolves it. The password comes from
+/// Makes a scenario of options and overrides, which may say what varies, and checks each combination. The password comes from
 /// [`PASSWORD_VARIABLE`] where there is a user name. The error holds everything that is wrong, each with its option.
 pub fn quick(
     options: &QuickOptions,
     overrides: &[Override],
     environment: &Environment<'_>,
-) -> Result<Plan, Diagnostics> {
+) -> Result<Matrix, Diagnostics> {
     let mut found = Diagnostics::default();
     let address = Words::new("", &options.address);
     let mut tree = Tree { root: Node::empty_map(&address.span()), found: &mut found };
@@ -100,16 +99,11 @@ pub fn quick(
             tree.option(path, &Words::new(option, value));
         }
     }
-    apply(overrides, &mut tree.root, tree.found);
-    for key in ["matrix", "quick"] {
-        if tree.root.has(key) {
-            let message = format!("`{key}` goes with a scenario file, not with an address");
-            tree.found.push(Diagnostic::new(tree.root.locate(key), message));
-        }
-    }
-    tree.complete(&address, environment);
+    let changes = changes(overrides, tree.found);
+    let axes = matrix::apply(changes, &mut tree.root, tree.found);
+    tree.complete(&address, &axes, environment);
     let root = tree.root;
-    plan_of(&root, environment, &Feeds::default(), found)
+    matrix::made_of(root, axes, environment, found)
 }
 
 /// A scenario that grows from options.
@@ -205,18 +199,19 @@ impl Tree<'_> {
 
     /// The password, and what the file-less form cannot do without. Where that is missing, a placeholder lets the
     /// check go on.
-    fn complete(&mut self, address: &Words, environment: &Environment<'_>) {
+    fn complete(&mut self, address: &Words, axes: &[Axis], environment: &Environment<'_>) {
+        let varies = |path: &str| axes.iter().any(|axis| is_within(&axis.key, Some(path)));
         let password = (environment.variable)(PASSWORD_VARIABLE).is_some();
         if password && self.root.has("mqtt.username") && !self.root.has("mqtt.password") {
             self.set("mqtt.password.env", address, text(PASSWORD_VARIABLE, address));
         }
-        if !self.root.has("population.devices") {
+        if !self.root.has("population.devices") && !varies("population.devices") {
             let diagnostic = Diagnostic::new(&address.span(), "the option `--devices` is missing");
             self.found.push(diagnostic.help("write how many devices to simulate, such as `--devices 1000`"));
             self.set("population.devices", address, Node::plain("1", &address.span()));
         }
         let loads = ["load.levels", "load.search", "load.in_flight"];
-        if !loads.iter().any(|path| self.root.has(path)) {
+        if !loads.iter().any(|path| self.root.has(path) || varies(path)) {
             let diagnostic = Diagnostic::new(&address.span(), "the option `--rate` is missing");
             self.found.push(diagnostic.help(
                 "write the load in operations per second: `--rate 500`, `--rate 100..1500/100` or `--search \

@@ -90,7 +90,7 @@ pub enum StoreError {
         what: String,
     },
     /// No such run.
-    #[error("no run {id} in {path}; `plimsoll runs` lists what is there")]
+    #[error("no run {id} in {path}, neither by id nor by name; `plimsoll runs` lists what is there")]
     NoRun {
         /// What was asked for.
         id: String,

@@ -103,12 +103,13 @@ impl<C: Borrow<Connection>> RunReader<C> {
         Ok(runs.into_iter().flatten().collect())
     }
 
-    /// One run, by its id, the beginning of its id, or `last`.
+    /// One run, by its id, the beginning of its id, `last`, or the name of its scenario. Of several it is the newest; a name goes
+    /// before the beginning of an id.
     ///
     /// # Errors
     /// There is no such run, or the file is damaged.
     pub fn run(&self, id: &str) -> Result<RunRecord, StoreError> {
-        self.run_where("?1 = 'last' OR substr(id, 1, length(?1)) = ?1", id)
+        self.run_where("?1 = 'last' OR name = ?1 OR substr(id, 1, length(?1)) = ?1", id)
     }
 
     /// One run, by its whole id.
@@ -119,10 +120,11 @@ impl<C: Borrow<Connection>> RunReader<C> {
         self.run_where("id = ?1", id)
     }
 
-    /// The newest run that meets a condition on `?1`, which stands for the id.
+    /// The newest run that meets a condition on `?1`, where possible of those whose scenario is named so.
     fn run_where(&self, condition: &str, id: &str) -> Result<RunRecord, StoreError> {
         let sql = format!(
-            "SELECT id, name, scenario, terms, provenance, ended FROM run WHERE {condition} ORDER BY rowid DESC LIMIT 1"
+            "SELECT id, name, scenario, terms, provenance, ended FROM run WHERE {condition}
+             ORDER BY name = ?1 AND ?1 <> 'last' DESC, rowid DESC LIMIT 1"
         );
         let found = self.rows(&sql, params![id], |row| {
             let end = row.get::<_, Option<String>>(5)?;

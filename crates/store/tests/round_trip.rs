@@ -113,7 +113,7 @@ fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
 
 /// An id may begin another one, or be the word that means the newest run.
 #[test]
-fn a_run_is_found_by_its_whole_id_alone_or_by_the_beginning() {
+fn a_run_is_found_by_its_id_or_the_beginning_of_it_or_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
     for id in ["aaaa", "last", "aaaa1111"] {
@@ -124,6 +124,17 @@ fn a_run_is_found_by_its_whole_id_alone_or_by_the_beginning() {
     assert_eq!(reader.run("last").unwrap().id, "aaaa1111");
     for id in ["aaaa", "last", "aaaa1111"] {
         assert_eq!(reader.run_of_id(id).unwrap().id, id);
+    }
+    drop(reader);
+    for (id, name) in [("first", "aaaa"), ("second", "aaaa"), ("third", "last"), ("aaaa2222", "harbour")] {
+        let run = NewRun { name: name.into(), ..new_run(id) };
+        RunWriter::begin(&path, &run).unwrap().end(&RunEnd::Complete).unwrap();
+    }
+    let reader = RunReader::open(&path).unwrap();
+    for (asked, found) in
+        [("harbour", "aaaa2222"), ("aaaa", "second"), ("aaaa2", "aaaa2222"), ("last", "aaaa2222")]
+    {
+        assert_eq!(reader.run(asked).unwrap().id, found, "{asked}");
     }
     assert!(matches!(reader.run_of_id("aaa"), Err(StoreError::NoRun { .. })));
     assert!(matches!(reader.run_of_id(""), Err(StoreError::NoRun { .. })));

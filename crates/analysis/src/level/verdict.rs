@@ -10,6 +10,7 @@ use crate::objective::{self, Standing};
 use crate::validity;
 use plimsoll_model::objective::{Objective, Subject};
 use plimsoll_model::record::{DeathRecord, LevelRecord, Terms};
+use plimsoll_model::text::grouped;
 use plimsoll_model::{Nanos, Validity};
 
 /// Share of what was sent of which nothing need prove that it arrived.
@@ -129,10 +130,10 @@ fn waits_for_us(subject: Subject) -> bool {
 }
 
 fn unproved(level: &LevelSummary) -> String {
+    let [unproved, sent] = [level.unproved, level.sent].map(|count| grouped(count as f64));
     format!(
-        "nothing proves that {} of {} messages arrived: they are neither acknowledged nor delivered to anybody, and the \
-         platform answered no ping after them",
-        level.unproved, level.sent
+        "nothing proves that {unproved} of {sent} messages arrived: they are neither acknowledged nor delivered to anybody, and the \
+         platform answered no ping after them"
     )
 }
 

@@ -45,7 +45,7 @@ fn grows_by_two_then_halves_the_bracket_and_confirms() {
     assert_eq!(
         finding.story(10),
         "searched in 10 levels, reached within 4.41 % (5 % asked for): 993.2/s was met again by a fresh hold; the lowest level that missed is \
-         1037/s"
+         1,037/s"
     );
 }
 
@@ -173,9 +173,35 @@ fn when_the_time_runs_out_what_was_met_is_confirmed_first() {
     );
     assert_eq!((finding.ended, finding.met, finding.missed), (Ending::Confirmed, Some(800.0), Some(1600.0)));
     assert!(finding.at_least());
+    assert!(finding.early().unwrap().contains("its time was up"), "{:?}", finding.early());
     let (finding, levels) = search(SearchTerms { time: level, ..TERMS }, exact(1000.0));
     assert_eq!((levels.len(), finding.ended, finding.met), (1, Ending::TimeUp, Some(100.0)));
     assert!(finding.at_least());
+    assert!(finding.early().unwrap().contains("`load.search.time`"), "{:?}", finding.early());
+}
+
+#[test]
+fn why_a_search_stopped_before_its_tolerance_is_told_in_a_sentence() {
+    let early = |platform: &dyn Fn(&Next) -> Outcome| search(TERMS, platform).0.early();
+    assert_eq!(early(&exact(1000.0)), None, "the tolerance was reached");
+    assert_eq!(
+        early(&exact(1e9)).unwrap(),
+        "the search stopped because nothing missed up to its highest load, 200,000/s: raise `load.search.to`"
+    );
+    let beyond = |next: &Next| match next.rate {
+        ..=1000.0 => Outcome::Met,
+        ..=4000.0 => Outcome::Undecided,
+        _ => Outcome::Missed,
+    };
+    let told = early(&beyond).unwrap();
+    assert!(told.contains("decided nothing, however often they were held"), "{told}");
+    let unconfirmed = |next: &Next| match next.purpose {
+        Purpose::Confirmation => Outcome::Undecided,
+        _ => exact(1000.0)(next),
+    };
+    let told = early(&unconfirmed).unwrap();
+    assert!(told.contains("the fresh hold of 993.2/s decided nothing"), "{told}");
+    assert_eq!(early(&|_| Outcome::Missed), None, "the verdict tells");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::interrupt::stop_flag;
 use crate::output::{complain, file, say};
 use clap::Args;
+use plimsoll_report::terminal::count;
 use plimsoll_runner::capturing::{Capturing, CapturingError, Death, Network, Wanted};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -75,8 +76,14 @@ impl Capture {
                 limit: self.limit.map(|limit| limit * MIB),
                 replace: self.force,
             };
-            let capturing = Capturing::start(&program, wanted);
-            capturings.push(capturing.map_err(refused)?);
+            match Capturing::start(&program, wanted, &stop) {
+                Ok(capturing) => capturings.push(capturing),
+                Err(CapturingError::Interrupted) => {
+                    complain("interrupted: nothing was captured");
+                    return Ok(exit_code::INTERRUPTED);
+                }
+                Err(error) => return Err(refused(error)),
+            }
         }
         complain(if self.seconds.is_some() { "capturing" } else { "capturing until Ctrl-C" });
         let begin = Instant::now();
@@ -95,8 +102,8 @@ impl Capture {
             say(&format!(
                 "{}: {} packets, {} dropped by the kernel{}\n",
                 files.join(" "),
-                captured.packets,
-                captured.dropped.map_or("an unknown number".into(), |dropped| dropped.to_string()),
+                count(captured.packets as f64),
+                captured.dropped.map_or("an unknown number".into(), |dropped| count(dropped as f64)),
                 if captured.wrapped { "; the limit was reached, the oldest are gone" } else { "" }
             ));
             died = died.or(captured.died);

@@ -16,6 +16,9 @@ use plimsoll_store::RunReader;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// Facts of the host that repeats share.
+const HOST_FACTS: [&str; 3] = ["processor", "cores", "kernel"];
+
 /// Compares runs of the same load on several platforms, mappings or settings
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -26,7 +29,7 @@ Runs of equal scenarios are repeats of one candidate. A difference is claimed
 only of repeats in turns, with a 95 % interval over runs. Of scenario files,
 each is run so often, in turns, with a new seed at each turn.")]
 pub struct Compare {
-    /// Runs (ids or their beginnings), or scenario files to be run first
+    /// Runs (ids, their beginnings, or names of scenarios), or scenario files to be run first
     #[arg(value_name = "RUN|SCENARIO.yaml", required = true, num_args = 1..)]
     what: Vec<String>,
     #[command(flatten)]
@@ -69,7 +72,8 @@ impl Compare {
             .zip(&keys)
             .map(|((record, summary), key)| Compared {
                 key,
-                label: label(record),
+                platform: platform(record),
+                settings: settings(record),
                 started: &record.provenance.started,
                 summary,
                 qualities: qualities(record),
@@ -113,10 +117,7 @@ fn is_file(what: &str) -> bool {
 /// same host.
 fn key(record: &RunRecord) -> String {
     let from = &record.provenance;
-    let host: Vec<String> = ["processor", "cores", "kernel"]
-        .iter()
-        .map(|fact| from.host.get(*fact).cloned().unwrap_or_default())
-        .collect();
+    let host = HOST_FACTS.map(|fact| from.host.get(fact).cloned().unwrap_or_default());
     [&without_seed(&record.scenario), &from.profile, &from.plimsoll, &host.join(" ")]
         .map(String::as_str)
         .join("\n")
@@ -129,13 +130,24 @@ fn without_seed(scenario: &str) -> String {
 }
 
 /// The platform, and its mapping where it has several.
-fn label(record: &RunRecord) -> String {
+fn platform(record: &RunRecord) -> String {
     let platform = &record.provenance.platform;
     let profile = platform.get("profile").cloned().unwrap_or_else(|| record.name.clone());
     match platform.get("mapping") {
         Some(mapping) => format!("{profile}/{mapping}"),
         None => profile,
     }
+}
+
+/// What was asked for, and of whom: what tells candidates apart is among these.
+fn settings(record: &RunRecord) -> BTreeMap<String, String> {
+    let from = &record.provenance;
+    let mut settings = plimsoll_scenario::settings(&record.scenario);
+    settings.insert("Plimsoll".into(), from.plimsoll.clone());
+    let facts =
+        HOST_FACTS.into_iter().filter_map(|fact| Some((fact.to_owned(), from.host.get(fact)?.clone())));
+    settings.extend(facts);
+    settings
 }
 
 /// What the run's profile says beside numbers; nothing where this version cannot read it any more.

@@ -153,13 +153,10 @@ impl LoadOptions {
 
     /// Reads, checks and resolves what the user gave, which must be one run.
     pub fn plan(&self) -> Result<Plan, Failure> {
-        if self.file().is_none() {
-            return self.of_address();
-        }
         Ok(self.matrix()?.one()?)
     }
 
-    fn of_address(&self) -> Result<Plan, Failure> {
+    fn of_address(&self) -> Result<Matrix, Failure> {
         if self.quick {
             return Err(Failure::Usage("--quick goes with a scenario file, which says what is quick".into()));
         }
@@ -185,11 +182,9 @@ impl LoadOptions {
         read(&overrides, &environment)
     }
 
-    /// Reads and checks a scenario file with all that varies in it, and all files that it names.
+    /// Reads and checks what the user gave with all that varies in it, and all files that it names.
     pub fn matrix(&self) -> Result<Matrix, Failure> {
-        let Some(path) = self.file() else {
-            return Err(Failure::Usage("what varies stands in a scenario file; this is an address".into()));
-        };
+        let Some(path) = self.file() else { return self.of_address() };
         if looks_like_address(&self.what) && !path.exists() {
             return Err(Failure::Usage(format!(
                 "there is no file {0}; an address begins with its protocol: mqtt://{0}",

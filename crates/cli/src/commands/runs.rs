@@ -15,7 +15,9 @@ use plimsoll_store::{RunListing, RunReader, StoreError};
 #[command(after_help = "Examples:
   plimsoll runs
   plimsoll runs quickstart --verdict missed
-  plimsoll runs --last 5 --json")]
+  plimsoll runs --last 5 --json
+
+Exit code: 0, also where no run is listed.")]
 pub struct Runs {
     /// Only runs whose name holds this text, or whose id begins with it
     #[arg(value_name = "TEXT")]
@@ -67,8 +69,20 @@ impl Runs {
         });
         let mut listed: Vec<Listed> = summaries.filter(|listed| self.has_verdict(listed)).collect();
         listed.drain(..listed.len().saturating_sub(last));
-        say(&if self.json { listing::json(&listed) } else { listing::table(&listed) });
+        say(&match listed.is_empty() {
+            _ if self.json => listing::json(&listed),
+            true => self.none(),
+            false => listing::table(&listed),
+        });
         Ok(exit_code::MET)
+    }
+
+    /// That no run is what was asked for.
+    fn none(&self) -> String {
+        let named = self.text.as_ref().map(|text| format!(" is named {text}"));
+        let judged = self.verdict.as_ref().map(|verdict| format!(" is {verdict}"));
+        let asked: Vec<String> = named.into_iter().chain(judged).collect();
+        format!("no run{} in {}\n", asked.join(" and"), self.store.store.display())
     }
 
     fn has_verdict(&self, listed: &Listed) -> bool {

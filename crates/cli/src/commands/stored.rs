@@ -19,7 +19,8 @@ pub struct StoreOption {
 /// A run in a store.
 #[derive(Args)]
 pub struct StoredRun {
-    /// The run: its id, the beginning of its id, or `last`
+    /// The run: its id or the beginning of it, `last`, or the name of a scenario, of
+    /// which the latest run is taken
     #[arg(value_name = "RUN", default_value = "last")]
     run: String,
     #[command(flatten)]

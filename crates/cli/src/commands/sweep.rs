@@ -34,8 +34,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[command(after_help = "Examples:
   plimsoll sweep examples/work-e-1-devices.yaml --quick
   plimsoll sweep examples/work-e-1-devices.yaml --repeat 3 --resume
+  plimsoll sweep mqtt://localhost:1883 --devices 100 --rate 500
+      --set 'matrix.mqtt.qos=[0, 1]'
 
-What varies stands in the scenario: matrix: { population.devices: [10, 100] }.
+What varies stands in the scenario: matrix: { population.devices: [10, 100] },
+or is set: --set 'matrix.population.devices=[10, 100]'.
 Each turn runs all combinations once, in an order of its own and with a new
 seed. The last level of each run counts, or that of its load line. Values have
 95 % intervals over the turns.
@@ -54,7 +57,8 @@ pub struct Sweeping {
     /// scenario with the same seed
     #[arg(long)]
     resume: bool,
-    /// Where to write the page with the charts (default: beside the scenario)
+    /// Where to write the page with the charts (default: beside the scenario, of an
+    /// address plimsoll.sweep.html)
     #[arg(long, value_name = "FILE.html", value_parser = file())]
     report: Option<PathBuf>,
     /// Write the sweep as JSON
@@ -90,8 +94,8 @@ impl Sweeping {
         let matrix = self.load.matrix()?;
         if matrix.axes.is_empty() {
             return Err(Failure::Usage(
-                "the scenario has no `matrix`: write what varies, as in `matrix: { population.devices: [10, 100] }`, \
-                 or run it with `plimsoll run`"
+                "nothing varies: say what does, in the scenario by `matrix: { population.devices: [10, 100] }`, else by \
+                 `--set 'matrix.population.devices=[10, 100]'`; `plimsoll run` is for one run"
                     .into(),
             ));
         }
@@ -102,7 +106,7 @@ impl Sweeping {
         let course = self.run_all(&matrix, known, &stop);
         if course.taken.is_empty() {
             return Err(match (course.interrupted, course.failures.into_iter().next()) {
-                (true, _) => Failure::Interrupted(KEPT),
+                (true, _) => Failure::Interrupted(super::run::KEPT),
                 (false, why) => Failure::Undoable(why.unwrap_or_else(|| "no run could be done".into())),
             });
         }
@@ -235,7 +239,8 @@ impl Sweeping {
     /// Where the page goes: beside the scenario unless somewhere is named.
     fn page(&self) -> PathBuf {
         let ending = if self.load.is_quick() { "quick.sweep.html" } else { "sweep.html" };
-        self.report.clone().unwrap_or_else(|| Path::new(&self.load.what).with_extension(ending))
+        let beside = || self.load.file().unwrap_or(Path::new("plimsoll")).with_extension(ending);
+        self.report.clone().unwrap_or_else(beside)
     }
 
     /// What cannot be written is found out before the first run and not after hours.

@@ -64,11 +64,15 @@ fn a_stored_run_is_listed_shown_reported_and_exported() {
     let listed = bench.call(["runs", "--store", STORE]).exits(0).says(&id).says("met").says("small");
     assert_eq!(listed.stdout.lines().count(), 2, "a head and a run");
 
-    // All of the id, its beginning, and `last` are the same run, as the run itself printed it.
-    for name in [id.as_str(), &id[..4], "last"] {
+    // All of the id, its beginning, `last`, and the scenario's name are the same run, as the run itself printed it.
+    for name in [id.as_str(), &id[..4], "last", "small"] {
         let shown = bench.call(["show", name, "--store", STORE, "-v"]).exits(0);
         assert_eq!(shown.stdout, run.stdout);
     }
+    let none = bench.call(["runs", "nosuch", "--store", STORE]).exits(0);
+    assert_eq!(none.stdout, format!("no run is named nosuch in {STORE}\n"));
+    let none = bench.call(["runs", "nosuch", "--json", "--store", STORE]).exits(0);
+    assert_eq!(none.stdout, "[]\n");
     let json = bench.call(["show", "--json", "--store", STORE]).exits(0);
     assert_eq!(json.stdout, fs::read_to_string(bench.path("summary.json")).unwrap());
     bench.call(["show", "zzzzzzzz", "--store", STORE]).exits(104).says("no run zzzzzzzz");
@@ -87,6 +91,11 @@ fn a_stored_run_is_listed_shown_reported_and_exported() {
             assert_eq!(cell(row, name), count(level, name).to_string());
         }
     }
+    let started = run.summary["provenance"]["started"].as_str().unwrap();
+    for (row, level) in [(1, "1"), (2, "2")] {
+        let told = ["run", "name", "started", "level"].map(|name| cell(row, name));
+        assert_eq!(told, [id.as_str(), "small", started, level], "as in the terminal");
+    }
     assert_eq!((cell(1, "offered"), cell(2, "offered"), cell(1, "due")), ("100", "200", "99"));
 
     let samples =
@@ -94,6 +103,8 @@ fn a_stored_run_is_listed_shown_reported_and_exported() {
     let rows: Vec<Vec<&str>> = samples.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(rows.len(), 1 + 2 * 5);
     let due = rows[0].iter().position(|head| *head == "due").unwrap();
+    assert_eq!(rows[0][..5], ["run", "name", "started", "level", "sample"]);
+    assert_eq!((&rows[1][..5], rows[6][3]), (&[id.as_str(), "small", started, "1", "0"][..], "2"));
     let sum: u64 = rows[1..=5].iter().map(|row| row[due].parse::<u64>().unwrap()).sum();
     assert_eq!(sum, 99, "the samples of a level add up to it");
 }

@@ -1,6 +1,7 @@
 //! `plimsoll sweep`: a scenario in which something varies, as a user meets it.
 
 use crate::harness::{Bench, STORE};
+use crate::mosquitto::Mosquitto;
 use serde_json::Value;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -77,6 +78,20 @@ fn each_combination_is_run_in_each_turn_and_told_in_every_form() {
 }
 
 #[test]
+fn an_address_is_swept_without_a_file() {
+    let bench = Bench::beside_others();
+    let broker = Mosquitto::start(&bench, "allow_anonymous true\n");
+    let address = format!("mqtt://localhost:{}", broker.port());
+    let load =
+        ["--devices", "2", "--subscribers", "1", "--rate", "20", "--hold", "500ms", "--warm-up", "100ms"];
+    let varies = ["--samples", "5", "--set", "matrix.mqtt.qos=[0, 1]", "--json", "a.json", "--store", STORE];
+    let swept = bench.call(["sweep", address.as_str()].into_iter().chain(load).chain(varies));
+    assert!([0, 3].map(Some).contains(&swept.code), "{:?} {}", swept.code, swept.stderr);
+    assert_eq!(runs(&json(&bench, "a.json")).len(), 2);
+    assert!(bench.path("plimsoll.sweep.html").exists(), "{:?}", bench.files());
+}
+
+#[test]
 fn what_varies_is_changed_from_the_command_line() {
     let bench = Bench::beside_others();
     bench.write("sweep.yaml", SCENARIO);
@@ -93,8 +108,9 @@ fn what_is_no_sweep_is_refused() {
     let bench = Bench::beside_others();
     bench.write("sweep.yaml", SCENARIO);
     bench.call(["run", "sweep.yaml"]).exits(104).says("it is 4 runs").says("plimsoll sweep");
-    bench.call(["sweep", "sweep.yaml", "--set", "matrix=null"]).exits(104).says("has no `matrix`");
-    bench.call(["sweep", "mqtt://localhost:1"]).exits(104).says("a scenario file");
+    bench.call(["sweep", "sweep.yaml", "--set", "matrix=null"]).exits(104).says("nothing varies");
+    let address = ["sweep", "mqtt://localhost:1", "--devices", "1", "--rate", "1"];
+    bench.call(address).exits(104).says("nothing varies").says("--set 'matrix.");
     let nowhere = ["sweep", "sweep.yaml", "--json", "no/such/folder.json"];
     bench.call(nowhere).exits(1).says("no/such/folder.json");
     let scheduled = ["sweep", "sweep.yaml", "--set", "schedule={every: 1h, times: 2}"];

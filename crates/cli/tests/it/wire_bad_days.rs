@@ -4,6 +4,7 @@ use crate::harness::{Bench, children, count, kill};
 use serde_json::Value;
 use std::fs;
 use std::io::{PipeReader, PipeWriter, pipe};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,15 @@ fn descendant(of: u32, name: &str) -> u32 {
             return *found;
         }
         assert!(begin.elapsed() < Duration::from_secs(20), "no {name} below {of}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until the first command of the bench captures.
+fn await_packets(bench: &Bench) {
+    let begin = Instant::now();
+    while !fs::read_to_string(bench.path("output.0.stderr")).unwrap().contains("capturing") {
+        assert!(begin.elapsed() < Duration::from_secs(20), "it does not begin");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -119,6 +129,7 @@ fn a_capture_is_not_written_over_unasked_and_two_never_share_a_file() {
     for more in [&[][..], &["--force"]] {
         capture(more).exits(104).says("another capture is being written there");
     }
+    await_packets(&bench);
     first.signal(rustix::process::Signal::INT);
     first.finish().exits(0).says("c.pcap: 0 packets");
     assert!(!fs::exists(format!("/proc/{tool}/exe")).unwrap_or(false), "the tool has ended");
@@ -134,13 +145,31 @@ fn a_capture_is_not_written_over_unasked_and_two_never_share_a_file() {
 fn a_tool_that_is_killed_leaves_a_capture_that_is_said_not_to_be_whole() {
     let bench = Bench::new();
     let capturing = bench.start(&mut bench.plimsoll(["capture", "--interface", "lo", "--filter", "port 9"]));
-    let begin = Instant::now();
-    while !fs::read_to_string(bench.path("output.0.stderr")).unwrap().contains("capturing") {
-        assert!(begin.elapsed() < Duration::from_secs(20), "it does not begin");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    await_packets(&bench);
     kill(descendant(capturing.id(), "tcpdump"));
     capturing.finish().exits(1).says("the capture is not whole").says("SIGKILL");
+}
+
+#[test]
+fn an_interrupt_is_heard_while_a_tool_does_not_begin() {
+    let bench = Bench::new();
+    let tool = bench.write("tcpdump", "#!/bin/sh\nsleep 60\n");
+    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bench.path("").display(), std::env::var("PATH").unwrap());
+    let run =
+        bench.run_command("name: a\nplatform: embedded\npopulation: { devices: 1 }\nload: { levels: [1] }\n");
+    let mut commands =
+        [(run, ["--set", "record.capture={}"]), (bench.plimsoll(["capture"]), ["--interface", "lo"])];
+    for (command, more) in &mut commands {
+        let started = bench.start(command.args(more).env("PATH", &path));
+        let tool = descendant(started.id(), "tcpdump");
+        let begin = Instant::now();
+        started.signal(rustix::process::Signal::INT);
+        started.finish().exits(105);
+        // A second for the word, and one for whatever else this machine does.
+        assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+        assert!(!fs::exists(format!("/proc/{tool}/exe")).unwrap_or(false), "the tool has ended");
+    }
 }
 
 #[test]
@@ -157,6 +186,9 @@ fn damaged_captures_are_reported_as_far_as_they_go() {
     let mut garbage = bytes[..bytes.len() / 2].to_vec();
     garbage.resize(bytes.len(), 0xff);
     fs::write(bench.path("garbage.pcap"), garbage).unwrap();
+    fs::write(bench.path("text.pcap"), "no packets\n").unwrap();
+    let text = bench.call(["dissect", "text.pcap"]).exits(1).says("text.pcap: this is no capture");
+    assert!(text.stderr.lines().all(|line| line.chars().count() <= 80), "{}", text.stderr);
     bench.call(["dissect", "garbage.pcap"]).exits(1).says("reading ended at a record of 4294967295 bytes");
     bench.call(["dissect", "."]).exits(1).says("Is a directory");
 }

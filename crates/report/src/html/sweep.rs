@@ -226,6 +226,7 @@ const fn id(quantity: Quantity) -> &'static str {
         Quantity::PublishTimeMedian => "chart-publish-time-median",
         Quantity::PublishTimeP99 => "chart-publish-time-p99",
         Quantity::SubscribeTimeMedian => "chart-subscribe-time-median",
+        Quantity::SubscribeTimeP99 => "chart-subscribe-time-p99",
         Quantity::WaitTime => "chart-wait-time",
         Quantity::TransferTime => "chart-transfer-time",
         Quantity::DispatchTime => "chart-dispatch-time",

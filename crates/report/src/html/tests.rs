@@ -287,7 +287,7 @@ fn how_a_search_went_is_told_and_its_levels_need_not_rise() {
     let page = bare(&record);
     for part in [
         "<h1>Bears 4,000 msg/s</h1>",
-        "Searched in 4 levels, reached within 25 % (30 % asked for): 4000/s was met again by a fresh hold",
+        "Searched in 4 levels, reached within 25 % (30 % asked for): 4,000/s was met again by a fresh hold",
         "What gives way next: at 5,000/s, ",
         "4, searched",
     ] {

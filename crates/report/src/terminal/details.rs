@@ -258,7 +258,13 @@ fn generator(summary: &Summary) -> String {
     let generator = &summary.generator;
     let cpu: Vec<String> =
         generator.cpu.iter().flatten().map(|share| format!("{:.0} %", share * 100.0)).collect();
-    let mut line = format!("generator  late by {} at p99", time(generator.lateness.p99));
+    let late = &generator.lateness;
+    let mut line = match (late.n, late.p99) {
+        (0, _) => "generator  nothing was due".to_owned(),
+        (_, None) => format!("generator  late by {} at most", time(late.max)),
+        // As the column of the table is called.
+        (_, p99) => format!("generator  late p99 {} (from due to ready)", time(p99)),
+    };
     if !cpu.is_empty() {
         line += &format!(", cpu {}", cpu.join(" "));
     }

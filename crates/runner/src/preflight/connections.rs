@@ -1,6 +1,7 @@
 //! What connections need: open files, local ports, source addresses, room in queues.
 
 use super::{Demand, Finding, Place};
+use plimsoll_model::text::grouped;
 use plimsoll_observe::limits::Limits;
 
 /// Open files that let one plan a large run without thinking about them.
@@ -20,27 +21,30 @@ pub fn open_files(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
         if most >= PLENTY_OF_FILES {
             return Some(Finding::good(
                 SUBJECT,
-                format!("this process may have {soft}, up to {most} on demand"),
+                format!("this process may have {}, up to {} on demand", shown(soft), shown(most)),
             ));
         }
-        let told = format!("this process may have {most}, and each connection is one");
+        let told = format!("this process may have {}, and each connection is one", shown(most));
         return Some(Finding::warning(SUBJECT, told, raise_files(PLENTY_OF_FILES, limits)));
     };
     let (connections, needed) = (demand.connections, demand.open_files());
     if needed > most {
         let listening = match demand.listening {
             0 => String::new(),
-            listening => format!(" and {listening} sockets that listen"),
+            listening => format!(" and {} sockets that listen", shown(listening)),
         };
+        let remedy = format!("{}, or use fewer devices", raise_files(needed, limits));
+        let [connections, needed, most] = [connections, needed, most].map(shown);
         let told = format!(
             "{connections} connections{listening} need {needed} open files, but this process may have {most}"
         );
-        let remedy = format!("{}, or use fewer devices", raise_files(needed, limits));
         return Some(Finding::problem(SUBJECT, told, remedy));
     }
-    let raised =
-        if needed > soft { format!("; the limit of {soft} is raised by itself") } else { String::new() };
-    Some(Finding::good(SUBJECT, format!("{needed} needed, {most} allowed{raised}")))
+    let raised = match needed > soft {
+        true => format!("; the limit of {} is raised by itself", shown(soft)),
+        false => String::new(),
+    };
+    Some(Finding::good(SUBJECT, format!("{} needed, {} allowed{raised}", shown(needed), shown(most))))
 }
 
 fn raise_files(needed: u64, limits: &Limits) -> String {
@@ -57,7 +61,7 @@ pub fn local_ports(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> 
     const SUBJECT: &str = "local ports";
     let ports = limits.local_ports.filter(|&ports| ports > 0)?;
     let Some(demand) = demand else {
-        let told = format!("{ports} connections to one platform from each address of this host");
+        let told = format!("{} connections to one platform from each address of this host", shown(ports));
         return Some(Finding::good(SUBJECT, told));
     };
     if demand.place == Place::Loopback && demand.sources == 0 {
@@ -67,16 +71,21 @@ pub fn local_ports(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> 
     let addresses = demand.sources.max(1) as u64;
     let (room, wanted) = (ports * addresses, demand.connections);
     let from = if addresses == 1 { "one address".to_owned() } else { format!("{addresses} addresses") };
+    let (told_wanted, told_room) = (shown(wanted), shown(room));
     if wanted as f64 <= room as f64 * PORTS_WELL_USED {
-        return Some(Finding::good(SUBJECT, format!("{wanted} of {room} from {from}")));
+        return Some(Finding::good(SUBJECT, format!("{told_wanted} of {told_room} from {from}")));
     }
-    let told = format!("{wanted} connections to one platform, but {from} can have {room} of them");
     let remedy = more_ports(wanted, addresses, ports);
     Some(match wanted > room {
-        true => Finding::problem(SUBJECT, told, remedy),
-        false => {
+        true => {
             let told =
-                format!("{wanted} connections of the {room} that {from} can have: ports become scarce");
+                format!("{told_wanted} connections to one platform, but {from} can have {told_room} of them");
+            Finding::problem(SUBJECT, told, remedy)
+        }
+        false => {
+            let told = format!(
+                "{told_wanted} connections of the {told_room} that {from} can have: ports become scarce"
+            );
             Finding::warning(SUBJECT, told, remedy)
         }
     })
@@ -120,6 +129,7 @@ pub fn accept_queue(limits: &Limits, demand: Option<&Demand>) -> Option<Finding>
     let (queue, half_open) = (limits.accept_queue?, limits.half_open?);
     let room = queue.min(half_open);
     let Some(demand) = demand else {
+        let [queue, half_open] = [queue, half_open].map(shown);
         let told =
             format!("a platform on this host can have {queue} connections wait, and {half_open} half open");
         return Some(Finding::good(SUBJECT, told));
@@ -132,14 +142,19 @@ pub fn accept_queue(limits: &Limits, demand: Option<&Demand>) -> Option<Finding>
         false => (demand.connect_rate * PAUSE).min(demand.connections as f64) as u64,
     };
     if at_once <= room {
-        return Some(Finding::good(SUBJECT, format!("{room} connections can wait for the platform")));
+        return Some(Finding::good(
+            SUBJECT,
+            format!("{} connections can wait for the platform", shown(room)),
+        ));
     }
     let cause = match demand.storm {
         true => "after the platform's restart".to_owned(),
-        false => format!("at {}/s, if the platform pauses for 0.1 s", demand.connect_rate),
+        false => format!("at {}/s, if the platform pauses for 0.1 s", grouped(demand.connect_rate)),
     };
     let told = format!(
-        "{at_once} connections may wait {cause}, but its queue holds {room}; the others try again after a second"
+        "{} connections may wait {cause}, but its queue holds {}; the others try again after a second",
+        shown(at_once),
+        shown(room)
     );
     let remedy =
         format!("`sudo sysctl -w net.core.somaxconn={at_once} net.ipv4.tcp_max_syn_backlog={at_once}`");
@@ -150,13 +165,24 @@ pub fn tracked(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
     const SUBJECT: &str = "firewall";
     let (room, demand) = (limits.tracked?, demand?);
     if demand.connections <= room {
-        return Some(Finding::good(SUBJECT, format!("it can keep track of {room} more connections")));
+        return Some(Finding::good(
+            SUBJECT,
+            format!("it can keep track of {} more connections", shown(room)),
+        ));
     }
     let wanted = demand.connections;
-    let told =
-        format!("{wanted} connections wanted, but it can keep track of {room} more and drops the rest");
+    let told = format!(
+        "{} connections wanted, but it can keep track of {} more and drops the rest",
+        shown(wanted),
+        shown(room)
+    );
     let most = wanted * 2;
     Some(Finding::warning(SUBJECT, told, format!("`sudo sysctl -w net.netfilter.nf_conntrack_max={most}`")))
+}
+
+/// A count for people; commands have their numbers without commas.
+fn shown(count: u64) -> String {
+    grouped(count as f64)
 }
 
 #[cfg(test)]
@@ -209,7 +235,7 @@ mod tests {
         let polled = Demand { listening: 10_000, ..demand(10_000, Place::Loopback) };
         let told = open_files(&limits(), Some(&polled)).unwrap().told;
         assert!(
-            told.starts_with("10000 connections and 10000 sockets that listen need 20064 open"),
+            told.starts_with("10,000 connections and 10,000 sockets that listen need 20,064 open"),
             "{told}"
         );
     }
@@ -271,7 +297,7 @@ mod tests {
     #[test]
     fn without_a_demand_the_room_is_told() {
         assert_eq!(open_files(&limits(), None).unwrap().severity, Warning);
-        assert!(local_ports(&limits(), None).unwrap().told.contains("28232"));
+        assert!(local_ports(&limits(), None).unwrap().told.contains("28,232"));
         assert_eq!(open_files(&Limits::default(), None), None, "what is not known is not judged");
     }
 }

@@ -1,6 +1,7 @@
 //! What the machine must give: processors, memory, time.
 
 use super::{Demand, Finding, Place};
+use plimsoll_model::text::grouped;
 use plimsoll_model::{Histogram, Nanos};
 use plimsoll_observe::limits::Limits;
 use plimsoll_observe::probe::Probe;
@@ -90,7 +91,7 @@ pub fn memory(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
     let told = format!(
         "{} connections{} need about {} while they are idle ({} here and {} in the kernel each, the platform's own \
          memory apart), {} can be had",
-        demand.connections,
+        grouped(demand.connections as f64),
         if demand.secured { " over TLS" } else { "" },
         size(needed),
         size(of_client),
@@ -126,8 +127,12 @@ pub fn tasks(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
     let left = limits.tasks?;
     let needed = demand.map_or(1, |demand| demand.threads as u64) + TASKS_BESIDE;
     if left >= needed {
-        return Some(Finding::good(SUBJECT, format!("the control group allows {left} more")));
+        return Some(Finding::good(
+            SUBJECT,
+            format!("the control group allows {} more", grouped(left as f64)),
+        ));
     }
+    let [left, needed] = [left, needed].map(|count| grouped(count as f64));
     let told =
         format!("the control group allows {left} more processes and threads, about {needed} are needed");
     Some(Finding::warning(SUBJECT, told, "raise its limit (docker: `--pids-limit`; cgroup: pids.max)"))
@@ -276,7 +281,7 @@ mod tests {
         };
         // 1 GiB / (11 + 4 KiB) = 69,905 connections.
         assert_eq!((found(69_905).severity, found(69_906).severity), (Warning, Problem));
-        assert!(found(69_906).told.contains("69906 connections over TLS"), "{}", found(69_906));
+        assert!(found(69_906).told.contains("69,906 connections over TLS"), "{}", found(69_906));
     }
 
     #[test]

@@ -93,5 +93,5 @@ fn a_wide_gap_is_said_and_not_hidden() {
     let setup =
         Setup { load: "levels: [200, 2000], hold: 10s, samples: 10, warm_up: 1s".into(), ..Setup::default() };
     let summary = setup.run(1);
-    assert!(summary.reason.contains("between 200 and 2000/s"), "{}", summary.reason);
+    assert!(summary.reason.contains("between 200 and 2,000/s"), "{}", summary.reason);
 }

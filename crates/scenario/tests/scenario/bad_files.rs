@@ -48,6 +48,7 @@ fn wrong_files_are_told_with_place_and_remedy() {
             GOOD.replace("from: 100", "from: 900").replace("10s", "100ms")
                 + "mqtt: { receive_maximum: 5, password: { env: NOT_SET }, keep_alive: 1500ms }\n",
         ),
+        ("password in the file", with("mqtt: { username: alice, password: sesame }\n")),
         ("profile near miss", GOOD.replace("embedded", "mosquito")),
         (
             "mqtt over websocket alone",

@@ -1,8 +1,17 @@
 //! The file-less form.
 
 use crate::support::ENVIRONMENT;
-use plimsoll_scenario::plan::{LevelPlan, Protocol};
-use plimsoll_scenario::{Environment, Override, QuickOptions, quick};
+use plimsoll_scenario::plan::{LevelPlan, Plan, Protocol};
+use plimsoll_scenario::{Diagnostics, Environment, Override, QuickOptions};
+
+/// The plan of one run.
+fn quick(
+    options: &QuickOptions,
+    overrides: &[Override],
+    environment: &Environment<'_>,
+) -> Result<Plan, Diagnostics> {
+    plimsoll_scenario::quick(options, overrides, environment)?.one()
+}
 
 fn least() -> QuickOptions {
     QuickOptions {
@@ -132,11 +141,17 @@ fn values_of_a_query_are_not_shown() {
 }
 
 #[test]
-fn an_address_has_no_matrix() {
-    for key in ["matrix.population.devices=[1]", "quick.load.hold=1s"] {
-        let told = quick(&least(), &[Override::Key(key.into())], &ENVIRONMENT).unwrap_err().to_string();
-        assert!(told.contains("goes with a scenario file"), "{key}: {told}");
-    }
+fn what_varies_goes_with_an_address_too() {
+    let sets = |texts: &[&str]| texts.iter().map(|text| Override::Key((*text).into())).collect::<Vec<_>>();
+    let options = QuickOptions { devices: None, ..least() };
+    let set = sets(&["matrix.population.devices=[1, 5]", "matrix.mqtt.qos=[0, 1]"]);
+    let matrix = plimsoll_scenario::quick(&options, &set, &ENVIRONMENT).unwrap();
+    let plans = matrix.positions().map(|position| matrix.plan(&position, 1).unwrap());
+    assert_eq!(plans.map(|plan| plan.devices).collect::<Vec<_>>(), [1, 1, 5, 5]);
+    let told = quick(&options, &set, &ENVIRONMENT).unwrap_err().to_string();
+    assert!(told.contains("it is 4 runs") && told.contains("`plimsoll sweep`"), "{told}");
+    let told = quick(&least(), &sets(&["quick.load.hold=1s"]), &ENVIRONMENT).unwrap_err().to_string();
+    assert!(told.contains("in the scenario's file"), "{told}");
 }
 
 #[test]
@@ -222,7 +237,7 @@ fn levels_too_short_for_an_objective_are_told_with_the_hold_that_they_need() {
     let told = plan.too_few_observations();
     assert!(
         told.iter().any(|text| text
-            .starts_with("publish_p99 needs 1000 observations, but the hold of 100/s has about 500")
+            .starts_with("publish_p99 needs 1,000 observations, but the hold of 100/s has about 500")
             && text.ends_with("hold for 10 s or more")),
         "{told:?}"
     );

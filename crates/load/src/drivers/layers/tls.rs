@@ -2,6 +2,7 @@
 
 use super::records::RecordMeter;
 use crate::driver::{Client, Records, Traffic};
+use crate::tls_refusal;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{ClientIdentity, Identities, TlsPlan};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -10,8 +11,8 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
-    AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error,
-    HandshakeKind, KeyLog, NamedGroup, ProtocolVersion, RootCertStore, SignatureScheme,
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, HandshakeKind, KeyLog, NamedGroup,
+    ProtocolVersion, RootCertStore, SignatureScheme,
 };
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +35,7 @@ impl Terms {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| tls_refusal::told(&error, &plan.server_name.to_str()))?;
         let builder = if plan.verify {
             builder.with_root_certificates(authorities(plan)?)
         } else {
@@ -79,8 +80,8 @@ impl Terms {
 /// What is shown to a platform that asks.
 fn shown(identity: &ClientIdentity, provider: &CryptoProvider) -> Result<Arc<SingleCertAndKey>, String> {
     let (chain, key) = (identity.chain.clone(), identity.key.clone_key());
-    let key = CertifiedKey::from_der(chain, key, provider)
-        .map_err(|error| format!("the client certificate and its key cannot be used: {error}"))?;
+    let key =
+        CertifiedKey::from_der(chain, key, provider).map_err(|error| tls_refusal::told_of_ours(&error))?;
     Ok(Arc::new(SingleCertAndKey::from(key)))
 }
 
@@ -97,9 +98,7 @@ fn authorities(plan: &TlsPlan) -> Result<RootCertStore, String> {
         return Ok(store);
     }
     for authority in &plan.authorities {
-        store.add(authority.clone()).map_err(|error| {
-            format!("`mqtt.tls.ca` holds what is no certificate of an authority: {error}")
-        })?;
+        store.add(authority.clone()).map_err(|error| tls_refusal::told_of_authority(&error))?;
     }
     Ok(store)
 }
@@ -133,7 +132,7 @@ impl Tls {
     pub fn new(terms: &Terms, config: &Arc<ClientConfig>) -> Result<Tls, String> {
         let server_name = terms.server_name.clone();
         let mut connection = ClientConnection::new(Arc::clone(config), server_name.clone())
-            .map_err(|error| format!("TLS cannot begin: {error}"))?;
+            .map_err(|error| tls_refusal::told(&error, &server_name.to_str()))?;
         // What is secured is handed on at once, so that nothing piles up.
         connection.set_buffer_limit(None);
         Ok(Tls {
@@ -178,7 +177,10 @@ impl Tls {
         let length = bytes.len();
         while !bytes.is_empty() {
             let taken = self.connection.read_tls(&mut bytes).map_err(|error| error.to_string())?;
-            let state = self.connection.process_new_packets().map_err(|error| self.told(&error))?;
+            let state = self
+                .connection
+                .process_new_packets()
+                .map_err(|error| tls_refusal::told(&error, &self.server_name.to_str()))?;
             let ready = state.plaintext_bytes_to_read();
             let from = clear.len();
             clear.resize(from + ready, 0);
@@ -238,54 +240,6 @@ impl Tls {
     pub fn close(&mut self) {
         self.connection.send_close_notify();
     }
-
-    /// What went wrong and what to do about it.
-    fn told(&self, error: &Error) -> String {
-        let name = self.server_name.to_str();
-        match error {
-            Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-                "the platform's certificate is signed by no authority that is trusted here; give its authority's \
-                 certificate in `mqtt.tls.ca`, or by --ca FILE"
-                    .into()
-            }
-            Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            ) => format!(
-                "the platform's certificate is not for the name {name}; give a name that it has in \
-                 `mqtt.tls.server_name`"
-            ),
-            Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
-                "the platform's certificate has expired; renew it, or do without the check by `mqtt.tls.verify: \
-                 false`"
-                    .into()
-            }
-            Error::InvalidCertificate(
-                CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
-            ) => "the platform's certificate is not valid yet; are the clocks of both hosts right?".into(),
-            Error::InvalidCertificate(other) => format!(
-                "the platform's certificate is refused: {other}; `mqtt.tls.verify: false` does without the check"
-            ),
-            Error::AlertReceived(AlertDescription::CertificateRequired) => {
-                "the platform asks for a client certificate; give one in `mqtt.tls.certificate` and `mqtt.tls.key`"
-                    .into()
-            }
-            Error::AlertReceived(AlertDescription::UnknownCA) => {
-                "the platform does not know the authority of our client certificate (`mqtt.tls.certificate`)"
-                    .into()
-            }
-            Error::AlertReceived(AlertDescription::CertificateExpired) => {
-                "the platform says that our client certificate has expired (`mqtt.tls.certificate`)".into()
-            }
-            Error::AlertReceived(alert) => format!(
-                "the platform ended the TLS handshake or session: {alert:?}; where it wants a client certificate, \
-                 give one in `mqtt.tls.certificate` and `mqtt.tls.key`"
-            ),
-            Error::InvalidMessage(_) => {
-                "what answers does not speak TLS; is it the port for `mqtts://` or `wss://`?".into()
-            }
-            other => format!("TLS failed: {other}"),
-        }
-    }
 }
 
 /// The newest ticket of one client (RFC 8446, 4.6.1), or its session of TLS 1.2.
@@ -335,7 +289,8 @@ impl ClientSessionStore for Tickets {
     }
 }
 
-/// Takes any certificate, as the scenario asks for; that the platform has its key is checked all the same.
+/// Takes any certificate, as the scenario asks for. That the platform has its key is checked all the same, except where the
+/// certificate has a form that the key cannot be read of (X.509 version 1).
 #[derive(Debug)]
 struct Unverified(Arc<CryptoProvider>);
 
@@ -357,7 +312,15 @@ impl ServerCertVerifier for Unverified {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        match unreadable(certificate) {
+            true => Ok(HandshakeSignatureValid::assertion()),
+            false => verify_tls12_signature(
+                message,
+                certificate,
+                signed,
+                &self.0.signature_verification_algorithms,
+            ),
+        }
     }
 
     fn verify_tls13_signature(
@@ -366,10 +329,22 @@ impl ServerCertVerifier for Unverified {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+        match unreadable(certificate) {
+            true => Ok(HandshakeSignatureValid::assertion()),
+            false => verify_tls13_signature(
+                message,
+                certificate,
+                signed,
+                &self.0.signature_verification_algorithms,
+            ),
+        }
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
     }
+}
+
+fn unreadable(certificate: &CertificateDer<'_>) -> bool {
+    webpki::EndEntityCert::try_from(certificate).is_err()
 }

@@ -38,8 +38,8 @@ fn speaks_no(ours: &str, other: &str, why: &str) -> String {
 pub(super) fn advice(version: Version, code: u8) -> &'static str {
     match (version, code) {
         (Version::V311, 4 | 5) | (Version::V5, 0x86 | 0x87 | 0x8c) => {
-            ": give the user by `--username NAME`, or as `mqtt://NAME@HOST`, and the password in the variable \
-             PLIMSOLL_PASSWORD; in a scenario `mqtt.username` and `mqtt.password`"
+            ": give user and password; with an address `--username USER` and the environment variable PLIMSOLL_PASSWORD, \
+             in a scenario file `mqtt: { username: USER, password: { env: NAME } }` and the environment variable NAME"
         }
         _ => "",
     }

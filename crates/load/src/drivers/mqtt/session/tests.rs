@@ -319,7 +319,7 @@ fn a_slip_that_touches_nothing_is_tolerated_and_told() {
 fn another_version_and_a_missing_password_are_told_with_what_to_do_and_not_tried_again() {
     for (version, bytes, words) in [
         (Version::V5, &[0x20, 2, 0, 1][..], ["speaks no MQTT 5", "--mqtt 3.1.1"]),
-        (Version::V5, &[0x20, 3, 0, 0x87, 0], ["--username", "PLIMSOLL_PASSWORD"]),
+        (Version::V5, &[0x20, 3, 0, 0x87, 0], ["--username", "password: { env: NAME }"]),
         (Version::V311, &[0x20, 2, 0, 5], ["--username", "PLIMSOLL_PASSWORD"]),
     ] {
         let mut session = connecting(version, QoS::AtLeastOnce);
