@@ -8,7 +8,7 @@ const HIDDEN: &str = "***";
 /// Parts of names that tell of a secret, and names that do so as a word of their own.
 const TELLING: [&str; 9] =
     ["token", "secret", "password", "passwd", "auth", "credential", "signature", "session", "cookie"];
-const TELLING_WORDS: [&str; 8] = ["key", "sig", "code", "pass", "pwd", "pin", "sas", "jwt"];
+const TELLING_WORDS: [&str; 9] = ["key", "sig", "sid", "code", "pass", "pwd", "pin", "sas", "jwt"];
 
 /// Whether a value with that name may be a secret: a header, a parameter of a query, a variable.
 pub fn names_secret(name: &str) -> bool {

@@ -5,11 +5,15 @@ use crate::wrap::{WIDTH, wrapped};
 use plimsoll_codec::credentials::{credentials, hide_credentials};
 use plimsoll_model::text::is_harmful;
 use std::fmt;
+use std::ops::Range;
 
 /// Diagnostics shown before the rest is only counted.
 const SHOWN: usize = 50;
 /// Diagnostics kept: a hostile file of a few megabytes could hold a million errors.
 const KEPT: usize = 1000;
+
+/// Parts of the names of keys whose values are not repeated.
+const SECRETS: [&str; 4] = ["password", "passwd", "secret", "token"];
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,12 +103,25 @@ fn write_excerpt(f: &mut fmt::Formatter<'_>, span: &Span) -> fmt::Result {
     writeln!(f, "{gutter} | {}{}", " ".repeat(before), "^".repeat(carets))
 }
 
-/// The credentials of addresses in a line as asterisks; each character stays one, so that carets stand where
-/// they should.
+/// The credentials of a line as asterisks, in addresses and behind keys; each character stays one, so that carets stand
+/// where they should.
 fn masked(line: &str) -> String {
-    let hidden = credentials(line);
+    let hidden: Vec<_> = credentials(line).into_iter().chain(written_secrets(line)).collect();
     let is_hidden = |at: usize| hidden.iter().any(|credential| credential.contains(&at));
     line.char_indices().map(|(at, character)| if is_hidden(at) { '*' } else { character }).collect()
+}
+
+/// Where values stand in a line whose keys say that they are secrets, up to the end of the value.
+fn written_secrets(line: &str) -> impl Iterator<Item = Range<usize>> {
+    line.match_indices(':').filter_map(|(colon, _)| {
+        let (before, after) = (line.get(..colon)?, line.get(colon + 1..)?);
+        let key = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()?.to_lowercase();
+        let begin = colon + 1 + (after.len() - after.trim_start().len());
+        let value = line.get(begin..)?;
+        let is_secret = SECRETS.iter().any(|secret| key.contains(secret)) && !value.starts_with(['{', '[']);
+        let value = value.split([',', '}']).next()?.trim_end();
+        is_secret.then_some(begin..begin + value.len())
+    })
 }
 
 /// What could move the cursor, colour the terminal or turn the text around is not shown. One character stays one.
@@ -144,6 +161,16 @@ mod tests {
     fn control_characters_of_a_file_do_not_reach_the_terminal() {
         let shown = Diagnostic::new(&span("a: \u{1b}[31mred", 3, 4), "wrong \u{7}").to_string();
         assert!(!shown.contains('\u{1b}') && !shown.contains('\u{7}'), "{shown:?}");
+    }
+
+    #[test]
+    fn what_a_key_calls_a_secret_is_not_repeated() {
+        let line = "mqtt: { password: hunter2, qos: 9, token: { env: T }, client_secret: s3 }";
+        let shown = Diagnostic::new(&span(line, 32, 33), "wrong").to_string();
+        assert!(
+            shown.contains("mqtt: { password: *******, qos: 9, token: { env: T }, client_secret: ** }"),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -135,8 +135,10 @@ impl<'a> Captured<'a> {
 
     /// The level's hold.
     fn phase(&self) -> Option<&PhaseSummary> {
-        let name = level::phase(self.start);
-        self.whole()?.phases.iter().find(|phase| phase.measured && phase.name == name)
+        // Earlier versions wrote numbers without commas.
+        let plain = |name: &str| name.replace(',', "");
+        let name = plain(&level::phase(self.start));
+        self.whole()?.phases.iter().find(|phase| phase.measured && plain(&phase.name) == name)
     }
 
     /// Whether that is one of the platform's processes, and not whatever answers at an address.

@@ -35,7 +35,7 @@ use crate::plan::{CoapPlan, GatewayPlan, HttpPlan, LoadPlan, MqttPlan, Plan, Pla
 use crate::tree::Node;
 use crate::written::Scenario;
 use crate::yaml;
-use plimsoll_codec::credentials::hide_credentials;
+use plimsoll_codec::credentials::hide_query_secrets;
 use serde_json::Value;
 
 /// What resolving needs to know and where it puts what it finds.
@@ -148,7 +148,7 @@ pub(crate) fn resolve(
         Ok(mut json) => {
             for address in ["/platform/address", "/platform/token/url"] {
                 if let Some(Value::String(address)) = json.pointer_mut(address) {
-                    *address = hide_credentials(address);
+                    *address = hide_query_secrets(address);
                 }
             }
             Some(Plan { resolved: yaml::write(&json), ..plan })
