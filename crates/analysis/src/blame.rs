@@ -28,6 +28,9 @@ const SILENT: f64 = 0.65;
 /// Another component that uses more than this share of what the fullest one does may be the reason as well.
 const NEXT: f64 = 0.75;
 
+/// What a platform on this host lacks of which no process is known.
+const UNNAMED: &str = "which component it was can be told where `platform.components` names them";
+
 /// Who is to blame, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Blame {
@@ -123,6 +126,16 @@ enum About {
 
 /// Who is to blame for a level; `None` of one that was met or not finished.
 pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
+    let blame = who(level, evidence)?;
+    let is_of_a_whole = blame.culprit == Culprit::Platform && blame.component.is_none();
+    // Processes can be watched only on this host.
+    if is_of_a_whole && evidence.local && evidence.components.is_empty() {
+        return Some(Blame { evidence: format!("{}; {UNNAMED}", blame.evidence), ..blame });
+    }
+    Some(blame)
+}
+
+fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     let &Evidence { record, components, capture, refused, local, datagrams, .. } = evidence;
     let start = &record.start;
     let captured = Captured::new(capture, start, components);
@@ -145,7 +158,8 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     let platform = |what| Blame::on(Culprit::Platform, what);
     let (about, missed) = about(level, record, evidence.objectives);
     // Other objectives may stand before it that were not decided, and so may what was refused.
-    let missed = || missed.clone().unwrap_or_else(first);
+    let gone = record.end.as_ref().is_some_and(|end| end.platform_gone);
+    let missed = || missed.clone().filter(|_| !gone).unwrap_or_else(first);
     // What was acknowledged had arrived, whatever stood still.
     let taken = is_many(level.lost_acknowledged.unwrap_or(0), level.expected_deliveries) && !datagrams;
     if let Some(stall) = level.silence.filter(|_| !(about == About::Amount && taken)) {

@@ -44,9 +44,7 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
     if summary.levels.is_empty() {
         return out + &details::notes(summary);
     }
-    // Without a load line it may be that of the lowest level, which is told as the cause.
-    let is_cause = summary.bounding().is_some_and(|level| summary.reason.ends_with(&level.why()));
-    if detail == Detail::Full || summary.load_line.is_some() || !is_cause {
+    if detail == Detail::Full || !is_cause_of(summary) {
         for line in wrapped(&summary.reason, "  ") {
             out += &format!("{line}\n");
         }
@@ -108,11 +106,17 @@ pub fn headline(summary: &Summary) -> String {
     format!("{}  {}", verdict_name(summary), found(summary))
 }
 
+/// Whether the reason of the verdict is that of the lowest level, which is told as the cause.
+fn is_cause_of(summary: &Summary) -> bool {
+    let bounding = summary.bounding().filter(|_| summary.load_line.is_none());
+    bounding.is_some_and(|level| summary.reason.ends_with(&level.why()))
+}
+
 /// The headline, and the reason of a verdict that the levels do not show.
 pub(crate) fn headline_with_reason(summary: &Summary) -> String {
     match summary.verdict {
         Verdict::Met | Verdict::Missed => headline(summary),
-        _ if summary.levels.is_empty() => headline(summary),
+        _ if summary.levels.is_empty() || is_cause_of(summary) => headline(summary),
         _ => format!("{}: {}", headline(summary), summary.reason),
     }
 }

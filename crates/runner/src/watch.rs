@@ -56,7 +56,10 @@ pub struct RunWatch<'a> {
     next_sample: u16,
     /// Operations of each sample of the level that were completed or answered.
     completed: Vec<u64>,
-    due: u64,
+    /// Operations of each sample of the level that were due.
+    due: Vec<u64>,
+    /// Operations of the level, its warm-up included, that were due and have not come to their end.
+    open: u64,
     death: Option<DeathRecord>,
     /// Whether all that is known of the platform is its address, over TCP, and nobody plans that it ends.
     is_unwatched: bool,
@@ -109,7 +112,8 @@ impl<'a> RunWatch<'a> {
             terms: identity::terms(plan),
             next_sample: 0,
             completed: Vec::new(),
-            due: 0,
+            due: Vec::new(),
+            open: 0,
             death: None,
             is_unwatched,
             vigils: Vec::new(),
@@ -180,7 +184,8 @@ impl<'a> RunWatch<'a> {
         self.progress.level_begun(number, self.levels, &label);
         self.stood_still = Nanos::ZERO;
         self.completed = vec![0; usize::from(start.samples)];
-        self.due = 0;
+        self.due = vec![0; usize::from(start.samples)];
+        self.open = 0;
         self.next_sample = 0;
         self.level = Some(start.clone());
         self.gathering = Some(Gathering::new(&self.terms, start.hold));
@@ -210,7 +215,9 @@ impl<'a> RunWatch<'a> {
             self.death = missing.map(|death| self.recorded(death, end.at));
         }
         let last_third = self.completed.len() - self.completed.len() / 3 - 1;
-        let silent = self.completed.iter().skip(last_third).all(|&completed| completed == 0) && self.due > 0;
+        // Where nothing was asked, silence is no answer.
+        let asked = self.open > 0 || self.due.iter().skip(last_third).any(|&due| due > 0);
+        let silent = self.completed.iter().skip(last_third).all(|&completed| completed == 0) && asked;
         // Who answers in the drain stood still, or was overloaded, and is there.
         let came_back = end.last_done.zip(hold_end).is_some_and(|(last, hold_end)| last >= hold_end);
         // As long as anybody is served, a connection that is refused is a refusal.
@@ -358,10 +365,15 @@ impl Watch for RunWatch<'_> {
             if let Some(gathering) = &mut self.gathering {
                 gathering.add(part);
             }
-            self.due += part.counts.due;
-            if let Some(sum) = part.sample.and_then(|sample| self.completed.get_mut(usize::from(sample))) {
+            let Counts { due, completed, refused, answers, .. } = part.counts;
+            self.open = (self.open + due).saturating_sub(completed + refused);
+            let sample = part.sample.map(usize::from);
+            if let Some(sum) = sample.and_then(|sample| self.due.get_mut(sample)) {
+                *sum += due;
+            }
+            if let Some(sum) = sample.and_then(|sample| self.completed.get_mut(sample)) {
                 // Who refuses is there.
-                *sum += part.counts.completed + part.counts.answers;
+                *sum += completed + answers;
             }
         }
         self.pending.push(measurement);

@@ -36,9 +36,11 @@ pub(super) fn judge(
         terms.objectives.level.iter().map(|objective| (objective, of(objective))).collect();
     decide(level, record, &standings, why_invalid);
     if level.verdict != LevelVerdict::Met {
-        // That nearly nothing was taken explains whatever objective missed.
-        let refused = level.refused as f64 > level.sent as f64 * MOSTLY_REFUSED && level.death.is_none();
-        let at = if refused { 0 } else { level.reasons.len() };
+        // That nearly nothing was taken, or nothing any more, explains whatever objective missed.
+        let refused = level.refused as f64 > level.sent as f64 * MOSTLY_REFUSED;
+        let gone = record.end.as_ref().is_some_and(|end| end.platform_gone);
+        let explains = (refused || gone) && level.death.is_none();
+        let at = if explains { 0 } else { level.reasons.len() };
         level.reasons.splice(at..at, level.incident.clone());
         level.reasons.extend(level.warming.clone());
         level.reasons.extend(level.stall.clone());

@@ -60,6 +60,8 @@ fn a_stored_run_is_listed_shown_reported_and_exported() {
         "one file is the store, and no report"
     );
 
+    let version = run.summary["provenance"]["platform"].to_string();
+    assert!(version.contains("version\":\"plimsoll "), "{version}");
     let id = run.summary["run"].as_str().unwrap().to_owned();
     let listed = bench.call(["runs", "--store", STORE]).exits(0).says(&id).says("met").says("small");
     assert_eq!(listed.stdout.lines().count(), 2, "a head and a run");
