@@ -93,8 +93,8 @@ fn reach(text: &str, word: &str, telling: usize) -> Option<usize> {
     for (count, character) in word.chars().enumerate() {
         if count >= telling {
             let rest = |end: usize| text.get(end..).unwrap_or_default();
-            let unfinished = ends.iter().filter_map(|&end| Some(end + unfinished(rest(end))?));
-            cut = unfinished.last().or(cut);
+            let mut unfinished = ends.iter().filter_map(|&end| Some(end + unfinished(rest(end))?));
+            cut = unfinished.next_back().or(cut);
         }
         ends = step(text, &ends, character, LAYERS);
         if ends.is_empty() {
