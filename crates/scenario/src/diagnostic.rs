@@ -106,22 +106,34 @@ fn write_excerpt(f: &mut fmt::Formatter<'_>, span: &Span) -> fmt::Result {
 /// The credentials of a line as asterisks, in addresses and behind keys; each character stays one, so that carets stand
 /// where they should.
 fn masked(line: &str) -> String {
-    let hidden: Vec<_> = credentials(line).into_iter().chain(written_secrets(line)).collect();
-    let is_hidden = |at: usize| hidden.iter().any(|credential| credential.contains(&at));
+    let mut hidden = vec![false; line.len()];
+    for range in credentials(line).into_iter().chain(written_secrets(line)) {
+        hidden.get_mut(range).unwrap_or_default().fill(true);
+    }
+    let is_hidden = |at: usize| hidden.get(at).is_some_and(|&hidden| hidden);
     line.char_indices().map(|(at, character)| if is_hidden(at) { '*' } else { character }).collect()
 }
 
 /// Where values stand in a line whose keys say that they are secrets, up to the end of the value.
-fn written_secrets(line: &str) -> impl Iterator<Item = Range<usize>> {
-    line.match_indices(':').filter_map(|(colon, _)| {
-        let (before, after) = (line.get(..colon)?, line.get(colon + 1..)?);
-        let key = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()?.to_lowercase();
-        let begin = colon + 1 + (after.len() - after.trim_start().len());
-        let value = line.get(begin..)?;
-        let is_secret = SECRETS.iter().any(|secret| key.contains(secret)) && !value.starts_with(['{', '[']);
-        let value = value.split([',', '}']).next()?.trim_end();
-        is_secret.then_some(begin..begin + value.len())
-    })
+fn written_secrets(line: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for (colon, _) in line.match_indices(':') {
+        if found.last().is_some_and(|last| colon < last.end) {
+            continue;
+        }
+        let (before, after) =
+            (line.get(..colon).unwrap_or_default(), line.get(colon + 1..).unwrap_or_default());
+        let key = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+        let value = after.trim_start();
+        if value.starts_with(['{', '[']) || !SECRETS.iter().any(|secret| key.to_lowercase().contains(secret))
+        {
+            continue;
+        }
+        let begin = colon + 1 + (after.len() - value.len());
+        let value = value.split([',', '}']).next().unwrap_or_default().trim_end();
+        found.push(begin..begin + value.len());
+    }
+    found
 }
 
 /// What could move the cursor, colour the terminal or turn the text around is not shown. One character stays one.
