@@ -48,8 +48,9 @@ fn told(performed: Result<u8, Failure>) -> u8 {
     let unsaid = output::unsaid().inspect(tell);
     match performed.inspect_err(tell) {
         Err(failure) => failure.code(),
-        Ok(exit_code::INTERRUPTED) => exit_code::INTERRUPTED,
-        Ok(code) => unsaid.map_or(code, |failure| failure.code()),
+        // What was found stands, also where nobody could be told.
+        Ok(exit_code::MET) => unsaid.map_or(exit_code::MET, |failure| failure.code()),
+        Ok(code) => code,
     }
 }
 

@@ -51,7 +51,7 @@ use secrets::Secrets;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use storm::Storm;
 use tap::Tap;
 use token::{Happenings, Keeper, TokenError};
@@ -108,6 +108,14 @@ pub enum RunError {
     Store(#[from] StoreError),
 }
 
+/// Finds out whether the plan's certificates and keys can be used, before anything is started.
+///
+/// # Errors
+/// What is wrong with them, for people.
+pub fn check_certificates(plan: &Plan) -> Result<(), String> {
+    plan.mqtt.transport.tls.as_ref().map_or(Ok(()), plimsoll_load::drivers::check_tls)
+}
+
 /// Runs the plan.
 ///
 /// # Errors
@@ -126,7 +134,7 @@ pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> 
     let placement = Placement::choose(plan);
     let id = identity::new_run_id();
     let new_run = identity::new_run(plan, id, options, &placement, &warnings);
-    let mut writer = RunWriter::begin(&options.store, &new_run)?;
+    let mut writer = RunWriter::begin(&options.store, &new_run, &options.stop)?;
     let performed = perform(plan, id, &placement, options, &mut writer, progress);
     let ended = match performed {
         Ok(end) => writer.end(&end),
@@ -146,7 +154,8 @@ pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> 
         Err(error) => {
             // The store takes no more, but what it took can be read; where that fails too, its error stands.
             let Ok(mut record) = read() else { return Err(error.into()) };
-            record.end = Some(RunEnd::Failed(error.to_string()));
+            let stopped = options.stop.load(Ordering::Relaxed);
+            record.end = Some(if stopped { RunEnd::Interrupted } else { RunEnd::Failed(error.to_string()) });
             record
         }
     };

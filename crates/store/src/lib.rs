@@ -99,6 +99,18 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Whether another program holds the file.
+    fn is_busy(&self) -> bool {
+        match self {
+            StoreError::Open { cause, .. }
+            | StoreError::Write { cause, .. }
+            | StoreError::Read { cause, .. } => schema::is_busy(cause),
+            _ => false,
+        }
+    }
+}
+
 /// What to do where a row could not be written.
 fn remedy(cause: &rusqlite::Error) -> &'static str {
     match cause.sqlite_error_code() {

@@ -4,6 +4,7 @@ use crate::StoreError;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,8 @@ const APPLICATION: i64 = 0x706c_696d;
 /// Another run may be writing to the same file; its transactions are short.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
+/// How long SQLite waits by itself before it is asked whether somebody wants to stop.
+const ATTEMPT: Duration = Duration::from_millis(200);
 
 /// Names of files are no URIs, and each connection stays in one thread.
 const PLAIN: OpenFlags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -86,12 +89,29 @@ CREATE TABLE IF NOT EXISTS dissection (
 ) STRICT;
 ";
 
+/// Does something again and again while another program holds the file, as long as that is bearable and nobody wants to stop.
+pub fn patiently<T, E>(
+    stop: &AtomicBool,
+    is_busy: impl Fn(&E) -> bool,
+    mut act: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    let begin = Instant::now();
+    loop {
+        match act() {
+            Err(error) if is_busy(&error) && begin.elapsed() < PATIENCE && !stop.load(Ordering::Relaxed) => {
+                thread::sleep(PAUSE);
+            }
+            done => return done,
+        }
+    }
+}
+
 /// Opens the file for writing, and makes it and its tables where they are missing.
 pub fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
     let failed = |cause| StoreError::Open { path: path.to_owned(), cause };
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | PLAIN;
     let mut connection = Connection::open_with_flags(named(path)?, flags).map_err(failed)?;
-    connection.busy_timeout(PATIENCE).map_err(failed)?;
+    connection.busy_timeout(ATTEMPT).map_err(failed)?;
     // One transaction: whoever is killed in it leaves a file without tables, which the next one takes for its own, and others
     // that begin at the same time wait.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
@@ -119,7 +139,8 @@ fn keep_log(connection: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-fn is_busy(error: &rusqlite::Error) -> bool {
+/// Whether another connection holds the file.
+pub fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 

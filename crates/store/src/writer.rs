@@ -6,6 +6,8 @@ use plimsoll_model::record::{Measurement, Provenance, RunEnd, SamplePart, Terms}
 use rusqlite::{Connection, Transaction, params};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// What is known of a run before it begins.
 #[derive(Clone, Debug)]
@@ -25,24 +27,31 @@ pub struct NewRun {
 /// Appends the measurements of one run.
 pub struct RunWriter {
     connection: Connection,
+    /// Set when the user wants no more waiting.
+    stop: Arc<AtomicBool>,
     path: PathBuf,
     run: String,
     provenance: Provenance,
 }
 
 impl RunWriter {
-    /// Opens the store, making it where it is missing, and enters the run.
+    /// Opens the store, making it where it is missing, and enters the run. Another program that holds it is waited for, until
+    /// `stop` is set.
     ///
     /// # Errors
     /// The file cannot be opened, was written by a newer version, or is not writable.
-    pub fn begin(path: &Path, run: &NewRun) -> Result<RunWriter, StoreError> {
-        let connection = schema::open_for_writing(path)?;
+    pub fn begin(path: &Path, run: &NewRun, stop: &Arc<AtomicBool>) -> Result<RunWriter, StoreError> {
+        let is_busy = |error: &StoreError| error.is_busy();
+        let connection = schema::patiently(stop, is_busy, || schema::open_for_writing(path))?;
         let (path, provenance) = (path.to_owned(), run.provenance.clone());
-        let writer = RunWriter { connection, path, run: run.id.clone(), provenance };
-        writer.wrap(writer.connection.execute(
-            "INSERT INTO run (id, name, scenario, terms, provenance) VALUES (?, ?, ?, ?, ?)",
-            params![run.id, run.name, run.scenario, json(&run.terms), json(&run.provenance)],
-        ))?;
+        let mut writer =
+            RunWriter { connection, stop: Arc::clone(stop), path, run: run.id.clone(), provenance };
+        writer.write(|connection| {
+            connection.execute(
+                "INSERT INTO run (id, name, scenario, terms, provenance) VALUES (?, ?, ?, ?, ?)",
+                params![run.id, run.name, run.scenario, json(&run.terms), json(&run.provenance)],
+            )
+        })?;
         Ok(writer)
     }
 
@@ -54,8 +63,8 @@ impl RunWriter {
         if measurements.is_empty() {
             return Ok(());
         }
-        let outcome = append_all(&mut self.connection, &self.run, measurements);
-        self.wrap(outcome)
+        let run = self.run.clone();
+        self.write(|connection| append_all(connection, &run, measurements))
     }
 
     /// Adds what became known of the platform when it was up.
@@ -90,10 +99,13 @@ impl RunWriter {
     /// # Errors
     /// The disk is full or the file is gone.
     pub fn add_dissection(&mut self, summary: &str) -> Result<(), StoreError> {
-        let row = params![self.run, summary];
-        self.wrap(
-            self.connection.execute("INSERT OR REPLACE INTO dissection (run, summary) VALUES (?, ?)", row),
-        )
+        let run = self.run.clone();
+        self.write(|connection| {
+            connection.execute(
+                "INSERT OR REPLACE INTO dissection (run, summary) VALUES (?, ?)",
+                params![run, summary],
+            )
+        })
     }
 
     /// Reads the store through the connection that writes it, so that the run is there even if its file was moved away.
@@ -101,9 +113,11 @@ impl RunWriter {
         RunReader::through(&self.connection, &self.path)
     }
 
-    fn update_provenance(&self) -> Result<(), StoreError> {
-        let row = params![json(&self.provenance), self.run];
-        self.wrap(self.connection.execute("UPDATE run SET provenance = ? WHERE id = ?", row))
+    fn update_provenance(&mut self) -> Result<(), StoreError> {
+        let (run, provenance) = (self.run.clone(), json(&self.provenance));
+        self.write(|connection| {
+            connection.execute("UPDATE run SET provenance = ? WHERE id = ?", params![provenance, run])
+        })
     }
 
     /// Enters how the run ended.
@@ -111,14 +125,20 @@ impl RunWriter {
     /// # Errors
     /// The disk is full or the file is gone.
     pub fn end(&mut self, end: &RunEnd) -> Result<(), StoreError> {
-        let ended = params![json(end), self.run];
-        self.wrap(self.connection.execute("UPDATE run SET ended = ? WHERE id = ?", ended))?;
+        let run = self.run.clone();
+        self.write(|connection| {
+            connection.execute("UPDATE run SET ended = ? WHERE id = ?", params![json(end), run])
+        })?;
         // Folds the log into the file, so that one file is all there is; another reader may prevent it.
         let _ = self.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
         Ok(())
     }
 
-    fn wrap<T>(&self, outcome: rusqlite::Result<T>) -> Result<(), StoreError> {
+    fn write<T>(
+        &mut self,
+        mut write: impl FnMut(&mut Connection) -> rusqlite::Result<T>,
+    ) -> Result<(), StoreError> {
+        let outcome = schema::patiently(&self.stop, schema::is_busy, || write(&mut self.connection));
         outcome.map(drop).map_err(|cause| StoreError::Write { path: self.path.clone(), cause })
     }
 }

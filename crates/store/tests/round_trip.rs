@@ -9,6 +9,8 @@ use plimsoll_model::record::{
 };
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use plimsoll_store::{NewRun, RunReader, RunWriter, StoreError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 fn new_run(id: &str) -> NewRun {
     let provenance = Provenance {
@@ -54,7 +56,7 @@ fn part(sample: Option<u16>, due: u64) -> SamplePart {
 fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
-    let mut writer = RunWriter::begin(&path, &new_run("aaaa1111")).unwrap();
+    let mut writer = RunWriter::begin(&path, &new_run("aaaa1111"), &Arc::default()).unwrap();
     writer.append(&[Measurement::SetUp(part(None, 0)), Measurement::LevelStarted(level_start())]).unwrap();
     writer.append(&[Measurement::Sample(part(None, 7)), Measurement::Sample(part(Some(0), 1))]).unwrap();
     writer.append(&[Measurement::Sample(part(Some(0), 2))]).unwrap();
@@ -117,7 +119,7 @@ fn a_run_is_found_by_its_id_or_the_beginning_of_it_or_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
     for id in ["aaaa", "last", "aaaa1111"] {
-        RunWriter::begin(&path, &new_run(id)).unwrap().end(&RunEnd::Complete).unwrap();
+        RunWriter::begin(&path, &new_run(id), &Arc::default()).unwrap().end(&RunEnd::Complete).unwrap();
     }
     let reader = RunReader::open(&path).unwrap();
     assert_eq!(reader.run("aaaa").unwrap().id, "aaaa1111", "the newest of those that begin so");
@@ -128,7 +130,7 @@ fn a_run_is_found_by_its_id_or_the_beginning_of_it_or_by_name() {
     drop(reader);
     for (id, name) in [("first", "aaaa"), ("second", "aaaa"), ("third", "last"), ("aaaa2222", "harbour")] {
         let run = NewRun { name: name.into(), ..new_run(id) };
-        RunWriter::begin(&path, &run).unwrap().end(&RunEnd::Complete).unwrap();
+        RunWriter::begin(&path, &run, &Arc::default()).unwrap().end(&RunEnd::Complete).unwrap();
     }
     let reader = RunReader::open(&path).unwrap();
     for (asked, found) in
@@ -151,7 +153,7 @@ fn messages(path: &std::path::Path) -> Vec<MessageRecord> {
 fn the_message_log_comes_back_in_order_and_the_clock_epoch_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
-    let mut writer = RunWriter::begin(&path, &new_run("aaaa1111")).unwrap();
+    let mut writer = RunWriter::begin(&path, &new_run("aaaa1111"), &Arc::default()).unwrap();
     writer.set_epoch(77, 88).unwrap();
     let whole = MessageRecord {
         level: 0,
@@ -184,7 +186,7 @@ fn the_message_log_comes_back_in_order_and_the_clock_epoch_with_it() {
 fn a_store_from_before_the_message_log_has_none() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
-    RunWriter::begin(&path, &new_run("aaaa1111")).unwrap();
+    RunWriter::begin(&path, &new_run("aaaa1111"), &Arc::default()).unwrap();
     rusqlite::Connection::open(&path).unwrap().execute_batch("DROP TABLE message").unwrap();
     assert_eq!(messages(&path), []);
 }
@@ -195,9 +197,23 @@ fn a_database_of_another_program_is_refused_untouched() {
     let path = folder.path().join("contacts.db");
     rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE contacts (name TEXT)").unwrap();
     let before = std::fs::read(&path).unwrap();
-    let refused = RunWriter::begin(&path, &new_run("aaaa1111")).map(drop).unwrap_err();
+    let refused = RunWriter::begin(&path, &new_run("aaaa1111"), &Arc::default()).map(drop).unwrap_err();
     assert!(matches!(refused, StoreError::Foreign { .. }), "{refused}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_store_that_another_program_holds_is_given_up_at_the_users_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("held.db");
+    RunWriter::begin(&path, &new_run("aaaa1111"), &Arc::default()).unwrap().end(&RunEnd::Complete).unwrap();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let stop = Arc::new(AtomicBool::new(true));
+    let told = RunWriter::begin(&path, &new_run("bbbb2222"), &stop).map(drop).unwrap_err().to_string();
+    assert!(told.contains("locked"), "{told}");
+    other.execute_batch("COMMIT").unwrap();
+    RunWriter::begin(&path, &new_run("cccc3333"), &stop).unwrap();
 }
 
 #[test]
@@ -206,11 +222,12 @@ fn errors_name_the_file_and_what_to_do() {
     let path = folder.path().join("runs.db");
     let missing = RunReader::open(&path).map(drop).unwrap_err().to_string();
     assert!(missing.contains("runs.db") && missing.contains("--store"), "{missing}");
-    RunWriter::begin(&path, &new_run("aaaa1111")).unwrap();
+    RunWriter::begin(&path, &new_run("aaaa1111"), &Arc::default()).unwrap();
     let error = RunReader::open(&path).unwrap().run("zzzz").unwrap_err();
     assert!(matches!(error, StoreError::NoRun { .. }));
     std::fs::write(&path, "this is no database").unwrap();
     assert!(RunReader::open(&path).is_err());
-    let nowhere = RunWriter::begin(&folder.path().join("no/such/folder.db"), &new_run("b")).map(drop);
+    let nowhere =
+        RunWriter::begin(&folder.path().join("no/such/folder.db"), &new_run("b"), &Arc::default()).map(drop);
     assert!(nowhere.unwrap_err().to_string().contains("no/such/folder.db"));
 }

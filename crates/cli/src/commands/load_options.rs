@@ -153,7 +153,9 @@ impl LoadOptions {
 
     /// Reads, checks and resolves what the user gave, which must be one run.
     pub fn plan(&self) -> Result<Plan, Failure> {
-        Ok(self.matrix()?.one()?)
+        let plan = self.matrix()?.one()?;
+        plimsoll_runner::check_certificates(&plan).map_err(Failure::Usage)?;
+        Ok(plan)
     }
 
     fn of_address(&self) -> Result<Matrix, Failure> {

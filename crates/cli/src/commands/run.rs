@@ -287,6 +287,9 @@ pub fn perform_plan(
     progress.lead_with(if plan.is_delivered_apart() { Metric::SubscribeTime } else { Metric::PublishTime });
     let outcome = run(plan, &options, progress);
     progress.finish();
+    if outcome.is_err() && options.stop.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted("nothing was run"));
+    }
     Ok(outcome?)
 }
 

@@ -5,6 +5,7 @@ use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, Provenance, RunE
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use plimsoll_stats::distribution::{InterArrival, random};
 use plimsoll_store::{NewRun, RunWriter};
+use std::sync::Arc;
 
 const SAMPLES: u16 = 1000;
 /// Observations of each time in each sample.
@@ -61,7 +62,7 @@ fn write(bench: &Bench) {
         Terms { devices: 10, subscribers: 1, qos: 1, subscribe_qos: 1, levels: 1, ..Terms::default() };
     let (id, name, scenario) = ("0123456789abcdef".into(), "long".into(), "name: long".into());
     let run = NewRun { id, name, scenario, terms, provenance };
-    let mut writer = RunWriter::begin(&bench.path(STORE), &run).unwrap();
+    let mut writer = RunWriter::begin(&bench.path(STORE), &run, &Arc::default()).unwrap();
     let hold = Nanos::from_secs(i64::from(SAMPLES));
     let start = LevelStart {
         index: 0,

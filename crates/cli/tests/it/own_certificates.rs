@@ -62,7 +62,7 @@ fn each_device_shows_its_own_certificate() {
         .says("scenario.yaml:4");
     std::fs::copy(bench.path("device-1.key"), bench.path("device-2.key")).unwrap();
     with(&format!("{of_devices}, {of_crew}"))
-        .exits(1)
+        .exits(104)
         .says("device 2: the client certificate and its key cannot be used");
 }
 

@@ -11,6 +11,7 @@ use plimsoll_stats::distribution::random;
 use rustix::io::Errno;
 use rustls::ClientConfig;
 use std::sync::Arc;
+pub use tls::check as check_tls;
 use tls::{Handshake, Terms, Tls};
 use websocket::WebSocket;
 

@@ -20,6 +20,7 @@ pub mod websocket;
 mod words;
 
 use crate::driver::Driver;
+pub use layers::check_tls;
 use plimsoll_model::Nanos;
 use std::os::fd::BorrowedFd;
 

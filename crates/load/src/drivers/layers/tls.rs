@@ -77,6 +77,19 @@ impl Terms {
     }
 }
 
+/// Finds out whether the certificates and keys of a plan can be used, before anybody connects.
+///
+/// # Errors
+/// Those of [`Terms::new`] and of [`Terms::of_client`].
+pub fn check(plan: &TlsPlan) -> Result<(), String> {
+    let terms = Terms::new(plan, None)?;
+    let clients = |all: &[ClientIdentity], client: fn(u32) -> Client| {
+        (0..all.len() as u32).try_for_each(|number| terms.of_client(client(number)).map(drop))
+    };
+    clients(&plan.identities.devices, Client::Device)?;
+    clients(&plan.identities.subscribers, Client::Subscriber)
+}
+
 /// What is shown to a platform that asks.
 fn shown(identity: &ClientIdentity, provider: &CryptoProvider) -> Result<Arc<SingleCertAndKey>, String> {
     let (chain, key) = (identity.chain.clone(), identity.key.clone_key());
