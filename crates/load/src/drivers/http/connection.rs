@@ -1,13 +1,13 @@
 //! One connection to the platform: at most one request under way on it.
 
 use super::Io;
+use super::outcome::{MOST_TRIES, Outcome};
 use crate::driver::{Client, Event};
 use crate::drivers::layers::{Layers, hand_over};
 use crate::drivers::readiness;
 use crate::drivers::socket::{Interest, Socket};
-use crate::drivers::words;
 use crate::refusal;
-use plimsoll_codec::http::{HttpError, Message as Answer, Reader, Side, Start};
+use plimsoll_codec::http::{HttpError, Reader, Side, Start};
 use plimsoll_codec::stranger::Stranger;
 use plimsoll_model::Nanos;
 use rustix::event::epoll::EventFlags;
@@ -16,8 +16,6 @@ use std::sync::Arc;
 
 /// Largest answer that is taken; a longer one is a lie or an attack.
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
-/// How often a message is sent again at most after an answer that asks for it.
-const MOST_TRIES: u32 = 10;
 /// The status of a request whose credentials are not accepted (RFC 9110 section 15.5.2).
 const UNAUTHORIZED: u16 = 401;
 
@@ -377,14 +375,7 @@ impl Connection {
                 let Start::Status { code, reason } = message.head.start else { return Turn::Same };
                 let Message { device, tries, .. } =
                     self.current.as_ref().map(|current| current.message).unwrap_or_default();
-                let outcome = if io.requests.is_success(code) {
-                    Outcome::Taken
-                } else if io.requests.is_to_be_repeated(code) && tries < MOST_TRIES {
-                    Outcome::ToRepeat
-                } else {
-                    let told = refused(&message, code, reason, io.requests.target());
-                    Outcome::Refused(io.requests.view().hide_captured(told, (device, 0)))
-                };
+                let outcome = Outcome::of(&message, (code, reason), &io.requests, (device, tries));
                 io.traffic.answers.add(message.wire_bytes as usize, message.body.len());
                 (code, outcome, message.stays && !ended)
             }
@@ -586,27 +577,4 @@ impl Connection {
         self.close();
         was
     }
-}
-
-/// What an answer means for its message.
-enum Outcome {
-    Taken,
-    ToRepeat,
-    /// Why.
-    Refused(String),
-}
-
-/// How the platform refused, for people.
-fn refused(message: &Answer<'_>, code: u16, reason: &str, target: &str) -> String {
-    let whither = match (code, message.head.field("location")) {
-        (300..400, Some(location)) => {
-            let location = String::from_utf8_lossy(location);
-            format!(
-                " to {location}, which is not followed: write that address in the profile or the scenario"
-            )
-        }
-        _ => String::new(),
-    };
-    let own = words::own(message.body);
-    words::refusal(&format!("the platform answered {code} {reason}{whither}{own}"), target)
 }

@@ -4,6 +4,7 @@
 //! of the shard. [`connection`] is one connection, [`requests`] what goes over it.
 
 mod connection;
+mod outcome;
 mod requests;
 
 use crate::arrivals::Share;
