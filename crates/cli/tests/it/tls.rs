@@ -175,7 +175,7 @@ fn clients_show_their_certificate_to_a_platform_that_asks() {
         .exits(1)
         .says("does not know the authority of our client certificate");
     with("tls: { ca: ca.pem, certificate: device.pem, key: strange.key }")
-        .exits(1)
+        .exits(104)
         .says("the key does not match the certificate");
 }
 
