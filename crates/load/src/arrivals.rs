@@ -1,6 +1,12 @@
 //! When operations of the open model are due. Pure and seeded: the same plan gives the same due times on any
-//! number of load threads, because a thread walks the whole process and keeps only what belongs to its devices.
+//! number of load threads.
+//!
+//! Even arrivals have a due time by number. Poisson arrivals of a population come from up to [`BLOCKS`] processes of their
+//! own, whose number depends on the population alone and whose superposition is exactly Poisson; a thread walks those of its
+//! devices. Arrivals for each device are a process for each. Any other process of a whole population cannot be divided: each
+//! thread walks all of it and keeps what belongs to its devices.
 
+use crate::share::{BLOCKS, Share};
 use plimsoll_model::{DeviceId, Nanos};
 use plimsoll_scenario::plan::ArrivalsPer;
 use plimsoll_stats::distribution::{InterArrival, Random, random};
@@ -33,25 +39,9 @@ pub struct Process {
     pub level: u16,
 }
 
-/// Which devices a load thread owns: those whose number leaves `index` when divided by `of`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// This thread.
-    pub index: u32,
-    /// All threads.
-    pub of: u32,
-}
-
-impl Share {
-    /// The whole population.
-    pub const WHOLE: Share = Share { index: 0, of: 1 };
-
-    /// Whether a number belongs to this share.
-    #[inline]
-    pub fn owns(self, number: u32) -> bool {
-        number % self.of == self.index
-    }
-}
+/// Devices that a block of a Poisson process has at least, so that a device's own arrivals stay nearly even: with 64 in
+/// turn, its gaps vary by an eighth of their mean.
+const DEVICES_OF_BLOCK: u32 = 64;
 
 /// The arrivals of one share up to an end, in the order of due times.
 pub struct Arrivals {
@@ -62,70 +52,140 @@ pub struct Arrivals {
 }
 
 enum Source {
-    /// Devices take turns, so each gets the same load.
-    Population { random: Random, at: f64, device: u32 },
-    /// The next arrival of every device; each has a generator of its own.
-    Devices { next: BinaryHeap<Reverse<(i64, u32)>>, state: Vec<(Random, f64)> },
+    /// Arrival `i` comes from device `i mod devices`, `i + 1` gaps after the beginning.
+    Even { round: u64, slot: u32, owned: u32 },
+    /// The next arrival of every lane, as its time and place.
+    Lanes { lanes: Vec<Lane>, next: BinaryHeap<Reverse<(i64, u32)>> },
+}
+
+/// A process of its own, whose devices take turns.
+struct Lane {
+    random: Random,
+    /// The next arrival, in nanoseconds, and its device.
+    at: f64,
+    device: u32,
+    /// The mean gap, in nanoseconds.
+    mean: f64,
+}
+
+impl Lane {
+    /// Draws gaps until an arrival belongs to the share, or comes after the end.
+    fn advance(&mut self, process: &Process, lanes: u32, share: Share, end: Nanos) {
+        loop {
+            self.at += process.gaps.sample(&mut self.random) * self.mean;
+            let next = self.device + lanes;
+            self.device = if next < process.devices { next } else { self.device % lanes };
+            if share.owns(self.device) || self.at >= end.0 as f64 {
+                return;
+            }
+        }
+    }
+}
+
+/// Whether each thread walks such arrivals whole: neither their number gives their time, nor are they a superposition.
+pub fn are_walked_whole(gaps: InterArrival, per: ArrivalsPer) -> bool {
+    per == ArrivalsPer::Population && !matches!(gaps, InterArrival::Constant | InterArrival::Exponential)
+}
+
+impl Process {
+    /// How many independent processes the arrivals are made of, whatever the number of threads. A Poisson process is the
+    /// superposition of any number of them, each with its part of the rate. No other aggregate process can be divided.
+    fn lanes(&self) -> u32 {
+        match (self.per, self.gaps) {
+            (ArrivalsPer::Device, _) => self.devices,
+            (ArrivalsPer::Population, InterArrival::Exponential) => {
+                let blocks = (self.devices / DEVICES_OF_BLOCK).clamp(1, BLOCKS);
+                1 << blocks.ilog2()
+            }
+            (ArrivalsPer::Population, _) => 1,
+        }
+    }
+
+    /// The lane of that number: device `number`, and every so many-th after it.
+    fn lane(&self, number: u32, lanes: u32) -> Lane {
+        let devices = (self.devices - number).div_ceil(lanes);
+        let mean = 1e9 / self.rate * f64::from(self.devices) / f64::from(devices);
+        let name = match self.per {
+            ArrivalsPer::Population => u64::MAX - u64::from(number),
+            ArrivalsPer::Device => u64::from(number),
+        };
+        let mut random = random(self.seed, &[u64::from(self.level), name]);
+        let first = match self.per {
+            ArrivalsPer::Population => self.gaps.sample(&mut random),
+            // As if the device had been sending for long, and regular ones do not fire together.
+            ArrivalsPer::Device => self.gaps.sample_first(&mut random),
+        };
+        Lane { random, at: first * mean, device: number, mean }
+    }
 }
 
 impl Arrivals {
     /// The arrivals with `due < end`.
     pub fn new(process: Process, share: Share, end: Nanos) -> Arrivals {
-        let source = match process.per {
-            ArrivalsPer::Population => Source::Population {
-                random: random(process.seed, &[u64::from(process.level), u64::MAX]),
-                at: 0.0,
-                device: 0,
-            },
-            ArrivalsPer::Device => {
-                let mean = device_mean(&process);
-                let owned = (0..process.devices).filter(|&device| share.owns(device));
-                let mut next = BinaryHeap::new();
-                let mut state = Vec::new();
-                for device in owned {
-                    let mut random = random(process.seed, &[u64::from(process.level), u64::from(device)]);
-                    // As if the device had been sending for long, and regular ones do not fire together.
-                    let at = process.gaps.sample_first(&mut random) * mean;
-                    next.push(Reverse((at as i64, device)));
-                    state.push((random, at));
-                }
-                Source::Devices { next, state }
+        let source = match (process.per, process.gaps) {
+            (ArrivalsPer::Population, InterArrival::Constant) => {
+                Source::Even { round: 0, slot: 0, owned: share.count(process.devices) }
+            }
+            _ if end <= Nanos::ZERO => Source::Lanes { lanes: Vec::new(), next: BinaryHeap::new() },
+            _ => {
+                let lanes = owned_lanes(&process, share, end);
+                let next = (0..).zip(&lanes).map(|(place, lane)| Reverse((lane.at as i64, place))).collect();
+                Source::Lanes { lanes, next }
             }
         };
         Arrivals { process, share, end, source }
     }
 }
 
-fn device_mean(process: &Process) -> f64 {
-    1e9 / process.rate * f64::from(process.devices)
+/// The lanes with devices of the share, each at its first arrival from one of them.
+fn owned_lanes(process: &Process, share: Share, end: Nanos) -> Vec<Lane> {
+    let count = process.lanes();
+    let mut numbers: Vec<u32> = match process.per {
+        ArrivalsPer::Device => share.numbers(process.devices).collect(),
+        // The first devices stand for all: who owns one depends on its block alone.
+        ArrivalsPer::Population => {
+            share.numbers(process.devices.min(BLOCKS)).map(|device| device % count).collect()
+        }
+    };
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut lanes: Vec<Lane> = numbers.into_iter().map(|number| process.lane(number, count)).collect();
+    for lane in lanes.iter_mut().filter(|lane| !share.owns(lane.device)) {
+        lane.advance(process, count, share, end);
+    }
+    lanes
 }
 
 impl Iterator for Arrivals {
     type Item = Arrival;
 
     fn next(&mut self) -> Option<Arrival> {
+        let (process, share, end) = (&self.process, self.share, self.end);
         match &mut self.source {
-            Source::Population { random, at, device } => loop {
-                *at += self.process.gaps.sample(random) * 1e9 / self.process.rate;
-                let due = Nanos(*at as i64);
-                if due >= self.end {
+            Source::Even { round, slot, owned } => {
+                if *owned == 0 {
                     return None;
                 }
-                let owner = *device;
-                *device = (owner + 1) % self.process.devices;
-                if self.share.owns(owner) {
-                    return Some(Arrival { due, device: DeviceId(owner) });
+                let device = share.number(*slot);
+                let number = *round * u64::from(process.devices) + u64::from(device);
+                let due = Nanos(((number + 1) as f64 * 1e9 / process.rate) as i64);
+                *slot += 1;
+                if *slot == *owned {
+                    (*slot, *round) = (0, *round + 1);
                 }
-            },
-            Source::Devices { next, state } => {
-                let Reverse((due, device)) = next.pop()?;
-                if Nanos(due) >= self.end {
+                (due < end).then_some(Arrival { due, device: DeviceId(device) })
+            }
+            Source::Lanes { lanes, next } => {
+                let mut first = next.peek_mut()?;
+                let Reverse((due, place)) = *first;
+                let lane = lanes.get_mut(place as usize)?;
+                if Nanos(due) >= end {
                     return None;
                 }
-                let (random, at) = state.get_mut((device / self.share.of) as usize)?;
-                *at += self.process.gaps.sample(random) * device_mean(&self.process);
-                next.push(Reverse((*at as i64, device)));
-                Some(Arrival { due: Nanos(due), device: DeviceId(device) })
+                let device = DeviceId(lane.device);
+                lane.advance(process, process.lanes(), share, end);
+                *first = Reverse((lane.at as i64, place));
+                Some(Arrival { due: Nanos(due), device })
             }
         }
     }
@@ -141,26 +201,87 @@ mod tests {
 
     const END: Nanos = Nanos::from_secs(100);
 
+    const GAPS: [InterArrival; 3] =
+        [InterArrival::Exponential, InterArrival::Constant, InterArrival::Gamma { shape: 0.5 }];
+
     #[test]
     fn any_number_of_threads_sees_the_same_due_times() {
-        for per in [ArrivalsPer::Population, ArrivalsPer::Device] {
-            for gaps in
-                [InterArrival::Exponential, InterArrival::Constant, InterArrival::Gamma { shape: 0.5 }]
-            {
-                let whole: Vec<_> = Arrivals::new(process(gaps, per), Share::WHOLE, END).collect();
-                for threads in [2, 3, 8] {
-                    let mut parts: Vec<_> = (0..threads)
-                        .flat_map(|index| {
-                            Arrivals::new(process(gaps, per), Share { index, of: threads }, END)
-                        })
-                        .collect();
-                    parts.sort_by_key(|arrival| (arrival.due, arrival.device));
-                    let mut expected = whole.clone();
-                    expected.sort_by_key(|arrival| (arrival.due, arrival.device));
-                    assert_eq!(parts, expected, "{gaps:?} {per:?} on {threads} threads");
+        for (per, devices) in [ArrivalsPer::Population, ArrivalsPer::Device]
+            .map(|per| [(per, 7), (per, 5000), (per, 70_000)])
+            .concat()
+        {
+            for gaps in GAPS {
+                let process = Process { devices, ..process(gaps, per) };
+                let mut whole: Vec<_> = Arrivals::new(process, Share::WHOLE, END).collect();
+                whole.sort();
+                for threads in [2, 3, 8, 64] {
+                    let shares = (0..threads).map(|index| Share { index, of: threads });
+                    let mut parts: Vec<_> =
+                        shares.flat_map(|share| Arrivals::new(process, share, END)).collect();
+                    parts.sort();
+                    assert_eq!(parts, whole, "{gaps:?} {per:?} of {devices} on {threads} threads");
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_thread_of_many_walks_its_own_part_of_a_poisson_process() {
+        let process =
+            Process { devices: 100_000, ..process(InterArrival::Exponential, ArrivalsPer::Population) };
+        for of in [1, 3, 24, 64] {
+            let walked = (0..of).map(|index| owned_lanes(&process, Share { index, of }, END).len());
+            assert_eq!(walked.sum::<usize>(), BLOCKS as usize, "lanes walked by {of} threads together");
+        }
+    }
+
+    #[test]
+    fn only_aggregate_renewals_that_are_neither_even_nor_poisson_are_walked_by_each_thread() {
+        let gamma = InterArrival::Gamma { shape: 0.5 };
+        assert!(are_walked_whole(gamma, ArrivalsPer::Population));
+        assert!(!are_walked_whole(gamma, ArrivalsPer::Device));
+        assert!(!are_walked_whole(InterArrival::Constant, ArrivalsPer::Population));
+        assert!(!are_walked_whole(InterArrival::Exponential, ArrivalsPer::Population));
+    }
+
+    /// Devices take turns within their block, and a block's number of arrivals is Poisson around its part: four standard
+    /// deviations are allowed.
+    #[test]
+    fn devices_of_a_poisson_process_get_equal_load() {
+        let process =
+            Process { devices: 1_500, ..process(InterArrival::Exponential, ArrivalsPer::Population) };
+        let lanes = process.lanes();
+        assert_eq!(lanes, 16);
+        let mut of_device = vec![0u32; 1_500];
+        for arrival in Arrivals::new(process, Share::WHOLE, END) {
+            of_device[arrival.device.0 as usize] += 1;
+        }
+        for block in 0..lanes {
+            let own: Vec<u32> =
+                of_device.iter().skip(block as usize).step_by(lanes as usize).copied().collect();
+            let (least, most) = (own.iter().min().unwrap(), own.iter().max().unwrap());
+            assert!(most - least <= 1, "block {block}: {least} to {most}");
+            let (sum, expected) =
+                (f64::from(own.iter().sum::<u32>()), 100_000.0 * own.len() as f64 / 1_500.0);
+            assert!((sum - expected).abs() < 4.0 * expected.sqrt(), "block {block}: {sum}, not {expected}");
+        }
+    }
+
+    /// Kolmogorov-Smirnov distance of the gaps between arrivals of all devices to the exponential law; its 0.1 % point is
+    /// 1.95 / sqrt(n).
+    #[test]
+    fn the_blocks_of_a_poisson_process_are_one_together() {
+        let process =
+            Process { devices: 100_000, ..process(InterArrival::Exponential, ArrivalsPer::Population) };
+        let due: Vec<f64> =
+            Arrivals::new(process, Share::WHOLE, END).map(|arrival| arrival.due.0 as f64 / 1e6).collect();
+        let mut gaps: Vec<f64> = due.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        gaps.sort_by(f64::total_cmp);
+        let count = gaps.len() as f64;
+        let distance = (0..gaps.len())
+            .map(|rank| ((rank as f64 + 0.5) / count - (1.0 - (-gaps[rank]).exp())).abs())
+            .fold(0.0, f64::max);
+        assert!(distance < 1.95 / count.sqrt(), "distance {distance} over {count} gaps");
     }
 
     #[test]
@@ -177,9 +298,12 @@ mod tests {
     /// lag-1 correlation one of 0.032. Four of each are allowed.
     #[test]
     fn poisson_counts_are_dispersed_and_independent_whether_aggregate_or_per_device() {
-        for per in [ArrivalsPer::Population, ArrivalsPer::Device] {
+        for (per, devices) in
+            [(ArrivalsPer::Population, 7), (ArrivalsPer::Population, 5_000), (ArrivalsPer::Device, 7)]
+        {
             let mut counts = vec![0.0f64; 1000];
-            for arrival in Arrivals::new(process(InterArrival::Exponential, per), Share::WHOLE, END) {
+            let process = Process { devices, ..process(InterArrival::Exponential, per) };
+            for arrival in Arrivals::new(process, Share::WHOLE, END) {
                 counts[(arrival.due.0 / 100_000_000) as usize] += 1.0;
             }
             let mean = counts.iter().sum::<f64>() / 1000.0;

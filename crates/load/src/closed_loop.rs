@@ -1,7 +1,7 @@
 //! The closed workload model: a fixed number of operations in flight, each followed by the next one after a think
 //! time. One in flight is the sequential case.
 
-use crate::arrivals::Share;
+use crate::share::Share;
 use plimsoll_model::Nanos;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -44,9 +44,8 @@ impl ClosedLoop {
         (think_time, timeout): (Nanos, Nanos),
         start: Nanos,
     ) -> ClosedLoop {
-        let devices: Vec<u32> = (0..devices).filter(|&device| share.owns(device)).collect();
-        let slots =
-            if devices.is_empty() { 0 } else { (0..in_flight).filter(|&slot| share.owns(slot)).count() };
+        let devices: Vec<u32> = share.numbers(devices).collect();
+        let slots = if devices.is_empty() { 0 } else { share.count(in_flight) as usize };
         ClosedLoop {
             slots: vec![Slot::Thinking(start); slots],
             wake: (0..slots).map(|slot| Reverse((start, slot))).collect(),

@@ -4,7 +4,6 @@ mod connecting;
 mod simulated;
 mod thread;
 
-use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::driver::Client;
 use crate::drivers::Part;
@@ -22,6 +21,7 @@ use crate::given::Given;
 use crate::mailbox::Mailbox;
 use crate::recorder::Timeline;
 use crate::shard::{Command, Reply, Wiring};
+use crate::share::Share;
 use crate::throttle::Throttle;
 use crate::topology::Topology;
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, SamplePart};

@@ -3,12 +3,12 @@
 
 mod message;
 
-use crate::arrivals::Share;
 use crate::contract::Contract;
 use crate::driver::Life;
 use crate::freshness::Freshness;
 use crate::proof::Unproved;
 use crate::recorder::{Place, Recorder, Timeline};
+use crate::share::Share;
 use crate::topology::Topology;
 use message::{Bits, Message, NOT_YET};
 use plimsoll_model::message::MessageRecord;
@@ -93,7 +93,7 @@ pub struct Receipt {
 impl Ledger {
     /// An empty ledger. `acknowledges` is false where a message is done when it is sent, as at QoS 0.
     pub fn new(topology: Arc<Topology>, acknowledges: bool, share: Share) -> Ledger {
-        let owned = (0..topology.devices()).filter(|&device| share.owns(device));
+        let owned = share.numbers(topology.devices());
         let devices: Vec<Device> =
             owned.map(|device| Device::new(topology.receivers(device).seats())).collect();
         Ledger {
@@ -129,7 +129,7 @@ impl Ledger {
 
     /// The same with the age of the newest values of its devices.
     pub fn with_freshness(self) -> Ledger {
-        let owned = (0..self.topology.devices()).filter(|&device| self.share.owns(device));
+        let owned = self.share.numbers(self.topology.devices());
         let freshness = Freshness::new(owned.map(|device| self.topology.receivers(device).len()));
         Ledger { freshness: Some(freshness), ..self }
     }
@@ -137,7 +137,7 @@ impl Ledger {
     /// A level begins, in which devices below that number take part.
     pub fn begin(&mut self, timeline: &Timeline, devices: u32) {
         if let Some(freshness) = &mut self.freshness {
-            let below = devices.saturating_sub(self.share.index).div_ceil(self.share.of);
+            let below = self.share.count(devices);
             freshness.begin(*timeline, below as usize);
         }
     }
@@ -163,13 +163,10 @@ impl Ledger {
     /// nothing yet there is nothing to ask for, which is no failure.
     pub fn known_near(&self, device: u32) -> u32 {
         let owned = self.devices.len();
-        let first = (device / self.share.of) as usize;
+        let first = self.share.slot(device) as usize;
         let near = (0..owned.min(NEAR)).map(|step| (first + step) % owned);
         let known = |&index: &usize| self.devices.get(index).is_some_and(|device| device.is_known);
-        near.filter(known)
-            .map(|index| self.share.index + index as u32 * self.share.of)
-            .next()
-            .unwrap_or(device)
+        near.filter(known).map(|index| self.share.number(index as u32)).next().unwrap_or(device)
     }
 
     /// Books a message that the engine took up; returns its sequence, `None` for a device of another shard.
@@ -184,7 +181,7 @@ impl Ledger {
         let place = timeline.place(due);
         recorder.counts(place).due += 1;
         recorder.time(place, Metric::Lateness, at - due);
-        let state = self.devices.get_mut((device / self.share.of) as usize)?;
+        let state = self.devices.get_mut(self.share.slot(device) as usize)?;
         let receivers = self.topology.receivers(device).len();
         let sequence = state.base.wrapping_add(state.messages.len() as u32);
         let number_in_hold = match place.sample {
@@ -270,7 +267,7 @@ impl Ledger {
     }
 
     fn know(&mut self, device: u32) {
-        if let Some(state) = self.devices.get_mut((device / self.share.of) as usize) {
+        if let Some(state) = self.devices.get_mut(self.share.slot(device) as usize) {
             state.is_known = true;
         }
     }
@@ -374,7 +371,7 @@ impl Ledger {
         let Receipt { device, sequence, subscriber, at, content } = receipt;
         let receivers = self.topology.receivers(device);
         let (position, seat) = (receivers.position(subscriber), receivers.seat(subscriber));
-        let state = self.devices.get_mut((device / self.share.of) as usize);
+        let state = self.devices.get_mut(self.share.slot(device) as usize);
         let (Some(position), Some(seat), Some(state)) = (position, seat, state) else {
             recorder.counts(now).foreign += 1;
             return;
@@ -421,7 +418,7 @@ impl Ledger {
             recorder.time(place, Metric::SubscribeTimeFromSend, at - message.sent);
         }
         if let Some(freshness) = &mut self.freshness {
-            let device = (device / self.share.of) as usize;
+            let device = self.share.slot(device) as usize;
             freshness.delivered(recorder, (device, position), message.due, at);
         }
         if message.first_received == NOT_YET {
@@ -431,7 +428,7 @@ impl Ledger {
             }
         }
         if let (Some(contract), Some(state)) =
-            (&self.contract, self.devices.get_mut((device / self.share.of) as usize))
+            (&self.contract, self.devices.get_mut(self.share.slot(device) as usize))
         {
             message::replace_older(&mut state.messages, (index, position), at, contract);
         }
@@ -455,7 +452,7 @@ impl Ledger {
         }
         let mut first_loss: Option<(Nanos, FirstLoss)> = None;
         for (index, state) in (0..).zip(&mut self.devices) {
-            let device = self.share.index + index * self.share.of;
+            let device = self.share.number(index);
             let receivers = self.topology.receivers(device).len() as u32;
             let base = state.base;
             state.base = base.wrapping_add(state.messages.len() as u32);
@@ -506,7 +503,7 @@ impl Ledger {
     }
 
     fn message(&mut self, device: u32, sequence: u32) -> Option<&mut Message> {
-        let state = self.devices.get_mut((device / self.share.of) as usize)?;
+        let state = self.devices.get_mut(self.share.slot(device) as usize)?;
         let index = sequence.checked_sub(state.base)?;
         state.messages.get_mut(index as usize)
     }
@@ -524,7 +521,7 @@ impl Ledger {
     /// Forgets what is finished at the front.
     #[inline]
     fn retire(&mut self, device: u32) {
-        let Some(state) = self.devices.get_mut((device / self.share.of) as usize) else { return };
+        let Some(state) = self.devices.get_mut(self.share.slot(device) as usize) else { return };
         while state.messages.front().is_some_and(|front| front.is_over()) {
             if let (Some(log), Some(message)) = (&mut self.log, state.messages.front()) {
                 let receivers = self.topology.receivers(device).len() as u32;

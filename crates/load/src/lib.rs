@@ -26,6 +26,7 @@ pub mod queries;
 pub mod recorder;
 pub mod refusal;
 pub mod shard;
+pub mod share;
 pub mod sources;
 pub mod throttle;
 pub mod tls_refusal;

@@ -148,7 +148,8 @@ impl PartlyOpen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrivals::{Process, Share};
+    use crate::arrivals::Process;
+    use crate::share::Share;
     use plimsoll_scenario::plan::ArrivalsPer;
     use plimsoll_stats::distribution::InterArrival;
 

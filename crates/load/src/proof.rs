@@ -2,7 +2,7 @@
 //! platform gives on their connection to something sent after them. A kernel takes bytes also for a platform that reads
 //! none.
 
-use crate::arrivals::Share;
+use crate::share::Share;
 
 /// Messages of each device of a shard that nothing has proved yet.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl Unproved {
 
     /// A message was handed to the kernel.
     pub fn sent(&mut self, device: u32, sequence: u32) {
-        if let Some(own) = self.devices.get_mut((device / self.share.of) as usize) {
+        if let Some(own) = self.devices.get_mut(self.share.slot(device) as usize) {
             *own = (own.0 + 1, sequence);
             self.count += 1;
         }
@@ -30,7 +30,7 @@ impl Unproved {
 
     /// All messages of the device up to that one have arrived.
     pub fn arrived(&mut self, device: u32, through: u32) {
-        if let Some(own) = self.devices.get_mut((device / self.share.of) as usize)
+        if let Some(own) = self.devices.get_mut(self.share.slot(device) as usize)
             && through >= own.1
         {
             self.count -= std::mem::take(&mut own.0);
@@ -40,7 +40,7 @@ impl Unproved {
     /// The devices with such messages.
     pub fn devices(&self) -> impl Iterator<Item = u32> {
         let numbers = (0..).zip(&self.devices).filter(|(_, (count, _))| *count > 0);
-        numbers.map(|(index, _): (u32, _)| self.share.index + index * self.share.of)
+        numbers.map(|(index, _): (u32, _)| self.share.number(index))
     }
 
     /// How many messages there are, over all devices.

@@ -1,7 +1,8 @@
 //! Northbound queries of one shard: when they are due, about which device, and how long their answers took.
 
-use crate::arrivals::{Arrivals, Process, Share};
+use crate::arrivals::{Arrivals, Process};
 use crate::recorder::{Place, Recorder, Timeline};
+use crate::share::{BLOCKS, Share};
 use plimsoll_model::{Metric, Nanos};
 use plimsoll_scenario::plan::{ArrivalsPer, NorthboundPlan, Plan};
 use plimsoll_stats::distribution::random;
@@ -29,7 +30,8 @@ impl Queries {
             gaps: northbound.arrivals,
             per: ArrivalsPer::Population,
             rate: northbound.rate,
-            devices: plan.devices.max(share.of),
+            // So many askers are dealt to the threads, whoever is asked about.
+            devices: BLOCKS,
             seed: plan.seed ^ STREAM,
             level: timeline.level,
         };
@@ -54,7 +56,8 @@ impl Queries {
         recorder.time(place, Metric::Lateness, now - due);
         self.asked.insert(number, (due, place));
         let level = u64::from(self.timeline.level);
-        let device = random(self.seed, &[level, u64::from(number)]).below(u64::from(self.devices));
+        let name = [level, (due - start).0.cast_unsigned()];
+        let device = random(self.seed, &name).below(u64::from(self.devices));
         Some((device as u32, number))
     }
 

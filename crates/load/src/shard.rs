@@ -4,7 +4,6 @@ mod booking;
 mod retries;
 mod source;
 
-use crate::arrivals::Share;
 use crate::contract::Contract;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::given::Given;
@@ -13,6 +12,7 @@ use crate::mailbox::Mailbox;
 use crate::outages::Outages;
 use crate::queries::Queries;
 use crate::recorder::{Place, Recorder, Timeline};
+use crate::share::Share;
 use crate::throttle::Throttle;
 use crate::topology::Topology;
 use plimsoll_model::message::MessageRecord;

@@ -4,7 +4,6 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use plimsoll_load::arrivals::Share;
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver};
 use plimsoll_load::drivers::coap::CoapDriver;
@@ -12,6 +11,7 @@ use plimsoll_load::drivers::mqtt::MqttDriver;
 use plimsoll_load::drivers::websocket::WebSocketDriver;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply, Shard, Wiring};
+use plimsoll_load::share::Share;
 use plimsoll_load::topology::Topology;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::Plan;

@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
-use plimsoll_load::arrivals::Share;
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver, Event};
 use plimsoll_load::drivers::coap::CoapDriver;
 use plimsoll_load::given::Given;
+use plimsoll_load::share::Share;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::Plan;
 use plimsoll_scenario::{Environment, Source, load};

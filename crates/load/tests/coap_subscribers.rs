@@ -5,13 +5,13 @@
 
 use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
 use plimsoll_codec::marker::Marker;
-use plimsoll_load::arrivals::Share;
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver, Event};
 use plimsoll_load::drivers::coap::ObserverDriver;
 use plimsoll_load::drivers::coap_listener::CoapListenerDriver;
 use plimsoll_load::drivers::listener::Listening;
 use plimsoll_load::given::Given;
+use plimsoll_load::share::Share;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_scenario::{Environment, Source, load};

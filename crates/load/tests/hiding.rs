@@ -3,11 +3,11 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use plimsoll_load::arrivals::Share;
 use plimsoll_load::driver::{Client, Driver, Event, Traffic};
 use plimsoll_load::given::Given;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply, Shard, Wiring};
+use plimsoll_load::share::Share;
 use plimsoll_load::topology::Topology;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::{Environment, Source, load};

@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use plimsoll_codec::marker::Marker;
-use plimsoll_load::arrivals::Share;
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Driver, Event};
 use plimsoll_load::drivers::listener::{ListenerDriver, Listening};
+use plimsoll_load::share::Share;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_scenario::{Environment, Source, load};

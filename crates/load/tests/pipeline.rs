@@ -4,11 +4,12 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use plimsoll_load::arrivals::{Arrivals, Process, Share};
+use plimsoll_load::arrivals::{Arrivals, Process};
 use plimsoll_load::driver::{Client, Driver, Event, Traffic};
 use plimsoll_load::drivers::null::NullDriver;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply, Shard, Wiring};
+use plimsoll_load::share::Share;
 use plimsoll_load::topology::Topology;
 use plimsoll_model::record::{LevelEnd, SamplePart};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos, RunId};

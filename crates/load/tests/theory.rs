@@ -5,11 +5,11 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use plimsoll_load::arrivals::Share;
 use plimsoll_load::driver::Client;
 use plimsoll_load::drivers::null::NullDriver;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply, Shard, Wiring};
+use plimsoll_load::share::Share;
 use plimsoll_load::topology::Topology;
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::{Histogram, Metric, Nanos, RunId};

@@ -81,6 +81,7 @@ pub fn examine(limits: &Limits, probe: Option<&Probe>, demand: Option<&Demand>) 
         connections::tracked(limits, demand),
         machine::kernel(limits),
         machine::processors(limits, demand),
+        machine::arrivals(demand),
         machine::memory(limits, demand),
         machine::swap(limits),
         machine::tasks(limits, demand),

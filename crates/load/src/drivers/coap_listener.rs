@@ -2,13 +2,13 @@
 //! requests. The first part of a request's path is the subscriber's number.
 
 use super::listener::notify;
-use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
 use crate::drivers::readiness::{Readiness, data};
 use crate::drivers::socket::{Interest, Socket};
+use crate::share::Share;
 use plimsoll_codec::coap::{Block, Kind, LONGEST_TOKEN, Message, OptionList, code, option};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{ListenerRole, Plan};

@@ -1,13 +1,13 @@
 //! Subscribers that listen: an HTTP server of ours for each shard, to which the platform brings its notifications. The
 //! first part of a request's path is the subscriber's number.
 
-use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
 use crate::drivers::readiness::{Readiness, Ready, data, received_since};
 use crate::drivers::socket::{Interest, Socket};
+use crate::share::Share;
 use plimsoll_codec::http::{HttpError, Reader, Side, Start, reason};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{ListenerRole, Plan, Protocol};

@@ -3,11 +3,11 @@
 
 use super::thread::ShardThread;
 use super::{Engine, EngineError};
-use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::drivers::simulated::SimulatedDriver;
 use crate::given::Given;
 use crate::shard::{Command, Reply, Shard, Wiring};
+use crate::share::Share;
 use crate::topology::Topology;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{Delivery, Plan};

@@ -1,11 +1,11 @@
 //! A load thread: one shard and the orders that it serves.
 
 use super::EngineError;
-use crate::arrivals::Share;
 use crate::driver::Driver;
 use crate::drivers::Part;
 use crate::drivers::together::{Beside, Together};
 use crate::shard::{Command, Shard, Wiring};
+use crate::share::Share;
 use crate::topology::Topology;
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::Plan;

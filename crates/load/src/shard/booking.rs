@@ -6,6 +6,7 @@ use crate::driver::{Client, Driver, Event};
 use crate::drivers::gateway::FAILED;
 use crate::ledger::Receipt;
 use crate::recorder::Place;
+use crate::share::Share;
 use plimsoll_model::{Metric, Nanos};
 
 /// What is said of a life that is not booked.
@@ -183,7 +184,9 @@ impl<D: Driver> Shard<D> {
         }
         if self.share.owns(receipt.device) {
             self.ledger.received(&mut self.recorder, now, receipt);
-        } else if let Some(outbox) = self.outboxes.get_mut((receipt.device % self.share.of) as usize) {
+        } else if let Some(outbox) =
+            self.outboxes.get_mut(Share::owner(receipt.device, self.share.of) as usize)
+        {
             outbox.push(receipt);
         }
     }

@@ -203,6 +203,7 @@ mod tests {
             foreign_sources: Vec::new(),
             threads: 1,
             shared: false,
+            walked: 0.0,
             precision: Nanos::from_micros(100),
         }
     }

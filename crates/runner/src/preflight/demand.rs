@@ -1,8 +1,9 @@
 //! What a plan asks of this host.
 
 use crate::Placement;
+use plimsoll_load::arrivals::are_walked_whole;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{LevelPlan, Plan, Protocol};
+use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan, Model, Plan, Protocol};
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
 /// Where the platform is, seen from the load.
@@ -39,6 +40,8 @@ pub struct Demand {
     pub threads: usize,
     /// Whether the platform has to share their processors.
     pub shared: bool,
+    /// Arrivals per second that each load thread walks whole, those of other threads' devices too.
+    pub walked: f64,
     /// How far sending may lag behind due by design.
     pub precision: Nanos,
 }
@@ -81,6 +84,7 @@ impl Demand {
             foreign_sources: plan.source_addresses.iter().copied().filter(is_foreign).collect(),
             threads: placement.load.len(),
             shared: placement.here && placement.load.contains(&None) && !plan.load.shares_processors,
+            walked: walked(plan),
             precision: plan.load.precision,
         }
     }
@@ -89,6 +93,27 @@ impl Demand {
     pub fn open_files(&self) -> u64 {
         self.connections + self.listening + BESIDE
     }
+}
+
+fn rate(level: &LevelPlan) -> f64 {
+    match *level {
+        LevelPlan::Rate(rate) | LevelPlan::Devices { rate, .. } => rate,
+        LevelPlan::InFlight(_) | LevelPlan::ConnectRate(_) => 0.0,
+    }
+}
+
+/// The highest rate of arrivals that each thread walks whole.
+fn walked(plan: &Plan) -> f64 {
+    let (gaps, per) = match plan.load.model {
+        Model::Open { arrivals, per } => (arrivals, per),
+        Model::PartlyOpen { arrivals, .. } => (arrivals, ArrivalsPer::Population),
+        Model::Closed { .. } => return 0.0,
+    };
+    if !are_walked_whole(gaps, per) {
+        return 0.0;
+    }
+    let searched = plan.load.search.iter().map(|search| search.to);
+    plan.load.levels.iter().map(rate).chain(searched).fold(0.0, f64::max)
 }
 
 /// Descriptors beside the connections: standard streams, run store, log files, one epoll instance a thread.

@@ -76,6 +76,28 @@ pub fn processors(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
     Some(Finding::good(SUBJECT, format!("{threads} for {plural}{rest}")))
 }
 
+/// What a load thread spends on a gap that it draws, at most: measured at 5 ns for uniform gaps and 30 ns for gamma ones.
+const OF_GAP: Nanos = Nanos(30);
+/// Share of its time that a load thread may spend on arrivals of others.
+const DRAWING: f64 = 0.03;
+
+/// Arrivals that no closed form gives and that cannot be divided over the load threads.
+pub fn arrivals(demand: Option<&Demand>) -> Option<Finding> {
+    let demand = demand.filter(|demand| demand.threads > 1)?;
+    let spent = demand.walked * OF_GAP.as_secs_f64();
+    if spent <= DRAWING {
+        return None;
+    }
+    let told = format!(
+        "each of {} load threads draws all {} gaps a second, which takes up to {:.0} % of its time",
+        demand.threads,
+        grouped(demand.walked),
+        spent * 100.0
+    );
+    let remedy = "`arrivals: poisson` or `constant`, which are divided over the threads, or `per: device`";
+    Some(Finding::warning("arrivals", told, remedy))
+}
+
 const FURTHER: &str =
     "run the platform on another host, or on one with more processors; fewer `load.threads`";
 
@@ -247,6 +269,7 @@ mod tests {
             foreign_sources: Vec::new(),
             threads: 1,
             shared: false,
+            walked: 0.0,
             precision: Nanos::from_micros(100),
         }
     }
@@ -293,6 +316,19 @@ mod tests {
         assert_eq!(severity(processors(&limits(Some(1.5)), Some(&apart))), Warning);
         assert_eq!(severity(processors(&limits(Some(4.0)), Some(&apart))), Good);
         assert_eq!(severity(processors(&limits(None), Some(&shared))), Warning);
+    }
+
+    #[test]
+    fn arrivals_that_each_thread_walks_are_a_warning_where_they_take_much_of_its_time() {
+        let of =
+            |walked, threads| arrivals(Some(&Demand { walked, threads, ..demand(10, Place::Elsewhere) }));
+        assert_eq!(of(1e6, 2), None);
+        assert_eq!(of(5e6, 1), None, "one thread draws its own only");
+        let told = of(5e6, 4).unwrap();
+        assert!(
+            told.severity == Warning && told.told.contains("5,000,000 gaps") && told.told.contains("15 %"),
+            "{told}"
+        );
     }
 
     #[test]

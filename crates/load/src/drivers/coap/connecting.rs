@@ -7,7 +7,7 @@ use plimsoll_model::Nanos;
 
 impl CoapDriver {
     pub(super) fn open(&mut self, slot: u32, events: &mut Vec<Event>) {
-        let number = slot * self.share.of + self.share.index;
+        let number = self.share.number(slot);
         let way = (self.address, self.sources.of(number));
         let (first_id, now) = (self.random.below(1 << 16) as u16, self.clock.now());
         // Secured sockets belong to one device each.
@@ -68,7 +68,7 @@ impl CoapDriver {
             if let Some(state) = self.devices.get_mut(device as usize) {
                 state.state = Standing::Ready;
                 let again = std::mem::replace(&mut state.known, true);
-                let client = Client::Device(device * self.share.of + self.share.index);
+                let client = Client::Device(self.share.number(device));
                 events.push(Event::Ready { client, took, again });
                 self.dirty.push(device);
             }

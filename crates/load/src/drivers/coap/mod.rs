@@ -16,13 +16,13 @@ mod sending;
 
 pub use observer::ObserverDriver;
 
-use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
 use crate::drivers::readiness::Readiness;
 use crate::drivers::timers::Timers;
 use crate::given::Given;
+use crate::share::Share;
 use crate::sources::Sources;
 use dtls::Terms;
 use endpoint::{Endpoint, State};
@@ -135,7 +135,7 @@ impl CoapDriver {
         clock: Clock,
         given: &Arc<Given>,
     ) -> std::io::Result<CoapDriver> {
-        let owned = (0..plan.devices).filter(|&device| share.owns(device)).count();
+        let owned = share.count(plan.devices) as usize;
         // Every shard has its part of shared sockets, and at least one.
         let sockets = plan.coap.sockets.map_or(owned, |all| (all.div_ceil(share.of) as usize).min(owned));
         let device = |_| Device { state: Standing::Idle, known: false, queue: VecDeque::new(), under_way: 0 };
@@ -174,7 +174,7 @@ impl CoapDriver {
     }
 
     fn number(&self, device: u32) -> u32 {
-        device * self.share.of + self.share.index
+        self.share.number(device)
     }
 
     /// Ends an exchange without an answer; one of which nothing was sent is put back, or forgotten.
@@ -184,7 +184,7 @@ impl CoapDriver {
         if exchange.0 || tries > 0 {
             events.push(Event::Abandoned { device, sequence, at });
         } else if put_back {
-            let slot = device / self.share.of;
+            let slot = self.share.slot(device);
             if let Some(state) = self.devices.get_mut(slot as usize) {
                 state.queue.push_front(exchange.1);
                 self.waiting += 1;
@@ -207,7 +207,7 @@ impl CoapDriver {
             endpoint.exchanges.remove(&id);
             self.dirty.append(&mut endpoint.crowded);
         }
-        let device = order.device / self.share.of;
+        let device = self.share.slot(order.device);
         if let Some(state) = self.devices.get_mut(device as usize) {
             state.under_way = state.under_way.saturating_sub(1);
             if !state.queue.is_empty() {
@@ -218,7 +218,7 @@ impl CoapDriver {
     }
 
     fn enqueue(&mut self, order: Order) {
-        let device = order.device / self.share.of;
+        let device = self.share.slot(order.device);
         if let Some(state) = self.devices.get_mut(device as usize) {
             state.queue.push_back(order);
             self.waiting += 1;
@@ -347,7 +347,7 @@ impl Driver for CoapDriver {
 
     fn connect(&mut self, client: Client) -> bool {
         let Client::Device(number) = client else { return false };
-        let device = number / self.share.of;
+        let device = self.share.slot(number);
         let slot = self.endpoint_of(device);
         let Some(state) = self.devices.get_mut(device as usize) else { return false };
         if state.state != Standing::Idle {
@@ -371,7 +371,7 @@ impl Driver for CoapDriver {
 
     fn release(&mut self, client: Client) -> bool {
         let Client::Device(number) = client else { return false };
-        let device = number / self.share.of;
+        let device = self.share.slot(number);
         let slot = self.endpoint_of(device);
         if self.devices.get(device as usize).is_some_and(|state| state.under_way > 0) {
             let places = (0..).zip(&self.places);

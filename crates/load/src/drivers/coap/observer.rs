@@ -4,7 +4,6 @@ mod receiving;
 
 use super::channel::Channel;
 use super::dtls::Terms;
-use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
@@ -13,6 +12,7 @@ use crate::drivers::readiness::{Readiness, data};
 use crate::drivers::timers::Timers;
 use crate::given::{Given, View};
 use crate::refusal;
+use crate::share::Share;
 use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::Variables;
@@ -122,7 +122,7 @@ impl ObserverDriver {
         clock: Clock,
         given: &Arc<Given>,
     ) -> std::io::Result<ObserverDriver> {
-        let owned = (0..plan.subscribers.count).filter(|&subscriber| share.owns(subscriber)).count();
+        let owned = share.count(plan.subscribers.count) as usize;
         let resources = if role.of_each_device { plan.subscribers.followed(plan.devices) } else { 1 };
         let base = plan.platform.address.as_ref().map(|address| address.path.clone().into_bytes());
         Ok(ObserverDriver {
@@ -152,7 +152,7 @@ impl ObserverDriver {
     }
 
     fn number(&self, slot: u32) -> u32 {
-        slot * self.share.of + self.share.index
+        self.share.number(slot)
     }
 
     fn open(&mut self, slot: u32, events: &mut Vec<Event>) {
@@ -420,7 +420,7 @@ impl Driver for ObserverDriver {
 
     fn connect(&mut self, client: Client) -> bool {
         let Client::Subscriber(number) = client else { return false };
-        let slot = number / self.share.of;
+        let slot = self.share.slot(number);
         if self.subscribers.get(slot as usize).is_none_or(|known| known.channel.is_some()) {
             return false;
         }
@@ -432,7 +432,7 @@ impl Driver for ObserverDriver {
 
     fn release(&mut self, client: Client) -> bool {
         let Client::Subscriber(number) = client else { return false };
-        self.goodbye(number / self.share.of)
+        self.goodbye(self.share.slot(number))
     }
 
     fn submit(&mut self, _: u32, _: u32) {}

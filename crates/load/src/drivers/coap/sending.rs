@@ -127,12 +127,12 @@ fn token(place: u32, turn: u32) -> [u8; TOKEN] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrivals::Share;
     use crate::clock::Clock;
     use crate::driver::{Client, Driver};
     use crate::drivers::coap::channel::Channel;
     use crate::drivers::readiness;
     use crate::drivers::socket::Socket;
+    use crate::share::Share;
     use nix::sys::socket::{setsockopt, sockopt};
     use plimsoll_codec::coap::{Kind, Message, code};
     use plimsoll_model::RunId;

@@ -11,9 +11,9 @@ pub mod offset;
 use super::Part;
 use super::readiness::{Readiness, Ready};
 use super::timers::Timers;
-use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::driver::{Client, Driver, Event, Traffic};
+use crate::share::Share;
 use device::Device;
 use manager::{ManagedRun, Manager};
 use plimsoll_model::{Nanos, RunId};
@@ -118,7 +118,7 @@ impl GatewayDriver {
             let data = EventData::new_u64(super::readiness::data(NEWS, 0));
             epoll::add(io.readiness.epoll(), wake, data, EventFlags::IN)?;
         }
-        let owned = (0..plan.devices).filter(|&device| share.owns(device));
+        let owned = share.numbers(plan.devices);
         let mut devices = Vec::new();
         let mut last = None;
         for (slot, number) in (0..).zip(owned) {
@@ -133,7 +133,7 @@ impl GatewayDriver {
     }
 
     fn device(&mut self, number: u32) -> Option<&mut Device> {
-        self.devices.get_mut((number / self.share.of) as usize)
+        self.devices.get_mut(self.share.slot(number) as usize)
     }
 
     /// Devices that wait for the gateway are ready when the test has begun, and fail when it cannot.

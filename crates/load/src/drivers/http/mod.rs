@@ -7,7 +7,6 @@ mod connection;
 mod outcome;
 mod requests;
 
-use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
@@ -15,6 +14,7 @@ use crate::drivers::layers::Transport;
 use crate::drivers::readiness::{Readiness, Ready};
 use crate::drivers::timers::Timers;
 use crate::given::Given;
+use crate::share::Share;
 use crate::sources::Sources;
 use connection::{Connection, Message, State, Turn};
 use plimsoll_model::{Nanos, RunId};
@@ -143,7 +143,7 @@ impl HttpDriver {
         pool: Option<u32>,
         transport: Transport,
     ) -> std::io::Result<HttpDriver> {
-        let owned = (0..plan.devices).filter(|&device| share.owns(device)).count() as u32;
+        let owned = share.count(plan.devices);
         let (shared, lanes, width) = match pool {
             // Every shard has its part of them, and at least one.
             Some(connections) => (true, owned.min(1), connections.div_ceil(share.of).max(1)),
@@ -152,8 +152,8 @@ impl HttpDriver {
         let pause = plan.mqtt.reconnect.0;
         let connections = (0..lanes * width).map(|slot| {
             let (lane, within) = (slot / width, slot % width);
-            let device = (if shared { within } else { lane }) * share.of + share.index;
-            Connection::new(lane, slot * share.of + share.index, device, pause)
+            let device = share.number(if shared { within } else { lane });
+            Connection::new(lane, share.number(slot), device, pause)
         });
         let io = Io {
             clock,
@@ -190,12 +190,12 @@ impl HttpDriver {
     }
 
     fn lane(&self, device: u32) -> u32 {
-        if self.shared { 0 } else { device / self.share.of }
+        if self.shared { 0 } else { self.share.slot(device) }
     }
 
     /// The connection that stands for a device.
     fn own(&self, device: u32) -> u32 {
-        let of = device / self.share.of;
+        let of = self.share.slot(device);
         if self.shared { of % self.width } else { of * self.width }
     }
 
@@ -314,7 +314,7 @@ impl Driver for HttpDriver {
 
     fn connect(&mut self, client: Client) -> bool {
         let Client::Device(device) = client else { return false };
-        match self.wanted.get_mut((device / self.share.of) as usize) {
+        match self.wanted.get_mut(self.share.slot(device) as usize) {
             Some(wanted) if !*wanted => *wanted = true,
             _ => return false,
         }
@@ -328,7 +328,7 @@ impl Driver for HttpDriver {
     fn release(&mut self, client: Client) -> bool {
         let Client::Device(device) = client else { return false };
         let lane = self.lane(device);
-        let wanted = self.wanted.get_mut((device / self.share.of) as usize);
+        let wanted = self.wanted.get_mut(self.share.slot(device) as usize);
         let was_wanted = wanted.is_some_and(std::mem::take);
         if let Some(state) = self.lanes.get_mut(lane as usize) {
             let before = state.queue.len();
@@ -374,7 +374,7 @@ impl Driver for HttpDriver {
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
         events.append(&mut self.early);
         for device in self.io.gave_up.drain(..) {
-            if let Some(wanted) = self.wanted.get_mut((device / self.share.of) as usize) {
+            if let Some(wanted) = self.wanted.get_mut(self.share.slot(device) as usize) {
                 *wanted = false;
             }
         }

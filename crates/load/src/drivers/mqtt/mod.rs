@@ -9,12 +9,12 @@ mod session;
 use super::layers::Transport;
 use super::readiness::{Readiness, Ready};
 use super::timers::Timers;
-use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
 use crate::given::Given;
+use crate::share::Share;
 use crate::sources::Sources;
 use crate::topology::{subscriptions_of, will_filter, will_of};
 use answers::Answers;
@@ -128,8 +128,8 @@ impl MqttDriver {
     ) -> std::io::Result<MqttDriver> {
         let content = plan.largest_content();
         let settings = Arc::new(Settings::new(&plan.mqtt, plan.subscribers.qos, content));
-        let devices: Vec<u32> = (0..plan.devices).filter(|&device| share.owns(device)).collect();
-        let subscribers = (0..plan.subscribers.count).filter(|&subscriber| share.owns(subscriber));
+        let devices: Vec<u32> = share.numbers(plan.devices).collect();
+        let subscribers = share.numbers(plan.subscribers.count);
         let first_pause = plan.mqtt.reconnect.0;
         let mut connections: Vec<Connection> = devices
             .iter()
@@ -183,8 +183,8 @@ impl MqttDriver {
 
     fn slot(&self, client: Client) -> usize {
         match client {
-            Client::Device(device) => (device / self.share.of) as usize,
-            Client::Subscriber(subscriber) => self.devices + (subscriber / self.share.of) as usize,
+            Client::Device(device) => self.share.slot(device) as usize,
+            Client::Subscriber(subscriber) => self.devices + self.share.slot(subscriber) as usize,
         }
     }
 

@@ -7,12 +7,12 @@ mod unanswered;
 use super::layers::Transport;
 use super::readiness::{Readiness, Ready};
 use super::timers::Timers;
-use crate::arrivals::Share;
 use crate::clock::Clock;
 use crate::content::{Contents, run_tag};
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::Part;
 use crate::given::Given;
+use crate::share::Share;
 use crate::sources::Sources;
 use device::Device;
 use plimsoll_codec::websocket::Opcode;
@@ -89,7 +89,7 @@ impl WebSocketDriver {
         let wanted = websocket.ok_or_else(|| std::io::Error::other("the address names no WebSocket"))?;
         // Messages are ours to cut, so that only TLS lies below.
         let transport = Transport::new(&TransportPlan { tls, websocket: None }, plan.seed, given);
-        let owned = (0..plan.devices).filter(|&device| share.owns(device));
+        let owned = share.numbers(plan.devices);
         let opcode = match plan.message.marker {
             MarkerForm::Binary => Opcode::Binary,
             MarkerForm::Ascii | MarkerForm::Integer => Opcode::Text,
@@ -121,7 +121,7 @@ impl WebSocketDriver {
 
     fn device(&mut self, client: Client) -> Option<(u32, &mut Device, &mut Io)> {
         let Client::Device(number) = client else { return None };
-        let slot = number / self.share.of;
+        let slot = self.share.slot(number);
         Some((slot, self.devices.get_mut(slot as usize)?, &mut self.io))
     }
 

@@ -1,0 +1,100 @@
+//! Which devices, subscribers and connections a load thread owns.
+//!
+//! Numbers are dealt by what they leave when divided by [`BLOCKS`], so a thread owns whole blocks of a population whatever
+//! the number of threads, and an arrival process that is made of such blocks can be divided without being walked twice.
+
+/// Blocks that a population is dealt in; a power of two.
+pub const BLOCKS: u32 = 1024;
+
+/// What a load thread owns: the numbers whose block leaves `index` when divided by `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// This thread.
+    pub index: u32,
+    /// All threads.
+    pub of: u32,
+}
+
+impl Share {
+    /// The whole population.
+    pub const WHOLE: Share = Share { index: 0, of: 1 };
+
+    /// Which of `of` threads owns a number.
+    #[inline]
+    pub fn owner(number: u32, of: u32) -> u32 {
+        (number % BLOCKS) % of.max(1)
+    }
+
+    /// Whether a number belongs to this share.
+    #[inline]
+    pub fn owns(self, number: u32) -> bool {
+        Share::owner(number, self.of) == self.index
+    }
+
+    /// The place of an owned number among those that this share owns, from zero.
+    #[inline]
+    pub fn slot(self, number: u32) -> u32 {
+        number / BLOCKS * self.blocks() + (number % BLOCKS) / self.of.max(1)
+    }
+
+    /// The owned number at a place: the inverse of [`Share::slot`].
+    #[inline]
+    pub fn number(self, slot: u32) -> u32 {
+        let blocks = self.blocks().max(1);
+        slot / blocks * BLOCKS + self.index + slot % blocks * self.of
+    }
+
+    /// How many of the numbers below `total` belong to this share.
+    pub fn count(self, total: u32) -> u32 {
+        total / BLOCKS * self.blocks() + self.below(total % BLOCKS)
+    }
+
+    /// The numbers below `total` that belong to this share, in rising order.
+    pub fn numbers(self, total: u32) -> impl Iterator<Item = u32> {
+        (0..self.count(total)).map(move |slot| self.number(slot))
+    }
+
+    /// Blocks of this share.
+    #[inline]
+    fn blocks(self) -> u32 {
+        self.below(BLOCKS)
+    }
+
+    /// Blocks of this share below that one.
+    #[inline]
+    fn below(self, block: u32) -> u32 {
+        block.saturating_sub(self.index).div_ceil(self.of.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_has_one_owner_and_a_place_of_its_own() {
+        for of in [1, 2, 3, 7, 64, 2000] {
+            for total in [0, 1, 5, 1023, 1024, 1025, 5000] {
+                let mut owned = vec![0; total as usize];
+                for index in 0..of {
+                    let share = Share { index, of };
+                    for (slot, number) in share.numbers(total).enumerate() {
+                        assert!(share.owns(number), "{number} of {share:?}");
+                        assert_eq!(share.slot(number), slot as u32, "{number} of {share:?}");
+                        owned[number as usize] += 1;
+                    }
+                }
+                assert!(owned.iter().all(|&owners| owners == 1), "{total} over {of}");
+            }
+        }
+    }
+
+    #[test]
+    fn shares_differ_by_a_block_at_most() {
+        for of in [2, 3, 24, 64] {
+            let counts: Vec<u32> = (0..of).map(|index| Share { index, of }.count(100 * BLOCKS)).collect();
+            let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+            assert!(most - least <= 100, "{least} to {most} over {of}");
+        }
+    }
+}
