@@ -80,7 +80,7 @@ pub struct Engine {
 
 /// The broker at that address, as platforms are told of it.
 fn broker_url(plan: &Plan, address: SocketAddr) -> String {
-    let secured = if plan.mqtt.transport.tls.is_some() { "s" } else { "" };
+    let secured = if plan.connection.transport.tls.is_some() { "s" } else { "" };
     format!("mqtt{secured}://{address}")
 }
 

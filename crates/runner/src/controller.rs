@@ -197,7 +197,7 @@ pub(crate) fn client(plan: &Plan, timeout: Duration, secured: bool) -> ureq::Age
 /// How the controller secures its connections: as the devices do, with what the first of them shows.
 fn tls(plan: &Plan, secured: bool) -> ureq::tls::TlsConfig {
     use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
-    let terms = plan.mqtt.transport.tls.as_ref();
+    let terms = plan.connection.transport.tls.as_ref();
     if terms.is_none() && !secured {
         return TlsConfig::builder().build();
     }

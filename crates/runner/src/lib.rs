@@ -113,7 +113,7 @@ pub enum RunError {
 /// # Errors
 /// What is wrong with them, for people.
 pub fn check_certificates(plan: &Plan) -> Result<(), String> {
-    plan.mqtt.transport.tls.as_ref().map_or(Ok(()), plimsoll_load::drivers::check_tls)
+    plan.connection.transport.tls.as_ref().map_or(Ok(()), plimsoll_load::drivers::check_tls)
 }
 
 /// Runs the plan.

@@ -121,7 +121,7 @@ impl Plan {
         }
         if let Some(storm) = &self.load.storm {
             let (component, after, down) = (&storm.component, storm.after.show(), storm.down.show());
-            let offline = match self.mqtt.offline {
+            let offline = match self.connection.offline {
                 Offline::Buffer => "wait",
                 Offline::Drop => "are not sent",
                 Offline::KeepLatest => "are not sent but for the newest of each device",

@@ -9,11 +9,13 @@ use plimsoll_model::Nanos;
 pub use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
 pub use plimsoll_model::search::SearchTerms;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
-use std::net::IpAddr;
 use std::sync::Arc;
 
 pub use capture::{CapturePlan, WireNetwork, WirePlace};
 pub use coap::{CoapPlan, DtlsPlan, KeyPlan, PskPlan};
+pub use connection::{
+    ClientIdentity, ConnectionPlan, Identities, Offline, TlsPlan, TransportPlan, WebSocketPlan,
+};
 pub use platform::{
     Endpoint, GatewayPlan, PlatformPlan, Protocol, RunningPlace, RunningPlan, StatePlan, Wire,
 };
@@ -25,16 +27,15 @@ pub use roles::{
 pub use schedule::{SchedulePlan, TimeOfDay};
 pub use session::{SessionPlan, WillPlan};
 pub use token::{Grant, TokenEndpoint, TokenPlan};
-pub use transport::{ClientIdentity, Identities, TlsPlan, TransportPlan, WebSocketPlan};
 
 mod capture;
 mod coap;
+mod connection;
 mod platform;
 mod roles;
 mod schedule;
 mod session;
 mod token;
-mod transport;
 
 /// A run, resolved.
 #[derive(Clone, Debug)]
@@ -47,8 +48,8 @@ pub struct Plan {
     pub platform: PlatformPlan,
     /// Simulated publishers.
     pub devices: u32,
-    /// Source addresses that connections take turns in; empty leaves the choice to the engine.
-    pub source_addresses: Vec<IpAddr>,
+    /// How devices and subscribers connect.
+    pub connection: ConnectionPlan,
     /// The emulated network between each device and the platform.
     pub link: LinkPlan,
     /// Receivers of deliveries.
@@ -268,15 +269,6 @@ pub struct MqttPlan {
     pub receive_maximum: Option<u16>,
     /// Most QoS 1 and 2 messages of one device in flight; the smaller of this and the broker's receive maximum.
     pub in_flight: u16,
-    /// How long connecting may take, TCP and CONNACK together.
-    pub connect_timeout: Nanos,
-    /// First and longest pause before connecting again; each pause is drawn between half and the whole of a value
-    /// that doubles from the first to the longest.
-    pub reconnect: (Nanos, Nanos),
-    /// What becomes of messages that are due while there is no connection.
-    pub offline: Offline,
-    /// What lies between MQTT and TCP.
-    pub transport: TransportPlan,
     /// What outlives a connection, and what MQTT 5 puts beside a message.
     pub session: SessionPlan,
 }
@@ -456,17 +448,6 @@ pub struct StormPlan {
     pub after: Nanos,
     /// How long it is down before it is started again.
     pub down: Nanos,
-}
-
-/// What becomes of the messages that are due while a device has no connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offline {
-    /// They are sent when the connection is back.
-    Buffer,
-    /// They are not sent.
-    Drop,
-    /// The newest is sent when the connection is back, the others are not.
-    KeepLatest,
 }
 
 impl LoadPlan {

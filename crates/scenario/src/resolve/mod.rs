@@ -2,6 +2,7 @@
 
 mod capture;
 mod coap;
+mod connection;
 mod connections;
 mod delivery;
 mod dtls;
@@ -79,14 +80,13 @@ pub(crate) fn resolve(
     let columns = feed.as_ref().map(|feed| feed.columns().to_vec()).unwrap_or_default();
     let platform = platform::resolve(&mut scenario, &columns, &mut context);
     protocol::check(&scenario, platform.as_ref(), &mut context);
-    let source_addresses = population::source_addresses(&scenario.population, &mut context);
     let link = population::link(scenario.population.link, "population.link", &mut context);
     let mqtt = mqtt::resolve(&mut scenario.mqtt, &mut context);
     let address = platform.as_ref().and_then(|platform| platform.address.as_ref());
-    let transport = transport::resolve(&scenario.mqtt, &scenario.population, address, &mut context);
+    let connection = connection::resolve(&scenario.mqtt, &scenario.population, address, &mut context);
     let session = session::resolve(&scenario.mqtt, &mut context);
     session::check_levels(&scenario, &mut context);
-    let mqtt = mqtt.zip(transport).map(|(mqtt, transport)| MqttPlan { transport, session, ..mqtt });
+    let mqtt = mqtt.map(|mqtt| MqttPlan { session, ..mqtt });
     let subscribers = mqtt::subscribers(&mut scenario, &mut context);
     if let (Some(platform), Some(subscribers)) = (&platform, &subscribers) {
         population::check_followed(platform, subscribers, scenario.population.devices, &mut context);
@@ -117,7 +117,7 @@ pub(crate) fn resolve(
         seed: scenario.seed,
         platform: platform?,
         devices: scenario.population.devices,
-        source_addresses,
+        connection: connection?,
         link,
         subscribers: subscribers?,
         mqtt: mqtt?,

@@ -2,13 +2,9 @@
 
 use super::Context;
 use crate::diagnostic::Diagnostic;
-use crate::plan::{
-    MqttPlan, Offline, Piece, PlatformPlan, Secret, SessionPlan, SubscriberPlan, Template, TransportPlan,
-};
+use crate::plan::{MqttPlan, Piece, PlatformPlan, Secret, SessionPlan, SubscriberPlan, Template};
 use crate::template::{TemplateError, Variables};
-use crate::written::{
-    Mqtt, OfflinePolicy, ProtocolVersion, QosLevel, Scenario, SubscriberGroup, Subscribers,
-};
+use crate::written::{Mqtt, ProtocolVersion, QosLevel, Scenario, SubscriberGroup, Subscribers};
 use plimsoll_codec::mqtt::{QoS, Version, topic};
 use plimsoll_model::Nanos;
 
@@ -42,26 +38,10 @@ pub(super) fn resolve(mqtt: &mut Mqtt, context: &mut Context<'_>) -> Option<Mqtt
             );
         }
     }
-    if mqtt.connect_timeout.0 == Nanos::ZERO {
-        context.error("mqtt.connect_timeout", "no connection can be made within zero time");
-    }
-    let reconnect = (mqtt.reconnect.from.0, mqtt.reconnect.to.0);
-    if reconnect.0 == Nanos::ZERO {
-        context.error("mqtt.reconnect.from", "the first pause must be longer than zero");
-    }
-    if reconnect.0 > reconnect.1 {
-        context.error("mqtt.reconnect.to", "the longest pause is shorter than the first");
-    }
     let password = password(mqtt, context);
     let topic = topic_template(mqtt, context);
-    let offline = match mqtt.offline {
-        OfflinePolicy::Buffer => Offline::Buffer,
-        OfflinePolicy::Drop => Offline::Drop,
-        OfflinePolicy::KeepLatest => Offline::KeepLatest,
-    };
     Some(MqttPlan {
         version,
-        offline,
         qos: mqtt.qos.0,
         keep_alive,
         username: mqtt.username.clone(),
@@ -70,9 +50,6 @@ pub(super) fn resolve(mqtt: &mut Mqtt, context: &mut Context<'_>) -> Option<Mqtt
         topic: topic?,
         receive_maximum: mqtt.receive_maximum,
         in_flight: mqtt.in_flight,
-        connect_timeout: mqtt.connect_timeout.0,
-        reconnect,
-        transport: TransportPlan::default(),
         session: SessionPlan::default(),
     })
 }

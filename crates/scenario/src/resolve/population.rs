@@ -1,28 +1,12 @@
-//! Who takes part: source addresses and emulated networks.
+//! Who takes part: emulated networks, and who follows whom.
 
 use super::Context;
 use crate::plan::{Each, LinkPlan, Piece, PlatformPlan, SubscriberPlan};
-use crate::written::{Link, Population};
+use crate::written::Link;
 use plimsoll_model::Nanos;
-use std::net::IpAddr;
 
 /// Longest delay of one way.
 const LONGEST_DELAY: Nanos = Nanos::from_secs(60);
-
-/// The addresses that connections leave from.
-pub(super) fn source_addresses(population: &Population, context: &mut Context<'_>) -> Vec<IpAddr> {
-    let written = population.source_addresses.iter().flatten().enumerate();
-    let addresses = written.filter_map(|(position, written)| match written.parse() {
-        Ok(address) => Some(address),
-        Err(_) => {
-            let message = format!("`{written}` is no IP address");
-            let path = format!("population.source_addresses.{position}");
-            context.error_with_help(&path, message, "give addresses of this host, as 192.0.2.17");
-            None
-        }
-    });
-    addresses.collect()
-}
 
 /// An emulated network.
 pub(super) fn link(written: Option<Link>, path: &str, context: &mut Context<'_>) -> LinkPlan {

@@ -77,11 +77,8 @@ fn the_least_scenario_has_the_documented_defaults() {
         (plan.mqtt.version, plan.mqtt.qos, plan.mqtt.in_flight),
         (Version::V311, QoS::AtLeastOnce, 65535)
     );
-    assert_eq!(
-        (plan.mqtt.keep_alive, plan.mqtt.connect_timeout),
-        (Nanos::from_secs(60), Nanos::from_secs(10))
-    );
-    assert_eq!(plan.mqtt.reconnect, (Nanos::from_millis(100), Nanos::from_secs(10)));
+    assert_eq!((plan.mqtt.keep_alive, plan.connection.timeout), (Nanos::from_secs(60), Nanos::from_secs(10)));
+    assert_eq!(plan.connection.reconnect, (Nanos::from_millis(100), Nanos::from_secs(10)));
     assert!(matches!(plan.message.content, Content::Sized(SizeDistribution::Fixed(64))));
     assert_eq!(plan.message.marker, MarkerForm::Binary);
     let model = Model::Open { arrivals: InterArrival::Exponential, per: ArrivalsPer::Population };
@@ -175,10 +172,10 @@ fn a_storm_kills_the_component_that_devices_connect_to() {
         (storm.component.as_str(), storm.after, storm.down),
         ("broker", Nanos::from_secs(5), Nanos::from_secs(2))
     );
-    assert_eq!(plan.mqtt.offline, Offline::KeepLatest);
+    assert_eq!(plan.connection.offline, Offline::KeepLatest);
     insta::assert_snapshot!("described_storm", plan.describe());
     let plan = load(LEAST).unwrap();
-    assert_eq!((plan.load.storm, plan.mqtt.offline), (None, Offline::Buffer));
+    assert_eq!((plan.load.storm, plan.connection.offline), (None, Offline::Buffer));
 }
 
 #[test]
@@ -244,7 +241,7 @@ fn messages_over_websocket_are_text_where_their_content_is() {
         let text = format!("{}message: {{ {message} }}\n", LEAST.replace("embedded", address));
         let plan = load(&text).unwrap();
         assert_eq!(plan.protocol(), Protocol::WebSocket);
-        assert_eq!(plan.mqtt.transport.websocket.as_ref().unwrap().path, "/in");
+        assert_eq!(plan.connection.transport.websocket.as_ref().unwrap().path, "/in");
         let described = plan.describe();
         assert!(described.contains(&format!("over WebSocket, {kind} messages")), "{described}");
     }

@@ -140,7 +140,7 @@ impl ObserverDriver {
             resources,
             follows: plan.subscribers.clone(),
             devices: plan.devices,
-            pauses: plan.mqtt.reconnect,
+            pauses: plan.connection.reconnect,
             subscribers: (0..owned).map(|_| Subscriber::default()).collect(),
             observations: (0..owned * resources as usize).map(|_| Observation::default()).collect(),
             timers: Timers::new(),

@@ -109,7 +109,7 @@ impl HttpDriver {
     ) -> std::io::Result<HttpDriver> {
         let requests = Requests::new(plan, run, host(plan, address), given);
         let transport =
-            Transport::new(&plan.mqtt.transport, plan.seed, given).map_err(std::io::Error::other)?;
+            Transport::new(&plan.connection.transport, plan.seed, given).map_err(std::io::Error::other)?;
         HttpDriver::with(plan, address, share, clock, requests, plan.http.pool, transport)
     }
 
@@ -129,7 +129,7 @@ impl HttpDriver {
         let requests = Requests::of_queries(plan, run, host(plan, address), given);
         // What lies below other protocols lies not below the queries.
         let secured = plan.protocol() == Protocol::Http;
-        let transport = if secured { plan.mqtt.transport.clone() } else { TransportPlan::default() };
+        let transport = if secured { plan.connection.transport.clone() } else { TransportPlan::default() };
         let transport = Transport::new(&transport, plan.seed, given).map_err(std::io::Error::other)?;
         HttpDriver::with(plan, address, share, clock, requests, Some(queriers), transport)
     }
@@ -149,7 +149,7 @@ impl HttpDriver {
             Some(connections) => (true, owned.min(1), connections.div_ceil(share.of).max(1)),
             None => (false, owned, plan.http.connections.max(1)),
         };
-        let pause = plan.mqtt.reconnect.0;
+        let pause = plan.connection.reconnect.0;
         let connections = (0..lanes * width).map(|slot| {
             let (lane, within) = (slot / width, slot % width);
             let device = share.number(if shared { within } else { lane });
@@ -159,13 +159,13 @@ impl HttpDriver {
             clock,
             readiness: Readiness::new(clock, &plan.load)?,
             address,
-            sources: Sources::new(plan.source_addresses.clone(), address),
+            sources: Sources::new(plan.connection.source_addresses.clone(), address),
             requests,
             transport,
             clear: Vec::new(),
-            connect_timeout: plan.mqtt.connect_timeout,
+            connect_timeout: plan.connection.timeout,
             timeout: plan.http.timeout,
-            pauses: plan.mqtt.reconnect,
+            pauses: plan.connection.reconnect,
             timers: Timers::new(),
             to_repeat: BinaryHeap::new(),
             returned: Vec::new(),

@@ -143,7 +143,7 @@ impl Connection {
         self.busy_until = Nanos::ZERO;
         self.ping_sent = None;
         self.asked = None;
-        self.pause = io.mqtt.reconnect.0;
+        self.pause = io.connection.reconnect.0;
         self.was_ready = false;
         self.tell_urgency(io);
         was_ready
@@ -190,8 +190,8 @@ impl Connection {
                     }
                     State::Idle | State::Ready | State::Waiting => return,
                 };
-                if at >= self.began + io.mqtt.connect_timeout {
-                    let reason = format!("{what} within {}", io.mqtt.connect_timeout);
+                if at >= self.began + io.connection.timeout {
+                    let reason = format!("{what} within {}", io.connection.timeout);
                     self.failed(slot, reason, io, events);
                 }
             }

@@ -22,7 +22,7 @@ use connection::Connection;
 use notified::Notified;
 use plimsoll_codec::mqtt::{AckKind, Malformed};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{MqttPlan, Plan};
+use plimsoll_scenario::plan::{ConnectionPlan, MqttPlan, Plan};
 use plimsoll_stats::distribution::{Random, random};
 use session::Settings;
 use std::net::SocketAddr;
@@ -51,6 +51,7 @@ struct Io {
     /// Devices of the whole population: subscribers are numbered after them.
     population: u32,
     mqtt: MqttPlan,
+    connection: ConnectionPlan,
     run: RunId,
     contents: Contents,
     work: Nanos,
@@ -130,7 +131,7 @@ impl MqttDriver {
         let settings = Arc::new(Settings::new(&plan.mqtt, plan.subscribers.qos, content));
         let devices: Vec<u32> = share.numbers(plan.devices).collect();
         let subscribers = share.numbers(plan.subscribers.count);
-        let first_pause = plan.mqtt.reconnect.0;
+        let first_pause = plan.connection.reconnect.0;
         let mut connections: Vec<Connection> = devices
             .iter()
             .map(|&device| {
@@ -155,9 +156,10 @@ impl MqttDriver {
             clock,
             readiness: Readiness::new(clock, &plan.load)?,
             address,
-            sources: Sources::new(plan.source_addresses.clone(), address),
+            sources: Sources::new(plan.connection.source_addresses.clone(), address),
             population: plan.devices,
             mqtt: plan.mqtt.clone(),
+            connection: plan.connection.clone(),
             run,
             contents: Contents::new(plan, run).with_given(given),
             work: plan.subscribers.work,
@@ -165,7 +167,7 @@ impl MqttDriver {
             dirty: Vec::new(),
             put_away: Vec::new(),
             scratch: vec![0; READ_SIZE],
-            transport: Transport::new(&plan.mqtt.transport, plan.seed, given)
+            transport: Transport::new(&plan.connection.transport, plan.seed, given)
                 .map_err(std::io::Error::other)?,
             unwrapped: Vec::new(),
             wills: will_filter(plan, run),

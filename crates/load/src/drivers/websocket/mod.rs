@@ -85,7 +85,7 @@ impl WebSocketDriver {
         clock: Clock,
         given: &Given,
     ) -> std::io::Result<WebSocketDriver> {
-        let TransportPlan { tls, websocket } = plan.mqtt.transport.clone();
+        let TransportPlan { tls, websocket } = plan.connection.transport.clone();
         let wanted = websocket.ok_or_else(|| std::io::Error::other("the address names no WebSocket"))?;
         // Messages are ours to cut, so that only TLS lies below.
         let transport = Transport::new(&TransportPlan { tls, websocket: None }, plan.seed, given);
@@ -98,15 +98,15 @@ impl WebSocketDriver {
             clock,
             readiness: Readiness::new(clock, &plan.load)?,
             address,
-            sources: Sources::new(plan.source_addresses.clone(), address),
+            sources: Sources::new(plan.connection.source_addresses.clone(), address),
             wanted,
             transport: transport.map_err(std::io::Error::other)?,
             contents: Contents::new(plan, run),
             opcode,
             tag: run_tag(&plan.message, run),
             seed: plan.seed,
-            connect_timeout: plan.mqtt.connect_timeout,
-            pauses: plan.mqtt.reconnect,
+            connect_timeout: plan.connection.timeout,
+            pauses: plan.connection.reconnect,
             timers: Timers::new(),
             dirty: Vec::new(),
             scratch: vec![0; READ_SIZE],
@@ -115,7 +115,7 @@ impl WebSocketDriver {
             random: random(plan.seed, &[PAUSES, u64::from(share.index)]),
             traffic: Traffic::default(),
         };
-        let devices = owned.map(|number| Device::new(number, plan.mqtt.reconnect.0)).collect();
+        let devices = owned.map(|number| Device::new(number, plan.connection.reconnect.0)).collect();
         Ok(WebSocketDriver { share, devices, io })
     }
 

@@ -63,7 +63,7 @@ impl Connection {
         }
         if self.was_ready {
             let pause = Nanos::from_secs_f64(self.pause.as_secs_f64() * (0.5 + 0.5 * io.jitter.fraction()));
-            self.pause = (self.pause * 2).min(io.mqtt.reconnect.1);
+            self.pause = (self.pause * 2).min(io.connection.reconnect.1);
             self.state = State::Waiting;
             io.timers.set(at + pause, slot, Timer::Reconnect);
         } else {
@@ -101,7 +101,7 @@ impl Connection {
     /// Without a connection: keeps as much of what waits as the scenario says.
     pub(super) fn put_away(&mut self, io: &mut Io) {
         let Client::Device(device) = self.client else { return };
-        let kept = match io.mqtt.offline {
+        let kept = match io.connection.offline {
             Offline::Buffer => return,
             Offline::Drop => 0,
             Offline::KeepLatest => 1,

@@ -39,7 +39,7 @@ impl Connection {
             Ok(socket) => {
                 self.socket = Some(socket);
                 self.tell_urgency(io);
-                let timeout = self.began + io.mqtt.connect_timeout;
+                let timeout = self.began + io.connection.timeout;
                 io.timers.set(timeout, slot, Timer::ConnectTimeout);
             }
             Err(error) => self.failed(slot, refusal::told(error), io, events),
@@ -95,7 +95,7 @@ impl Connection {
 
     pub(super) fn became_ready(&mut self, slot: u32, at: Nanos, io: &mut Io, events: &mut Vec<Event>) {
         self.state = State::Ready;
-        self.pause = io.mqtt.reconnect.0;
+        self.pause = io.connection.reconnect.0;
         self.ping_sent = None;
         let again = std::mem::replace(&mut self.was_ready, true);
         let took = self.accepted.take().unwrap_or(at) - self.began;

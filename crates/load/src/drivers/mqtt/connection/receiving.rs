@@ -107,7 +107,7 @@ impl Connection {
         }
         io.unwrapped = session;
         taken.map(drop).map_err(|reason| {
-            let transport = &io.mqtt.transport;
+            let transport = &io.connection.transport;
             // A certificate or a version that does not suit will not suit the next time; a server of HTTP may be busy.
             self.is_refused = opens && transport.websocket.is_none();
             let expected = if transport.tls.is_some() { "TLS" } else { "HTTP" };

@@ -17,10 +17,6 @@ fn plan(version: Version, qos: QoS) -> MqttPlan {
         topic: Template { pieces: Vec::new() },
         receive_maximum: None,
         in_flight: 10,
-        connect_timeout: Nanos::from_secs(1),
-        offline: plimsoll_scenario::plan::Offline::Buffer,
-        reconnect: (Nanos(1), Nanos(2)),
-        transport: Default::default(),
         session: Default::default(),
     }
 }

@@ -1,7 +1,37 @@
-//! What lies between messages and TCP: nothing, TLS, WebSocket, or WebSocket over TLS.
+//! How clients connect, whatever they speak: patience, source addresses, and what lies between messages and TCP (nothing, TLS,
+//! WebSocket, or WebSocket over TLS).
 
+use plimsoll_model::Nanos;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use std::net::IpAddr;
 use std::sync::Arc;
+
+/// How clients connect, whatever they speak.
+#[derive(Clone, Debug)]
+pub struct ConnectionPlan {
+    /// What lies between messages and TCP.
+    pub transport: TransportPlan,
+    /// How long connecting may take, up to where the protocol can send a message.
+    pub timeout: Nanos,
+    /// First and longest pause before connecting again; each pause is drawn between half and the whole of a value
+    /// that doubles from the first to the longest.
+    pub reconnect: (Nanos, Nanos),
+    /// What becomes of messages that are due while there is no connection.
+    pub offline: Offline,
+    /// Source addresses that connections take turns in; empty leaves the choice to the engine.
+    pub source_addresses: Vec<IpAddr>,
+}
+
+/// What becomes of the messages that are due while a device has no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offline {
+    /// They are sent when the connection is back.
+    Buffer,
+    /// They are not sent.
+    Drop,
+    /// The newest is sent when the connection is back, the others are not.
+    KeepLatest,
+}
 
 /// What lies between messages and TCP; the default is nothing.
 #[derive(Clone, Debug, Default)]
