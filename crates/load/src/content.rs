@@ -40,7 +40,7 @@ impl Contents {
     pub fn new(plan: &Plan, run: RunId) -> Contents {
         Contents {
             message: plan.message.clone(),
-            topic: plan.mqtt.topic.clone(),
+            topic: plan.message.target.clone(),
             user_properties: plan.mqtt.session.user_properties.clone(),
             run,
             run_text: run.to_string(),

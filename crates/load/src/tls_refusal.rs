@@ -3,11 +3,11 @@
 use rustls::{AlertDescription, CertificateError, Error, OtherError};
 
 /// What gives another authority.
-const AUTHORITY: &str = "give the certificate of its authority by --ca FILE (`mqtt.tls.ca`)";
+const AUTHORITY: &str = "give the certificate of its authority by --ca FILE (`connection.tls.ca`)";
 /// What does without the check.
-const UNCHECKED: &str = "--insecure (`mqtt.tls.verify: false`) does without the check";
+const UNCHECKED: &str = "--insecure (`connection.tls.verify: false`) does without the check";
 /// What gives the clients a certificate.
-const OURS: &str = "--cert FILE and --key FILE (`mqtt.tls.certificate`, `mqtt.tls.key`)";
+const OURS: &str = "--cert FILE and --key FILE (`connection.tls.certificate`, `connection.tls.key`)";
 
 /// What ended a handshake or session with a platform that goes by that name, and what to do about it.
 pub fn told(error: &Error, name: &str) -> String {
@@ -58,7 +58,7 @@ fn told_of_certificate(error: &CertificateError, name: &str) -> String {
             (
                 format!("is not for the name {name}{named}"),
                 format!(
-                    "address the platform by a name that it has, or give one in `mqtt.tls.server_name`; {UNCHECKED}"
+                    "address the platform by a name that it has, or give one in `connection.tls.server_name`; {UNCHECKED}"
                 ),
             )
         }
@@ -141,7 +141,7 @@ pub fn told_of_authority(error: &Error) -> String {
         _ => "cannot be read".to_owned(),
     };
     format!(
-        "a certificate in the file of --ca (`mqtt.tls.ca`) {wrong}; it takes those of authorities, in PEM"
+        "a certificate in the file of --ca (`connection.tls.ca`) {wrong}; it takes those of authorities, in PEM"
     )
 }
 
@@ -199,7 +199,7 @@ mod tests {
             (
                 for_others(&["DnsName(\"a.lan\")", "IpAddress(10.0.0.1)"]),
                 "not for the name broker.lan, but for a.lan, 10.0.0.1;",
-                "mqtt.tls.server_name",
+                "connection.tls.server_name",
             ),
         ] {
             let told = told(&error, "broker.lan");

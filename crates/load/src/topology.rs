@@ -147,7 +147,7 @@ fn depends_on_subscriber(filter: &Template) -> bool {
 
 /// The topic of a device's messages; a topic that carries the sequence is matched by its first message.
 pub fn topic_of(plan: &Plan, run: RunId, device: u32) -> String {
-    address(&plan.mqtt.topic, run, device, 0)
+    address(&plan.message.target, run, device, 0)
 }
 
 /// What a subscriber subscribes to: its filters, as a share of its group where it has one, and the wills of devices.

@@ -56,7 +56,7 @@ pub fn nothing_received(plan: &Plan, listener: &str, levels: &[LevelSummary]) ->
         return Some(format!(
             "no subscriber was to receive anything: the filters `{}` match no topic that the devices publish to (`{}`)",
             filters.join("`, `"),
-            texts(&plan.mqtt.topic)
+            texts(&plan.message.target)
         ));
     }
     let foreign = sum(|level| level.foreign);

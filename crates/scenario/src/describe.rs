@@ -215,7 +215,7 @@ impl Plan {
             Version::V311 => "3.1.1",
             Version::V5 => "5",
         };
-        let (devices, topic) = (grouped(f64::from(self.devices)), self.mqtt.topic.text());
+        let (devices, topic) = (grouped(f64::from(self.devices)), self.message.target.text());
         let protocol = match self.protocol() {
             Protocol::Http => "HTTP/1.1",
             Protocol::Coap if self.coap.dtls.is_some() => "CoAP over DTLS",
@@ -326,17 +326,10 @@ impl Plan {
 
     /// Where the first message of the first device goes as a request.
     fn target_in_words(&self) -> Option<String> {
-        if !matches!(self.protocol(), Protocol::Http | Protocol::Coap) {
-            return None;
-        }
-        let request = self.platform.roles.device.request.as_ref();
+        let request = self.platform.roles.device.request.as_ref()?;
         let address = self.platform.address.as_ref();
         let base = address.map(|address| address.path.trim_end_matches('/')).unwrap_or_default();
-        let path = match request {
-            Some(request) => self.first(&request.path),
-            None => format!("/{}", self.first(&self.mqtt.topic)),
-        };
-        let method = request.map_or("POST", |request| &request.method);
+        let (method, path) = (&request.method, self.first(&request.path));
         let place =
             address.map_or("the platform".to_owned(), |address| format!("{}:{}", address.host, address.port));
         Some(format!("{method} {} at {place}", hide_query_secrets(&format!("{base}{path}"))))

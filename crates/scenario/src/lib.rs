@@ -5,6 +5,7 @@
 //! is the plan. Each step reports everything that it finds wrong at once. Pure: files and the environment are
 //! reached through what the caller passes.
 
+mod aliases;
 mod captures;
 mod check;
 pub mod city;

@@ -1,5 +1,6 @@
 //! What to vary: a scenario with a `matrix` is as many as its values have combinations. And its `quick` form.
 
+use crate::aliases;
 use crate::check::shortened;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::outside::Outside;
@@ -98,6 +99,7 @@ pub fn matrix(
     let mut found = Diagnostics::default();
     let origin = Arc::new(Origin::File(source.clone()));
     let Some(mut root) = reader::read(&origin, &source.text, 0, &mut found) else { return Err(found) };
+    aliases::rename(&mut root, &mut found);
     // What changes the scenario, and its `matrix` first of all, the later over the earlier.
     let mut changes: Vec<Change> = take(&mut root, "matrix").into_iter().collect();
     match take(&mut root, "quick") {

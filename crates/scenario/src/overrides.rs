@@ -1,5 +1,6 @@
 //! `--set load.hold=10s` and `--objective "publish_p99 < 50 ms"`: values that replace those of a file before it is checked.
 
+use crate::aliases;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::reader::read;
 use crate::span::{Origin, Position, Span};
@@ -72,9 +73,11 @@ impl Change {
     /// Sets the value at its key.
     pub fn apply(self, root: &mut Node, found: &mut Diagnostics) {
         let Change { path, span, value } = self;
-        if let Err(message) = set(root, &path, &span, value) {
+        if let Err(message) = set(root, &aliases::present(&path), &span, value) {
             found.push(Diagnostic::new(&span, message));
         }
+        // A section that is set whole may have keys under earlier names.
+        aliases::rename(root, found);
     }
 }
 
@@ -237,7 +240,7 @@ mod tests {
             ("load.levels.0", "1"),
             ("load.levels.1", "20"),
             ("load.levels.2", "30"),
-            ("mqtt.reconnect.from", "1s"),
+            ("connection.reconnect.from", "1s"),
             ("empty.a", "b"),
         ] {
             assert_eq!(text_at(&root, path), expected, "{path}");

@@ -263,8 +263,6 @@ pub struct MqttPlan {
     pub password: Option<Secret>,
     /// Whether devices publish with the retain flag.
     pub retain: bool,
-    /// The topic of a device's messages, with `{run}`, `{device}` and `{sequence}` as possible variables.
-    pub topic: Template,
     /// Receive maximum that our clients announce (MQTT 5); `None` announces none.
     pub receive_maximum: Option<u16>,
     /// Most QoS 1 and 2 messages of one device in flight; the smaller of this and the broker's receive maximum.
@@ -286,6 +284,9 @@ impl std::fmt::Debug for Secret {
 /// What a device sends.
 #[derive(Clone, Debug)]
 pub struct MessagePlan {
+    /// The topic of a device's messages over MQTT, with `{run}`, `{device}` and `{sequence}` as possible variables. Over HTTP and CoAP
+    /// the request of the device's role has it in its path.
+    pub target: Template,
     /// The content.
     pub content: Content,
     /// The form of the marker in it.

@@ -90,10 +90,10 @@ pub fn quick(
         ("--samples", "load.samples", &options.samples),
         ("--drain", "load.drain", &options.drain),
         ("--seed", "seed", &options.seed),
-        ("--ca", "mqtt.tls.ca", &options.ca),
-        ("--cert", "mqtt.tls.certificate", &options.certificate),
-        ("--key", "mqtt.tls.key", &options.key),
-        ("--insecure", "mqtt.tls.verify", &options.insecure.then(|| "false".to_owned())),
+        ("--ca", "connection.tls.ca", &options.ca),
+        ("--cert", "connection.tls.certificate", &options.certificate),
+        ("--key", "connection.tls.key", &options.key),
+        ("--insecure", "connection.tls.verify", &options.insecure.then(|| "false".to_owned())),
     ] {
         if let Some(value) = value {
             tree.option(path, &Words::new(option, value));

@@ -1,5 +1,6 @@
 //! The JSON Schemas of scenario and profile files, generated from the types that they are read into.
 
+use crate::aliases;
 use crate::profiles::WrittenProfile;
 use crate::written::Scenario;
 use schemars::generate::SchemaSettings;
@@ -8,7 +9,9 @@ use serde_json::Value;
 
 /// The JSON Schema (draft 2020-12) of scenario files.
 pub fn scenario_schema() -> Value {
-    schema::<Scenario>("Plimsoll scenario")
+    let mut schema = schema::<Scenario>("Plimsoll scenario");
+    aliases::describe(&mut schema);
+    schema
 }
 
 /// The JSON Schema (draft 2020-12) of platform profiles.

@@ -1,5 +1,6 @@
 //! The settings of a stored scenario, to be laid beside those of another one.
 
+use crate::aliases;
 use crate::diagnostic::Diagnostics;
 use crate::matrix::written;
 use crate::reader;
@@ -9,11 +10,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Each setting of a scenario by its key, such as `population.devices`, with its value as written in one line; none where
-/// the text cannot be read.
+/// the text cannot be read. Keys have their present names, also in scenarios that were stored before.
 pub fn settings(scenario: &str) -> BTreeMap<String, String> {
     let origin = Arc::new(Origin::File(Source { name: "scenario".into(), text: scenario.into() }));
     let mut settings = BTreeMap::new();
-    if let Some(root) = reader::read(&origin, scenario, 0, &mut Diagnostics::default()) {
+    let mut found = Diagnostics::default();
+    if let Some(mut root) = reader::read(&origin, scenario, 0, &mut found) {
+        aliases::rename(&mut root, &mut found);
         gather(None, &root, &mut settings);
     }
     settings

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod coap;
+mod connection;
 mod course;
 mod gateway;
 mod http;
@@ -19,12 +20,13 @@ mod tls;
 
 pub(crate) use arrivals::{Arrivals, Per};
 pub(crate) use coap::{Coap, Dtls, Key};
+pub(crate) use connection::{Connection, OfflinePolicy};
 pub(crate) use course::{Calibration, Search, Storm};
 pub(crate) use gateway::Gateway;
 pub(crate) use http::Http;
 pub(crate) use load::{LevelRange, Levels, Load, Processors, WorkloadModel};
 pub(crate) use message::{Feed, Marker, Message, MessageSize, NormalSize, SizeDistribution, UniformSize};
-pub(crate) use mqtt::{Mqtt, OfflinePolicy, ProtocolVersion, QosLevel};
+pub(crate) use mqtt::{Mqtt, ProtocolVersion, QosLevel};
 pub(crate) use northbound::Northbound;
 pub(crate) use objectives::Objectives;
 pub(crate) use platform::{AttachedPlatform, BetweenRuns, OverWebSocket, Platform, RunningComponent, With};
@@ -59,6 +61,9 @@ pub(crate) struct Scenario {
     pub platform: Platform,
     /// Who takes part.
     pub population: Population,
+    /// How devices and subscribers connect, whatever they speak.
+    #[serde(default)]
+    pub connection: Connection,
     /// How devices and subscribers speak MQTT.
     #[serde(default)]
     pub mqtt: Mqtt,

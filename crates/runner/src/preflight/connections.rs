@@ -106,7 +106,7 @@ fn more_ports(wanted: u64, addresses: u64, ports: u64) -> String {
     let plural = if further == 1 { "a further address" } else { "further addresses" };
     format!(
         "{first}give this host {further} {plural} (`sudo ip addr add ADDRESS/PREFIX dev INTERFACE`) and list all \
-         {needed} in `population.source_addresses`"
+         {needed} in `connection.source_addresses`"
     )
 }
 

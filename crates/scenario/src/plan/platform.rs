@@ -107,6 +107,13 @@ pub enum Protocol {
     Gateway,
 }
 
+impl Protocol {
+    /// Whether a message is a request with a path.
+    pub fn sends_requests(self) -> bool {
+        matches!(self, Protocol::Http | Protocol::Coap)
+    }
+}
+
 /// The name as people write it.
 impl std::fmt::Display for Protocol {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

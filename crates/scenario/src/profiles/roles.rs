@@ -136,7 +136,7 @@ pub(crate) struct Device {
     /// `{time}`, `{random:..}`, `{feed:COLUMN}`, `{message}`, and what set-up steps captured.
     #[serde(default)]
     pub request: Option<Request>,
-    /// MQTT: the topic of its messages. A scenario that writes `mqtt.topic` has its own.
+    /// MQTT: the topic of its messages. A scenario that writes `message.target` has its own.
     #[serde(default)]
     pub topic: Option<String>,
     /// MQTT: what stands around the message, with `{message}` in it.

@@ -46,17 +46,15 @@ pub(super) fn resolve(coap: &Coap, protocol: Protocol, context: &mut Context<'_>
 }
 
 /// Reports a path that fits in no request: whatever its message is, it could not be sent.
-pub(super) fn check_target(platform: &PlatformPlan, topic: &Template, context: &mut Context<'_>) {
+pub(super) fn check_target(platform: &PlatformPlan, context: &mut Context<'_>) {
     if platform.protocol() != Protocol::Coap {
         return;
     }
     let base = platform.address.as_ref().map(|address| address.path.as_str()).unwrap_or_default();
     let base_part = base.split('/').map(str::len).max().unwrap_or_default();
     let request = platform.roles.device.request.as_ref();
-    let (path, target) = match request {
-        Some(request) => ("platform", &request.path),
-        None => ("mqtt.topic", topic),
-    };
+    let Some(target) = request.map(|request| &request.path) else { return };
+    let path = if context.written("message.target") { "message.target" } else { "platform" };
     let part = longest_part(target).max(base_part);
     if part > LONGEST_PART {
         context.error_with_help(

@@ -2,44 +2,44 @@
 
 use super::{Context, transport};
 use crate::plan::{ConnectionPlan, Endpoint, Offline};
-use crate::written::{Mqtt, OfflinePolicy, Population};
+use crate::written::{Connection, OfflinePolicy, Population};
 use plimsoll_model::Nanos;
 use std::net::IpAddr;
 
 pub(super) fn resolve(
-    mqtt: &Mqtt,
+    connection: &Connection,
     population: &Population,
     address: Option<&Endpoint>,
     context: &mut Context<'_>,
 ) -> Option<ConnectionPlan> {
-    if mqtt.connect_timeout.0 == Nanos::ZERO {
-        context.error("mqtt.connect_timeout", "no connection can be made within zero time");
+    if connection.timeout.0 == Nanos::ZERO {
+        context.error("connection.timeout", "no connection can be made within zero time");
     }
-    let reconnect = (mqtt.reconnect.from.0, mqtt.reconnect.to.0);
+    let reconnect = (connection.reconnect.from.0, connection.reconnect.to.0);
     if reconnect.0 == Nanos::ZERO {
-        context.error("mqtt.reconnect.from", "the first pause must be longer than zero");
+        context.error("connection.reconnect.from", "the first pause must be longer than zero");
     }
     if reconnect.0 > reconnect.1 {
-        context.error("mqtt.reconnect.to", "the longest pause is shorter than the first");
+        context.error("connection.reconnect.to", "the longest pause is shorter than the first");
     }
-    let offline = match mqtt.offline {
+    let offline = match connection.offline {
         OfflinePolicy::Buffer => Offline::Buffer,
         OfflinePolicy::Drop => Offline::Drop,
         OfflinePolicy::KeepLatest => Offline::KeepLatest,
     };
-    let source_addresses = source_addresses(population, context);
-    let transport = transport::resolve(mqtt, population, address, context)?;
-    Some(ConnectionPlan { transport, timeout: mqtt.connect_timeout.0, reconnect, offline, source_addresses })
+    let source_addresses = source_addresses(connection, context);
+    let transport = transport::resolve(connection, population, address, context)?;
+    Some(ConnectionPlan { transport, timeout: connection.timeout.0, reconnect, offline, source_addresses })
 }
 
 /// The addresses that connections leave from.
-fn source_addresses(population: &Population, context: &mut Context<'_>) -> Vec<IpAddr> {
-    let written = population.source_addresses.iter().flatten().enumerate();
+fn source_addresses(connection: &Connection, context: &mut Context<'_>) -> Vec<IpAddr> {
+    let written = connection.source_addresses.iter().flatten().enumerate();
     let addresses = written.filter_map(|(position, written)| match written.parse() {
         Ok(address) => Some(address),
         Err(_) => {
             let message = format!("`{written}` is no IP address");
-            let path = format!("population.source_addresses.{position}");
+            let path = format!("connection.source_addresses.{position}");
             context.error_with_help(&path, message, "give addresses of this host, as 192.0.2.17");
             None
         }

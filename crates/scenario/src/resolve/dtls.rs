@@ -50,7 +50,7 @@ pub(super) fn resolve(
     };
     let devices = of_devices.resolve(&dtls.identity, &dtls.key, context);
     let subscribers = subscribers(scenario, dtls, devices.as_ref(), context);
-    let timeout = scenario.mqtt.connect_timeout.0;
+    let timeout = scenario.connection.timeout.0;
     Some(Arc::new(DtlsPlan { devices: devices?, subscribers: subscribers?, timeout }))
 }
 

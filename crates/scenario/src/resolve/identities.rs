@@ -42,13 +42,13 @@ pub(super) fn resolve(
         Subscribers::Group(group) => group.count,
     };
     let of_devices = Clients {
-        paths: ["mqtt.tls.certificate", "mqtt.tls.key"],
+        paths: ["connection.tls.certificate", "connection.tls.key"],
         written: [&tls.certificate, &tls.key],
         variable: "device",
         count: population.devices,
     };
     let of_subscribers = Clients {
-        paths: ["mqtt.tls.subscriber_certificate", "mqtt.tls.subscriber_key"],
+        paths: ["connection.tls.subscriber_certificate", "connection.tls.subscriber_key"],
         written: [&tls.subscriber_certificate, &tls.subscriber_key],
         variable: "subscriber",
         count: subscribers,
@@ -58,7 +58,7 @@ pub(super) fn resolve(
     let each = tls.certificate.as_ref().is_some_and(|file| file.contains("{device}"));
     if each && own.is_empty() && subscribers > 0 {
         context.error_with_help(
-            "mqtt.tls.certificate",
+            "connection.tls.certificate",
             "each device has a certificate of its own, and subscribers have none",
             "add `subscriber_certificate: FILE` and `subscriber_key: FILE`; `{subscriber}` may stand in them",
         );

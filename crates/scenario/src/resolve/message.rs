@@ -24,6 +24,7 @@ pub(super) struct Rows<'a> {
 
 pub(super) fn resolve(
     message: &mut Message,
+    target: Template,
     platform: Option<&PlatformPlan>,
     rows: Rows<'_>,
     context: &mut Context<'_>,
@@ -69,7 +70,7 @@ pub(super) fn resolve(
             Content::Sized(sized(size, marker, context)?)
         }
     };
-    Some(MessagePlan { content, marker, feed: rows.table })
+    Some(MessagePlan { target, content, marker, feed: rows.table })
 }
 
 fn template(text: &str, marker: MarkerForm, rows: &Rows<'_>, context: &mut Context<'_>) -> Option<Template> {

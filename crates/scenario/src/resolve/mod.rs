@@ -23,6 +23,7 @@ mod search;
 mod session;
 mod state;
 mod storm;
+mod target;
 pub(crate) mod token;
 mod transport;
 
@@ -81,10 +82,12 @@ pub(crate) fn resolve(
     let platform = platform::resolve(&mut scenario, &columns, &mut context);
     protocol::check(&scenario, platform.as_ref(), &mut context);
     let link = population::link(scenario.population.link, "population.link", &mut context);
-    let mqtt = mqtt::resolve(&mut scenario.mqtt, &mut context);
+    let protocol = platform.as_ref().map(PlatformPlan::protocol).unwrap_or_default();
+    let target = target::resolve(&scenario, protocol, &mut context);
+    let mqtt = mqtt::resolve(&mut scenario.mqtt, &target, &mut context);
     let address = platform.as_ref().and_then(|platform| platform.address.as_ref());
-    let connection = connection::resolve(&scenario.mqtt, &scenario.population, address, &mut context);
-    let session = session::resolve(&scenario.mqtt, &mut context);
+    let connection = connection::resolve(&scenario.connection, &scenario.population, address, &mut context);
+    let session = session::resolve(&scenario.mqtt, &target, &mut context);
     session::check_levels(&scenario, &mut context);
     let mqtt = mqtt.map(|mqtt| MqttPlan { session, ..mqtt });
     let subscribers = mqtt::subscribers(&mut scenario, &mut context);
@@ -93,13 +96,11 @@ pub(crate) fn resolve(
     }
     let feed = feed.map(|feed| feed.table(scenario.population.devices));
     let feed = message::Rows { columns: &columns, table: feed };
-    let message = message::resolve(&mut scenario.message, platform.as_ref(), feed, &mut context);
-    let protocol = platform.as_ref().map(PlatformPlan::protocol).unwrap_or_default();
-    let address = platform.as_ref().and_then(|platform| platform.address.as_ref());
+    let message = message::resolve(&mut scenario.message, target, platform.as_ref(), feed, &mut context);
     let dtls = dtls::resolve(&scenario, address, &mut context);
     let coap = CoapPlan { dtls, ..coap::resolve(&scenario.coap, protocol, &mut context) };
-    if let (Some(platform), Some(mqtt)) = (&platform, &mqtt) {
-        coap::check_target(platform, &mqtt.topic, &mut context);
+    if let Some(platform) = &platform {
+        coap::check_target(platform, &mut context);
     }
     let load = load::resolve(&mut scenario, protocol, &mut context);
     let storm = storm::resolve(&mut scenario.load, platform.as_ref(), &mut context);

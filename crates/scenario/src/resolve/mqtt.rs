@@ -1,6 +1,7 @@
 //! MQTT settings, topics and subscribers.
 
 use super::Context;
+use super::target::{IN_TARGETS, is_of_each_message};
 use crate::diagnostic::Diagnostic;
 use crate::plan::{MqttPlan, Piece, PlatformPlan, Secret, SessionPlan, SubscriberPlan, Template};
 use crate::template::{TemplateError, Variables};
@@ -9,11 +10,11 @@ use plimsoll_codec::mqtt::{QoS, Version, topic};
 use plimsoll_model::Nanos;
 
 /// Longest text that MQTT carries, in bytes (MQTT 3.1.1, 1.5.3).
-const LONGEST_TEXT: usize = 65_535;
+pub(super) const LONGEST_TEXT: usize = 65_535;
 /// Longest keep-alive that MQTT carries (MQTT 3.1.1, 3.1.2.10).
 const LONGEST_KEEP_ALIVE: Nanos = Nanos::from_secs(65_535);
 
-pub(super) fn resolve(mqtt: &mut Mqtt, context: &mut Context<'_>) -> Option<MqttPlan> {
+pub(super) fn resolve(mqtt: &mut Mqtt, target: &Template, context: &mut Context<'_>) -> Option<MqttPlan> {
     let version = match mqtt.version {
         ProtocolVersion::V311 => Version::V311,
         ProtocolVersion::V5 => Version::V5,
@@ -39,7 +40,13 @@ pub(super) fn resolve(mqtt: &mut Mqtt, context: &mut Context<'_>) -> Option<Mqtt
         }
     }
     let password = password(mqtt, context);
-    let topic = topic_template(mqtt, context);
+    if mqtt.retain && is_of_each_message(target) {
+        context.error_with_help(
+            "mqtt.retain",
+            "each message has a topic of its own, so each would stay on the platform for ever",
+            "take `{sequence}` out of `message.target`, or do not retain",
+        );
+    }
     Some(MqttPlan {
         version,
         qos: mqtt.qos.0,
@@ -47,7 +54,6 @@ pub(super) fn resolve(mqtt: &mut Mqtt, context: &mut Context<'_>) -> Option<Mqtt
         username: mqtt.username.clone(),
         password: password.ok()?,
         retain: mqtt.retain,
-        topic: topic?,
         receive_maximum: mqtt.receive_maximum,
         in_flight: mqtt.in_flight,
         session: SessionPlan::default(),
@@ -75,39 +81,6 @@ fn password(mqtt: &Mqtt, context: &mut Context<'_>) -> Result<Option<Secret>, ()
     }
 }
 
-/// Variables of topics.
-pub(super) const IN_TOPICS: &[&str] = &["run", "device", "sequence"];
-
-fn topic_template(mqtt: &Mqtt, context: &mut Context<'_>) -> Option<Template> {
-    // Messages go to the path of the platform's address instead.
-    if mqtt.topic.is_empty() && !context.written("mqtt.topic") {
-        return Some(Template { pieces: Vec::new() });
-    }
-    let template = match Template::compile(&mqtt.topic, IN_TOPICS) {
-        Ok(template) => template,
-        Err(error) => {
-            report(context, "mqtt.topic", error);
-            return None;
-        }
-    };
-    if !topic::valid_name(&example(&template)) || template.longest(0) > LONGEST_TEXT {
-        context.error_with_help(
-            "mqtt.topic",
-            format!("`{}` is no topic", mqtt.topic),
-            "a topic has 1 to 65535 bytes, none of them null, and neither `+` nor `#`, which belong in filters",
-        );
-        return None;
-    }
-    if mqtt.retain && mqtt.topic.contains("{sequence}") {
-        context.error_with_help(
-            "mqtt.retain",
-            "each message has a topic of its own, so each would stay on the platform for ever",
-            "take `{sequence}` out of `topic`, or do not retain",
-        );
-    }
-    Some(template)
-}
-
 /// The subscribers, with the defaults of their filters and QoS filled in.
 pub(super) fn subscribers(scenario: &mut Scenario, context: &mut Context<'_>) -> Option<SubscriberPlan> {
     let (group, path) = match &scenario.population.subscribers {
@@ -118,9 +91,9 @@ pub(super) fn subscribers(scenario: &mut Scenario, context: &mut Context<'_>) ->
     let texts = match group.filters {
         Some(texts) => texts,
         // Messages go to the path of the platform's address.
-        None if scenario.mqtt.topic.is_empty() => Vec::new(),
+        None if scenario.message.target.is_empty() => Vec::new(),
         // A topic that does not compile was reported already.
-        None => vec![Template::compile(&scenario.mqtt.topic, IN_TOPICS).ok()?.as_filter().text()],
+        None => vec![Template::compile(&scenario.message.target, IN_TARGETS).ok()?.as_filter().text()],
     };
     let (share, texts) = share(group.share, texts, scenario.mqtt.version, path, context);
     let mut filters = Vec::new();

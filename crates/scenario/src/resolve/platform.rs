@@ -3,7 +3,7 @@
 use super::Context;
 use super::roles::Compiler;
 use crate::check::near_miss;
-use crate::plan::{Endpoint, PlatformPlan, Protocol, RequestPlan, RolePlan, Secret, Template, TokenPlan};
+use crate::plan::{Endpoint, PlatformPlan, RolePlan, Secret, TokenPlan};
 use crate::profile::{Component, Profile, Roles};
 use crate::profiles;
 use crate::span::Source;
@@ -66,7 +66,7 @@ pub(super) fn resolve(
         );
     }
     fill_in(scenario, &roles, &compiler, context);
-    let (address, plan) = at_its_path(address, plan, scenario, context);
+    let (address, plan) = super::target::request(address, plan, scenario, context);
     let state = super::state::resolve(&attached, &profile, &plan, context);
     let secrets = secrets(&attached, context);
     let components = super::running::resolve(&attached.components, &profile, context);
@@ -75,36 +75,6 @@ pub(super) fn resolve(
         PlatformPlan { profile, address, roles: plan, ports, components, clean_up, secrets, state };
     check_ports(&resolved, path, context);
     Some(resolved)
-}
-
-/// Messages to a bare address go to its path, where neither the profile nor `mqtt.topic` says where they go. Where the profile asks
-/// for more than messages, the path is the beginning of all requests instead. The topic is left out of the resolved scenario,
-/// which then says the same.
-fn at_its_path(
-    address: Option<Endpoint>,
-    mut plan: RolePlan,
-    scenario: &mut Scenario,
-    context: &mut Context<'_>,
-) -> (Option<Endpoint>, RolePlan) {
-    let steps = [&plan.reset, &plan.preload, &plan.set_up, &plan.clean_up];
-    let is_bare = plan.device.request.is_none()
-        && plan.query.is_none()
-        && plan.token.is_none()
-        && steps.into_iter().all(Vec::is_empty)
-        && !context.written("mqtt.topic");
-    let speaks = |address: &Endpoint| matches!(address.protocol, Protocol::Http | Protocol::Coap);
-    let has_path = |address: &Endpoint| !matches!(address.path.as_str(), "" | "/");
-    let Some(mut address) = address.clone().filter(|address| is_bare && speaks(address) && has_path(address))
-    else {
-        return (address, plan);
-    };
-    let path = std::mem::take(&mut address.path);
-    match Template::compile(&path, super::mqtt::IN_TOPICS) {
-        Ok(template) => plan.device.request = Some(RequestPlan::post(template)),
-        Err(error) => context.error_with_help("platform.address", error.message, error.help),
-    }
-    scenario.mqtt.topic = String::new();
-    (Some(address), plan)
 }
 
 /// The access token: as the scenario says, else as the profile does.
@@ -207,8 +177,8 @@ fn with_mapping(profile: &Profile, mapping: Option<&str>) -> Roles {
 /// What the profile says of topic and filters, where the scenario does not.
 fn fill_in(scenario: &mut Scenario, roles: &Roles, compiler: &Compiler<'_>, context: &Context<'_>) {
     let topic = roles.device.as_ref().and_then(|device| device.topic.as_ref());
-    if let Some(topic) = topic.filter(|_| !context.written("mqtt.topic")) {
-        scenario.mqtt.topic = compiler.fill(topic);
+    if let Some(topic) = topic.filter(|_| !context.written("message.target")) {
+        scenario.message.target = compiler.fill(topic);
     }
     let filters = roles.subscriber.as_ref().map(|subscriber| &subscriber.filters);
     if let Some(filters) = filters.filter(|filters| !filters.is_empty()) {

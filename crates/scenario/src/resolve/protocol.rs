@@ -3,20 +3,22 @@
 use super::Context;
 use crate::plan::{Endpoint, PlatformPlan, Protocol};
 use crate::quantity::Quantity;
-use crate::written::{Mqtt, OverWebSocket, Scenario, Subscribers};
+use crate::written::{Connection, Message, Mqtt, OverWebSocket, Scenario, Subscribers};
 use plimsoll_model::Nanos;
+use serde::Serialize;
 
 /// Longer than this a gateway does not wait for an answer.
 const LONGEST_DELAY: Nanos = Nanos::from_secs(4);
 
-/// Keys of `mqtt` that mean something to requests: the topic is the path.
-const OF_REQUESTS: &[&str] = &["topic", "connect_timeout", "reconnect"];
-/// The same where they may be secured.
-const OF_HTTP: &[&str] = &["topic", "tls", "connect_timeout", "reconnect"];
-/// The same where a gateway calls.
-const OF_POLLED: &[&str] = &["connect_timeout"];
-/// Keys of `mqtt` that mean something to WebSocket alone.
-const OF_WEBSOCKET: &[&str] = &["tls", "connect_timeout", "reconnect"];
+/// Keys of `connection` that mean something to each protocol.
+fn of_connection(protocol: Protocol) -> &'static [&'static str] {
+    match protocol {
+        Protocol::Mqtt => &["tls", "timeout", "reconnect", "offline", "source_addresses"],
+        Protocol::Http | Protocol::WebSocket => &["tls", "timeout", "reconnect", "source_addresses"],
+        Protocol::Coap => &["timeout", "reconnect", "source_addresses"],
+        Protocol::Gateway => &["timeout", "source_addresses"],
+    }
+}
 
 /// The address, with what the user says is spoken there.
 pub(super) fn over_websocket(
@@ -57,22 +59,20 @@ pub(super) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, contex
         context.error("http.timeout", "a request needs some time for its answer");
     }
     let Some(platform) = platform else { return };
-    let (name, common) = match platform.protocol() {
-        Protocol::WebSocket => ("WebSocket without MQTT", OF_WEBSOCKET),
-        Protocol::Http => ("HTTP", OF_HTTP),
-        Protocol::Coap => ("CoAP", OF_REQUESTS),
-        Protocol::Gateway => ("devices that are polled", OF_POLLED),
+    let speaks = platform.protocol();
+    let name = match speaks {
+        Protocol::WebSocket => "WebSocket without MQTT",
+        Protocol::Http => "HTTP",
+        Protocol::Coap => "CoAP",
+        Protocol::Gateway => "devices that are polled",
         Protocol::Mqtt => return,
     };
-    let values = |mqtt: &Mqtt| serde_json::to_value(mqtt).unwrap_or_default();
-    let (written, default) = (values(&scenario.mqtt), values(&Mqtt::default()));
-    for (key, value) in written.as_object().into_iter().flatten() {
-        let path = format!("mqtt.{key}");
-        // A resolved scenario has every default written out.
-        if !common.contains(&key.as_str()) && context.written(&path) && default.get(key) != Some(value) {
-            let help = format!("remove it; of `mqtt`, {} hold here too", common.join(", "));
-            context.error_with_help(&path, format!("`{key}` means nothing to {name}"), help);
-        }
+    means_nothing("mqtt", (&scenario.mqtt, &Mqtt::default()), &[], name, context);
+    let connection = (&scenario.connection, &Connection::default());
+    means_nothing("connection", connection, of_connection(speaks), name, context);
+    if !speaks.sends_requests() && context.written("message.target") && !is_default_target(scenario) {
+        let message = format!("messages have no target over {name}");
+        context.error_with_help("message.target", message, "remove it");
     }
     let subscribers = match &scenario.population.subscribers {
         Subscribers::Count(count) => *count,
@@ -88,5 +88,33 @@ pub(super) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, contex
     if scenario.population.link.is_some() {
         let message = format!("no network is emulated over {name}");
         context.error_with_help("population.link", message, "remove it");
+    }
+}
+
+fn is_default_target(scenario: &Scenario) -> bool {
+    scenario.message.target == Message::default().target
+}
+
+/// Reports the keys of a section that differ from their defaults, beside those that hold. A resolved scenario has every default
+/// written out.
+fn means_nothing<T: Serialize>(
+    section: &str,
+    (written, default): (&T, &T),
+    hold: &[&str],
+    name: &str,
+    context: &mut Context<'_>,
+) {
+    let values = |section: &T| serde_json::to_value(section).unwrap_or_default();
+    let (written, default) = (values(written), values(default));
+    for (key, value) in written.as_object().into_iter().flatten() {
+        let path = format!("{section}.{key}");
+        if hold.contains(&key.as_str()) || !context.written(&path) || default.get(key) == Some(value) {
+            continue;
+        }
+        let help = match hold {
+            [] => "remove it".to_owned(),
+            hold => format!("remove it; of `{section}`, {} hold here", hold.join(", ")),
+        };
+        context.error_with_help(&path, format!("`{key}` means nothing to {name}"), help);
     }
 }

@@ -1,7 +1,8 @@
 //! What outlives a connection, and what MQTT 5 puts beside a message.
 
 use super::Context;
-use super::mqtt::{example, report};
+use super::mqtt::{LONGEST_TEXT, example, report};
+use super::target::is_of_each_message;
 use crate::plan::{SessionPlan, Template, WillPlan};
 use crate::written::{Mqtt, ProtocolVersion, Scenario, SessionKind};
 use plimsoll_codec::mqtt::topic;
@@ -9,20 +10,18 @@ use plimsoll_model::Nanos;
 
 /// How long a session outlives its connection unless the scenario says otherwise.
 const EXPIRY: Nanos = Nanos::from_secs(3600);
-/// Longest text that MQTT carries, in bytes (MQTT 3.1.1, 1.5.3).
-const LONGEST_TEXT: usize = 65_535;
 const NEEDS_5: &str = "write `version: \"5\"`, or leave it out";
 
-pub(super) fn resolve(mqtt: &Mqtt, context: &mut Context<'_>) -> SessionPlan {
+pub(super) fn resolve(mqtt: &Mqtt, target: &Template, context: &mut Context<'_>) -> SessionPlan {
     let old = mqtt.version == ProtocolVersion::V311;
     if old && mqtt.topic_alias {
         context.error_with_help("mqtt.topic_alias", "MQTT 3.1.1 has no topic aliases", NEEDS_5);
     }
-    if mqtt.topic_alias && mqtt.topic.contains("{sequence}") {
+    if mqtt.topic_alias && is_of_each_message(target) {
         context.error_with_help(
             "mqtt.topic_alias",
             "each message has a topic of its own, so an alias would stand for each only once",
-            "take `{sequence}` out of `topic`, or do without aliases",
+            "take `{sequence}` out of `message.target`, or do without aliases",
         );
     }
     if old && !mqtt.user_properties.is_empty() {
@@ -47,7 +46,7 @@ pub(super) fn resolve(mqtt: &Mqtt, context: &mut Context<'_>) -> SessionPlan {
     let seconds = whole_seconds(expiry, "mqtt.session_expiry", context);
     SessionPlan {
         expiry: persistent.then_some(seconds),
-        will: will(mqtt, context),
+        will: will(mqtt, target, context),
         user_properties: user_properties(mqtt, context),
         topic_alias: mqtt.topic_alias,
     }
@@ -75,7 +74,7 @@ pub(super) fn check_levels(scenario: &Scenario, context: &mut Context<'_>) {
     }
 }
 
-fn will(mqtt: &Mqtt, context: &mut Context<'_>) -> Option<WillPlan> {
+fn will(mqtt: &Mqtt, messages: &Template, context: &mut Context<'_>) -> Option<WillPlan> {
     let will = mqtt.will.as_ref()?;
     let mut compile = |key: &str, text: &str| {
         let path = format!("mqtt.will.{key}");
@@ -109,10 +108,9 @@ fn will(mqtt: &Mqtt, context: &mut Context<'_>) -> Option<WillPlan> {
         );
         return None;
     }
-    let messages = Template::compile(&mqtt.topic, &["run", "device", "sequence"]).ok()?;
     let filter = will_topic.as_filter();
     let overlaps = |filter: &Template, name: &Template| topic::matches(&example(filter), &example(name));
-    if overlaps(&filter, &messages) || overlaps(&messages.as_filter(), &will_topic) {
+    if overlaps(&filter, messages) || overlaps(&messages.as_filter(), &will_topic) {
         context.error_with_help(
             "mqtt.will.topic",
             "wills could not be told from messages, whose topics look the same",

@@ -52,9 +52,9 @@ pub(super) fn resolve(
 
 /// Without a connection the closed model would put message after message away, as fast as it can.
 pub(super) fn check_offline(scenario: &Scenario, context: &mut Context<'_>) {
-    if scenario.load.model == WorkloadModel::Closed && scenario.mqtt.offline != OfflinePolicy::Buffer {
+    if scenario.load.model == WorkloadModel::Closed && scenario.connection.offline != OfflinePolicy::Buffer {
         context.error_with_help(
-            "mqtt.offline",
+            "connection.offline",
             "in the closed model a device waits for its message to come to its end, so it cannot put it away",
             "write `offline: buffer`, or `load: { model: open, .. }`",
         );

@@ -1,35 +1,35 @@
-//! What lies between messages and TCP: the address says what, `mqtt.tls` how it is secured.
+//! What lies between messages and TCP: the address says what, `connection.tls` how it is secured.
 
 use super::{Context, identities};
 use crate::plan::{Endpoint, Protocol, TlsPlan, TransportPlan, WebSocketPlan};
-use crate::written::{Mqtt, Population, Tls};
+use crate::written::{Connection, Population, Tls};
 use rustls_pki_types::ServerName;
 
 pub(super) fn resolve(
-    mqtt: &Mqtt,
+    connection: &Connection,
     population: &Population,
     address: Option<&Endpoint>,
     context: &mut Context<'_>,
 ) -> Option<TransportPlan> {
     let over_tcp = address.filter(|address| address.protocol != Protocol::Coap);
     let Some(address) = over_tcp.filter(|address| address.wire.tls || address.wire.websocket) else {
-        if mqtt.tls.is_some() {
+        if connection.tls.is_some() {
             context.error_with_help(
-                "mqtt.tls",
+                "connection.tls",
                 "the connections are not secured, so there is nothing to say of TLS",
                 "write the address as `mqtts://host:8883`, `wss://host/mqtt` or `https://host`, or take `tls` out",
             );
         }
         return Some(TransportPlan::default());
     };
-    let tls = match (&mqtt.tls, address.wire.tls) {
+    let tls = match (&connection.tls, address.wire.tls) {
         (written, true) => {
             let written = written.clone().unwrap_or_default();
             Some(tls(&written, population, &address.host, context)?)
         }
         (Some(_), false) => {
             context.error_with_help(
-                "mqtt.tls",
+                "connection.tls",
                 "a WebSocket of `ws://` is not secured, so there is nothing to say of TLS",
                 "write the address as `wss://host/mqtt`, or take `tls` out",
             );
@@ -48,7 +48,7 @@ pub(super) fn resolve(
 fn tls(tls: &Tls, population: &Population, host: &str, context: &mut Context<'_>) -> Option<TlsPlan> {
     if let (Some(_), false) = (&tls.ca, tls.verify) {
         context.error_with_help(
-            "mqtt.tls.verify",
+            "connection.tls.verify",
             "`ca` says who may have signed the platform's certificate, `verify: false` that nobody looks",
             "keep one of them",
         );
@@ -57,7 +57,7 @@ fn tls(tls: &Tls, population: &Population, host: &str, context: &mut Context<'_>
         Some(file) => match identities::certificates(file, context) {
             Ok(found) => Some(found),
             Err(trouble) => {
-                trouble.report(0, "mqtt.tls.ca", context);
+                trouble.report(0, "connection.tls.ca", context);
                 None
             }
         },
@@ -65,7 +65,7 @@ fn tls(tls: &Tls, population: &Population, host: &str, context: &mut Context<'_>
     };
     let identities = identities::resolve(tls, population, context);
     let (name, path) = match &tls.server_name {
-        Some(name) => (name.as_str(), "mqtt.tls.server_name"),
+        Some(name) => (name.as_str(), "connection.tls.server_name"),
         None => (host, "platform.address"),
     };
     let server_name = ServerName::try_from(name.to_owned()).ok();
@@ -73,7 +73,7 @@ fn tls(tls: &Tls, population: &Population, host: &str, context: &mut Context<'_>
         context.error_with_help(
             path,
             format!("`{name}` is no name that a certificate can have"),
-            "give a host name or an address in `mqtt.tls.server_name`",
+            "give a host name or an address in `connection.tls.server_name`",
         );
     }
     Some(TlsPlan {

@@ -5,22 +5,32 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a device sends: filler of a size after the marker, or a template.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct Message {
+    /// Where a message goes: its topic over MQTT, its path over HTTP and CoAP. `{run}`, `{device}` and `{sequence}` may stand in it.
+    /// A profile or, over HTTP and CoAP, the path of a bare address takes its place.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub target: String,
     /// Size of the content in bytes, the marker included, up to 1 MiB. Default 64 B. Excludes `template`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<MessageSize>,
     /// The content as text with variables: `{marker}` (exactly once), `{run}`, `{device}`, `{sequence}`, `{time}`
     /// (milliseconds since 1970), `{random:1..6}`, `{random:18.0..25.0:1}` (one decimal). `{{` writes a brace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
     /// Form of the marker that every message carries. Default: binary, with a template ascii.
-    #[serde(default)]
     pub marker: Option<Marker>,
     /// Rows of values: templates take a column's with `{feed:COLUMN}`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub feed: Option<Feed>,
+}
+
+impl Default for Message {
+    fn default() -> Message {
+        let target = "plimsoll/{run}/{device}".to_owned();
+        Message { target, size: None, template: None, marker: None, feed: None }
+    }
 }
 
 /// Rows of values, one a message: the first messages of all devices take the first rows in the order of the devices,

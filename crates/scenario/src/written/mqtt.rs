@@ -1,6 +1,6 @@
 //! How devices and subscribers speak MQTT.
 
-use super::{Duration, SessionKind, Tls, Will};
+use super::{Duration, SessionKind, Will};
 use crate::quantity::Written;
 use plimsoll_codec::mqtt::QoS;
 use plimsoll_model::Nanos;
@@ -66,27 +66,12 @@ pub(crate) struct Mqtt {
     pub password: Option<SecretSource>,
     /// Whether devices publish with the retain flag.
     pub retain: bool,
-    /// The topic of a device's messages, with `{run}`, `{device}` and `{sequence}` as possible variables. Over HTTP and CoAP the
-    /// path of a bare address takes its place.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub topic: String,
     /// Receive maximum that our clients announce (MQTT 5 only). Default: none is announced.
     #[schemars(range(min = 1, max = 65_535))]
     pub receive_maximum: Option<u16>,
     /// Most QoS 1 and 2 messages of one device in flight; the broker's receive maximum may lower it.
     #[schemars(range(min = 1, max = 65_535))]
     pub in_flight: u16,
-    /// How long connecting may take, TCP and CONNACK together.
-    pub connect_timeout: Duration,
-    /// Pauses before connecting again after a connection was lost.
-    pub reconnect: Reconnect,
-    /// What becomes of messages that are due while a device has no connection: `buffer` (sent when it is back), `drop`
-    /// (not sent) or `keep_latest` (the newest is sent when it is back, the others are not). Those not sent count as
-    /// `unsent`.
-    pub offline: OfflinePolicy,
-    /// How connections are secured, for an address that begins with `mqtts://` or `wss://`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls: Option<Tls>,
     /// Whether sessions outlive their connections.
     pub session: SessionKind,
     /// How long a persistent session is kept for a client that does not come back, in whole seconds (MQTT 5 only).
@@ -115,13 +100,8 @@ impl Default for Mqtt {
             username: None,
             password: None,
             retain: false,
-            topic: "plimsoll/{run}/{device}".to_owned(),
             receive_maximum: None,
             in_flight: u16::MAX,
-            connect_timeout: Written(Nanos::from_secs(10)),
-            reconnect: Reconnect::default(),
-            offline: OfflinePolicy::Buffer,
-            tls: None,
             session: SessionKind::Clean,
             session_expiry: None,
             will: None,
@@ -129,15 +109,6 @@ impl Default for Mqtt {
             topic_alias: false,
         }
     }
-}
-
-/// What becomes of messages that are due while a device has no connection.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum OfflinePolicy {
-    Buffer,
-    Drop,
-    KeepLatest,
 }
 
 /// MQTT version.
@@ -170,20 +141,4 @@ impl JsonSchema for ProtocolVersion {
 pub(crate) struct SecretSource {
     /// Name of the environment variable that holds it.
     pub env: String,
-}
-
-/// Pauses before connecting again: each is drawn between half and the whole of a value that doubles.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct Reconnect {
-    /// First pause.
-    pub from: Duration,
-    /// Longest pause.
-    pub to: Duration,
-}
-
-impl Default for Reconnect {
-    fn default() -> Reconnect {
-        Reconnect { from: Written(Nanos::from_millis(100)), to: Written(Nanos::from_secs(10)) }
-    }
 }

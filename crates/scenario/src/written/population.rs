@@ -19,11 +19,6 @@ pub(crate) struct Population {
     /// An emulated network between each device and the platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
-    /// Addresses of this host that connections take turns in as their source: each has about 28,000 ports towards one
-    /// platform. Default: spread over the loopback network for a platform there, else the kernel's choice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
-    pub source_addresses: Option<Vec<String>>,
 }
 
 /// Receivers of deliveries: a count, or a count with settings.

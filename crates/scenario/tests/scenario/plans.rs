@@ -247,6 +247,29 @@ fn messages_over_websocket_are_text_where_their_content_is() {
     }
 }
 
+/// Files, `--set` and `matrix` may use the names that keys had before.
+#[test]
+fn earlier_names_of_keys_mean_the_same() {
+    let before = [
+        "mqtt={ topic: \"a/{device}\", connect_timeout: 3s, offline: drop, reconnect: { from: 1s, to: 2s } }",
+        "population.source_addresses=[127.0.0.2]",
+        "mqtt.reconnect.to=5s",
+    ];
+    let now = [
+        "message.target=a/{device}",
+        "connection={ timeout: 3s, offline: drop, reconnect: { from: 1s, to: 5s }, source_addresses: [127.0.0.2] }",
+    ];
+    let [before, now] = [load_with(LEAST, &before).unwrap(), load_with(LEAST, &now).unwrap()];
+    assert_eq!(before.resolved, now.resolved);
+    assert_eq!(before.connection.timeout, Nanos::from_secs(3));
+    assert_eq!(before.connection.reconnect, (Nanos::from_secs(1), Nanos::from_secs(5)));
+    let again = load_with(&now.resolved, &[]).unwrap();
+    assert_eq!(again.resolved, now.resolved);
+    let errors =
+        load_with(LEAST, &["mqtt.topic=a", "message={ target: b }", "mqtt={ topic: c }"]).unwrap_err();
+    assert!(errors.to_string().contains("two names of one key"), "{errors}");
+}
+
 #[test]
 fn the_resolved_scenario_shows_every_default() {
     insta::assert_snapshot!("resolved", load(LEAST).unwrap().resolved);

@@ -35,7 +35,7 @@ impl Requests {
         let place = place(plan, &host, &base);
         let target = match &request {
             Some(request) => words::target(&request.method, &place, &request.path.text()),
-            None => words::target("POST", &place, &format!("/{}", plan.mqtt.topic.text())),
+            None => words::target("POST", &place, &format!("/{}", plan.message.target.text())),
         };
         Requests {
             host,

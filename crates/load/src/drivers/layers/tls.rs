@@ -104,7 +104,7 @@ fn authorities(plan: &TlsPlan) -> Result<RootCertStore, String> {
         store.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if store.is_empty() {
             return Err(
-                "this host trusts no certificate authority; give one in `mqtt.tls.ca`, or by --ca FILE"
+                "this host trusts no certificate authority; give one in `connection.tls.ca`, or by --ca FILE"
                     .into(),
             );
         }

@@ -2,7 +2,6 @@
 
 use super::*;
 use plimsoll_codec::mqtt::{Ack, Publish, Subscribe};
-use plimsoll_scenario::plan::Template;
 
 const CONTENT: u32 = 64;
 
@@ -14,7 +13,6 @@ fn plan(version: Version, qos: QoS) -> MqttPlan {
         username: None,
         password: None,
         retain: false,
-        topic: Template { pieces: Vec::new() },
         receive_maximum: None,
         in_flight: 10,
         session: Default::default(),

@@ -1,0 +1,66 @@
+//! How clients connect, whatever they speak.
+
+use super::{Duration, Tls};
+use crate::quantity::Written;
+use plimsoll_model::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How devices and subscribers connect, whatever they speak.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Connection {
+    /// How connections are secured, for an address that begins with `mqtts://`, `wss://` or `https://`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// How long connecting may take: TCP, TLS, and over MQTT the CONNACK.
+    pub timeout: Duration,
+    /// Pauses before connecting again after a connection was lost.
+    pub reconnect: Reconnect,
+    /// What becomes of messages that are due while a device has no connection, over MQTT: `buffer` (sent when it is back), `drop`
+    /// (not sent) or `keep_latest` (the newest is sent when it is back, the others are not). Those not sent count as
+    /// `unsent`.
+    pub offline: OfflinePolicy,
+    /// Addresses of this host that connections take turns in as their source: each has about 28,000 ports towards one
+    /// platform. Default: spread over the loopback network for a platform there, else the kernel's choice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub source_addresses: Option<Vec<String>>,
+}
+
+impl Default for Connection {
+    fn default() -> Connection {
+        Connection {
+            tls: None,
+            timeout: Written(Nanos::from_secs(10)),
+            reconnect: Reconnect::default(),
+            offline: OfflinePolicy::Buffer,
+            source_addresses: None,
+        }
+    }
+}
+
+/// What becomes of messages that are due while a device has no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OfflinePolicy {
+    Buffer,
+    Drop,
+    KeepLatest,
+}
+
+/// Pauses before connecting again: each is drawn between half and the whole of a value that doubles.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Reconnect {
+    /// First pause.
+    pub from: Duration,
+    /// Longest pause.
+    pub to: Duration,
+}
+
+impl Default for Reconnect {
+    fn default() -> Reconnect {
+        Reconnect { from: Written(Nanos::from_millis(100)), to: Written(Nanos::from_secs(10)) }
+    }
+}
