@@ -12,6 +12,7 @@ use crate::usage;
 use captured::{Captured, Named};
 use plimsoll_model::objective::{Objectives, Subject};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, LevelStart};
+use plimsoll_model::text::grouped;
 use plimsoll_model::{Metric, Nanos, Validity};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -181,7 +182,7 @@ fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     let full = || grows.then(|| fullest(components, start)).flatten();
     if about == About::Amount {
         if is_many(level.refused, level.sent) {
-            let what = format!("{} of {} messages were refused", level.refused, level.sent);
+            let what = format!("{} of {} messages were refused", count(level.refused), count(level.sent));
             return Some(platform(what).named(captured.who_failed(refused)));
         }
         if let Some(loss) = lost(level) {
@@ -282,19 +283,28 @@ struct Loss {
     of_deliveries: bool,
 }
 
+/// A count for people.
+fn count(number: u64) -> String {
+    grouped(number as f64)
+}
+
 /// Messages that were lost on their way, or whose acknowledgements were.
 fn lost(level: &LevelSummary) -> Option<Loss> {
     let deliveries = |what| Some(Loss { what, of_deliveries: true });
     let acknowledged = level.lost_acknowledged.filter(|&count| is_many(count, level.expected_deliveries));
-    if let Some(count) = acknowledged {
-        return deliveries(format!("{count} deliveries of acknowledged messages never came"));
+    if let Some(lost) = acknowledged {
+        return deliveries(format!("{} deliveries of acknowledged messages never came", count(lost)));
     }
     if is_many(level.lost, level.expected_deliveries) {
-        return deliveries(format!("{} of {} deliveries never came", level.lost, level.expected_deliveries));
+        return deliveries(format!(
+            "{} of {} deliveries never came",
+            count(level.lost),
+            count(level.expected_deliveries)
+        ));
     }
     let unanswered = level.acknowledged.map(|count| level.sent.saturating_sub(count + level.refused));
     let unanswered = unanswered.filter(|&count| is_many(count, level.sent))?;
-    let what = format!("{unanswered} of {} messages were never acknowledged", level.sent);
+    let what = format!("{} of {} messages were never acknowledged", count(unanswered), count(level.sent));
     Some(Loss { what, of_deliveries: false })
 }
 

@@ -130,6 +130,9 @@ pub struct Finding {
     /// Index of the lowest level above it that is not met.
     #[serde(skip)]
     pub above: Option<u16>,
+    /// Whether that one decided nothing.
+    #[serde(skip)]
+    pub is_undecided_above: bool,
 }
 
 impl Finding {
@@ -175,7 +178,9 @@ impl Finding {
     pub fn early(&self) -> Option<String> {
         let per_second = |rate: f64| format!("{}/s", grouped(rate));
         let why = match self.ended {
-            Ending::Confirmed | Ending::NotConfirmed | Ending::TimeUp if self.out_of_time => {
+            Ending::Confirmed | Ending::NotConfirmed | Ending::TimeUp
+                if self.out_of_time && self.at_least() =>
+            {
                 "its time was up: give it more by `load.search.time`, or shorten the hold".to_owned()
             }
             Ending::Confirmed if self.met.is_some_and(|met| met >= self.to) => {
@@ -184,7 +189,7 @@ impl Finding {
                     per_second(self.to)
                 )
             }
-            Ending::Confirmed if self.at_least() => {
+            Ending::Confirmed if self.at_least() && self.is_undecided_above => {
                 "levels above the load line decided nothing, however often they were held: lengthen the hold"
                     .to_owned()
             }
@@ -472,6 +477,9 @@ impl Search {
             to: self.terms.to,
             level: line.map(|point| point.index),
             above: self.above().map(|point| point.index),
+            is_undecided_above: self
+                .above()
+                .is_some_and(|point| self.missed.is_none_or(|missed| point.rate < missed)),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 /// What stands in the place of a secret.
 const HIDDEN: &str = "***";
 /// Ends a text that was cut.
-const CUT: char = '…';
+pub const CUT: char = '…';
 /// So many characters at the end of a text that was cut tell of a secret.
 const TELLING: usize = 4;
 /// An escaped character is shorter, in bytes.
@@ -174,9 +174,17 @@ fn spelled(character: char) -> Vec<String> {
         format!("\\x{number:02x}"),
         format!("&#{number}"),
         format!("&#{number};"),
+        format!("&#{number:03}"),
+        format!("&#{number:03};"),
     ]);
     spellings.extend(["&#x", "&#X"].iter().flat_map(|head| {
-        let digits = [format!("{number:x}"), format!("{number:X}"), format!("{number:02x}")];
+        let digits = [
+            format!("{number:x}"),
+            format!("{number:X}"),
+            format!("{number:02x}"),
+            format!("{number:04x}"),
+            format!("{number:04X}"),
+        ];
         digits.into_iter().flat_map(move |digits| [format!("{head}{digits};"), format!("{head}{digits}")])
     }));
     spellings
@@ -250,6 +258,7 @@ mod tests {
             secret.replace('\'', "'\\''"),
             secret.replace('\'', "''"),
             secret.replace('é', "\u{fffd}"),
+            secret.replace('"', "&#034;").replace('<', "&#x003c;").replace('+', "&#043;"),
             secret.replace('"', "&#34").replace('<', "\\x3c").replace('>', "\\u{3e}").replace('+', "\\053"),
             base64.replace('/', "\\/").replace('+', "\\u002b"),
             base64.replace('/', "%2F").replace('+', "%2B"),

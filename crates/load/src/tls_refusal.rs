@@ -29,9 +29,7 @@ pub fn told(error: &Error, name: &str) -> String {
         Error::PeerMisbehaved(_)
         | Error::InappropriateMessage { .. }
         | Error::InappropriateHandshakeMessage { .. }
-        | Error::PeerSentOversizedRecord => {
-            "the platform breaks the TLS protocol; what it says of that stands in its log".into()
-        }
+        | Error::PeerSentOversizedRecord => "the platform breaks the TLS protocol; look at its log".into(),
         Error::General(reason) => format!("TLS failed: {reason}"),
         Error::Other(reason) => format!("TLS failed: {reason}"),
         _ => "TLS failed within Plimsoll's library for it".into(),
@@ -80,7 +78,10 @@ fn told_of_certificate(error: &CertificateError, name: &str) -> String {
         CertificateError::Other(other) if is_of_an_authority(other) => {
             (unusual(error), format!("let the authority sign one for the server; {UNCHECKED}"))
         }
-        other => (unusual(other), format!("make one of version 3 with a subjectAltName; {UNCHECKED}")),
+        CertificateError::Other(other) if is_of_version_1(other) => {
+            (unusual(error), format!("make one of version 3 with a subjectAltName; {UNCHECKED}"))
+        }
+        other => (unusual(other), format!("have its authority make it anew; {UNCHECKED}")),
     };
     format!("the platform's certificate {wrong}; {remedy}")
 }
@@ -88,6 +89,11 @@ fn told_of_certificate(error: &CertificateError, name: &str) -> String {
 /// As `openssl req -x509` makes them, where nothing else is said.
 fn is_of_an_authority(error: &OtherError) -> bool {
     matches!(error.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
+}
+
+/// As `openssl x509 -req` makes them, where nothing else is said.
+fn is_of_version_1(error: &OtherError) -> bool {
+    matches!(error.0.downcast_ref(), Some(webpki::Error::UnsupportedCertVersion))
 }
 
 /// What is wrong with a certificate, whosever it is, that verification does not even begin with.

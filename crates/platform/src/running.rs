@@ -323,9 +323,9 @@ impl Platform {
     /// A component that was started again and still does not accept connections a while later, as a death.
     /// Nobody waits for it after the user's word.
     pub fn take_missing(&mut self, stop: &AtomicBool) -> Option<Death> {
-        let running = self.components.iter_mut().find(|running| running.returning)?;
+        let returning = self.components.iter_mut().filter(|running| running.returning);
+        let (port, running) = returning.filter_map(|running| Some((running.ready_port?, running))).next()?;
         running.returning = false;
-        let port = running.ready_port?;
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let begin = Instant::now();
         while !running.reported

@@ -9,7 +9,7 @@ use plimsoll_model::{Metric, Nanos};
 /// The columns by which rows of several runs are told apart.
 const RUN: [&str; 3] = ["run", "name", "started"];
 
-/// The number of a level for people, as in the terminal.
+/// The number of a level for people, from 1 in the order in which levels were run.
 fn number(index: u16) -> String {
     (u32::from(index) + 1).to_string()
 }

@@ -106,6 +106,9 @@ pub enum RunError {
     /// The run store failed; what it had taken before is kept.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The user stopped it before it was entered into the store.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 /// Finds out whether the plan's certificates and keys can be used, before anything is started.
@@ -134,7 +137,10 @@ pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> 
     let placement = Placement::choose(plan);
     let id = identity::new_run_id();
     let new_run = identity::new_run(plan, id, options, &placement, &warnings);
-    let mut writer = RunWriter::begin(&options.store, &new_run, &options.stop)?;
+    let mut writer = RunWriter::begin(&options.store, &new_run, &options.stop).map_err(|error| {
+        let stopped = error.is_busy() && options.stop.load(Ordering::Relaxed);
+        if stopped { RunError::Interrupted } else { error.into() }
+    })?;
     let performed = perform(plan, id, &placement, options, &mut writer, progress);
     let ended = match performed {
         Ok(end) => writer.end(&end),
@@ -154,8 +160,7 @@ pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> 
         Err(error) => {
             // The store takes no more, but what it took can be read; where that fails too, its error stands.
             let Ok(mut record) = read() else { return Err(error.into()) };
-            let stopped = options.stop.load(Ordering::Relaxed);
-            record.end = Some(if stopped { RunEnd::Interrupted } else { RunEnd::Failed(error.to_string()) });
+            record.end = Some(RunEnd::Failed(error.to_string()));
             record
         }
     };

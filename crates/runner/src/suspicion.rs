@@ -1,6 +1,7 @@
 //! What to look at first where clients cannot connect, or where subscribers received nothing at all.
 
 use plimsoll_analysis::level::LevelSummary;
+use plimsoll_model::text::grouped;
 use plimsoll_observe::found::{Place, process_at, program_of};
 use plimsoll_observe::limits::open_files_of;
 use plimsoll_scenario::plan::{Content, Piece, Plan, Protocol, Template};
@@ -15,9 +16,10 @@ pub fn too_few_files(plan: &Plan, address: SocketAddr) -> Option<String> {
     let process = process_at(&Place::Port(address.port())).ok()?;
     let (connections, limit) = (plan.connections(), open_files_of(process)?);
     (limit < connections).then(|| {
-        let program = program_of(process).unwrap_or_default();
+        let program = program_of(process).unwrap_or_else(|| "the platform".to_owned());
+        let [files, wanted] = [limit, connections].map(|count| grouped(count as f64));
         format!(
-            "{program} (process {process}) may open {limit} files, but {connections} connections are to be made: raise its \
+            "{program} (process {process}) may open {files} files, but {wanted} connections are to be made: raise its \
              limit, with `ulimit -n {}` where it is started or LimitNOFILE= in its unit",
             (connections * 2).next_power_of_two()
         )

@@ -114,8 +114,10 @@ fn key(words: &Words, found: &mut Diagnostics) -> Option<Change> {
 /// Whether a value means nothing to a scenario as YAML: the head of a block that has no lines, an alias, a tag, a character
 /// that begins no value, or a placeholder, which YAML takes for a map.
 fn is_text(value: &str) -> bool {
-    let placeholder = value.starts_with('{') && value.len() > 2 && !value.contains(':');
-    placeholder || value.starts_with(['>', '|', '*', '&', '!', '%', '@', '`'])
+    let inner = value.strip_prefix('{').and_then(|rest| rest.strip_suffix('}').or(Some(rest)));
+    let placeholder = inner.is_some_and(|inner| !inner.trim().is_empty() && !inner.contains(':'));
+    let block = value.starts_with(['>', '|']) && !value.contains(['\n', '\r']);
+    placeholder || block || value.starts_with(['*', '&', '!', '%', '@', '`'])
 }
 
 fn objective(words: &Words, before: &[Change], found: &mut Diagnostics) -> Option<Change> {
@@ -255,6 +257,9 @@ mod tests {
         }
         let (root, _) = apply_to("a: 1\n", &["b={ c: 2 }"]);
         assert_eq!(text_at(&root, "b.c"), "2");
+        let (root, errors) = apply_to("a: 1\n", &["b.c=|\n  one\n  two\n", "d={ }"]);
+        assert_eq!((text_at(&root, "b.c"), errors.as_str()), ("one\ntwo\n", ""));
+        assert!(matches!(&root.child("d").unwrap().value, Value::Map(entries) if entries.is_empty()));
     }
 
     #[test]

@@ -71,13 +71,18 @@ impl Span {
 
     /// The text itself, where it was typed on the command line.
     pub fn typed(&self) -> Option<String> {
-        let columns = self.columns();
-        match *self.origin {
-            Origin::File(_) => None,
-            Origin::CommandLine(_) => {
-                Some(self.line().chars().skip(columns.start).take(columns.len()).collect())
-            }
+        if matches!(*self.origin, Origin::File(_)) {
+            return None;
         }
+        let first = self.columns();
+        let of_line = |(index, line): (usize, &str)| -> String {
+            let from = if index + 1 == self.start.line { first.start } else { 0 };
+            let to = if index + 1 == self.end.line { self.end.column } else { usize::MAX };
+            line.chars().skip(from).take(to.saturating_sub(from)).collect()
+        };
+        let within =
+            lines(self.text()).enumerate().take(self.end.line).skip(self.start.line.saturating_sub(1));
+        Some(within.map(of_line).collect::<Vec<_>>().join("\n"))
     }
 
     /// Where the span begins, for people: `file:line:column`, or `command line`.
@@ -140,6 +145,13 @@ mod tests {
         let span = Span::new(&origin, Position { line: 1, column: 1 }, Position { line: 2, column: 2 });
         assert_eq!(span.columns(), 1..3);
         assert_eq!(span.place(), "f:1:2");
+    }
+
+    #[test]
+    fn what_was_typed_is_whole_over_several_lines() {
+        let origin = Arc::new(Origin::CommandLine("--set a={\"b\":1,\n\"c\":2} ".into()));
+        let span = Span::new(&origin, Position { line: 1, column: 8 }, Position { line: 2, column: 6 });
+        assert_eq!(span.typed().unwrap(), "{\"b\":1,\n\"c\":2}");
     }
 
     #[test]

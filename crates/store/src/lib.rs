@@ -101,7 +101,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// Whether another program holds the file.
-    fn is_busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         match self {
             StoreError::Open { cause, .. }
             | StoreError::Write { cause, .. }

@@ -16,6 +16,8 @@ const APPLICATION: i64 = 0x706c_696d;
 
 /// Another run may be writing to the same file; its transactions are short.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The same for the last samples of a run that the user has stopped.
+const PATIENCE_WHEN_STOPPED: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long SQLite waits by itself before it is asked whether somebody wants to stop.
 const ATTEMPT: Duration = Duration::from_millis(200);
@@ -89,16 +91,35 @@ CREATE TABLE IF NOT EXISTS dissection (
 ) STRICT;
 ";
 
-/// Does something again and again while another program holds the file, as long as that is bearable and nobody wants to stop.
+/// How long another program that holds the file is waited for.
+#[derive(Clone, Copy)]
+pub enum Patience {
+    /// Until somebody wants to stop: nothing is lost yet.
+    UntilStopped,
+    /// A few seconds more after that: what was measured is to be kept.
+    ToKeep,
+}
+
+impl Patience {
+    fn limit(self, stop: &AtomicBool) -> Duration {
+        match (self, stop.load(Ordering::Relaxed)) {
+            (_, false) => PATIENCE,
+            (Patience::UntilStopped, true) => Duration::ZERO,
+            (Patience::ToKeep, true) => PATIENCE_WHEN_STOPPED,
+        }
+    }
+}
+
+/// Does something again and again while another program holds the file, as long as that is bearable.
 pub fn patiently<T, E>(
-    stop: &AtomicBool,
+    (patience, stop): (Patience, &AtomicBool),
     is_busy: impl Fn(&E) -> bool,
     mut act: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {
     let begin = Instant::now();
     loop {
         match act() {
-            Err(error) if is_busy(&error) && begin.elapsed() < PATIENCE && !stop.load(Ordering::Relaxed) => {
+            Err(error) if is_busy(&error) && begin.elapsed() < patience.limit(stop) => {
                 thread::sleep(PAUSE);
             }
             done => return done,
@@ -123,20 +144,11 @@ pub fn open_for_writing(path: &Path) -> Result<Connection, StoreError> {
         .and_then(|()| transaction.pragma_update(None, "user_version", FORMAT))
         .and_then(|()| transaction.commit())
         .map_err(failed)?;
-    keep_log(&connection).map_err(failed)?;
-    connection.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;").map_err(failed)?;
+    // While another connection uses the file, SQLite refuses a write-ahead log without waiting; the caller tries again.
+    connection
+        .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;")
+        .map_err(failed)?;
     Ok(connection)
-}
-
-/// Asks for a write-ahead log, which SQLite refuses without waiting while another connection uses the file.
-fn keep_log(connection: &Connection) -> rusqlite::Result<()> {
-    let begin = Instant::now();
-    loop {
-        match connection.execute_batch("PRAGMA journal_mode = WAL") {
-            Err(error) if is_busy(&error) && begin.elapsed() < PATIENCE => thread::sleep(PAUSE),
-            result => return result,
-        }
-    }
 }
 
 /// Whether another connection holds the file.

@@ -1,5 +1,6 @@
 //! Writing a run while it goes on.
 
+use crate::schema::Patience;
 use crate::{RunReader, StoreError, schema};
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{Measurement, Provenance, RunEnd, SamplePart, Terms};
@@ -27,7 +28,7 @@ pub struct NewRun {
 /// Appends the measurements of one run.
 pub struct RunWriter {
     connection: Connection,
-    /// Set when the user wants no more waiting.
+    /// Set when the user wants the run to end.
     stop: Arc<AtomicBool>,
     path: PathBuf,
     run: String,
@@ -42,7 +43,8 @@ impl RunWriter {
     /// The file cannot be opened, was written by a newer version, or is not writable.
     pub fn begin(path: &Path, run: &NewRun, stop: &Arc<AtomicBool>) -> Result<RunWriter, StoreError> {
         let is_busy = |error: &StoreError| error.is_busy();
-        let connection = schema::patiently(stop, is_busy, || schema::open_for_writing(path))?;
+        let connection =
+            schema::patiently((Patience::UntilStopped, stop), is_busy, || schema::open_for_writing(path))?;
         let (path, provenance) = (path.to_owned(), run.provenance.clone());
         let mut writer =
             RunWriter { connection, stop: Arc::clone(stop), path, run: run.id.clone(), provenance };
@@ -138,7 +140,9 @@ impl RunWriter {
         &mut self,
         mut write: impl FnMut(&mut Connection) -> rusqlite::Result<T>,
     ) -> Result<(), StoreError> {
-        let outcome = schema::patiently(&self.stop, schema::is_busy, || write(&mut self.connection));
+        let outcome = schema::patiently((Patience::ToKeep, &self.stop), schema::is_busy, || {
+            write(&mut self.connection)
+        });
         outcome.map(drop).map_err(|cause| StoreError::Write { path: self.path.clone(), cause })
     }
 }

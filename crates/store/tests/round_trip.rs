@@ -216,6 +216,26 @@ fn a_store_that_another_program_holds_is_given_up_at_the_users_word() {
     RunWriter::begin(&path, &new_run("cccc3333"), &stop).unwrap();
 }
 
+/// What was measured before the user's word is to be kept: another program that is busy for a moment loses none of it.
+#[test]
+fn the_last_samples_of_a_stopped_run_wait_for_another_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("busy.db");
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut writer = RunWriter::begin(&path, &new_run("aaaa1111"), &stop).unwrap();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let released = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        other.execute_batch("COMMIT").unwrap();
+    });
+    writer.end(&RunEnd::Interrupted).unwrap();
+    released.join().unwrap();
+    let record = RunReader::open(&path).unwrap().run("aaaa1111").unwrap();
+    assert_eq!(record.end, Some(RunEnd::Interrupted));
+}
+
 #[test]
 fn errors_name_the_file_and_what_to_do() {
     let folder = tempfile::tempdir().unwrap();

@@ -195,6 +195,18 @@ fn why_a_search_stopped_before_its_tolerance_is_told_in_a_sentence() {
     };
     let told = early(&beyond).unwrap();
     assert!(told.contains("decided nothing, however often they were held"), "{told}");
+    // The first answers that ought to be confirmed miss, so the search steps down further than it was asked for.
+    let mut confirmations = 0;
+    let contradicted = |next: &Next| match next.purpose {
+        Purpose::Confirmation => {
+            confirmations += 1;
+            if confirmations > 3 { Outcome::Met } else { Outcome::Missed }
+        }
+        _ => exact(1000.0)(next),
+    };
+    let finding = search(TERMS, contradicted).0;
+    let told = finding.early().unwrap_or_default();
+    assert!(finding.missed.is_some() && !told.contains("decided nothing"), "{finding:?}: {told}");
     let unconfirmed = |next: &Next| match next.purpose {
         Purpose::Confirmation => Outcome::Undecided,
         _ => exact(1000.0)(next),

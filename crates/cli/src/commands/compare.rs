@@ -1,5 +1,6 @@
 //! `plimsoll compare`: runs side by side, or scenarios run in turns and then compared.
 
+use super::load_options::LoadOptions;
 use super::outputs;
 use super::run::perform_scenario;
 use super::stored::StoreOption;
@@ -56,7 +57,12 @@ pub struct Compare {
 
 impl Compare {
     pub fn perform(self) -> Result<u8, Failure> {
-        let read: Vec<PathBuf> = self.what.iter().filter(|what| is_file(what)).map(PathBuf::from).collect();
+        let mut read: Vec<PathBuf> = Vec::new();
+        for file in self.what.iter().filter(|what| is_file(what)) {
+            let options = LoadOptions::brief(file.clone(), self.set.clone(), None, None);
+            options.plan()?;
+            read.extend(options.files_read());
+        }
         let outputs = [
             ("--json", self.json.as_deref()),
             ("--html", self.html.as_deref()),

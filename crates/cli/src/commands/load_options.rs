@@ -153,9 +153,7 @@ impl LoadOptions {
 
     /// Reads, checks and resolves what the user gave, which must be one run.
     pub fn plan(&self) -> Result<Plan, Failure> {
-        let plan = self.matrix()?.one()?;
-        plimsoll_runner::check_certificates(&plan).map_err(Failure::Usage)?;
-        Ok(plan)
+        Ok(self.matrix()?.one()?)
     }
 
     fn of_address(&self) -> Result<Matrix, Failure> {
@@ -184,8 +182,15 @@ impl LoadOptions {
         read(&overrides, &environment)
     }
 
-    /// Reads and checks what the user gave with all that varies in it, and all files that it names.
+    /// Reads and checks what the user gave with all that varies in it, and all files that it names. Of certificates and keys those
+    /// of the first combination are tried.
     pub fn matrix(&self) -> Result<Matrix, Failure> {
+        let matrix = self.read_matrix()?;
+        plimsoll_runner::check_certificates(&matrix.first).map_err(Failure::Usage)?;
+        Ok(matrix)
+    }
+
+    fn read_matrix(&self) -> Result<Matrix, Failure> {
         let Some(path) = self.file() else { return self.of_address() };
         if looks_like_address(&self.what) && !path.exists() {
             return Err(Failure::Usage(format!(

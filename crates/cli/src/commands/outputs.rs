@@ -102,7 +102,13 @@ impl Output {
             // The error would name the file that has a name for a moment.
             Err(_) => match named().tempfile_in(folder) {
                 Ok(file) => Output::Beside(file, path),
-                Err(error) => return Err(error.kind().into()),
+                Err(error) => {
+                    let code = error.get_ref().and_then(|inner| inner.source()).and_then(|cause| {
+                        cause.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error)
+                    });
+                    let code = error.raw_os_error().or(code);
+                    return Err(code.map_or_else(|| error.kind().into(), io::Error::from_raw_os_error));
+                }
             },
         })
     }

@@ -142,7 +142,11 @@ fn outputs_that_would_overwrite_each_other_or_the_scenario_are_refused() {
     run(&["--report", "scenario.yaml"]);
     run(&["--store", "x", "--summary-json", "./x", "--no-report"]);
     run(&["--summary-json", "y", "--report", "y"]);
-    assert_eq!(bench.files(), ["scenario.yaml"]);
+    bench.write("feed.csv", "value\n1\n");
+    bench.write("fed.yaml", &format!("{SCENARIO}message: {{ feed: {{ file: feed.csv }} }}\n"));
+    let compare = ["compare", "scenario.yaml", "fed.yaml", "--markdown", "feed.csv"];
+    bench.call(compare).exits(104).says("are the same file");
+    assert_eq!(bench.files(), ["fed.yaml", "feed.csv", "scenario.yaml"]);
 }
 
 #[test]

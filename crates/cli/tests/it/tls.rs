@@ -177,6 +177,14 @@ fn clients_show_their_certificate_to_a_platform_that_asks() {
     with("tls: { ca: ca.pem, certificate: device.pem, key: strange.key }")
         .exits(104)
         .says("the key does not match the certificate");
+    let keys = ["--ca", "ca.pem", "--cert", "device.pem", "--key", "strange.key"];
+    let options = ["check", &address, "--devices", "1", "--rate", "1"];
+    bench.call(options.iter().chain(&keys)).exits(104).says("the key does not match the certificate");
+    bench.write("x.yaml", &format!(
+        "name: x\nplatform: {{ profile: existing, address: \"{address}\" }}\npopulation: {{ devices: 1 }}\nload: {{ levels: [1] }}\n\
+         connection: {{ tls: {{ certificate: device.pem, key: strange.key }} }}\n"
+    ));
+    bench.call(["check", "x.yaml"]).exits(104).says("the key does not match the certificate");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a platform said, for people: cut, and without controls, which could command a terminal.
 
 use plimsoll_codec::credentials::hide_credentials;
-use plimsoll_codec::hiding::cut;
+use plimsoll_codec::hiding::{CUT, cut};
 
 /// Characters of its own words that are shown.
 pub const LONGEST: usize = 200;
@@ -9,8 +9,11 @@ pub const LONGEST: usize = 200;
 /// Its own words behind a colon; nothing where it said none.
 pub fn own(body: &[u8]) -> String {
     // A character has four bytes at most.
-    let body = body.get(..4 * (LONGEST + 1)).unwrap_or(body);
-    let words = shown(&String::from_utf8_lossy(body), LONGEST);
+    let begin = body.get(..4 * (LONGEST + 1));
+    let words = shown(&String::from_utf8_lossy(begin.unwrap_or(body)), LONGEST);
+    // What follows may end a secret that begins here.
+    let is_marked = begin.is_none() || words.ends_with(CUT);
+    let words = if is_marked { words } else { format!("{words}{CUT}") };
     if words.is_empty() { words } else { format!(": {words}") }
 }
 
@@ -43,6 +46,8 @@ mod tests {
         assert_eq!(in_brackets(Some(&"x".repeat(1000))).chars().count(), LONGEST + 4);
         assert_eq!(own(b"\x1b[2Jno\xff"), ": [2Jno\u{fffd}");
         assert_eq!((own(b""), in_brackets(None)), (String::new(), String::new()));
+        let hostile = [&b"pass"[..], &[0; 900], b"word"].concat();
+        assert_eq!(own(&hostile), ": pass…", "what was left out is marked, so that a cut secret is known");
         assert_eq!(target("POST", "coap://h:1", "/a?sid=5"), "POST coap://h:1/a?sid=***");
         assert_eq!(refusal("4.00: no", "GET /x"), "4.00: no (GET /x)");
     }

@@ -85,7 +85,7 @@ impl CoapDriver {
                 // Otherwise it answers our ping, or an acknowledgement of ours.
                 if let Some((_, order)) = by_id.and_then(|place| self.free(place)) {
                     let Order { device, sequence, .. } = order;
-                    let reason = "the platform reset the request".into();
+                    let reason = words::refusal("the platform reset the request", self.requests.target());
                     events.push(Event::Refused { device, sequence, at, reason });
                 }
             }
