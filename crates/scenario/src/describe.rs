@@ -1,14 +1,13 @@
 //! A plan in words: what would happen, for `plimsoll check`.
 
-use crate::plan::{
-    ArrivalsPer, Content, Each, LevelPlan, LinkPlan, MarkerForm, Model, Offline, Plan, Protocol, Template,
-    TokenEndpoint,
-};
+use crate::plan::{ArrivalsPer, Content, Each, LevelPlan, Model, Offline, Plan, Template, TokenEndpoint};
+use crate::protocols::slice;
 use crate::quantity::Quantity;
 use crate::template::Variables;
+use crate::words::{level_of, link_in_words};
 use crate::wrap::wrapped;
 use plimsoll_codec::credentials::hide_query_secrets;
-use plimsoll_codec::mqtt::{QoS, Version};
+
 use plimsoll_model::Nanos;
 use plimsoll_model::text::grouped;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
@@ -211,68 +210,7 @@ impl Plan {
     }
 
     fn devices_in_words(&self) -> String {
-        let version = match self.mqtt.version {
-            Version::V311 => "3.1.1",
-            Version::V5 => "5",
-        };
-        let (devices, topic) = (grouped(f64::from(self.devices)), self.message.target.text());
-        let protocol = match self.protocol() {
-            Protocol::Http => "HTTP/1.1",
-            Protocol::Coap if self.coap.dtls.is_some() => "CoAP over DTLS",
-            Protocol::Coap => "CoAP",
-            Protocol::WebSocket => {
-                let kind = if self.message.marker == MarkerForm::Binary { "binary" } else { "text" };
-                return format!("{devices} over WebSocket, {kind} messages, each answered by one");
-            }
-            Protocol::Gateway => {
-                let delay = match self.gateway.delay {
-                    Nanos::ZERO => String::new(),
-                    delay => format!(", each answer {} late", delay.show()),
-                };
-                return format!("{devices} that a gateway polls for events{delay}");
-            }
-            Protocol::Mqtt => "",
-        };
-        if self.protocol() != Protocol::Mqtt {
-            let request = match &self.platform.roles.device.request {
-                Some(request) => {
-                    format!("{} {}", request.method, hide_query_secrets(&request.path.text()))
-                }
-                None => format!("POST to {topic}"),
-            };
-            let at_once = match (self.protocol(), self.http.pool) {
-                (Protocol::Http, Some(pool)) => format!("{} connections for all", grouped(f64::from(pool))),
-                (Protocol::Http, None) if self.http.connections > 1 => {
-                    format!("up to {} requests each at a time", self.http.connections)
-                }
-                (Protocol::Coap, _) => self.coap_in_words(),
-                _ => "one request each at a time".to_owned(),
-            };
-            return format!("{devices} over {protocol}, {request}, {at_once}");
-        }
-        let retained = if self.mqtt.retain { ", retained" } else { "" };
-        let session = if self.mqtt.session.expiry.is_some() { ", persistent sessions" } else { "" };
-        format!(
-            "{} over MQTT {version}, QoS {}{retained}{session}, topic {}{}",
-            devices,
-            level_of(self.mqtt.qos),
-            topic,
-            link_in_words(self.link)
-        )
-    }
-
-    fn coap_in_words(&self) -> String {
-        let coap = &self.coap;
-        let at_once = match coap.outstanding {
-            1 => "one request each at a time".to_owned(),
-            many => format!("up to {many} requests each at a time"),
-        };
-        let kind = if coap.confirmable { "" } else { ", non-confirmable" };
-        let shared = match coap.sockets {
-            Some(sockets) => format!(", {} sockets for all", grouped(f64::from(sockets))),
-            None => String::new(),
-        };
-        format!("{at_once}{kind}{shared}")
+        (slice(self.protocol()).describe)(self)
     }
 
     fn subscribers_in_words(&self) -> String {
@@ -460,20 +398,6 @@ impl Plan {
             load.drain.show()
         )
     }
-}
-
-fn link_in_words(link: LinkPlan) -> String {
-    match link {
-        link if !link.delays() => String::new(),
-        LinkPlan { delay, jitter: Nanos::ZERO } => format!(", {} away from the platform", delay.show()),
-        LinkPlan { delay, jitter } => {
-            format!(", {} \u{b1} {} away from the platform", delay.show(), jitter.show())
-        }
-    }
-}
-
-fn level_of(qos: QoS) -> u8 {
-    crate::written::QosLevel(qos).into()
 }
 
 fn sizes_in_words(sizes: &SizeDistribution) -> String {

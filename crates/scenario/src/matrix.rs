@@ -3,7 +3,7 @@
 use crate::aliases;
 use crate::check::shortened;
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::outside::Outside;
+use crate::inputs::Inputs;
 use crate::overrides::{self, Change, Override};
 use crate::plan::Plan;
 use crate::span::{Origin, Source, Span};
@@ -29,7 +29,7 @@ pub struct Matrix {
     pub first: Plan,
     /// The scenario without what varies.
     root: Node,
-    outside: Outside,
+    inputs: Inputs,
 }
 
 /// A key that takes several values.
@@ -74,7 +74,7 @@ impl Matrix {
         let mut found = Diagnostics::default();
         seed.apply(&mut root, &mut found);
         let root = combined(root, &self.axes, position, &mut found);
-        self.outside.as_read(|environment| plan_of(&root, environment, &self.outside.feeds, found))
+        self.inputs.as_read(|environment| plan_of(&root, environment, &self.inputs.feeds, found))
     }
 
     /// The plan of a scenario in which nothing varies; an error where something does.
@@ -142,13 +142,13 @@ pub(crate) fn made_of(
     environment: &Environment<'_>,
     mut found: Diagnostics,
 ) -> Result<Matrix, Diagnostics> {
-    let outside = Outside::default();
+    let inputs = Inputs::default();
     let first = match check_axes(&axes, &mut found) {
-        true => outside.of(environment, |environment| check(&root, &axes, environment, &outside, &mut found)),
+        true => inputs.of(environment, |environment| check(&root, &axes, environment, &inputs, &mut found)),
         false => None,
     };
     match first {
-        Some(first) if found.is_empty() => Ok(Matrix { axes, first, root, outside }),
+        Some(first) if found.is_empty() => Ok(Matrix { axes, first, root, inputs }),
         _ => Err(found),
     }
 }
@@ -158,7 +158,7 @@ fn check(
     root: &Node,
     axes: &[Axis],
     environment: &Environment<'_>,
-    outside: &Outside,
+    inputs: &Inputs,
     found: &mut Diagnostics,
 ) -> Option<Plan> {
     let mut first = None;
@@ -168,7 +168,7 @@ fn check(
         }
         let mut wrong = Diagnostics::default();
         let root = combined(root.clone(), axes, &position, &mut wrong);
-        let planned = plan_of(&root, environment, &outside.feeds, wrong);
+        let planned = plan_of(&root, environment, &inputs.feeds, wrong);
         match planned {
             Ok(plan) if plan.schedule.is_some() && !axes.is_empty() => {
                 let diagnostic = Diagnostic::new(root.locate("schedule"), "a sweep has no `schedule`");

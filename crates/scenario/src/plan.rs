@@ -4,37 +4,41 @@
 use crate::quantity::{Quantity, Size};
 use crate::template::Columns;
 use plimsoll_codec::marker;
-use plimsoll_codec::mqtt::{QoS, Version};
+use plimsoll_codec::mqtt::QoS;
 use plimsoll_model::Nanos;
 pub use plimsoll_model::objective::{Comparison, Objective, Objectives, Subject};
 pub use plimsoll_model::search::SearchTerms;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use std::sync::Arc;
 
+pub use crate::protocols::coap::plan::{CoapPlan, DtlsPlan, KeyPlan, PskPlan};
+pub use crate::protocols::gateway::plan::GatewayPlan;
+pub use crate::protocols::http::plan::HttpPlan;
+pub use crate::protocols::mqtt::plan::MqttPlan;
+pub use crate::protocols::mqtt::session::plan::{SessionPlan, WillPlan};
+pub use crate::secret::Secret;
+pub use crate::template::{Escape, Piece, Template};
 pub use capture::{CapturePlan, WireNetwork, WirePlace};
-pub use coap::{CoapPlan, DtlsPlan, KeyPlan, PskPlan};
 pub use connection::{
     ClientIdentity, ConnectionPlan, Identities, Offline, TlsPlan, TransportPlan, WebSocketPlan,
 };
-pub use platform::{
-    Endpoint, GatewayPlan, PlatformPlan, Protocol, RunningPlace, RunningPlan, StatePlan, Wire,
-};
+pub use platform::{Endpoint, PlatformPlan, RunningPlace, RunningPlan, StatePlan};
+pub use protocol::{Protocol, Wire};
+pub(crate) use protocol::{SCHEMES, Scheme};
 pub use roles::{
     AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole,
     NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, RequestPlan, RolePlan,
     StepPlan,
 };
 pub use schedule::{SchedulePlan, TimeOfDay};
-pub use session::{SessionPlan, WillPlan};
 pub use token::{Grant, TokenEndpoint, TokenPlan};
 
 mod capture;
-mod coap;
 mod connection;
 mod platform;
+mod protocol;
 mod roles;
 mod schedule;
-mod session;
 mod token;
 
 /// A run, resolved.
@@ -153,21 +157,6 @@ impl Plan {
         })
     }
 
-    /// Connections at the same time: of devices, subscribers and queriers.
-    pub fn connections(&self) -> u64 {
-        let devices = u64::from(self.devices);
-        let of_devices = match (self.protocol(), self.http.pool) {
-            (Protocol::Http, Some(pool)) => u64::from(pool),
-            (Protocol::Http, None) => devices * u64::from(self.http.connections),
-            (Protocol::Coap, _) => {
-                self.coap.sockets.map_or(devices, |sockets| devices.min(u64::from(sockets)))
-            }
-            _ => devices,
-        };
-        let queriers = self.northbound.map_or(0, |northbound| u64::from(northbound.queriers));
-        of_devices + u64::from(self.subscribers.count) + queriers
-    }
-
     /// Whether each message is acknowledged: the platform answers it, or a gateway's log tells of its end.
     pub fn acknowledges(&self) -> bool {
         self.is_answered() || self.platform.tells_lives()
@@ -181,12 +170,6 @@ impl Plan {
             && self.subscribers.count > 0
             && roles.device.answer.is_none()
             && apart
-    }
-
-    /// Whether the platform answers each message: not at QoS 0 of MQTT, unless by a message of its own.
-    pub fn is_answered(&self) -> bool {
-        let answers = self.platform.roles.device.answer.is_some();
-        self.protocol() != Protocol::Mqtt || self.mqtt.qos != QoS::AtMostOnce || answers
     }
 }
 
@@ -217,17 +200,6 @@ impl LinkPlan {
     }
 }
 
-/// How devices speak HTTP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HttpPlan {
-    /// Connections of each device: so many requests of it can be under way.
-    pub connections: u32,
-    /// Connections that all devices share, in place of their own.
-    pub pool: Option<u32>,
-    /// How long an answer is awaited.
-    pub timeout: Nanos,
-}
-
 /// The subscribers.
 #[derive(Clone, Debug)]
 pub struct SubscriberPlan {
@@ -246,39 +218,6 @@ pub struct SubscriberPlan {
     pub work: Nanos,
     /// The emulated network between each subscriber and the platform.
     pub link: LinkPlan,
-}
-
-/// MQTT settings common to devices and subscribers.
-#[derive(Clone, Debug)]
-pub struct MqttPlan {
-    /// Protocol version.
-    pub version: Version,
-    /// QoS of publishing.
-    pub qos: QoS,
-    /// Longest silence before a PINGREQ; zero switches keep-alive off.
-    pub keep_alive: Nanos,
-    /// User name, where the platform asks for one.
-    pub username: Option<String>,
-    /// Password, taken from the environment.
-    pub password: Option<Secret>,
-    /// Whether devices publish with the retain flag.
-    pub retain: bool,
-    /// Receive maximum that our clients announce (MQTT 5); `None` announces none.
-    pub receive_maximum: Option<u16>,
-    /// Most QoS 1 and 2 messages of one device in flight; the smaller of this and the broker's receive maximum.
-    pub in_flight: u16,
-    /// What outlives a connection, and what MQTT 5 puts beside a message.
-    pub session: SessionPlan,
-}
-
-/// A value that must not be shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(pub String);
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret(..)")
-    }
 }
 
 /// What a device sends.
@@ -335,59 +274,6 @@ impl std::fmt::Display for MarkerForm {
             MarkerForm::Integer => "integer",
         })
     }
-}
-
-/// A text with variables, compiled once.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Template {
-    /// The pieces, in order.
-    pub pieces: Vec<Piece>,
-}
-
-/// A piece of a template.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Piece {
-    /// Text as it stands.
-    Text(String),
-    /// `{run}`: the run id.
-    Run,
-    /// `{device}`: the device's number.
-    Device,
-    /// `{subscriber}`: the subscriber's number.
-    Subscriber,
-    /// `{sequence}`: the message's number within its device.
-    Sequence,
-    /// `{item}`: the number of what a platform is filled with.
-    Item,
-    /// `{marker}`: the marker in the scenario's form.
-    Marker,
-    /// `{time}`: wall-clock time of sending, milliseconds since 1970.
-    Time,
-    /// `{random:LOW..HIGH}`: a whole number, both ends included, drawn anew for each message from the seed.
-    RandomInteger(i64, i64),
-    /// `{random:LOW..HIGH:DECIMALS}`: a decimal number.
-    RandomDecimal(f64, f64, u8),
-    /// `{message}` and `{message:json}`: the scenario's message as it is, or as it stands within a string of JSON.
-    Message(Escape),
-    /// `{feed:COLUMN}`: a column of the row that this message has, by the column's position and name.
-    Column(usize, String),
-    /// `{listener}`: the address at which a subscriber listens, such as `http://127.0.0.1:40123`.
-    Listener,
-    /// `{id}`: the name of the notification that is answered, escaped as within a string of JSON.
-    Id,
-    /// `{token}`: the access token.
-    Token,
-    /// A value that a set-up step captured, by its slot and name.
-    Captured(usize, String),
-}
-
-/// How a text is written into another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Escape {
-    /// As it is.
-    None,
-    /// As the inside of a string of JSON (RFC 8259 section 7).
-    Json,
 }
 
 /// How much, when and for how long.

@@ -1,7 +1,7 @@
 //! Quantities as people write them: `30s`, `1.5k/s`, `1 KiB`, `>= 99.9 %`, `mqtt://host:1883`. Each form is a `format`
 //! of the JSON Schema, so that the check of the tree and the types agree on it.
 
-use crate::plan::{Comparison, Endpoint, Protocol, Wire};
+use crate::plan::{Comparison, Endpoint, SCHEMES, Scheme};
 use plimsoll_model::Nanos;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -70,6 +70,9 @@ pub(crate) fn form(format: &str) -> Option<&'static Form> {
 /// A quantity in a file: text there, a value here.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Written<T>(pub T);
+
+/// A span of time.
+pub(crate) type Duration = Written<Nanos>;
 
 impl<T: Quantity> Serialize for Written<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -307,17 +310,16 @@ impl Quantity for Endpoint {
 
     fn parse(text: &str) -> Result<Endpoint, String> {
         let text = text.trim();
-        let Some((protocol, wire, rest)) = SCHEMES.iter().find_map(|&(protocol, wire)| {
-            let rest = text.strip_prefix(scheme(protocol, wire))?.strip_prefix("://")?;
-            Some((protocol, wire, rest))
+        let Some((scheme, rest)) = SCHEMES.iter().find_map(|scheme| {
+            let rest = text.strip_prefix(scheme.name)?.strip_prefix("://")?;
+            Some((scheme, rest))
         }) else {
-            return Err(
-                "it begins with none of `mqtt://`, `mqtts://`, `ws://`, `wss://`, `http://`, `https://`, `coap://`, \
-                 `coaps://` and `gateway://`"
-                    .to_owned(),
-            );
+            let names: Vec<String> = SCHEMES.iter().map(|scheme| format!("`{}://`", scheme.name)).collect();
+            let (last, others) =
+                names.split_last().map_or((String::new(), &[][..]), |(last, others)| (last.clone(), others));
+            return Err(format!("it begins with none of {} and {last}", others.join(", ")));
         };
-        let has_path = wire.websocket || protocol != Protocol::Mqtt;
+        let Scheme { protocol, wire, has_path, .. } = *scheme;
         let (rest, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         if !has_path && !matches!(path, "" | "/") {
             return Err(format!("`{}` after the host means nothing to MQTT over TCP", without_query(path)));
@@ -339,7 +341,7 @@ impl Quantity for Endpoint {
             return Err("the host is missing or malformed".to_owned());
         }
         let port = match port.strip_prefix(':') {
-            None if port.is_empty() => usual_port(protocol, wire),
+            None if port.is_empty() => scheme.port,
             Some(digits) => match digits.parse() {
                 Ok(port) if port > 0 => port,
                 _ => return Err(format!("`{}` is not a port from 1 to 65535", without_query(digits))),
@@ -351,7 +353,7 @@ impl Quantity for Endpoint {
     }
 
     fn show(&self) -> String {
-        let (scheme, path) = (scheme(self.protocol, self.wire), &self.path);
+        let (scheme, path) = (Scheme::of(self.protocol, self.wire).name, &self.path);
         if self.host.contains(':') {
             format!("{scheme}://[{}]:{}{path}", self.host, self.port)
         } else {
@@ -363,50 +365,6 @@ impl Quantity for Endpoint {
 /// What stands before a query, which may hold a secret.
 fn without_query(text: &str) -> &str {
     text.split('?').next().unwrap_or_default()
-}
-
-/// What an address may say of the way to the platform.
-const SCHEMES: [(Protocol, Wire); 9] = [
-    (Protocol::Mqtt, PLAIN),
-    (Protocol::Mqtt, Wire { tls: true, websocket: false }),
-    (Protocol::Mqtt, Wire { tls: false, websocket: true }),
-    (Protocol::Mqtt, Wire { tls: true, websocket: true }),
-    (Protocol::Http, PLAIN),
-    (Protocol::Http, Wire { tls: true, websocket: false }),
-    (Protocol::Coap, PLAIN),
-    (Protocol::Coap, Wire { tls: true, websocket: false }),
-    (Protocol::Gateway, PLAIN),
-];
-const PLAIN: Wire = Wire { tls: false, websocket: false };
-
-fn scheme(protocol: Protocol, wire: Wire) -> &'static str {
-    match (wire.websocket, wire.tls) {
-        (_, false) if protocol == Protocol::Http => "http",
-        (_, true) if protocol == Protocol::Http => "https",
-        (_, false) if protocol == Protocol::Coap => "coap",
-        (_, false) if protocol == Protocol::Gateway => "gateway",
-        (_, true) if protocol == Protocol::Coap => "coaps",
-        (false, false) => "mqtt",
-        (false, true) => "mqtts",
-        (true, false) => "ws",
-        (true, true) => "wss",
-    }
-}
-
-/// The port that an address means where it names none.
-fn usual_port(protocol: Protocol, wire: Wire) -> u16 {
-    match (wire.websocket, wire.tls) {
-        (_, false) if protocol == Protocol::Http => 80,
-        (_, true) if protocol == Protocol::Http => 443,
-        (_, false) if protocol == Protocol::Coap => 5683,
-        // Nobody has assigned one; it is the first of work E.
-        (_, false) if protocol == Protocol::Gateway => 5000,
-        (_, true) if protocol == Protocol::Coap => 5684,
-        (false, false) => 1883,
-        (false, true) => 8883,
-        (true, false) => 80,
-        (true, true) => 443,
-    }
 }
 
 /// A comparison and its bound.
@@ -460,6 +418,7 @@ pub(crate) fn rate_condition(text: &str) -> Result<Condition, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Protocol, Wire};
     use proptest::prelude::*;
 
     #[test]

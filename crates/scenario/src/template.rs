@@ -1,8 +1,60 @@
 //! Templates: texts with variables such as `{device}`, compiled once and rendered for each message.
 
 use crate::captures::Captures;
-use crate::plan::{Escape, Piece, Template};
 use std::io::Write;
+
+/// A text with variables, compiled once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Template {
+    /// The pieces, in order.
+    pub pieces: Vec<Piece>,
+}
+
+/// A piece of a template.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Piece {
+    /// Text as it stands.
+    Text(String),
+    /// `{run}`: the run id.
+    Run,
+    /// `{device}`: the device's number.
+    Device,
+    /// `{subscriber}`: the subscriber's number.
+    Subscriber,
+    /// `{sequence}`: the message's number within its device.
+    Sequence,
+    /// `{item}`: the number of what a platform is filled with.
+    Item,
+    /// `{marker}`: the marker in the scenario's form.
+    Marker,
+    /// `{time}`: wall-clock time of sending, milliseconds since 1970.
+    Time,
+    /// `{random:LOW..HIGH}`: a whole number, both ends included, drawn anew for each message from the seed.
+    RandomInteger(i64, i64),
+    /// `{random:LOW..HIGH:DECIMALS}`: a decimal number.
+    RandomDecimal(f64, f64, u8),
+    /// `{message}` and `{message:json}`: the scenario's message as it is, or as it stands within a string of JSON.
+    Message(Escape),
+    /// `{feed:COLUMN}`: a column of the row that this message has, by the column's position and name.
+    Column(usize, String),
+    /// `{listener}`: the address at which a subscriber listens, such as `http://127.0.0.1:40123`.
+    Listener,
+    /// `{id}`: the name of the notification that is answered, escaped as within a string of JSON.
+    Id,
+    /// `{token}`: the access token.
+    Token,
+    /// A value that a set-up step captured, by its slot and name.
+    Captured(usize, String),
+}
+
+/// How a text is written into another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Escape {
+    /// As it is.
+    None,
+    /// As the inside of a string of JSON (RFC 8259 section 7).
+    Json,
+}
 
 /// What the variables of a template stand for in one message.
 #[derive(Clone, Copy, Debug, Default)]
@@ -204,6 +256,19 @@ impl Template {
             Piece::Captured(..) | Piece::Id => LONGEST_CAPTURED,
         };
         self.pieces.iter().map(length).sum()
+    }
+
+    /// Whether it is another text for each message of a device.
+    pub(crate) fn is_of_each_message(&self) -> bool {
+        self.pieces.contains(&Piece::Sequence)
+    }
+
+    /// One of the texts that it renders to.
+    pub(crate) fn example(&self) -> String {
+        let variables = Variables { run: "00000000", ..Variables::default() };
+        let mut out = Vec::new();
+        self.render(&variables, &mut || 0, &mut out);
+        String::from_utf8_lossy(&out).into_owned()
     }
 
     /// The text from which the template compiles.

@@ -1,48 +1,41 @@
 //! A scenario file as written. The types give the published schema; their comments are its descriptions.
 
 mod arrivals;
-mod coap;
 mod connection;
 mod course;
-mod gateway;
-mod http;
 mod load;
 mod message;
-mod mqtt;
 mod northbound;
 mod objectives;
 mod platform;
 mod population;
 mod record;
 mod schedule;
-mod session;
+pub(crate) mod secret;
 mod tls;
 
+pub(crate) use crate::protocols::coap::written::{Coap, Dtls, Key};
+pub(crate) use crate::protocols::gateway::written::Gateway;
+pub(crate) use crate::protocols::http::written::Http;
+pub(crate) use crate::protocols::mqtt::QosLevel;
+pub(crate) use crate::protocols::mqtt::written::{Mqtt, ProtocolVersion};
+pub(crate) use crate::quantity::Duration;
 pub(crate) use arrivals::{Arrivals, Per};
-pub(crate) use coap::{Coap, Dtls, Key};
 pub(crate) use connection::{Connection, OfflinePolicy};
 pub(crate) use course::{Calibration, Search, Storm};
-pub(crate) use gateway::Gateway;
-pub(crate) use http::Http;
 pub(crate) use load::{LevelRange, Levels, Load, Processors, WorkloadModel};
 pub(crate) use message::{Feed, Marker, Message, MessageSize, NormalSize, SizeDistribution, UniformSize};
-pub(crate) use mqtt::{Mqtt, ProtocolVersion, QosLevel};
 pub(crate) use northbound::Northbound;
 pub(crate) use objectives::Objectives;
 pub(crate) use platform::{AttachedPlatform, BetweenRuns, OverWebSocket, Platform, RunningComponent, With};
 pub(crate) use population::{Link, Population, SubscriberGroup, Subscribers};
 pub(crate) use schedule::Schedule;
-pub(crate) use session::{SessionKind, Will};
 pub(crate) use tls::Tls;
 
-use crate::quantity::Written;
-use plimsoll_model::Nanos;
 pub(crate) use record::{Capture, Record};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-pub(crate) type Duration = Written<Nanos>;
 
 /// What a run does: the platform under test, who loads it, with what, how much, and what is demanded of it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -1,8 +1,8 @@
 //! The platform under test: its profile, where it is, what is spoken there.
 
-use super::{RolePlan, Secret};
+use super::{Protocol, RolePlan, Wire};
 use crate::profile::{Component, Profile};
-use plimsoll_model::Nanos;
+use crate::secret::Secret;
 use std::collections::BTreeMap;
 
 /// The platform under test.
@@ -89,56 +89,4 @@ pub struct Endpoint {
     pub port: u16,
     /// Path of the WebSocket or before that of requests, from its first slash; empty without one.
     pub path: String,
-}
-
-/// What devices speak.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
-    /// MQTT 3.1.1 or 5.
-    #[default]
-    Mqtt,
-    /// HTTP/1.1, one request of a device at a time.
-    Http,
-    /// CoAP over UDP.
-    Coap,
-    /// WebSocket, each message one of its messages and answered by one.
-    WebSocket,
-    /// Calls of a gateway that polls passive devices (docs/gateway-protocol.md): devices are servers.
-    Gateway,
-}
-
-impl Protocol {
-    /// Whether a message is a request with a path.
-    pub fn sends_requests(self) -> bool {
-        matches!(self, Protocol::Http | Protocol::Coap)
-    }
-}
-
-/// The name as people write it.
-impl std::fmt::Display for Protocol {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Protocol::Mqtt => "MQTT",
-            Protocol::Http => "HTTP",
-            Protocol::Coap => "CoAP",
-            Protocol::WebSocket => "WebSocket",
-            Protocol::Gateway => "gateway",
-        })
-    }
-}
-
-/// How devices are polled by a gateway.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GatewayPlan {
-    /// What each device waits before it answers a call: the network that is not there.
-    pub delay: Nanos,
-}
-
-/// What lies between what is spoken and TCP or UDP.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wire {
-    /// TLS, over UDP DTLS.
-    pub tls: bool,
-    /// WebSocket, over TLS where that is there too.
-    pub websocket: bool,
 }

@@ -1,6 +1,6 @@
 //! What is captured off the wire.
 
-use super::Context;
+use crate::context::Context;
 use crate::plan::{CapturePlan, WireNetwork, WirePlace};
 use crate::written::Capture;
 use std::path::PathBuf;

@@ -1,6 +1,7 @@
 //! How clients connect, whatever they speak.
 
-use super::{Context, transport};
+use super::transport;
+use crate::context::Context;
 use crate::plan::{ConnectionPlan, Endpoint, Offline};
 use crate::written::{Connection, OfflinePolicy, Population};
 use plimsoll_model::Nanos;

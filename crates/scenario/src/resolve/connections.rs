@@ -1,7 +1,7 @@
 //! Levels that connect devices: so many devices, or so many connections per second.
 
-use super::Context;
 use super::load::check_rate;
+use crate::context::Context;
 use crate::plan::LevelPlan;
 use crate::written::Load;
 

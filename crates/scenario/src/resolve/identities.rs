@@ -1,7 +1,6 @@
 //! Who clients say that they are over TLS: one certificate for all, or one for each of them.
 
-use super::Context;
-use super::mqtt::report;
+use crate::context::Context;
 use crate::plan::{ClientIdentity, Identities, Template};
 use crate::template::Variables;
 use crate::written::{Population, Subscribers, Tls};
@@ -119,8 +118,9 @@ impl Clients<'_> {
         context: &mut Context<'_>,
         read: impl Fn(&str, &Context<'_>) -> Result<T, Trouble>,
     ) -> Option<Vec<T>> {
-        let template =
-            Template::compile(text, &[self.variable]).map_err(|error| report(context, path, error)).ok()?;
+        let template = Template::compile(text, &[self.variable])
+            .map_err(|error| context.template_error(path, error))
+            .ok()?;
         let name_of = |number: u32| {
             let variables = Variables { device: number, subscriber: number, ..Variables::default() };
             let mut name = Vec::new();

@@ -1,8 +1,9 @@
 //! How much, when and for how long.
 
-use super::Context;
 use super::{connections, search};
+use crate::context::Context;
 use crate::plan::{ArrivalsPer, CalibrationPlan, LevelPlan, LoadPlan, Model, Protocol, SearchTerms};
+use crate::protocols::slice;
 use crate::quantity::{Quantity, Rate, Written};
 use crate::written::{Arrivals, LevelRange, Levels, Load, Marker, Per, Processors, Scenario, WorkloadModel};
 use plimsoll_model::Nanos;
@@ -289,30 +290,6 @@ fn closed(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<Leve
     Some((Model::Closed { think_time, timeout }, levels))
 }
 
-/// How many operations all devices may have in flight together, and what raises that; `None` where nothing
-/// bounds it.
-fn most_in_flight(scenario: &Scenario, protocol: Protocol) -> Option<(u64, &'static str)> {
-    let of_each = |most: u32| u64::from(scenario.population.devices) * u64::from(most);
-    match protocol {
-        Protocol::Mqtt if super::mqtt::has_window(scenario) => {
-            let most = of_each(scenario.mqtt.in_flight.into());
-            Some((most, "raise `population.devices` or `mqtt.in_flight`"))
-        }
-        Protocol::Http => Some(match scenario.http.pool {
-            Some(connections) => (connections.into(), "raise `http.pool`"),
-            None => {
-                let most = of_each(scenario.http.connections);
-                (most, "raise `population.devices` or `http.connections`, or give `http.pool`")
-            }
-        }),
-        Protocol::Coap => {
-            let most = of_each(scenario.coap.outstanding);
-            Some((most, "raise `population.devices` or `coap.outstanding`"))
-        }
-        Protocol::Mqtt | Protocol::WebSocket | Protocol::Gateway => None,
-    }
-}
-
 /// What devices, windows and markers can number.
 fn check_numbers(
     scenario: &Scenario,
@@ -322,7 +299,7 @@ fn check_numbers(
     context: &mut Context<'_>,
 ) {
     let devices = scenario.population.devices;
-    if let Some((most, help)) = most_in_flight(scenario, protocol) {
+    if let Some((most, help)) = (slice(protocol).most_in_flight)(scenario) {
         for (position, level) in levels.iter().enumerate() {
             if let LevelPlan::InFlight(count) = level
                 && u64::from(*count) > most

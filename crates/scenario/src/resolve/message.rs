@@ -1,7 +1,6 @@
 //! What a device sends.
 
-use super::Context;
-use super::mqtt::report;
+use crate::context::Context;
 use crate::plan::{Content, MarkerForm, MessagePlan, Piece, PlatformPlan, Template};
 use crate::quantity::{Size, Written};
 use crate::template::{Columns, Names};
@@ -80,7 +79,7 @@ fn template(text: &str, marker: MarkerForm, rows: &Rows<'_>, context: &mut Conte
     let template = match Template::compile_with(text, &names) {
         Ok(template) => template,
         Err(error) => {
-            report(context, PATH, error);
+            context.template_error(PATH, error);
             return None;
         }
     };

@@ -1,7 +1,7 @@
 //! Queries beside the devices' load.
 
-use super::Context;
 use super::load::{check_rate, gaps_of};
+use crate::context::Context;
 use crate::plan::{NorthboundPlan, PlatformPlan};
 use crate::written::Northbound;
 

@@ -1,9 +1,9 @@
 //! Objectives: the defaults, what the user gave instead, and what cannot be demanded of this scenario.
 
-use super::Context;
-use super::mqtt::is_acknowledged;
+use crate::context::Context;
 use crate::objective::Name;
 use crate::plan::{Objective, Objectives, PlatformPlan, Subject};
+use crate::protocols::mqtt::has_window;
 use crate::written::{Scenario, Subscribers, WorkloadModel};
 use plimsoll_model::Metric;
 
@@ -139,4 +139,11 @@ fn impossible(
         ));
     }
     None
+}
+
+/// Whether messages are acknowledged: by MQTT, by an answer of the platform's own, or by what a gateway's log tells.
+fn is_acknowledged(scenario: &Scenario, platform: Option<&PlatformPlan>) -> bool {
+    let otherwise =
+        |platform: &PlatformPlan| platform.roles.device.answer.is_some() || platform.tells_lives();
+    has_window(scenario) || platform.is_some_and(otherwise)
 }

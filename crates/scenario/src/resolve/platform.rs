@@ -1,8 +1,8 @@
 //! The platform under test: its profile, where it is, how its roles speak.
 
-use super::Context;
 use super::roles::Compiler;
 use crate::check::near_miss;
+use crate::context::Context;
 use crate::plan::{Endpoint, PlatformPlan, RolePlan, Secret, TokenPlan};
 use crate::profile::{Component, Profile, Roles};
 use crate::profiles;
@@ -26,7 +26,7 @@ pub(super) fn resolve(
     let name = &attached.profile;
     let mut profile = profile(name, path, context)?;
     let address: Option<Endpoint> = attached.address.as_ref().map(|written| written.0.clone());
-    let address = super::protocol::over_websocket(address, attached.protocol, context);
+    let address = crate::protocols::websocket::over_websocket(address, attached.protocol, context);
     match (&address, profile.components.is_empty() && profile.simulated.is_none()) {
         (None, true) => context.error_with_help(
             path,

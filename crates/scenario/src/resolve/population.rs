@@ -1,6 +1,6 @@
 //! Who takes part: emulated networks, and who follows whom.
 
-use super::Context;
+use crate::context::Context;
 use crate::plan::{Each, LinkPlan, Piece, PlatformPlan, SubscriberPlan};
 use crate::written::Link;
 use plimsoll_model::Nanos;

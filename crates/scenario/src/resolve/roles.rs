@@ -284,7 +284,7 @@ impl Compiler<'_> {
         let request = device.request.as_ref().map(|request| {
             let request = Request { body: None, ..request.clone() };
             let request = self.request(&request, MESSAGE, "device.request", captured);
-            let wrong = super::coap::wrong_in(&request).filter(|_| protocol == Protocol::Coap);
+            let wrong = crate::protocols::coap::wrong_in(&request).filter(|_| protocol == Protocol::Coap);
             if let Some((at, message, help)) = wrong {
                 self.error(&format!("device.request.{at}"), message, help);
             }

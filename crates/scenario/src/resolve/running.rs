@@ -1,6 +1,6 @@
 //! The components of a platform that runs already.
 
-use super::Context;
+use crate::context::Context;
 use crate::plan::{RunningPlace, RunningPlan};
 use crate::profile::Profile;
 use crate::written::RunningComponent;

@@ -1,6 +1,6 @@
 //! When a run is repeated.
 
-use super::Context;
+use crate::context::Context;
 use crate::plan::{SchedulePlan, TimeOfDay};
 use crate::written::Schedule;
 use plimsoll_model::Nanos;

@@ -1,7 +1,7 @@
 //! The search for the load line.
 
-use super::Context;
 use super::load::check_rate;
+use crate::context::Context;
 use crate::plan::SearchTerms;
 use crate::quantity::Quantity;
 use crate::written::{Load, WorkloadModel};

@@ -1,6 +1,6 @@
 //! The state in which a run finds the platform: kept, reset or started anew, and filled.
 
-use super::Context;
+use crate::context::Context;
 use crate::plan::{RolePlan, StatePlan};
 use crate::profile::Profile;
 use crate::written::{AttachedPlatform, BetweenRuns};

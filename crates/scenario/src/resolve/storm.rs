@@ -1,6 +1,6 @@
 //! The reconnect storm, and what devices do without a connection.
 
-use super::Context;
+use crate::context::Context;
 use crate::plan::{PlatformPlan, StormPlan};
 use crate::quantity::Quantity;
 use crate::written::{Load, OfflinePolicy, Scenario, WorkloadModel};

@@ -1,8 +1,8 @@
 //! Where messages go: `message.target`, the path of a bare address, or what the profile says.
 
-use super::Context;
-use super::mqtt::{LONGEST_TEXT, example, report};
-use crate::plan::{Endpoint, Piece, Protocol, RequestPlan, RolePlan, Template};
+use crate::context::Context;
+use crate::plan::{Endpoint, Protocol, RequestPlan, RolePlan, Template};
+use crate::protocols::mqtt::LONGEST_TEXT;
 use crate::written::Scenario;
 use plimsoll_codec::mqtt::topic;
 
@@ -21,13 +21,13 @@ pub(super) fn resolve(scenario: &Scenario, protocol: Protocol, context: &mut Con
     let template = match Template::compile(target, IN_TARGETS) {
         Ok(template) => template,
         Err(error) => {
-            report(context, KEY, error);
+            context.template_error(KEY, error);
             return nothing;
         }
     };
     let is_request = protocol.sends_requests();
     let is_fit =
-        template.longest(0) <= LONGEST_TEXT && (is_request || topic::valid_name(&example(&template)));
+        template.longest(0) <= LONGEST_TEXT && (is_request || topic::valid_name(&template.example()));
     if !is_fit {
         let (what, help) = match is_request {
             true => ("path", "a path has 65535 bytes at most"),
@@ -108,11 +108,6 @@ fn escaped(target: &str) -> String {
         }
     }
     out
-}
-
-/// Whether each message has a target of its own.
-pub(super) fn is_of_each_message(target: &Template) -> bool {
-    target.pieces.contains(&Piece::Sequence)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What lies between messages and TCP: the address says what, `connection.tls` how it is secured.
 
-use super::{Context, identities};
+use super::identities;
+use crate::context::Context;
 use crate::plan::{Endpoint, Protocol, TlsPlan, TransportPlan, WebSocketPlan};
 use crate::written::{Connection, Population, Tls};
 use rustls_pki_types::ServerName;

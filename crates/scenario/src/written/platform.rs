@@ -1,6 +1,6 @@
 //! The platform under test.
 
-use super::mqtt::SecretSource;
+use super::secret::SecretSource;
 use crate::plan::Endpoint;
 use crate::profiles::token::Token;
 use crate::quantity::Written;

@@ -1,8 +1,7 @@
 //! How devices speak CoAP.
 
-use super::Duration;
-use super::mqtt::SecretSource;
-use crate::quantity::{Size, Written};
+use crate::quantity::{Duration, Size, Written};
+use crate::written::secret::SecretSource;
 use plimsoll_model::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

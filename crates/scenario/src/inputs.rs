@@ -2,41 +2,19 @@
 //! however long their runs take.
 
 use crate::Environment;
-use crate::resolve::Feeds;
-use std::cell::RefCell;
-use std::collections::HashMap;
-
-/// Answers by what was asked for.
-pub(crate) struct Answers<T>(RefCell<HashMap<String, T>>);
-
-impl<T> Default for Answers<T> {
-    fn default() -> Self {
-        Answers(RefCell::default())
-    }
-}
-
-impl<T: Clone> Answers<T> {
-    /// The answer that is known, else the one that is given now, which is kept.
-    pub fn get(&self, name: &str, ask: impl FnOnce() -> T) -> T {
-        let known = self.0.borrow().get(name).cloned();
-        known.unwrap_or_else(|| {
-            let answer = ask();
-            self.0.borrow_mut().insert(name.to_owned(), answer.clone());
-            answer
-        })
-    }
-}
+use crate::feeds::Feeds;
+use crate::input_cache::InputCache;
 
 /// Files, variables and feeds that were read.
 #[derive(Default)]
-pub(crate) struct Outside {
-    files: Answers<Result<String, String>>,
-    variables: Answers<Option<String>>,
+pub(crate) struct Inputs {
+    files: InputCache<Result<String, String>>,
+    variables: InputCache<Option<String>>,
     /// The feeds among the files.
     pub feeds: Feeds,
 }
 
-impl Outside {
+impl Inputs {
     /// Calls with an environment in which everything is read once, by whichever call needs it first.
     pub fn of<T>(&self, environment: &Environment<'_>, call: impl FnOnce(&Environment<'_>) -> T) -> T {
         let profile = |path: &str| self.files.get(path, || (environment.profile)(path));

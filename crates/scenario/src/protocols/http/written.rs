@@ -1,7 +1,6 @@
 //! How devices speak HTTP.
 
-use super::Duration;
-use crate::quantity::Written;
+use crate::quantity::{Duration, Written};
 use plimsoll_model::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,7 @@
 //! What outlives a connection: sessions and wills.
 
-use super::{Duration, QosLevel};
+use crate::protocols::mqtt::qos::QosLevel;
+use crate::quantity::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

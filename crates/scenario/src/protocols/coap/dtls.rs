@@ -1,7 +1,6 @@
 //! How CoAP is secured: who devices and subscribers say that they are, and the keys that prove it.
 
-use super::Context;
-use super::mqtt::report;
+use crate::context::Context;
 use crate::plan::{DtlsPlan, Endpoint, KeyPlan, Protocol, PskPlan, Secret, Template};
 use crate::written::{Dtls, Key, Scenario, Subscribers};
 use std::sync::Arc;
@@ -151,6 +150,6 @@ impl Clients {
     }
 
     fn compile(&self, text: &str, path: &str, context: &mut Context<'_>) -> Option<Template> {
-        Template::compile(text, &[self.variable]).map_err(|error| report(context, path, error)).ok()
+        Template::compile(text, &[self.variable]).map_err(|error| context.template_error(path, error)).ok()
     }
 }

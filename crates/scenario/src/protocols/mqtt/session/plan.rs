@@ -1,6 +1,6 @@
 //! What outlives a connection, and what MQTT 5 puts beside a message.
 
-use super::Template;
+use crate::template::Template;
 use plimsoll_codec::mqtt::QoS;
 
 /// What outlives a connection, and what MQTT 5 puts beside a message; the default is nothing.

@@ -1,8 +1,9 @@
 //! How devices speak CoAP, and what cannot be said in it.
 
-use super::Context;
-use crate::plan::{CoapPlan, OptionValue, Piece, PlatformPlan, Protocol, RequestPlan, Template};
-use crate::written::Coap;
+use super::dtls;
+use crate::context::Context;
+use crate::plan::{CoapPlan, Endpoint, OptionValue, Piece, PlatformPlan, Protocol, RequestPlan, Template};
+use crate::written::Scenario;
 use plimsoll_codec::coap::{code, option};
 use plimsoll_model::Nanos;
 
@@ -15,10 +16,12 @@ const LARGEST_RECORD: usize = 1 << 14;
 const BESIDE_OPTIONS: usize = 1_024 + 64;
 
 /// Checks what a scenario says of CoAP.
-pub(super) fn resolve(coap: &Coap, protocol: Protocol, context: &mut Context<'_>) -> CoapPlan {
-    if protocol != Protocol::Coap && context.written("coap") && !coap.is_default() {
-        context.error_with_help("coap", format!("devices speak {protocol}, not CoAP"), "remove it");
-    }
+pub(crate) fn resolve(
+    scenario: &Scenario,
+    address: Option<&Endpoint>,
+    context: &mut Context<'_>,
+) -> CoapPlan {
+    let coap = &scenario.coap;
     for (key, time) in [("timeout", coap.timeout.0), ("ack_timeout", coap.ack_timeout.0)] {
         if time <= Nanos::ZERO {
             let message = "a request needs some time for its answer";
@@ -41,12 +44,12 @@ pub(super) fn resolve(coap: &Coap, protocol: Protocol, context: &mut Context<'_>
         max_retransmit: coap.max_retransmit,
         timeout: coap.timeout.0,
         block_size: block_size.and_then(|size| u16::try_from(size).ok()),
-        dtls: None,
+        dtls: dtls::resolve(scenario, address, context),
     }
 }
 
 /// Reports a path that fits in no request: whatever its message is, it could not be sent.
-pub(super) fn check_target(platform: &PlatformPlan, context: &mut Context<'_>) {
+pub(crate) fn check_target(platform: &PlatformPlan, context: &mut Context<'_>) {
     if platform.protocol() != Protocol::Coap {
         return;
     }
@@ -103,7 +106,7 @@ fn longest_part(target: &Template) -> usize {
 }
 
 /// What of a request means nothing in CoAP: where it stands within the request, what is wrong, what to do.
-pub(super) fn wrong_in(request: &RequestPlan) -> Option<(String, String, String)> {
+pub(crate) fn wrong_in(request: &RequestPlan) -> Option<(String, String, String)> {
     if code::method(&request.method).is_none() {
         let help = "write GET, POST, PUT, DELETE, FETCH, PATCH or IPATCH".to_owned();
         return Some(("method".into(), format!("CoAP has no method `{}`", request.method), help));

@@ -1,54 +1,16 @@
 //! How devices and subscribers speak MQTT.
 
-use super::{Duration, SessionKind, Will};
+use super::qos::QosLevel;
+use super::session::written::{SessionKind, Will};
+use crate::quantity::Duration;
 use crate::quantity::Written;
+use crate::written::secret::SecretSource;
 use plimsoll_codec::mqtt::QoS;
 use plimsoll_model::Nanos;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-
-/// Quality of service: 0 (at most once), 1 (at least once) or 2 (exactly once).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "u8", into = "u8")]
-pub(crate) struct QosLevel(pub QoS);
-
-impl TryFrom<u8> for QosLevel {
-    type Error = String;
-    fn try_from(level: u8) -> Result<QosLevel, String> {
-        match level {
-            0 => Ok(QosLevel(QoS::AtMostOnce)),
-            1 => Ok(QosLevel(QoS::AtLeastOnce)),
-            2 => Ok(QosLevel(QoS::ExactlyOnce)),
-            _ => Err(format!("{level} is no quality of service")),
-        }
-    }
-}
-
-impl From<QosLevel> for u8 {
-    fn from(level: QosLevel) -> u8 {
-        match level.0 {
-            QoS::AtMostOnce => 0,
-            QoS::AtLeastOnce => 1,
-            QoS::ExactlyOnce => 2,
-        }
-    }
-}
-
-impl JsonSchema for QosLevel {
-    fn schema_name() -> Cow<'static, str> {
-        "QosLevel".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "enum": [0, 1, 2] })
-    }
-}
 
 /// How devices and subscribers speak MQTT.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -133,12 +95,4 @@ impl JsonSchema for ProtocolVersion {
         // A bare 5 is a number in YAML.
         json_schema!({ "enum": ["3.1.1", "5", 5] })
     }
-}
-
-/// Where a secret comes from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SecretSource {
-    /// Name of the environment variable that holds it.
-    pub env: String,
 }

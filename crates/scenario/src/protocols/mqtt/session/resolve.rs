@@ -1,10 +1,12 @@
 //! What outlives a connection, and what MQTT 5 puts beside a message.
 
-use super::Context;
-use super::mqtt::{LONGEST_TEXT, example, report};
-use super::target::is_of_each_message;
-use crate::plan::{SessionPlan, Template, WillPlan};
-use crate::written::{Mqtt, ProtocolVersion, Scenario, SessionKind};
+use super::plan::{SessionPlan, WillPlan};
+use super::written::SessionKind;
+use crate::context::Context;
+use crate::protocols::mqtt::resolve::LONGEST_TEXT;
+use crate::protocols::mqtt::written::{Mqtt, ProtocolVersion};
+use crate::template::Template;
+use crate::written::Scenario;
 use plimsoll_codec::mqtt::topic;
 use plimsoll_model::Nanos;
 
@@ -12,12 +14,12 @@ use plimsoll_model::Nanos;
 const EXPIRY: Nanos = Nanos::from_secs(3600);
 const NEEDS_5: &str = "write `version: \"5\"`, or leave it out";
 
-pub(super) fn resolve(mqtt: &Mqtt, target: &Template, context: &mut Context<'_>) -> SessionPlan {
+pub(crate) fn resolve(mqtt: &Mqtt, target: &Template, context: &mut Context<'_>) -> SessionPlan {
     let old = mqtt.version == ProtocolVersion::V311;
     if old && mqtt.topic_alias {
         context.error_with_help("mqtt.topic_alias", "MQTT 3.1.1 has no topic aliases", NEEDS_5);
     }
-    if mqtt.topic_alias && is_of_each_message(target) {
+    if mqtt.topic_alias && target.is_of_each_message() {
         context.error_with_help(
             "mqtt.topic_alias",
             "each message has a topic of its own, so an alias would stand for each only once",
@@ -62,7 +64,7 @@ fn whole_seconds(span: Nanos, path: &str, context: &mut Context<'_>) -> u32 {
 
 /// In MQTT 3.1.1 a session can only be ended by connecting once more, so that a device that was disconnected between
 /// levels would find its old one.
-pub(super) fn check_levels(scenario: &Scenario, context: &mut Context<'_>) {
+pub(crate) fn check_levels(scenario: &Scenario, context: &mut Context<'_>) {
     let mqtt = &scenario.mqtt;
     let connects = scenario.load.devices.is_some() || scenario.load.connect_rates.is_some();
     if connects && mqtt.session == SessionKind::Persistent && mqtt.version == ProtocolVersion::V311 {
@@ -85,7 +87,7 @@ fn will(mqtt: &Mqtt, messages: &Template, context: &mut Context<'_>) -> Option<W
                 None
             }
             Err(error) => {
-                report(context, &path, error);
+                context.template_error(&path, error);
                 None
             }
         }
@@ -100,7 +102,7 @@ fn will(mqtt: &Mqtt, messages: &Template, context: &mut Context<'_>) -> Option<W
         Some(delay) => whole_seconds(delay.0, "mqtt.will.delay", context),
     };
     let (will_topic, payload) = (will_topic?, payload?);
-    if !topic::valid_name(&example(&will_topic)) {
+    if !topic::valid_name(&will_topic.example()) {
         context.error_with_help(
             "mqtt.will.topic",
             format!("`{}` is no topic", will.topic),
@@ -109,7 +111,7 @@ fn will(mqtt: &Mqtt, messages: &Template, context: &mut Context<'_>) -> Option<W
         return None;
     }
     let filter = will_topic.as_filter();
-    let overlaps = |filter: &Template, name: &Template| topic::matches(&example(filter), &example(name));
+    let overlaps = |filter: &Template, name: &Template| topic::matches(&filter.example(), &name.example());
     if overlaps(&filter, messages) || overlaps(&messages.as_filter(), &will_topic) {
         context.error_with_help(
             "mqtt.will.topic",
@@ -132,7 +134,7 @@ fn user_properties(mqtt: &Mqtt, context: &mut Context<'_>) -> Vec<(String, Templ
                 properties.push((name.clone(), template));
             }
             Ok(_) => context.error(&path, "MQTT carries 65535 bytes at most, none of them null"),
-            Err(error) => report(context, &path, error),
+            Err(error) => context.template_error(&path, error),
         }
     }
     properties

@@ -1,7 +1,7 @@
 //! How devices speak CoAP, resolved.
 
-use super::{Piece, Secret, Template};
-use crate::template::Variables;
+use crate::secret::Secret;
+use crate::template::{Piece, Template, Variables};
 use plimsoll_model::Nanos;
 use std::sync::Arc;
 

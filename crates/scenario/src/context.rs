@@ -1,0 +1,63 @@
+//! What resolving needs to know, and where it puts what it finds.
+
+use crate::Environment;
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::feeds::Feeds;
+use crate::template::TemplateError;
+use crate::tree::Node;
+use serde::Serialize;
+
+/// What resolving needs to know and where it puts what it finds.
+pub(crate) struct Context<'a> {
+    pub root: &'a Node,
+    pub environment: &'a Environment<'a>,
+    pub feeds: &'a Feeds,
+    pub found: &'a mut Diagnostics,
+}
+
+impl Context<'_> {
+    /// Reports something wrong at a path such as `load.levels.0`.
+    pub fn error(&mut self, path: &str, message: impl Into<String>) {
+        self.found.push(Diagnostic::new(self.root.locate(path), message));
+    }
+
+    /// The same with what to do about it.
+    pub fn error_with_help(&mut self, path: &str, message: impl Into<String>, help: impl Into<String>) {
+        self.found.push(Diagnostic::new(self.root.locate(path), message).help(help));
+    }
+
+    /// Whether the user wrote something at a path.
+    pub fn written(&self, path: &str) -> bool {
+        self.root.has(path)
+    }
+
+    /// Reports a text that is no template, where it can be on the variable itself.
+    pub fn template_error(&mut self, path: &str, error: TemplateError) {
+        let span = self.root.locate(path).find(&error.written);
+        self.found.push(Diagnostic::new(&span, error.message).help(error.help));
+    }
+
+    /// Reports the keys of a section that differ from their defaults, beside those that hold for what devices speak. A resolved
+    /// scenario has every default written out.
+    pub fn means_nothing<T: Serialize>(
+        &mut self,
+        section: &str,
+        (written, default): (&T, &T),
+        hold: &[&str],
+        name: &str,
+    ) {
+        let values = |section: &T| serde_json::to_value(section).unwrap_or_default();
+        let (written, default) = (values(written), values(default));
+        for (key, value) in written.as_object().into_iter().flatten() {
+            let path = format!("{section}.{key}");
+            if hold.contains(&key.as_str()) || !self.written(&path) || default.get(key) == Some(value) {
+                continue;
+            }
+            let help = match hold {
+                [] => "remove it".to_owned(),
+                hold => format!("remove it; of `{section}`, {} hold here", hold.join(", ")),
+            };
+            self.error_with_help(&path, format!("`{key}` means nothing to {name}"), help);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What can be spoken, and how addresses say it.
+
+/// What devices speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// MQTT 3.1.1 or 5.
+    #[default]
+    Mqtt,
+    /// HTTP/1.1, one request of a device at a time.
+    Http,
+    /// CoAP over UDP.
+    Coap,
+    /// WebSocket, each message one of its messages and answered by one.
+    WebSocket,
+    /// Calls of a gateway that polls passive devices (docs/gateway-protocol.md): devices are servers.
+    Gateway,
+}
+
+impl Protocol {
+    /// All of them.
+    pub const ALL: [Protocol; 5] =
+        [Protocol::Mqtt, Protocol::Http, Protocol::Coap, Protocol::WebSocket, Protocol::Gateway];
+
+    /// Whether a message is a request with a path.
+    pub fn sends_requests(self) -> bool {
+        matches!(self, Protocol::Http | Protocol::Coap)
+    }
+}
+
+/// The name as people write it.
+impl std::fmt::Display for Protocol {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Protocol::Mqtt => "MQTT",
+            Protocol::Http => "HTTP",
+            Protocol::Coap => "CoAP",
+            Protocol::WebSocket => "WebSocket",
+            Protocol::Gateway => "gateway",
+        })
+    }
+}
+
+/// What lies between what is spoken and TCP or UDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wire {
+    /// TLS, over UDP DTLS.
+    pub tls: bool,
+    /// WebSocket, over TLS where that is there too.
+    pub websocket: bool,
+}
+
+/// What an address begins with, and what that means.
+pub(crate) struct Scheme {
+    /// What stands before `://`.
+    pub name: &'static str,
+    /// What is spoken there.
+    pub protocol: Protocol,
+    /// What lies between that and TCP or UDP.
+    pub wire: Wire,
+    /// The port that is meant where the address names none.
+    pub port: u16,
+    /// Whether a path may follow.
+    pub has_path: bool,
+}
+
+const CLEAR: Wire = Wire { tls: false, websocket: false };
+const SECURED: Wire = Wire { tls: true, websocket: false };
+const WEBSOCKET: Wire = Wire { tls: false, websocket: true };
+const SECURED_WEBSOCKET: Wire = Wire { tls: true, websocket: true };
+
+/// All schemes, in the order in which people are told of them. What is spoken over a WebSocket is MQTT unless the scenario says
+/// otherwise.
+pub(crate) const SCHEMES: [Scheme; 9] = [
+    Scheme { name: "mqtt", protocol: Protocol::Mqtt, wire: CLEAR, port: 1883, has_path: false },
+    Scheme { name: "mqtts", protocol: Protocol::Mqtt, wire: SECURED, port: 8883, has_path: false },
+    Scheme { name: "ws", protocol: Protocol::Mqtt, wire: WEBSOCKET, port: 80, has_path: true },
+    Scheme { name: "wss", protocol: Protocol::Mqtt, wire: SECURED_WEBSOCKET, port: 443, has_path: true },
+    Scheme { name: "http", protocol: Protocol::Http, wire: CLEAR, port: 80, has_path: true },
+    Scheme { name: "https", protocol: Protocol::Http, wire: SECURED, port: 443, has_path: true },
+    Scheme { name: "coap", protocol: Protocol::Coap, wire: CLEAR, port: 5683, has_path: true },
+    Scheme { name: "coaps", protocol: Protocol::Coap, wire: SECURED, port: 5684, has_path: true },
+    // Nobody has assigned a port; this is the first of work E.
+    Scheme { name: "gateway", protocol: Protocol::Gateway, wire: CLEAR, port: 5000, has_path: true },
+];
+
+impl Scheme {
+    /// How addresses of what is spoken there begin. A WebSocket without MQTT is addressed as one with it.
+    pub fn of(protocol: Protocol, wire: Wire) -> &'static Scheme {
+        let spoken = if protocol == Protocol::WebSocket { Protocol::Mqtt } else { protocol };
+        let found = SCHEMES.iter().find(|scheme| scheme.protocol == spoken && scheme.wire == wire);
+        found.unwrap_or(&SCHEMES[0])
+    }
+}

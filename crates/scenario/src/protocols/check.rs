@@ -1,0 +1,41 @@
+//! What a scenario says of protocols that its devices do not speak, and what theirs has not.
+
+use super::{SLICES, slice};
+use crate::context::Context;
+use crate::plan::PlatformPlan;
+use crate::written::{Connection, Message, Scenario, Subscribers};
+
+/// Reports it. Without a platform devices speak MQTT.
+pub(crate) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, context: &mut Context<'_>) {
+    let spoken = slice(platform.map(PlatformPlan::protocol).unwrap_or_default());
+    for other in SLICES.iter().filter(|slice| slice.protocol != spoken.protocol) {
+        (other.unspoken)(scenario, spoken, context);
+    }
+    let Some(platform) = platform else { return };
+    let name = spoken.name;
+    let connection = (&scenario.connection, &Connection::default());
+    context.means_nothing("connection", connection, spoken.connection, name);
+    let is_default = scenario.message.target == Message::default().target;
+    if !spoken.has_target && context.written("message.target") && !is_default {
+        let message = format!("messages have no target over {name}");
+        context.error_with_help("message.target", message, "remove it");
+    }
+    if spoken.has_subscribers {
+        return;
+    }
+    let subscribers = match &scenario.population.subscribers {
+        Subscribers::Count(count) => *count,
+        Subscribers::Group(group) => group.count,
+    };
+    let receive =
+        platform.roles.listener.is_some() || (platform.roles.observes.is_some() && spoken.has_observers);
+    if subscribers > 0 && !receive {
+        let message = format!("there are no subscribers over {name}: nothing is delivered");
+        let help = "remove them, answers are measured; or use a profile in which subscribers listen";
+        context.error_with_help("population.subscribers", message, help);
+    }
+    if scenario.population.link.is_some() {
+        let message = format!("no network is emulated over {name}");
+        context.error_with_help("population.link", message, "remove it");
+    }
+}

@@ -1,0 +1,64 @@
+//! HTTP/1.1.
+
+pub(crate) mod plan;
+mod resolve;
+pub(crate) mod written;
+
+pub(crate) use resolve::resolve;
+
+use super::Slice;
+use crate::context::Context;
+use crate::plan::{Plan, Protocol};
+use crate::words::request_in_words;
+use crate::written::Scenario;
+use plimsoll_model::text::grouped;
+
+pub(super) const SLICE: Slice = Slice {
+    protocol: Protocol::Http,
+    name: "HTTP",
+    connection: &["tls", "timeout", "reconnect", "source_addresses"],
+    has_target: true,
+    has_subscribers: false,
+    has_observers: false,
+    unspoken,
+    most_in_flight,
+    sockets,
+    is_answered: |_| true,
+    describe,
+};
+
+fn unspoken(scenario: &Scenario, spoken: &Slice, context: &mut Context<'_>) {
+    if context.written("http") && !scenario.http.is_default() {
+        let message = format!("devices speak {}, not HTTP", spoken.protocol);
+        context.error_with_help("http", message, "remove it");
+    }
+}
+
+fn most_in_flight(scenario: &Scenario) -> Option<(u64, &'static str)> {
+    Some(match scenario.http.pool {
+        Some(connections) => (connections.into(), "raise `http.pool`"),
+        None => {
+            let most = u64::from(scenario.population.devices) * u64::from(scenario.http.connections);
+            (most, "raise `population.devices` or `http.connections`, or give `http.pool`")
+        }
+    })
+}
+
+fn sockets(plan: &Plan) -> u64 {
+    match plan.http.pool {
+        Some(pool) => u64::from(pool),
+        None => u64::from(plan.devices) * u64::from(plan.http.connections),
+    }
+}
+
+fn describe(plan: &Plan) -> String {
+    let at_once = match plan.http.pool {
+        Some(pool) => format!("{} connections for all", grouped(f64::from(pool))),
+        None if plan.http.connections > 1 => {
+            format!("up to {} requests each at a time", plan.http.connections)
+        }
+        None => "one request each at a time".to_owned(),
+    };
+    let devices = grouped(f64::from(plan.devices));
+    format!("{devices} over HTTP/1.1, {}, {at_once}", request_in_words(plan))
+}

@@ -1,0 +1,59 @@
+//! MQTT 3.1.1 and 5.
+
+pub(crate) mod plan;
+mod qos;
+mod resolve;
+pub(crate) mod session;
+pub(crate) mod written;
+
+pub(crate) use qos::QosLevel;
+pub(crate) use resolve::{LONGEST_TEXT, has_window, resolve};
+
+use super::{Slice, one_each};
+use crate::context::Context;
+use crate::plan::{Plan, Protocol};
+use crate::words::{level_of, link_in_words};
+use crate::written::Scenario;
+use plimsoll_codec::mqtt::{QoS, Version};
+use plimsoll_model::text::grouped;
+use written::Mqtt;
+
+pub(super) const SLICE: Slice = Slice {
+    protocol: Protocol::Mqtt,
+    name: "MQTT",
+    connection: &["tls", "timeout", "reconnect", "offline", "source_addresses"],
+    has_target: true,
+    has_subscribers: true,
+    has_observers: false,
+    unspoken,
+    most_in_flight,
+    sockets: one_each,
+    is_answered: |plan| plan.mqtt.qos != QoS::AtMostOnce,
+    describe,
+};
+
+fn unspoken(scenario: &Scenario, spoken: &Slice, context: &mut Context<'_>) {
+    context.means_nothing("mqtt", (&scenario.mqtt, &Mqtt::default()), &[], spoken.name);
+}
+
+fn most_in_flight(scenario: &Scenario) -> Option<(u64, &'static str)> {
+    let most = u64::from(scenario.population.devices) * u64::from(scenario.mqtt.in_flight);
+    has_window(scenario).then_some((most, "raise `population.devices` or `mqtt.in_flight`"))
+}
+
+fn describe(plan: &Plan) -> String {
+    let mqtt = &plan.mqtt;
+    let version = match mqtt.version {
+        Version::V311 => "3.1.1",
+        Version::V5 => "5",
+    };
+    let retained = if mqtt.retain { ", retained" } else { "" };
+    let session = if mqtt.session.expiry.is_some() { ", persistent sessions" } else { "" };
+    format!(
+        "{} over MQTT {version}, QoS {}{retained}{session}, topic {}{}",
+        grouped(f64::from(plan.devices)),
+        level_of(mqtt.qos),
+        plan.message.target.text(),
+        link_in_words(plan.link)
+    )
+}

@@ -1,0 +1,109 @@
+//! The subscribers and what they subscribe to.
+
+use super::population;
+use super::target::IN_TARGETS;
+use crate::context::Context;
+use crate::plan::{Piece, SubscriberPlan};
+use crate::protocols::mqtt::LONGEST_TEXT;
+use crate::template::Template;
+use crate::written::{ProtocolVersion, QosLevel, Scenario, SubscriberGroup, Subscribers};
+use plimsoll_codec::mqtt::topic;
+
+/// The subscribers, with the defaults of their filters and QoS filled in.
+pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Option<SubscriberPlan> {
+    let (group, path) = match &scenario.population.subscribers {
+        Subscribers::Count(count) => (SubscriberGroup::of(*count), "population.subscribers"),
+        Subscribers::Group(group) => (group.clone(), "population.subscribers.filters"),
+    };
+    let qos = group.qos.unwrap_or(scenario.mqtt.qos);
+    let texts = match group.filters {
+        Some(texts) => texts,
+        // Messages go to the path of the platform's address.
+        None if scenario.message.target.is_empty() => Vec::new(),
+        // A topic that does not compile was reported already.
+        None => vec![Template::compile(&scenario.message.target, IN_TARGETS).ok()?.as_filter().text()],
+    };
+    let (share, texts) = share(group.share, texts, scenario.mqtt.version, path, context);
+    let mut filters = Vec::new();
+    for (position, text) in texts.iter().enumerate() {
+        let path = format!("{path}.{position}");
+        match Template::compile(text, &["run", "subscriber"]) {
+            Ok(filter) if share.is_some() && filter.pieces.contains(&Piece::Subscriber) => {
+                filters.push(filter);
+                context.error_with_help(
+                    &path,
+                    "those who share a subscription have the same filters",
+                    "take `{subscriber}` out, or let each subscriber get everything",
+                );
+            }
+            Ok(filter) => {
+                if !topic::valid_filter(&filter.example()) || filter.longest(0) > LONGEST_TEXT {
+                    let help = "`+` stands for a whole level, `#` for everything below the last; 1 to 65535 bytes, \
+                                none of them null";
+                    context.error_with_help(&path, format!("`{text}` is no topic filter"), help);
+                }
+                filters.push(filter);
+            }
+            Err(error) => context.template_error(&path, error),
+        }
+    }
+    let whole = filters.len() == texts.len();
+    let work = group.work.0;
+    let link = population::link(group.link, "population.subscribers.link", context);
+    let written = SubscriberGroup {
+        count: group.count,
+        qos: Some(qos),
+        filters: (!texts.is_empty()).then_some(texts),
+        share: share.clone(),
+        devices: group.devices,
+        work: group.work,
+        link: group.link,
+    };
+    scenario.population.subscribers = Subscribers::Group(written);
+    let QosLevel(qos) = qos;
+    let devices = group.devices;
+    whole.then_some(SubscriberPlan { count: group.count, qos, filters, share, devices, work, link })
+}
+
+/// The group of a shared subscription, as its own key or in the filters, and the filters without it.
+fn share(
+    written: Option<String>,
+    texts: Vec<String>,
+    version: ProtocolVersion,
+    path: &str,
+    context: &mut Context<'_>,
+) -> (Option<String>, Vec<String>) {
+    const KEY: &str = "population.subscribers.share";
+    let mut group = written.clone();
+    let mut plain = Vec::new();
+    for (position, text) in texts.into_iter().enumerate() {
+        let path = format!("{path}.{position}");
+        let Some((name, filter)) = text.strip_prefix("$share/").and_then(|rest| rest.split_once('/')) else {
+            if group.is_some() && written.is_none() {
+                let help = "write `$share/` before all of them, or before none";
+                context.error_with_help(&path, "one filter is shared and another is not", help);
+            }
+            plain.push(text);
+            continue;
+        };
+        let first = position == 0 && written.is_none();
+        if !first && group.as_deref() != Some(name) {
+            let help = "give all filters the same group";
+            context.error_with_help(&path, "subscribers can be in one group only", help);
+        }
+        group.get_or_insert(name.to_owned());
+        plain.push(filter.to_owned());
+    }
+    if let Some(name) = &group {
+        let path = if written.is_some() { KEY } else { path };
+        if version == ProtocolVersion::V311 {
+            let help = "write `mqtt: { version: \"5\" }`, or do not share";
+            context.error_with_help(path, "MQTT 3.1.1 has no shared subscriptions", help);
+        }
+        if !topic::valid_name(name) || name.contains(['/', '{']) {
+            let help = "a group is a plain word, as `workers`";
+            context.error_with_help(path, format!("`{name}` is no name of a group"), help);
+        }
+    }
+    (group, plain)
+}
