@@ -6,7 +6,6 @@ mod thread;
 
 use crate::clock::Clock;
 use crate::driver::Client;
-use crate::drivers::Part;
 use crate::drivers::coap::{CoapDriver, ObserverDriver};
 use crate::drivers::coap_listener::CoapListenerDriver;
 use crate::drivers::gateway::lives::Lives;
@@ -17,6 +16,7 @@ use crate::drivers::listener::{ListenerDriver, Listening};
 use crate::drivers::mqtt::MqttDriver;
 use crate::drivers::together::Beside;
 use crate::drivers::websocket::WebSocketDriver;
+use crate::drivers::{DriverContext, Part};
 use crate::given::Given;
 use crate::mailbox::Mailbox;
 use crate::recorder::Timeline;
@@ -97,16 +97,13 @@ pub struct Addresses {
 
 /// Subscribers of one shard that listen for what the platform brings, in what it speaks to them.
 fn listener(
-    plan: &Plan,
+    context: &DriverContext,
     role: &ListenerRole,
-    run: RunId,
     socket: OwnedFd,
-    share: Share,
-    clock: Clock,
 ) -> std::io::Result<Box<dyn Part + Send>> {
     Ok(match role.protocol {
-        Protocol::Coap => Box::new(CoapListenerDriver::new(plan, role, run, socket.into(), share, clock)?),
-        _ => Box::new(ListenerDriver::new(plan, role, run, socket.into(), share, clock)?),
+        Protocol::Coap => Box::new(CoapListenerDriver::new(context, role, socket.into())?),
+        _ => Box::new(ListenerDriver::new(context, role, socket.into())?),
     })
 }
 
@@ -184,6 +181,14 @@ impl Engine {
         let mut shards = Vec::new();
         for (index, &processor) in (0..).zip(processors) {
             let share = Share { index, of };
+            let context = DriverContext {
+                plan: Arc::clone(plan),
+                run,
+                address,
+                share,
+                clock,
+                given: Arc::clone(&given),
+            };
             let wiring = Wiring {
                 replies: replies_in.clone(),
                 mailboxes: mailboxes.clone(),
@@ -204,45 +209,28 @@ impl Engine {
             let roles = &plan.platform.roles;
             let listener: Option<Box<dyn Part + Send>> = match (&roles.listener, &listening, &roles.observes)
             {
-                (Some(role), Some(listening), _) => {
-                    Some(listener(plan, role, run, listening.socket(index)?, share, clock)?)
-                }
-                (_, _, Some(role)) => {
-                    Some(Box::new(ObserverDriver::new(plan, role, run, address, share, clock, &given)?))
-                }
+                (Some(role), Some(listening), _) => Some(listener(&context, role, listening.socket(index)?)?),
+                (_, _, Some(role)) => Some(Box::new(ObserverDriver::new(&context, role)?)),
                 _ => None,
             };
             let queriers = match (&plan.northbound, query_address) {
-                (Some(northbound), Some(address)) => Some(HttpDriver::of_queries(
-                    plan,
-                    run,
-                    address,
-                    share,
-                    clock,
-                    &given,
-                    northbound.queriers,
-                )?),
+                (Some(northbound), Some(address)) => {
+                    let context = DriverContext { address, ..context.clone() };
+                    Some(HttpDriver::of_queries(&context, northbound.queriers)?)
+                }
                 _ => None,
             };
             let lives = telling.map(|manager| Lives::new(Arc::clone(manager), index, plan.is_answered()));
             let beside = Beside { listener, queriers, lives };
             shards.push(match plan.protocol() {
-                Protocol::Mqtt => {
-                    start.with(MqttDriver::new(plan, run, address, share, clock, &given)?, beside)
-                }
-                Protocol::Http => {
-                    start.with(HttpDriver::new(plan, run, address, share, clock, &given)?, beside)
-                }
-                Protocol::Coap => {
-                    start.with(CoapDriver::new(plan, run, address, share, clock, &given)?, beside)
-                }
+                Protocol::Mqtt => start.with(MqttDriver::new(&context)?, beside),
+                Protocol::Http => start.with(HttpDriver::new(&context)?, beside),
+                Protocol::Coap => start.with(CoapDriver::new(&context)?, beside),
                 Protocol::Gateway => {
                     let manager = manager.clone().ok_or_else(|| std::io::Error::other("no test manager"))?;
-                    start.with(GatewayDriver::new(plan, run, address, (share, clock), manager)?, beside)
+                    start.with(GatewayDriver::new(&context, manager)?, beside)
                 }
-                Protocol::WebSocket => {
-                    start.with(WebSocketDriver::new(plan, run, address, share, clock, &given)?, beside)
-                }
+                Protocol::WebSocket => start.with(WebSocketDriver::new(&context)?, beside),
             }?);
         }
         Ok(Engine {

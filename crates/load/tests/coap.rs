@@ -6,6 +6,7 @@
 use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver, Event};
+use plimsoll_load::drivers::DriverContext;
 use plimsoll_load::drivers::coap::CoapDriver;
 use plimsoll_load::given::Given;
 use plimsoll_load::share::Share;
@@ -131,9 +132,9 @@ impl Rig {
         let plan = load(&Source { name: "test".into(), text }, &[], &environment);
         let plan: Arc<Plan> = Arc::new(plan.unwrap_or_else(|found| panic!("{found}")));
         let (run, clock) = (RunId::from_bits(7), Clock::start());
-        let given = Arc::default();
-        let driver = CoapDriver::new(&plan, run, address, Share::WHOLE, clock, &given).unwrap();
-        Rig { driver, given, clock, events: Vec::new() }
+        let context = DriverContext { plan, run, address, share: Share::WHOLE, clock, given: Arc::default() };
+        let driver = CoapDriver::new(&context).unwrap();
+        Rig { driver, given: context.given, clock, events: Vec::new() }
     }
 
     fn connect(&mut self, devices: u32) {

@@ -5,13 +5,13 @@ use super::listener::notify;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::drivers::Part;
 use crate::drivers::readiness::{Readiness, data};
 use crate::drivers::socket::{Interest, Socket};
+use crate::drivers::{DriverContext, Part};
 use crate::share::Share;
 use plimsoll_codec::coap::{Block, Kind, LONGEST_TOKEN, Message, OptionList, code, option};
-use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{ListenerRole, Plan};
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::ListenerRole;
 use std::collections::{HashMap, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -60,13 +60,11 @@ impl CoapListenerDriver {
     /// # Errors
     /// The kernel refuses an epoll instance.
     pub fn new(
-        plan: &Plan,
+        context: &DriverContext,
         role: &ListenerRole,
-        run: RunId,
         socket: UdpSocket,
-        share: Share,
-        clock: Clock,
     ) -> std::io::Result<CoapListenerDriver> {
+        let &DriverContext { ref plan, run, share, clock, .. } = context;
         let readiness = Readiness::new(clock, &plan.load)?;
         let socket = Socket::bound(socket)?;
         socket.register(readiness.epoll(), data(0, 0), Interest { read: true, write: false })?;

@@ -4,13 +4,13 @@
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::drivers::Part;
 use crate::drivers::readiness::{Readiness, Ready, data, received_since};
 use crate::drivers::socket::{Interest, Socket};
+use crate::drivers::{DriverContext, Part};
 use crate::share::Share;
 use plimsoll_codec::http::{HttpError, Reader, Side, Start, reason};
-use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{ListenerRole, Plan, Protocol};
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::{ListenerRole, Protocol};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -127,13 +127,11 @@ impl ListenerDriver {
     /// # Errors
     /// The kernel refuses an epoll instance.
     pub fn new(
-        plan: &Plan,
+        context: &DriverContext,
         role: &ListenerRole,
-        run: RunId,
         socket: TcpListener,
-        share: Share,
-        clock: Clock,
     ) -> std::io::Result<ListenerDriver> {
+        let &DriverContext { ref plan, run, share, clock, .. } = context;
         let readiness = Readiness::new(clock, &plan.load)?;
         epoll::add(readiness.epoll(), &socket, EventData::new_u64(data(LISTENING, 0)), EventFlags::IN)?;
         let mut answer = format!("HTTP/1.1 {} {}\r\n", role.status, reason(role.status)).into_bytes();

@@ -3,6 +3,7 @@
 
 pub mod coap;
 pub mod coap_listener;
+mod context;
 pub mod gateway;
 pub mod http;
 mod layers;
@@ -20,6 +21,7 @@ pub mod websocket;
 mod words;
 
 use crate::driver::Driver;
+pub use context::DriverContext;
 pub use layers::check_tls;
 use plimsoll_model::Nanos;
 use std::os::fd::BorrowedFd;

@@ -8,9 +8,9 @@ mod log;
 pub mod manager;
 pub mod offset;
 
-use super::Part;
 use super::readiness::{Readiness, Ready};
 use super::timers::Timers;
+use super::{DriverContext, Part};
 use crate::clock::Clock;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::share::Share;
@@ -94,13 +94,8 @@ impl GatewayDriver {
     ///
     /// # Errors
     /// The kernel refuses an epoll instance or a socket.
-    pub fn new(
-        plan: &Plan,
-        run: RunId,
-        address: SocketAddr,
-        (share, clock): (Share, Clock),
-        manager: Arc<Manager>,
-    ) -> std::io::Result<GatewayDriver> {
+    pub fn new(context: &DriverContext, manager: Arc<Manager>) -> std::io::Result<GatewayDriver> {
+        let &DriverContext { ref plan, run, address, share, clock, .. } = context;
         let mut readiness = Readiness::new(clock, &plan.load)?;
         // A gateway waits for the answer to each of its calls.
         readiness.tell_urgency(&mut false, true);
