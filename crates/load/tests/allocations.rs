@@ -146,7 +146,7 @@ fn plan_with(platform: &str, subscribers: u32, more: &str) -> Arc<Plan> {
 
 fn context(plan: &Arc<Plan>, run: RunId, address: SocketAddr, clock: Clock) -> DriverContext {
     let given = Arc::default();
-    DriverContext { plan: Arc::clone(plan), run, address, share: Share::WHOLE, clock, given }
+    DriverContext { plan: Arc::clone(plan), run, address, share: Share::WHOLE, clock, given, service: None }
 }
 
 fn connected<D: Driver>(shard: &mut Shard<D>, replies: &Receiver<Reply>, clients: Vec<Client>) {

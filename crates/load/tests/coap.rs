@@ -8,7 +8,7 @@ use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver, Event};
 use plimsoll_load::drivers::DriverContext;
 use plimsoll_load::drivers::coap::CoapDriver;
-use plimsoll_load::given::Given;
+use plimsoll_load::run_context::RunContext;
 use plimsoll_load::share::Share;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::Plan;
@@ -106,7 +106,7 @@ fn changed(request: &Message<'_>) -> Vec<u8> {
 
 struct Rig {
     driver: CoapDriver,
-    given: Arc<Given>,
+    given: Arc<RunContext>,
     clock: Clock,
     events: Vec<Event>,
 }
@@ -132,7 +132,15 @@ impl Rig {
         let plan = load(&Source { name: "test".into(), text }, &[], &environment);
         let plan: Arc<Plan> = Arc::new(plan.unwrap_or_else(|found| panic!("{found}")));
         let (run, clock) = (RunId::from_bits(7), Clock::start());
-        let context = DriverContext { plan, run, address, share: Share::WHOLE, clock, given: Arc::default() };
+        let context = DriverContext {
+            plan,
+            run,
+            address,
+            share: Share::WHOLE,
+            clock,
+            given: Arc::default(),
+            service: None,
+        };
         let driver = CoapDriver::new(&context).unwrap();
         Rig { driver, given: context.given, clock, events: Vec::new() }
     }

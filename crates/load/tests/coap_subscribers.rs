@@ -9,9 +9,9 @@ use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver, Event};
 use plimsoll_load::drivers::DriverContext;
 use plimsoll_load::drivers::coap::ObserverDriver;
-use plimsoll_load::drivers::coap_listener::CoapListenerDriver;
-use plimsoll_load::drivers::listener::Listening;
-use plimsoll_load::given::Given;
+use plimsoll_load::roles::coap_listener::CoapListenerDriver;
+use plimsoll_load::roles::listening::Listening;
+use plimsoll_load::run_context::RunContext;
 use plimsoll_load::share::Share;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{Plan, Protocol};
@@ -43,7 +43,15 @@ fn plan(address: SocketAddr, subscriber: &str) -> Arc<Plan> {
 
 fn context(plan: &Arc<Plan>, address: SocketAddr, clock: Clock) -> DriverContext {
     let given = Arc::default();
-    DriverContext { plan: Arc::clone(plan), run: run(), address, share: Share::WHOLE, clock, given }
+    DriverContext {
+        plan: Arc::clone(plan),
+        run: run(),
+        address,
+        share: Share::WHOLE,
+        clock,
+        given,
+        service: None,
+    }
 }
 
 fn bytes(message: Message<'_>) -> Vec<u8> {
@@ -328,7 +336,7 @@ fn an_observer_that_is_not_let_in_asks_for_another_access_token() {
     let plan =
         plan(address, &format!("{{ observes: {{ path: /d, options: {{ 2049: '{{token}}' }} }} }}\n{token}"));
     let role = plan.platform.roles.observes.clone().unwrap();
-    let given = Arc::new(Given::default());
+    let given = Arc::new(RunContext::default());
     given.token.renew("sesame");
     let clock = Clock::start();
     let context = DriverContext { given: Arc::clone(&given), ..context(&plan, address, clock) };

@@ -1,7 +1,9 @@
 //! What every driver of a shard is made from.
 
+use super::RunService;
+use super::service::downcast;
 use crate::clock::Clock;
-use crate::given::Given;
+use crate::run_context::RunContext;
 use crate::share::Share;
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::Plan;
@@ -22,5 +24,18 @@ pub struct DriverContext {
     /// The run's clock.
     pub clock: Clock,
     /// What the runner gives to all load threads while they work.
-    pub given: Arc<Given>,
+    pub given: Arc<RunContext>,
+    /// What all shards share, where the run has something of that kind.
+    pub service: Option<Arc<dyn RunService>>,
+}
+
+impl DriverContext {
+    /// The service of that type.
+    ///
+    /// # Errors
+    /// The run has none, or another one.
+    pub fn service<T: RunService>(&self) -> std::io::Result<Arc<T>> {
+        let service = self.service.as_ref().and_then(downcast);
+        service.ok_or_else(|| std::io::Error::other("the run lacks what its driver shares between shards"))
+    }
 }

@@ -10,8 +10,8 @@ use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::readiness::{Readiness, data};
 use crate::drivers::timers::Timers;
 use crate::drivers::{DriverContext, Part};
-use crate::given::View;
 use crate::refusal;
+use crate::run_context::View;
 use crate::share::Share;
 use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
 use plimsoll_model::Nanos;
@@ -113,7 +113,7 @@ impl ObserverDriver {
     /// # Errors
     /// The kernel refuses an epoll instance.
     pub fn new(context: &DriverContext, role: &ObservePlan) -> std::io::Result<ObserverDriver> {
-        let &DriverContext { ref plan, run, address, share, clock, ref given } = context;
+        let &DriverContext { ref plan, run, address, share, clock, ref given, .. } = context;
         let owned = share.count(plan.subscribers.count) as usize;
         let resources = if role.of_each_device { plan.subscribers.followed(plan.devices) } else { 1 };
         let base = plan.platform.address.as_ref().map(|address| address.path.clone().into_bytes());

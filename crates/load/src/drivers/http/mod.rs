@@ -12,7 +12,8 @@ use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::layers::Transport;
 use crate::drivers::readiness::{Readiness, Ready};
 use crate::drivers::timers::Timers;
-use crate::drivers::{DriverContext, Part};
+use crate::drivers::{DriverContext, DriverEntry, Part};
+use crate::roles::http_listener;
 use crate::share::Share;
 use crate::sources::Sources;
 use connection::{Connection, Message, State, Turn};
@@ -27,6 +28,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 64 * 1024;
+
+/// Devices, queriers, and subscribers that listen.
+pub const ENTRY: DriverEntry = DriverEntry {
+    listener: Some(http_listener::ENTRY),
+    queriers: Some(|context, queriers| Ok(Box::new(HttpDriver::of_queries(context, queriers)?))),
+    ..DriverEntry::of_devices(Protocol::Http, |context| Ok(Box::new(HttpDriver::new(context)?)))
+};
 
 /// Devices of one shard that speak HTTP.
 pub struct HttpDriver {

@@ -10,13 +10,13 @@ use super::timers::Timers;
 use crate::clock::Clock;
 use crate::content::{Contents, run_tag};
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::drivers::{DriverContext, Part};
+use crate::drivers::{DriverContext, DriverEntry, Part};
 use crate::share::Share;
 use crate::sources::Sources;
 use device::Device;
 use plimsoll_codec::websocket::Opcode;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{MarkerForm, TransportPlan, WebSocketPlan};
+use plimsoll_scenario::plan::{MarkerForm, Protocol, TransportPlan, WebSocketPlan};
 use plimsoll_stats::distribution::{Random, random};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,6 +25,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 const READ_SIZE: usize = 256 * 1024;
 /// Distinguishes the random numbers of pauses from others.
 const PAUSES: u64 = 0x7061_7573_6573_0000;
+
+/// Devices alone.
+pub const ENTRY: DriverEntry =
+    DriverEntry::of_devices(Protocol::WebSocket, |context| Ok(Box::new(WebSocketDriver::new(context)?)));
 
 /// Devices of one shard that speak WebSocket.
 pub struct WebSocketDriver {
@@ -76,7 +80,7 @@ impl WebSocketDriver {
     /// # Errors
     /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn new(context: &DriverContext) -> std::io::Result<WebSocketDriver> {
-        let &DriverContext { ref plan, run, address, share, clock, ref given } = context;
+        let &DriverContext { ref plan, run, address, share, clock, ref given, .. } = context;
         let TransportPlan { tls, websocket } = plan.connection.transport.clone();
         let wanted = websocket.ok_or_else(|| std::io::Error::other("the address names no WebSocket"))?;
         // Messages are ours to cut, so that only TLS lies below.
