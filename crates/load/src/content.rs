@@ -1,6 +1,6 @@
 //! What a message contains, and how the marker is found again.
 
-use crate::given::{Given, View};
+use crate::run_context::{RunContext, View};
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::RunId;
 use plimsoll_scenario::Variables;
@@ -53,7 +53,7 @@ impl Contents {
     }
 
     /// The same with what the runner gives: what set-up steps capture, once they have, and the access token.
-    pub fn with_given(self, given: &Arc<Given>) -> Contents {
+    pub fn with_given(self, given: &Arc<RunContext>) -> Contents {
         Contents { view: View::of(given), ..self }
     }
 

@@ -405,3 +405,46 @@ pub trait Driver {
     /// Says goodbye on every connection.
     fn disconnect(&mut self);
 }
+
+/// A driver behind a table of functions.
+impl<D: Driver + ?Sized> Driver for Box<D> {
+    fn now(&self) -> Nanos {
+        (**self).now()
+    }
+
+    fn connect(&mut self, client: Client) -> bool {
+        (**self).connect(client)
+    }
+
+    fn release(&mut self, client: Client) -> bool {
+        (**self).release(client)
+    }
+
+    fn submit(&mut self, device: u32, sequence: u32) {
+        (**self).submit(device, sequence);
+    }
+
+    fn ask(&mut self, device: u32, query: u32) {
+        (**self).ask(device, query);
+    }
+
+    fn ask_for_arrival(&mut self, device: u32) -> bool {
+        (**self).ask_for_arrival(device)
+    }
+
+    fn withdraw(&mut self, events: &mut Vec<Event>) {
+        (**self).withdraw(events);
+    }
+
+    fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
+        (**self).poll(until, events);
+    }
+
+    fn take_traffic(&mut self) -> Traffic {
+        (**self).take_traffic()
+    }
+
+    fn disconnect(&mut self) {
+        (**self).disconnect();
+    }
+}

@@ -6,20 +6,12 @@ mod thread;
 
 use crate::clock::Clock;
 use crate::driver::Client;
-use crate::drivers::Part;
-use crate::drivers::coap::{CoapDriver, ObserverDriver};
-use crate::drivers::coap_listener::CoapListenerDriver;
-use crate::drivers::gateway::lives::Lives;
-use crate::drivers::gateway::manager::Manager;
-use crate::drivers::gateway::{self, GatewayDriver};
-use crate::drivers::http::HttpDriver;
-use crate::drivers::listener::{ListenerDriver, Listening};
-use crate::drivers::mqtt::MqttDriver;
-use crate::drivers::together::Beside;
-use crate::drivers::websocket::WebSocketDriver;
-use crate::given::Given;
+use crate::drivers::{self, DriverContext, RunService, ServiceContext};
 use crate::mailbox::Mailbox;
 use crate::recorder::Timeline;
+use crate::roles::listening::Listening;
+use crate::roles::mux::OtherRoles;
+use crate::run_context::RunContext;
 use crate::shard::{Command, Reply, Wiring};
 use crate::share::Share;
 use crate::throttle::Throttle;
@@ -27,10 +19,9 @@ use crate::topology::Topology;
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, SamplePart};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::Captures;
-use plimsoll_scenario::plan::{Delivery, LevelPlan, ListenerRole, Plan, Protocol};
+use plimsoll_scenario::plan::{Delivery, LevelPlan, Plan};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
@@ -49,8 +40,8 @@ const SHARD_SILENCE: Duration = Duration::from_secs(10);
 const LOOK: Nanos = Nanos::from_millis(200);
 /// So many looks in a row that find nothing make the platform quiet.
 const QUIET_LOOKS: u32 = 2;
-/// Bytes of an answer to a ping (MQTT 5 section 3.13).
-const PINGRESP: u64 = 2;
+/// Bytes at most with which the platform answers a client that only keeps its connection.
+const IDLE_ANSWER: u64 = 2;
 
 /// The running engine.
 pub struct Engine {
@@ -68,46 +59,25 @@ pub struct Engine {
     connected: u32,
     /// Where subscribers listen.
     listening: Option<Listening>,
-    /// Where subscribers that are notified over MQTT are: the broker, as a URL.
+    /// Where subscribers that are notified as clients of a broker are: that broker, as a URL.
     broker: Option<String>,
     subscribers_ready: bool,
     /// Attempts to connect during set-up that failed and were made again, by what was said.
     repeated: BTreeMap<String, u64>,
-    /// Of a gateway.
-    manager: Option<Arc<Manager>>,
-    given: Arc<Given>,
-}
-
-/// The broker at that address, as platforms are told of it.
-fn broker_url(plan: &Plan, address: SocketAddr) -> String {
-    let secured = if plan.connection.transport.tls.is_some() { "s" } else { "" };
-    format!("mqtt{secured}://{address}")
+    /// What the shards share, where their protocol has something of that kind.
+    service: Option<Arc<dyn RunService>>,
+    given: Arc<RunContext>,
 }
 
 /// Where a platform is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// By devices; of a gateway that polls, where it finds them and the test manager.
+    /// By devices; where the platform comes to them, where it finds them.
     pub devices: SocketAddr,
     /// By queriers, if there is anything to ask.
     pub queriers: Option<SocketAddr>,
-    /// Where a gateway that devices send to finds the test manager, if it looks for one.
-    pub manager: Option<SocketAddr>,
-}
-
-/// Subscribers of one shard that listen for what the platform brings, in what it speaks to them.
-fn listener(
-    plan: &Plan,
-    role: &ListenerRole,
-    run: RunId,
-    socket: OwnedFd,
-    share: Share,
-    clock: Clock,
-) -> std::io::Result<Box<dyn Part + Send>> {
-    Ok(match role.protocol {
-        Protocol::Coap => Box::new(CoapListenerDriver::new(plan, role, run, socket.into(), share, clock)?),
-        _ => Box::new(ListenerDriver::new(plan, role, run, socket.into(), share, clock)?),
-    })
+    /// Where a component of the platform sends the log of the stages that messages pass at it, if it sends one.
+    pub stage_log: Option<SocketAddr>,
 }
 
 /// Why the engine cannot go on.
@@ -129,7 +99,7 @@ pub enum EngineError {
         /// What went wrong for the first that failed.
         reason: String,
     },
-    /// The plan asks for what is not simulated: subscribers that listen, queries, a gateway.
+    /// The plan asks for what is not simulated: subscribers that listen, queries, promises of its own.
     #[error("a simulated platform {0}")]
     NotSimulated(&'static str),
     /// The user stopped the run.
@@ -161,9 +131,9 @@ impl Engine {
         processors: &[Option<usize>],
         precedence: bool,
         clock: Clock,
-        given: Arc<Given>,
+        given: Arc<RunContext>,
     ) -> Result<Engine, EngineError> {
-        let Addresses { devices: address, queriers: query_address, manager } = addresses;
+        let Addresses { devices: address, queriers: query_address, stage_log } = addresses;
         let topology = Arc::new(Topology::of(plan, run));
         let of = processors.len().max(1) as u32;
         let (replies_in, replies) = channel();
@@ -176,20 +146,27 @@ impl Engine {
             Delivery::Throttled(period) => Some(Arc::new(Throttle::new(period, plan.subscribers.count))),
             _ => None,
         };
-        let polls = plan.protocol() == Protocol::Gateway;
-        let at = if polls { Some(address) } else { manager };
-        let manager = at.map(|at| gateway::manager(plan, run, at, of, clock)).transpose()?;
-        // Of devices that send by themselves.
-        let telling = manager.as_ref().filter(|_| !polls);
+        let services = ServiceContext { plan, run, address, stage_log, shards: of, clock };
+        let service = drivers::service(&services)?;
+        let awaits_stages = service.as_ref().is_some_and(|service| service.awaits_stages());
         let mut shards = Vec::new();
         for (index, &processor) in (0..).zip(processors) {
             let share = Share { index, of };
+            let context = DriverContext {
+                plan: Arc::clone(plan),
+                run,
+                address,
+                share,
+                clock,
+                given: Arc::clone(&given),
+                service: service.clone(),
+            };
             let wiring = Wiring {
                 replies: replies_in.clone(),
                 mailboxes: mailboxes.clone(),
                 datagram_header: if address.is_ipv4() { UDP_OVER_IPV4 } else { UDP_OVER_IPV6 },
                 throttle: throttle.clone(),
-                awaits_lives: telling.is_some() && plan.is_answered(),
+                awaits_lives: awaits_stages,
                 given: Arc::clone(&given),
             };
             let start = Start {
@@ -202,49 +179,27 @@ impl Engine {
                 precedence,
             };
             let roles = &plan.platform.roles;
-            let listener: Option<Box<dyn Part + Send>> = match (&roles.listener, &listening, &roles.observes)
-            {
-                (Some(role), Some(listening), _) => {
-                    Some(listener(plan, role, run, listening.socket(index)?, share, clock)?)
-                }
-                (_, _, Some(role)) => {
-                    Some(Box::new(ObserverDriver::new(plan, role, run, address, share, clock, &given)?))
-                }
+            let listener = match (&roles.listener, &listening, &roles.observes) {
+                (Some(role), Some(listening), _) => Some(listening.serve(&context, role)?),
+                (_, _, Some(role)) => Some(drivers::role_of(plan, |entry| entry.observers)?(&context, role)?),
                 _ => None,
             };
             let queriers = match (&plan.northbound, query_address) {
-                (Some(northbound), Some(address)) => Some(HttpDriver::of_queries(
-                    plan,
-                    run,
-                    address,
-                    share,
-                    clock,
-                    &given,
-                    northbound.queriers,
-                )?),
+                (Some(northbound), Some(address)) => {
+                    let context = DriverContext { address, ..context.clone() };
+                    Some(drivers::role_of(plan, |entry| entry.queriers)?(&context, northbound.queriers)?)
+                }
                 _ => None,
             };
-            let lives = telling.map(|manager| Lives::new(Arc::clone(manager), index, plan.is_answered()));
-            let beside = Beside { listener, queriers, lives };
-            shards.push(match plan.protocol() {
-                Protocol::Mqtt => {
-                    start.with(MqttDriver::new(plan, run, address, share, clock, &given)?, beside)
-                }
-                Protocol::Http => {
-                    start.with(HttpDriver::new(plan, run, address, share, clock, &given)?, beside)
-                }
-                Protocol::Coap => {
-                    start.with(CoapDriver::new(plan, run, address, share, clock, &given)?, beside)
-                }
-                Protocol::Gateway => {
-                    let manager = manager.clone().ok_or_else(|| std::io::Error::other("no test manager"))?;
-                    start.with(GatewayDriver::new(plan, run, address, (share, clock), manager)?, beside)
-                }
-                Protocol::WebSocket => {
-                    start.with(WebSocketDriver::new(plan, run, address, share, clock, &given)?, beside)
-                }
-            }?);
+            let stages = service.as_ref().and_then(|service| service.stage_reader(index));
+            let others = OtherRoles { listener, queriers, stages };
+            let devices = drivers::driver_of(plan.protocol())?.devices;
+            shards.push(start.with(devices(&context)?, others)?);
         }
+        let broker = match &plan.platform.roles.notified {
+            Some(_) => Some(drivers::role_of(plan, |entry| entry.broker_url)?(plan, address)),
+            None => None,
+        };
         Ok(Engine {
             plan: Arc::clone(plan),
             clock,
@@ -255,10 +210,10 @@ impl Engine {
             has_run: false,
             connected: 0,
             listening,
-            broker: plan.platform.roles.notified.as_ref().map(|_| broker_url(plan, address)),
+            broker,
             subscribers_ready: false,
             repeated: BTreeMap::new(),
-            manager,
+            service,
             given,
         })
     }
@@ -282,7 +237,7 @@ impl Engine {
     }
 
     /// What the load threads are given, for whoever renews the access token.
-    pub fn given(&self) -> Arc<Given> {
+    pub fn given(&self) -> Arc<RunContext> {
         Arc::clone(&self.given)
     }
 
@@ -346,7 +301,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::ShardDied`], [`EngineError::Interrupted`].
     pub fn settle(&mut self, longest: Nanos, watch: &mut dyn Watch) -> Result<(), EngineError> {
-        // What the network still brings while nobody publishes: an answer to a ping of each client at most.
+        // What the network still brings while nobody publishes: an answer of that kind to each client at most.
         let clients = u64::from(self.plan.devices) + u64::from(self.plan.subscribers.count);
         let end = self.now() + longest;
         let mut quiet = 0;
@@ -357,7 +312,7 @@ impl Engine {
             }
             let mut ear = Ear { watch, received: 0 };
             self.tell_all_and_await(&Command::Flush, &mut ear, |reply| matches!(reply, Reply::Flushed))?;
-            quiet = if ear.received <= clients * PINGRESP { quiet + 1 } else { 0 };
+            quiet = if ear.received <= clients * IDLE_ANSWER { quiet + 1 } else { 0 };
         }
         Ok(())
     }
@@ -406,8 +361,10 @@ impl Engine {
             Reply::Closed(end) => Some(*end),
             _ => None,
         });
-        let clock = self.manager.as_ref().map(|manager| manager.clocks());
-        let end = LevelEnd { clock, ..ends.reduce(LevelEnd::merged).unwrap_or_default() };
+        let mut end = ends.reduce(LevelEnd::merged).unwrap_or_default();
+        if let Some(service) = &self.service {
+            service.level_ended(&mut end);
+        }
         (self.has_run, self.connected) = (true, end.connected);
         Ok((end, stopped))
     }

@@ -6,12 +6,12 @@ mod source;
 
 use crate::contract::Contract;
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::given::Given;
 use crate::ledger::{Ledger, Receipt};
 use crate::mailbox::Mailbox;
 use crate::outages::Outages;
 use crate::queries::Queries;
 use crate::recorder::{Place, Recorder, Timeline};
+use crate::run_context::RunContext;
 use crate::share::Share;
 use crate::throttle::Throttle;
 use crate::topology::Topology;
@@ -139,7 +139,7 @@ pub struct Shard<D: Driver> {
     coalescing: Nanos,
     /// What befell the level: as the driver told it, as others may read it, and how often.
     incidents: BTreeMap<String, (String, u64)>,
-    given: Arc<Given>,
+    given: Arc<RunContext>,
     /// Messages of the level that were sent again, by the status that asked for it.
     repeated: BTreeMap<u16, u64>,
     events: Vec<Event>,
@@ -183,7 +183,7 @@ pub struct Wiring {
     /// Whether a gateway's log tells of every message, beside what answers it.
     pub awaits_lives: bool,
     /// Holds the access tokens, which a platform may repeat in what it says.
-    pub given: Arc<Given>,
+    pub given: Arc<RunContext>,
 }
 
 impl<D: Driver> Shard<D> {

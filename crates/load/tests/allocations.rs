@@ -6,6 +6,7 @@
 
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver};
+use plimsoll_load::drivers::DriverContext;
 use plimsoll_load::drivers::coap::CoapDriver;
 use plimsoll_load::drivers::mqtt::MqttDriver;
 use plimsoll_load::drivers::websocket::WebSocketDriver;
@@ -143,6 +144,11 @@ fn plan_with(platform: &str, subscribers: u32, more: &str) -> Arc<Plan> {
     Arc::new(load(&Source { name: "test".into(), text }, &[], &environment).unwrap_or_else(|e| panic!("{e}")))
 }
 
+fn context(plan: &Arc<Plan>, run: RunId, address: SocketAddr, clock: Clock) -> DriverContext {
+    let given = Arc::default();
+    DriverContext { plan: Arc::clone(plan), run, address, share: Share::WHOLE, clock, given, service: None }
+}
+
 fn connected<D: Driver>(shard: &mut Shard<D>, replies: &Receiver<Reply>, clients: Vec<Client>) {
     shard.apply(Command::Connect { clients, start: Nanos::ZERO, gap: Nanos(1), awaited: true });
     while !replies.try_iter().any(|reply| matches!(reply, Reply::AllReady)) {
@@ -154,8 +160,7 @@ fn connected<D: Driver>(shard: &mut Shard<D>, replies: &Receiver<Reply>, clients
 fn a_load_thread_in_its_steady_state_allocates_nothing() {
     let reflector = Reflector::start();
     let (plan, run, clock) = (plan("address: \"mqtt://127.0.0.1\"", 1), RunId::from_bits(7), Clock::start());
-    let driver =
-        MqttDriver::new(&plan, run, reflector.address, Share::WHOLE, clock, &Default::default()).unwrap();
+    let driver = MqttDriver::new(&context(&plan, run, reflector.address, clock)).unwrap();
     let acknowledged_and_delivered = assert_steady(&plan, run, clock, driver);
     assert!(acknowledged_and_delivered.iter().all(|&number| number > 1000), "the load was there");
 }
@@ -165,7 +170,7 @@ fn neither_does_one_that_speaks_websocket() {
     let address = echo();
     let platform = format!("address: \"ws://{address}\", protocol: websocket");
     let (plan, run, clock) = (plan(&platform, 0), RunId::from_bits(7), Clock::start());
-    let driver = WebSocketDriver::new(&plan, run, address, Share::WHOLE, clock, &Default::default()).unwrap();
+    let driver = WebSocketDriver::new(&context(&plan, run, address, clock)).unwrap();
     let [acknowledged, _] = assert_steady(&plan, run, clock, driver);
     assert!(acknowledged > 1000, "the load was there: {acknowledged}");
 }
@@ -177,8 +182,7 @@ fn neither_does_one_that_speaks_coap() {
         let platform = format!("address: \"coap://{address}\"");
         let (run, clock) = (RunId::from_bits(7), Clock::start());
         let plan = plan_with(&platform, 0, sockets);
-        let captures = Arc::default();
-        let driver = CoapDriver::new(&plan, run, address, Share::WHOLE, clock, &captures).unwrap();
+        let driver = CoapDriver::new(&context(&plan, run, address, clock)).unwrap();
         let [acknowledged, _] = assert_steady(&plan, run, clock, driver);
         assert!(acknowledged > 1000, "the load was there: {acknowledged}");
     }

@@ -6,8 +6,9 @@
 use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver, Event};
+use plimsoll_load::drivers::DriverContext;
 use plimsoll_load::drivers::coap::CoapDriver;
-use plimsoll_load::given::Given;
+use plimsoll_load::run_context::RunContext;
 use plimsoll_load::share::Share;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::Plan;
@@ -105,7 +106,7 @@ fn changed(request: &Message<'_>) -> Vec<u8> {
 
 struct Rig {
     driver: CoapDriver,
-    given: Arc<Given>,
+    given: Arc<RunContext>,
     clock: Clock,
     events: Vec<Event>,
 }
@@ -131,9 +132,17 @@ impl Rig {
         let plan = load(&Source { name: "test".into(), text }, &[], &environment);
         let plan: Arc<Plan> = Arc::new(plan.unwrap_or_else(|found| panic!("{found}")));
         let (run, clock) = (RunId::from_bits(7), Clock::start());
-        let given = Arc::default();
-        let driver = CoapDriver::new(&plan, run, address, Share::WHOLE, clock, &given).unwrap();
-        Rig { driver, given, clock, events: Vec::new() }
+        let context = DriverContext {
+            plan,
+            run,
+            address,
+            share: Share::WHOLE,
+            clock,
+            given: Arc::default(),
+            service: None,
+        };
+        let driver = CoapDriver::new(&context).unwrap();
+        Rig { driver, given: context.given, clock, events: Vec::new() }
     }
 
     fn connect(&mut self, devices: u32) {

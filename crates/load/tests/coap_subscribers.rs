@@ -7,10 +7,11 @@ use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
 use plimsoll_codec::marker::Marker;
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Client, Driver, Event};
+use plimsoll_load::drivers::DriverContext;
 use plimsoll_load::drivers::coap::ObserverDriver;
-use plimsoll_load::drivers::coap_listener::CoapListenerDriver;
-use plimsoll_load::drivers::listener::Listening;
-use plimsoll_load::given::Given;
+use plimsoll_load::roles::coap_listener::CoapListenerDriver;
+use plimsoll_load::roles::listening::Listening;
+use plimsoll_load::run_context::RunContext;
 use plimsoll_load::share::Share;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{Plan, Protocol};
@@ -38,6 +39,19 @@ fn plan(address: SocketAddr, subscriber: &str) -> Arc<Plan> {
     let environment = Environment { profile: &profile, variable: &|_| None };
     let plan = load(&Source { name: "test".into(), text }, &[], &environment);
     Arc::new(plan.unwrap_or_else(|found| panic!("{found}")))
+}
+
+fn context(plan: &Arc<Plan>, address: SocketAddr, clock: Clock) -> DriverContext {
+    let given = Arc::default();
+    DriverContext {
+        plan: Arc::clone(plan),
+        run: run(),
+        address,
+        share: Share::WHOLE,
+        clock,
+        given,
+        service: None,
+    }
 }
 
 fn bytes(message: Message<'_>) -> Vec<u8> {
@@ -100,8 +114,7 @@ fn an_observer_registers_orders_acknowledges_and_registers_anew() {
     let plan = plan(address, "{ observes: { path: '/d{device}?x', options: { 17: 50 } }, delivery: latest }");
     let role = plan.platform.roles.observes.clone().unwrap();
     let clock = Clock::start();
-    let mut driver =
-        ObserverDriver::new(&plan, &role, run(), address, Share::WHOLE, clock, &Arc::default()).unwrap();
+    let mut driver = ObserverDriver::new(&context(&plan, address, clock), &role).unwrap();
     let mut events = Vec::new();
     assert!(driver.connect(Client::Subscriber(0)));
 
@@ -207,8 +220,7 @@ fn an_observer_registers_anew_when_what_it_has_is_stale() {
     let plan = plan(address, "{ observes: { path: /all } }");
     let role = plan.platform.roles.observes.clone().unwrap();
     let clock = Clock::start();
-    let mut driver =
-        ObserverDriver::new(&plan, &role, run(), address, Share::WHOLE, clock, &Arc::default()).unwrap();
+    let mut driver = ObserverDriver::new(&context(&plan, address, clock), &role).unwrap();
     let mut events = Vec::new();
     assert!(driver.connect(Client::Subscriber(0)));
     let (datagram, from) = hear(&mut driver, &platform, &mut events);
@@ -234,8 +246,8 @@ fn a_listener_answers_each_notification_and_counts_it_once() {
     let here = listening.addresses()[0];
     assert_eq!(listening.url(0), format!("coap://{here}/0"));
     let socket = listening.socket(0).unwrap().into();
-    let mut driver =
-        CoapListenerDriver::new(&plan, &role, run(), socket, Share::WHOLE, Clock::start()).unwrap();
+    let context = context(&plan, platform.local_addr().unwrap(), Clock::start());
+    let mut driver = CoapListenerDriver::new(&context, &role, socket).unwrap();
     let mut events = Vec::new();
     let ask = |driver: &mut CoapListenerDriver, events: &mut Vec<Event>, message: Message<'_>| {
         platform.send_to(&bytes(message), here).unwrap();
@@ -324,10 +336,11 @@ fn an_observer_that_is_not_let_in_asks_for_another_access_token() {
     let plan =
         plan(address, &format!("{{ observes: {{ path: /d, options: {{ 2049: '{{token}}' }} }} }}\n{token}"));
     let role = plan.platform.roles.observes.clone().unwrap();
-    let given = Arc::new(Given::default());
+    let given = Arc::new(RunContext::default());
     given.token.renew("sesame");
     let clock = Clock::start();
-    let mut driver = ObserverDriver::new(&plan, &role, run(), address, Share::WHOLE, clock, &given).unwrap();
+    let context = DriverContext { given: Arc::clone(&given), ..context(&plan, address, clock) };
+    let mut driver = ObserverDriver::new(&context, &role).unwrap();
     let mut events = Vec::new();
     assert!(driver.connect(Client::Subscriber(0)));
     let (first, from) = hear(&mut driver, &platform, &mut events);

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use plimsoll_load::driver::{Client, Driver, Event, Traffic};
-use plimsoll_load::given::Given;
 use plimsoll_load::recorder::Timeline;
+use plimsoll_load::run_context::RunContext;
 use plimsoll_load::shard::{Command, Reply, Shard, Wiring};
 use plimsoll_load::share::Share;
 use plimsoll_load::topology::Topology;
@@ -56,7 +56,7 @@ fn no_token_leaves_a_load_thread_however_the_platform_repeats_it() {
     let environment = Environment { profile: &|_| Err(String::new()), variable: &|_| None };
     let source = Source { name: "test".into(), text: text.into() };
     let plan = Arc::new(load(&source, &[], &environment).unwrap_or_else(|error| panic!("{error}")));
-    let (run, given) = (RunId::from_bits(7), Arc::new(Given::default()));
+    let (run, given) = (RunId::from_bits(7), Arc::new(RunContext::default()));
     given.token.renew("a b/c/d");
     given.token.renew("sesame");
     let (replies_in, replies) = channel();

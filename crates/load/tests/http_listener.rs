@@ -6,13 +6,16 @@
 use plimsoll_codec::marker::Marker;
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Driver, Event};
-use plimsoll_load::drivers::listener::{ListenerDriver, Listening};
+use plimsoll_load::drivers::DriverContext;
+use plimsoll_load::roles::http_listener::HttpListenerDriver;
+use plimsoll_load::roles::listening::Listening;
 use plimsoll_load::share::Share;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_scenario::{Environment, Source, load};
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 fn plan(address: SocketAddr) -> Plan {
@@ -38,7 +41,9 @@ fn a_delivery_on_a_new_connection_has_the_stamp_of_its_bytes() {
     let listening = Listening::bind(Protocol::Http, platform, 1).unwrap();
     let (here, socket) = (listening.addresses()[0], listening.socket(0).unwrap());
     let (run, clock) = (RunId::from_bits(7), Clock::start());
-    let mut driver = ListenerDriver::new(&plan, &role, run, socket.into(), Share::WHOLE, clock).unwrap();
+    let (plan, share, given) = (Arc::new(plan), Share::WHOLE, Arc::default());
+    let context = DriverContext { plan, run, address: platform, share, clock, given, service: None };
+    let mut driver = HttpListenerDriver::new(&context, &role, socket.into()).unwrap();
     let mut events = Vec::new();
     for _ in 0..3 {
         driver.poll(clock.now() + Nanos::from_millis(1), &mut events);

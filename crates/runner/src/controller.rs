@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use plimsoll_codec::hiding::cut;
 use plimsoll_load::clock::wall_nanos;
-use plimsoll_load::given::Token;
+use plimsoll_load::run_context::Token;
 use plimsoll_load::tls_refusal;
 use plimsoll_model::RunId;
 use plimsoll_platform::unless_stopped;

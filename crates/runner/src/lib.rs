@@ -35,7 +35,7 @@ use plimsoll_analysis::summary::Summary;
 use plimsoll_capture::marker::MessageId;
 use plimsoll_load::clock::{Clock, wall_nanos};
 use plimsoll_load::engine::{Addresses, Engine, EngineError, Watch};
-use plimsoll_load::given::Given;
+use plimsoll_load::run_context::RunContext;
 use plimsoll_model::RunId;
 use plimsoll_model::message::Fate;
 use plimsoll_model::record::{Measurement, RunEnd, RunRecord};
@@ -237,9 +237,9 @@ fn perform(
     let addresses = Addresses {
         devices: platform.address(),
         queriers: http.of(query_port),
-        manager: platform.manager_address(&plan.platform),
+        stage_log: platform.manager_address(&plan.platform),
     };
-    let given = Arc::new(Given { keys: tap.as_ref().map(Tap::key_log), ..Given::default() });
+    let given = Arc::new(RunContext { keys: tap.as_ref().map(Tap::key_log), ..RunContext::default() });
     let (mut engine, network) = match platform.simulation() {
         Some(simulation) => (Engine::simulated(plan, id, simulation, &options.stop)?, None),
         None => {

@@ -6,7 +6,7 @@ use crate::secrets::Secrets;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use plimsoll_codec::hiding::{cut, hide};
-use plimsoll_load::given::Given;
+use plimsoll_load::run_context::RunContext;
 use plimsoll_scenario::plan::{Grant, Plan, TokenEndpoint, TokenPlan};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ pub struct Keeper<'a> {
     terms: &'a TokenPlan,
     url: String,
     client: ureq::Agent,
-    given: Arc<Given>,
+    given: Arc<RunContext>,
     happenings: &'a Happenings,
     secrets: Secrets,
     ended: AtomicBool,
@@ -123,7 +123,7 @@ impl<'a> Keeper<'a> {
         plan: &Plan,
         terms: &'a TokenPlan,
         address: &dyn Fn(Option<&str>) -> Option<SocketAddr>,
-        given: Arc<Given>,
+        given: Arc<RunContext>,
         happenings: &'a Happenings,
     ) -> Result<Keeper<'a>, TokenError> {
         let url = match &terms.endpoint {

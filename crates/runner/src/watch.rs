@@ -11,7 +11,7 @@ use crate::token::Happenings;
 use crate::{Options, Progress};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
-use plimsoll_load::given::Given;
+use plimsoll_load::run_context::RunContext;
 use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, RunRecord, SamplePart, Terms};
 use plimsoll_model::{Counts, Nanos, RunId};
 use plimsoll_observe::network::NetworkProbe;
@@ -78,7 +78,7 @@ pub struct RunWatch<'a> {
     failure: Option<StoreError>,
     secrets: Secrets,
     /// Knows the access tokens, which a component may have written down.
-    given: Arc<Given>,
+    given: Arc<RunContext>,
 }
 
 impl<'a> RunWatch<'a> {

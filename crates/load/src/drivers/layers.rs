@@ -3,7 +3,7 @@
 
 use super::socket::Socket;
 use crate::driver::{Client, Traffic};
-use crate::given::Given;
+use crate::run_context::RunContext;
 use plimsoll_codec::websocket::Opcode;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{TransportPlan, WebSocketPlan};
@@ -40,7 +40,7 @@ impl Transport {
     ///
     /// # Errors
     /// Certificates and keys that cannot be used.
-    pub fn new(plan: &TransportPlan, seed: u64, given: &Given) -> Result<Transport, String> {
+    pub fn new(plan: &TransportPlan, seed: u64, given: &RunContext) -> Result<Transport, String> {
         let websocket = plan.websocket.clone().map(Arc::new);
         let tls = plan.tls.as_ref().map(|plan| Terms::new(plan, given.keys.clone())).transpose()?;
         Ok(Transport { tls, websocket, seed })

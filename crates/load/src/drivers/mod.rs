@@ -1,28 +1,68 @@
-//! One driver a folder or file, and what they have in common: sockets and when they are ready, what lies between a
-//! session and its socket, what is on its way to the kernel.
+//! One driver a folder or file, the table of them, and what they have in common: sockets and when they are ready, what lies
+//! between a session and its socket, what is on its way to the kernel.
 
 pub mod coap;
-pub mod coap_listener;
+mod context;
+mod entry;
 pub mod gateway;
 pub mod http;
 mod layers;
 mod link;
-pub mod listener;
 pub mod mqtt;
 pub mod null;
 mod outgoing;
-mod readiness;
+pub(crate) mod readiness;
+mod service;
 pub mod simulated;
-mod socket;
+pub(crate) mod socket;
 mod timers;
-pub mod together;
 pub mod websocket;
 mod words;
 
 use crate::driver::Driver;
+pub use context::DriverContext;
+pub use entry::{BoxedPart, DriverEntry, ListenerEntry, StartService};
 pub use layers::check_tls;
 use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::{Plan, Protocol};
+pub use service::{RunService, ServiceContext, StageReader};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// Every protocol that can be spoken, one row each. Where a role is open to several, the first that has it takes it.
+pub static DRIVERS: &[DriverEntry] =
+    &[mqtt::ENTRY, http::ENTRY, coap::ENTRY, websocket::ENTRY, gateway::ENTRY];
+
+/// The row of a protocol.
+///
+/// # Errors
+/// The table has none.
+pub fn driver_of(protocol: Protocol) -> std::io::Result<&'static DriverEntry> {
+    let missing = || std::io::Error::other(format!("no driver speaks {protocol}"));
+    DRIVERS.iter().find(|entry| entry.protocol == protocol).ok_or_else(missing)
+}
+
+/// What the devices' protocol has for a role, else the first that has something.
+///
+/// # Errors
+/// No protocol has.
+pub fn role_of<T>(plan: &Plan, role: fn(&'static DriverEntry) -> Option<T>) -> std::io::Result<T> {
+    let missing = || std::io::Error::other("no driver has what the platform's profile asks for");
+    role(driver_of(plan.protocol())?).or_else(|| DRIVERS.iter().find_map(role)).ok_or_else(missing)
+}
+
+/// What the shards of a run share; `None` where they share nothing.
+///
+/// # Errors
+/// Those of the service: the operating system refuses what it needs.
+pub fn service(context: &ServiceContext<'_>) -> std::io::Result<Option<Arc<dyn RunService>>> {
+    for make in DRIVERS.iter().filter_map(|entry| entry.service) {
+        if let Some(service) = make(context)? {
+            return Ok(Some(service));
+        }
+    }
+    Ok(None)
+}
 
 /// A driver that can be waited for together with another one.
 pub trait Part: Driver {
@@ -34,4 +74,19 @@ pub trait Part: Driver {
 
     /// Whether its next step waits for the platform, so that what comes must be read at once.
     fn is_urgent(&self) -> bool;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_protocol_has_one_row() {
+        for entry in DRIVERS {
+            let found = driver_of(entry.protocol).unwrap();
+            assert!(std::ptr::eq(found, entry), "{} has two", entry.protocol);
+        }
+        let all = [Protocol::Mqtt, Protocol::Http, Protocol::Coap, Protocol::WebSocket, Protocol::Gateway];
+        assert!(all.into_iter().all(|protocol| driver_of(protocol).is_ok()));
+    }
 }

@@ -4,7 +4,6 @@ use super::{Engine, EngineError, Watch};
 use crate::driver::Client;
 use crate::shard::{CONNECT_PATIENCE, Command, Reply};
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::Protocol;
 
 impl Engine {
     /// Connects every subscriber, at the scenario's connect rate; for platforms that notify them while the controller
@@ -21,9 +20,9 @@ impl Engine {
     /// Connects every subscriber that was not connected before, then every device, at the scenario's connect rate.
     ///
     /// # Errors
-    /// [`EngineError::Connect`] at the first client that fails for good, or where a gateway is awaited and does not come.
+    /// [`EngineError::Connect`] at the first client that fails for good, or where the platform is awaited and does not come.
     pub fn connect(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
-        self.await_gateway(watch)?;
+        self.await_service(watch)?;
         let subscribers = if self.subscribers_ready { 0 } else { self.plan.subscribers.count };
         let devices = if self.plan.load.connects_in_levels() { 0 } else { self.plan.devices };
         let subscribers = (0..subscribers).map(Client::Subscriber).collect();
@@ -33,14 +32,13 @@ impl Engine {
         outcome
     }
 
-    /// Waits until a gateway that devices send to has come and its clock is known. One that polls is awaited by its devices.
-    fn await_gateway(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
-        let polls = self.plan.protocol() == Protocol::Gateway;
-        let Some(manager) = self.manager.clone().filter(|_| !polls) else { return Ok(()) };
+    /// Waits until what the shards share says that clients may begin.
+    fn await_service(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
+        let Some(service) = self.service.clone() else { return Ok(()) };
         let begin = self.now();
         let wanted = u64::from(self.plan.devices) + u64::from(self.plan.subscribers.count);
         loop {
-            match manager.begun(self.now() - begin) {
+            match service.begun(self.now() - begin) {
                 // Nothing that the threads were told is still to be answered.
                 None => drop(self.next(watch)?),
                 Some(begun) => {

@@ -5,7 +5,7 @@ use super::thread::ShardThread;
 use super::{Engine, EngineError};
 use crate::clock::Clock;
 use crate::drivers::simulated::SimulatedDriver;
-use crate::given::Given;
+use crate::run_context::RunContext;
 use crate::shard::{Command, Reply, Shard, Wiring};
 use crate::share::Share;
 use crate::topology::Topology;
@@ -72,7 +72,7 @@ impl Engine {
         }
         let (commands, orders) = channel();
         let (replies_in, replies) = channel();
-        let given: Arc<Given> = Arc::default();
+        let given: Arc<RunContext> = Arc::default();
         let wiring = Wiring {
             replies: replies_in,
             mailboxes: vec![Arc::default()],
@@ -99,7 +99,7 @@ impl Engine {
             listening: None,
             broker: None,
             subscribers_ready: false,
-            manager: None,
+            service: None,
             given,
             repeated: Default::default(),
         })

@@ -2,8 +2,8 @@
 
 use super::EngineError;
 use crate::driver::Driver;
-use crate::drivers::Part;
-use crate::drivers::together::{Beside, Together};
+use crate::drivers::BoxedPart;
+use crate::roles::mux::{OtherRoles, RoleMux};
 use crate::shard::{Command, Shard, Wiring};
 use crate::share::Share;
 use crate::topology::Topology;
@@ -32,19 +32,11 @@ pub(super) struct Start {
 
 impl Start {
     /// A thread for these devices, with what else takes part beside them.
-    pub(super) fn with<D: Part + Send + 'static>(
-        self,
-        devices: D,
-        beside: Beside,
-    ) -> Result<ShardThread, EngineError> {
-        if beside.is_nobody() {
-            return self.spawn(devices);
-        }
-        let together = Together::new(devices, beside, &self.plan.load)?;
-        self.spawn(together)
-    }
-
-    pub(super) fn spawn<D: Driver + Send + 'static>(self, driver: D) -> Result<ShardThread, EngineError> {
+    pub(super) fn with(self, devices: BoxedPart, others: OtherRoles) -> Result<ShardThread, EngineError> {
+        let driver: Box<dyn Driver + Send> = match others.is_nobody() {
+            true => devices,
+            false => Box::new(RoleMux::new(devices, others, &self.plan.load)?),
+        };
         let Start { plan, run, topology, share, wiring, processor, precedence } = self;
         spawn(Shard::new(plan, run, topology, share, driver, wiring), share.index, processor, precedence)
     }

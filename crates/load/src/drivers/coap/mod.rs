@@ -18,29 +18,35 @@ pub use observer::ObserverDriver;
 
 use crate::clock::Clock;
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::drivers::Part;
 use crate::drivers::readiness::Readiness;
 use crate::drivers::timers::Timers;
-use crate::given::Given;
+use crate::drivers::{DriverContext, DriverEntry, Part};
+use crate::roles::coap_listener;
 use crate::share::Share;
 use crate::sources::Sources;
 use dtls::Terms;
 use endpoint::{Endpoint, State};
 use exchange::{Exchange, Order};
-use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{CoapPlan, Plan};
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::{CoapPlan, Protocol};
 use plimsoll_stats::distribution::{Random, random};
 use requests::Requests;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 
 /// Bytes read from a socket at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
 /// What the bytes of a token count to that tell the requests of a place apart.
 const TURNS: u32 = 1 << 24;
+
+/// Devices, and subscribers that observe or listen.
+pub const ENTRY: DriverEntry = DriverEntry {
+    listener: Some(coap_listener::ENTRY),
+    observers: Some(|context, role| Ok(Box::new(ObserverDriver::new(context, role)?))),
+    ..DriverEntry::of_devices(Protocol::Coap, |context| Ok(Box::new(CoapDriver::new(context)?)))
+};
 
 /// Devices of one shard that speak CoAP.
 pub struct CoapDriver {
@@ -127,14 +133,8 @@ impl CoapDriver {
     ///
     /// # Errors
     /// The kernel refuses an epoll instance.
-    pub fn new(
-        plan: &Arc<Plan>,
-        run: RunId,
-        address: SocketAddr,
-        share: Share,
-        clock: Clock,
-        given: &Arc<Given>,
-    ) -> std::io::Result<CoapDriver> {
+    pub fn new(context: &DriverContext) -> std::io::Result<CoapDriver> {
+        let &DriverContext { ref plan, run, address, share, clock, ref given, .. } = context;
         let owned = share.count(plan.devices) as usize;
         // Every shard has its part of shared sockets, and at least one.
         let sockets = plan.coap.sockets.map_or(owned, |all| (all.div_ceil(share.of) as usize).min(owned));

@@ -7,21 +7,20 @@ use super::dtls::Terms;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::drivers::Part;
 use crate::drivers::readiness::{Readiness, data};
 use crate::drivers::timers::Timers;
-use crate::given::{Given, View};
+use crate::drivers::{DriverContext, Part};
 use crate::refusal;
+use crate::run_context::View;
 use crate::share::Share;
 use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
-use plimsoll_model::{Nanos, RunId};
+use plimsoll_model::Nanos;
 use plimsoll_scenario::Variables;
-use plimsoll_scenario::plan::{CoapPlan, ObservePlan, OptionValue, Plan, SubscriberPlan};
+use plimsoll_scenario::plan::{CoapPlan, ObservePlan, OptionValue, SubscriberPlan};
 use plimsoll_stats::distribution::{Random, random};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 
 /// Bytes read at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
@@ -113,15 +112,8 @@ impl ObserverDriver {
     ///
     /// # Errors
     /// The kernel refuses an epoll instance.
-    pub fn new(
-        plan: &Plan,
-        role: &ObservePlan,
-        run: RunId,
-        address: SocketAddr,
-        share: Share,
-        clock: Clock,
-        given: &Arc<Given>,
-    ) -> std::io::Result<ObserverDriver> {
+    pub fn new(context: &DriverContext, role: &ObservePlan) -> std::io::Result<ObserverDriver> {
+        let &DriverContext { ref plan, run, address, share, clock, ref given, .. } = context;
         let owned = share.count(plan.subscribers.count) as usize;
         let resources = if role.of_each_device { plan.subscribers.followed(plan.devices) } else { 1 };
         let base = plan.platform.address.as_ref().map(|address| address.path.clone().into_bytes());

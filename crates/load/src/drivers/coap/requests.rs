@@ -2,7 +2,7 @@
 
 use crate::content::Contents;
 use crate::drivers::words;
-use crate::given::{Given, View};
+use crate::run_context::{RunContext, View};
 use plimsoll_codec::coap::{OptionList, code};
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::{OptionValue, Plan, RequestPlan};
@@ -22,7 +22,7 @@ pub struct Requests {
 
 impl Requests {
     /// Requests of the devices of a run; captures may come later.
-    pub fn new(plan: &Plan, run: RunId, given: &Arc<Given>) -> Requests {
+    pub fn new(plan: &Plan, run: RunId, given: &Arc<RunContext>) -> Requests {
         let address = plan.platform.address.as_ref();
         let request = plan.platform.roles.device.request.clone();
         let method = request.as_ref().and_then(|request| code::method(&request.method));

@@ -129,6 +129,7 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::driver::{Client, Driver};
+    use crate::drivers::DriverContext;
     use crate::drivers::coap::channel::Channel;
     use crate::drivers::readiness;
     use crate::drivers::socket::Socket;
@@ -166,8 +167,9 @@ mod tests {
             let environment = Environment { profile: &|_| Err("none".to_owned()), variable: &|_| None };
             let plan = load(&Source { name: "test".into(), text }, &[], &environment).unwrap();
             let (run, clock) = (RunId::from_bits(7), Clock::start());
-            let given = Arc::default();
-            let driver = CoapDriver::new(&Arc::new(plan), run, address, Share::WHOLE, clock, &given).unwrap();
+            let (plan, share, given) = (Arc::new(plan), Share::WHOLE, Arc::default());
+            let context = DriverContext { plan, run, address, share, clock, given, service: None };
+            let driver = CoapDriver::new(&context).unwrap();
             let mut rig = Rig { driver, platform, events: Vec::new() };
             (0..DEVICES).for_each(|device| assert!(rig.driver.connect(Client::Device(device))));
             rig.answer_ping();

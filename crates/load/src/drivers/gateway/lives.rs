@@ -3,6 +3,7 @@
 use super::log;
 use super::manager::Manager;
 use crate::driver::Event;
+use crate::drivers::StageReader;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -20,19 +21,19 @@ impl Lives {
     pub fn new(manager: Arc<Manager>, shard: u32, is_answered: bool) -> Lives {
         Lives { manager, shard, is_answered, taken: Vec::new() }
     }
+}
 
-    /// Ready to be read when there is something to take.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+impl StageReader for Lives {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.manager.wake(self.shard).map(AsFd::as_fd)
     }
 
-    /// What the log said besides events since the last call.
-    pub fn others(&self) -> impl Iterator<Item = Event> + use<> {
-        self.manager.take_others().told()
+    fn level_closed(&mut self, events: &mut Vec<Event>) {
+        // What the log said besides events.
+        events.extend(self.manager.take_others().told());
     }
 
-    /// Adds what has come.
-    pub fn take(&mut self, events: &mut Vec<Event>) {
+    fn read(&mut self, events: &mut Vec<Event>) {
         if !self.manager.has_news(self.shard) {
             return;
         }

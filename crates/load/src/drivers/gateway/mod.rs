@@ -3,26 +3,35 @@
 
 mod calls;
 mod device;
-pub mod lives;
+mod lives;
 mod log;
 pub mod manager;
 pub mod offset;
+mod service;
 
-use super::Part;
 use super::readiness::{Readiness, Ready};
 use super::timers::Timers;
+use super::{DriverContext, DriverEntry, Part, RunService};
 use crate::clock::Clock;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::share::Share;
 use device::Device;
-use manager::{ManagedRun, Manager};
-use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{Plan, Protocol};
+use manager::Manager;
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::Protocol;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use service::GatewayService;
 use std::collections::HashSet;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+
+/// Devices that a gateway polls; and of devices that send to a gateway by other protocols, what becomes of their events.
+pub const ENTRY: DriverEntry = DriverEntry {
+    service: Some(|context| {
+        Ok(GatewayService::start(context)?.map(|service| Arc::new(service) as Arc<dyn RunService>))
+    }),
+    ..DriverEntry::of_devices(Protocol::Gateway, |context| Ok(Box::new(GatewayDriver::new(context)?)))
+};
 
 /// What is said of an event whose work failed.
 pub(crate) const FAILED: &str = "the gateway could not do the work of an event";
@@ -65,42 +74,14 @@ enum Timer {
     Accept,
 }
 
-/// The manager of a run with a gateway, which polls the devices or logs what becomes of their events: one for all shards.
-///
-/// # Errors
-/// The address cannot be used.
-pub fn manager(
-    plan: &Plan,
-    run: RunId,
-    address: SocketAddr,
-    shards: u32,
-    clock: Clock,
-) -> std::io::Result<Arc<Manager>> {
-    let polls = plan.protocol() == Protocol::Gateway;
-    let managed = ManagedRun {
-        tag: run.tag(),
-        configuration: plan.platform.roles.device.configuration.clone(),
-        polled: if polls { plan.devices } else { 0 },
-        is_answered: !polls && plan.is_answered(),
-        shards,
-    };
-    let manager = Manager::start(address, managed, clock);
-    let told = |error| std::io::Error::other(format!("cannot listen for the gateway at {address}: {error}"));
-    manager.map(Arc::new).map_err(told)
-}
-
 impl GatewayDriver {
     /// A driver for the devices of a share, which listen at the address of the manager, each on a port of its own.
     ///
     /// # Errors
-    /// The kernel refuses an epoll instance or a socket.
-    pub fn new(
-        plan: &Plan,
-        run: RunId,
-        address: SocketAddr,
-        (share, clock): (Share, Clock),
-        manager: Arc<Manager>,
-    ) -> std::io::Result<GatewayDriver> {
+    /// The kernel refuses an epoll instance or a socket, or the run has no test manager.
+    pub fn new(context: &DriverContext) -> std::io::Result<GatewayDriver> {
+        let &DriverContext { ref plan, run, address, share, clock, .. } = context;
+        let manager = Arc::clone(context.service::<GatewayService>()?.manager());
         let mut readiness = Readiness::new(clock, &plan.load)?;
         // A gateway waits for the answer to each of its calls.
         readiness.tell_urgency(&mut false, true);

@@ -9,15 +9,15 @@ mod requests;
 
 use crate::clock::Clock;
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::drivers::Part;
 use crate::drivers::layers::Transport;
 use crate::drivers::readiness::{Readiness, Ready};
 use crate::drivers::timers::Timers;
-use crate::given::Given;
+use crate::drivers::{DriverContext, DriverEntry, Part};
+use crate::roles::http_listener;
 use crate::share::Share;
 use crate::sources::Sources;
 use connection::{Connection, Message, State, Turn};
-use plimsoll_model::{Nanos, RunId};
+use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{Plan, Protocol, TransportPlan};
 use plimsoll_stats::distribution::{Random, random};
 use requests::Requests;
@@ -25,10 +25,16 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 64 * 1024;
+
+/// Devices, queriers, and subscribers that listen.
+pub const ENTRY: DriverEntry = DriverEntry {
+    listener: Some(http_listener::ENTRY),
+    queriers: Some(|context, queriers| Ok(Box::new(HttpDriver::of_queries(context, queriers)?))),
+    ..DriverEntry::of_devices(Protocol::Http, |context| Ok(Box::new(HttpDriver::new(context)?)))
+};
 
 /// Devices of one shard that speak HTTP.
 pub struct HttpDriver {
@@ -99,50 +105,35 @@ impl HttpDriver {
     ///
     /// # Errors
     /// The kernel refuses an epoll instance, or certificates cannot be used.
-    pub fn new(
-        plan: &Arc<Plan>,
-        run: RunId,
-        address: SocketAddr,
-        share: Share,
-        clock: Clock,
-        given: &Arc<Given>,
-    ) -> std::io::Result<HttpDriver> {
-        let requests = Requests::new(plan, run, host(plan, address), given);
+    pub fn new(context: &DriverContext) -> std::io::Result<HttpDriver> {
+        let DriverContext { plan, run, address, given, .. } = context;
+        let requests = Requests::new(plan, *run, host(plan, *address), given);
         let transport =
             Transport::new(&plan.connection.transport, plan.seed, given).map_err(std::io::Error::other)?;
-        HttpDriver::with(plan, address, share, clock, requests, plan.http.pool, transport)
+        HttpDriver::with(context, requests, plan.http.pool, transport)
     }
 
     /// A driver for the queriers of a share: a query is submitted as if it were a message of the device that it is about.
     ///
     /// # Errors
     /// The kernel refuses an epoll instance, or certificates cannot be used.
-    pub fn of_queries(
-        plan: &Arc<Plan>,
-        run: RunId,
-        address: SocketAddr,
-        share: Share,
-        clock: Clock,
-        given: &Arc<Given>,
-        queriers: u32,
-    ) -> std::io::Result<HttpDriver> {
-        let requests = Requests::of_queries(plan, run, host(plan, address), given);
+    pub fn of_queries(context: &DriverContext, queriers: u32) -> std::io::Result<HttpDriver> {
+        let DriverContext { plan, run, address, given, .. } = context;
+        let requests = Requests::of_queries(plan, *run, host(plan, *address), given);
         // What lies below other protocols lies not below the queries.
         let secured = plan.protocol() == Protocol::Http;
         let transport = if secured { plan.connection.transport.clone() } else { TransportPlan::default() };
         let transport = Transport::new(&transport, plan.seed, given).map_err(std::io::Error::other)?;
-        HttpDriver::with(plan, address, share, clock, requests, Some(queriers), transport)
+        HttpDriver::with(context, requests, Some(queriers), transport)
     }
 
     fn with(
-        plan: &Arc<Plan>,
-        address: SocketAddr,
-        share: Share,
-        clock: Clock,
+        context: &DriverContext,
         requests: Requests,
         pool: Option<u32>,
         transport: Transport,
     ) -> std::io::Result<HttpDriver> {
+        let &DriverContext { ref plan, address, share, clock, .. } = context;
         let owned = share.count(plan.devices);
         let (shared, lanes, width) = match pool {
             // Every shard has its part of them, and at least one.

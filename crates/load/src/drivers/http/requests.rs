@@ -2,7 +2,7 @@
 
 use crate::content::Contents;
 use crate::drivers::words;
-use crate::given::{Given, View};
+use crate::run_context::{RunContext, View};
 use plimsoll_codec::http::escape_path;
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::{Plan, RequestPlan};
@@ -28,7 +28,7 @@ pub struct Requests {
 
 impl Requests {
     /// Requests of the devices of a run to a host; captures may come later.
-    pub fn new(plan: &Plan, run: RunId, host: String, given: &Arc<Given>) -> Requests {
+    pub fn new(plan: &Plan, run: RunId, host: String, given: &Arc<RunContext>) -> Requests {
         let address = plan.platform.address.as_ref();
         let base = address.map_or("", |address| address.path.trim_end_matches('/')).to_owned();
         let request = plan.platform.roles.device.request.clone();
@@ -51,7 +51,7 @@ impl Requests {
     }
 
     /// Queries of a run to a host.
-    pub fn of_queries(plan: &Plan, run: RunId, host: String, given: &Arc<Given>) -> Requests {
+    pub fn of_queries(plan: &Plan, run: RunId, host: String, given: &Arc<RunContext>) -> Requests {
         let query = plan.platform.roles.query.clone();
         let like = Requests::new(plan, run, host, given);
         let place = place(plan, &like.host, &like.base);

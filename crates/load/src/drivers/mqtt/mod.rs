@@ -12,8 +12,7 @@ use super::timers::Timers;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::drivers::Part;
-use crate::given::Given;
+use crate::drivers::{DriverContext, DriverEntry, Part};
 use crate::share::Share;
 use crate::sources::Sources;
 use crate::topology::{subscriptions_of, will_filter, will_of};
@@ -22,7 +21,7 @@ use connection::Connection;
 use notified::Notified;
 use plimsoll_codec::mqtt::{AckKind, Malformed};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{ConnectionPlan, MqttPlan, Plan};
+use plimsoll_scenario::plan::{ConnectionPlan, MqttPlan, Plan, Protocol};
 use plimsoll_stats::distribution::{Random, random};
 use session::Settings;
 use std::net::SocketAddr;
@@ -33,6 +32,18 @@ use std::sync::Arc;
 const READ_SIZE: usize = 256 * 1024;
 /// Kinds of slips of the protocol that are counted apart.
 const MOST_SLIPS: usize = 32;
+
+/// Devices and subscribers, which may be notified by way of the broker.
+pub const ENTRY: DriverEntry = DriverEntry {
+    broker_url: Some(broker_url),
+    ..DriverEntry::of_devices(Protocol::Mqtt, |context| Ok(Box::new(MqttDriver::new(context)?)))
+};
+
+/// The broker at that address, as platforms are told of it.
+fn broker_url(plan: &Plan, address: SocketAddr) -> String {
+    let secured = if plan.connection.transport.tls.is_some() { "s" } else { "" };
+    format!("mqtt{secured}://{address}")
+}
 
 /// Clients of one shard that speak MQTT.
 pub struct MqttDriver {
@@ -119,14 +130,8 @@ impl MqttDriver {
     ///
     /// # Errors
     /// The kernel refuses an epoll instance, or certificates cannot be used.
-    pub fn new(
-        plan: &Arc<Plan>,
-        run: RunId,
-        address: SocketAddr,
-        share: Share,
-        clock: Clock,
-        given: &Arc<Given>,
-    ) -> std::io::Result<MqttDriver> {
+    pub fn new(context: &DriverContext) -> std::io::Result<MqttDriver> {
+        let &DriverContext { ref plan, run, address, share, clock, ref given, .. } = context;
         let content = plan.largest_content();
         let settings = Arc::new(Settings::new(&plan.mqtt, plan.subscribers.qos, content));
         let devices: Vec<u32> = share.numbers(plan.devices).collect();

@@ -10,23 +10,25 @@ use super::timers::Timers;
 use crate::clock::Clock;
 use crate::content::{Contents, run_tag};
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::drivers::Part;
-use crate::given::Given;
+use crate::drivers::{DriverContext, DriverEntry, Part};
 use crate::share::Share;
 use crate::sources::Sources;
 use device::Device;
 use plimsoll_codec::websocket::Opcode;
-use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{MarkerForm, Plan, TransportPlan, WebSocketPlan};
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::{MarkerForm, Protocol, TransportPlan, WebSocketPlan};
 use plimsoll_stats::distribution::{Random, random};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 256 * 1024;
 /// Distinguishes the random numbers of pauses from others.
 const PAUSES: u64 = 0x7061_7573_6573_0000;
+
+/// Devices alone.
+pub const ENTRY: DriverEntry =
+    DriverEntry::of_devices(Protocol::WebSocket, |context| Ok(Box::new(WebSocketDriver::new(context)?)));
 
 /// Devices of one shard that speak WebSocket.
 pub struct WebSocketDriver {
@@ -77,14 +79,8 @@ impl WebSocketDriver {
     ///
     /// # Errors
     /// The kernel refuses an epoll instance, or certificates cannot be used.
-    pub fn new(
-        plan: &Arc<Plan>,
-        run: RunId,
-        address: SocketAddr,
-        share: Share,
-        clock: Clock,
-        given: &Given,
-    ) -> std::io::Result<WebSocketDriver> {
+    pub fn new(context: &DriverContext) -> std::io::Result<WebSocketDriver> {
+        let &DriverContext { ref plan, run, address, share, clock, ref given, .. } = context;
         let TransportPlan { tls, websocket } = plan.connection.transport.clone();
         let wanted = websocket.ok_or_else(|| std::io::Error::other("the address names no WebSocket"))?;
         // Messages are ours to cut, so that only TLS lies below.

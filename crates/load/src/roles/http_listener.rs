@@ -4,16 +4,16 @@
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::drivers::Part;
 use crate::drivers::readiness::{Readiness, Ready, data, received_since};
 use crate::drivers::socket::{Interest, Socket};
+use crate::drivers::{DriverContext, ListenerEntry, Part};
 use crate::share::Share;
 use plimsoll_codec::http::{HttpError, Reader, Side, Start, reason};
-use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{ListenerRole, Plan, Protocol};
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::ListenerRole;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Bytes read from a socket at once.
@@ -27,74 +27,24 @@ const MOST_UNSENT: usize = 1024 * 1024;
 /// What the readiness of the listening socket is known by.
 const LISTENING: u32 = u32::MAX;
 
-/// The sockets at which the subscribers of a run listen, one a shard.
-pub struct Listening {
-    sockets: Vec<OwnedFd>,
-    addresses: Vec<SocketAddr>,
-    scheme: &'static str,
-}
+/// How subscribers listen over HTTP.
+pub const ENTRY: ListenerEntry = ListenerEntry {
+    scheme: "http",
+    bind,
+    serve: |context, role, socket| Ok(Box::new(HttpListenerDriver::new(context, role, socket.into())?)),
+};
 
-impl Listening {
-    /// The ports, one a shard.
-    pub fn ports(&self) -> Vec<u16> {
-        self.addresses.iter().map(SocketAddr::port).collect()
-    }
-
-    /// Listens for so many shards, at the address of this host from which the platform is reached: over HTTP, or over
-    /// CoAP.
-    ///
-    /// # Errors
-    /// There is no way to the platform, or no free port.
-    pub fn bind(protocol: Protocol, platform: SocketAddr, shards: usize) -> std::io::Result<Listening> {
-        let any = SocketAddr::new(if platform.is_ipv4() { [0, 0, 0, 0].into() } else { [0u16; 8].into() }, 0);
-        // Connecting a datagram socket sends nothing; it tells which of our addresses would be used.
-        let probe = UdpSocket::bind(any)?;
-        probe.connect(platform)?;
-        let here = SocketAddr::new(probe.local_addr()?.ip(), 0);
-        let (mut sockets, mut addresses) = (Vec::new(), Vec::new());
-        for _ in 0..shards {
-            if protocol == Protocol::Coap {
-                let socket = UdpSocket::bind(here)?;
-                socket.set_nonblocking(true)?;
-                addresses.push(socket.local_addr()?);
-                sockets.push(socket.into());
-                continue;
-            }
-            let socket = TcpListener::bind(here)?;
-            rustix::net::listen(&socket, BACKLOG)?;
-            Socket::stamp_before_accepting(&socket);
-            socket.set_nonblocking(true)?;
-            addresses.push(socket.local_addr()?);
-            sockets.push(socket.into());
-        }
-        let scheme = if protocol == Protocol::Coap { "coap" } else { "http" };
-        Ok(Listening { sockets, addresses, scheme })
-    }
-
-    /// Where each subscriber listens, by its number: what set-up steps tell the platform.
-    pub fn url(&self, subscriber: u32) -> String {
-        let shards = self.addresses.len().max(1);
-        let address = self.addresses.get(subscriber as usize % shards);
-        address.map(|address| format!("{}://{address}/{subscriber}", self.scheme)).unwrap_or_default()
-    }
-
-    /// The address of every shard's socket.
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
-    }
-
-    /// The socket of a shard.
-    ///
-    /// # Errors
-    /// The kernel gives no second descriptor of it.
-    pub fn socket(&self, shard: u32) -> std::io::Result<OwnedFd> {
-        let missing = || std::io::Error::other("no such shard");
-        self.sockets.get(shard as usize).ok_or_else(missing)?.try_clone()
-    }
+fn bind(here: SocketAddr) -> std::io::Result<(OwnedFd, SocketAddr)> {
+    let socket = TcpListener::bind(here)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Socket::stamp_before_accepting(&socket);
+    socket.set_nonblocking(true)?;
+    let address = socket.local_addr()?;
+    Ok((socket.into(), address))
 }
 
 /// Subscribers of one shard that listen.
-pub struct ListenerDriver {
+pub struct HttpListenerDriver {
     clock: Clock,
     readiness: Readiness,
     socket: TcpListener,
@@ -121,19 +71,17 @@ struct Connection {
     wants_to_write: bool,
 }
 
-impl ListenerDriver {
+impl HttpListenerDriver {
     /// A driver that serves what comes at that socket.
     ///
     /// # Errors
     /// The kernel refuses an epoll instance.
     pub fn new(
-        plan: &Plan,
+        context: &DriverContext,
         role: &ListenerRole,
-        run: RunId,
         socket: TcpListener,
-        share: Share,
-        clock: Clock,
-    ) -> std::io::Result<ListenerDriver> {
+    ) -> std::io::Result<HttpListenerDriver> {
+        let &DriverContext { ref plan, run, share, clock, .. } = context;
         let readiness = Readiness::new(clock, &plan.load)?;
         epoll::add(readiness.epoll(), &socket, EventData::new_u64(data(LISTENING, 0)), EventFlags::IN)?;
         let mut answer = format!("HTTP/1.1 {} {}\r\n", role.status, reason(role.status)).into_bytes();
@@ -142,7 +90,7 @@ impl ListenerDriver {
             let _ = write!(answer, "{name}: {value}\r\n");
         }
         answer.extend_from_slice(b"Content-Length: 0\r\n\r\n");
-        Ok(ListenerDriver {
+        Ok(HttpListenerDriver {
             clock,
             readiness,
             socket,
@@ -338,7 +286,7 @@ fn subscriber(target: &str) -> Option<u32> {
 }
 
 /// Tells of every message in a notification; of one without a marker, too.
-pub(super) fn notify(
+pub fn notify(
     contents: &Contents,
     subscriber: u32,
     (at, lag): (Nanos, Option<Nanos>),
@@ -356,7 +304,7 @@ pub(super) fn notify(
     }
 }
 
-impl Part for ListenerDriver {
+impl Part for HttpListenerDriver {
     fn descriptor(&self) -> BorrowedFd<'_> {
         self.readiness.epoll().as_fd()
     }
@@ -370,7 +318,7 @@ impl Part for ListenerDriver {
     }
 }
 
-impl Driver for ListenerDriver {
+impl Driver for HttpListenerDriver {
     fn now(&self) -> Nanos {
         self.clock.now()
     }

@@ -1,20 +1,20 @@
 //! Subscribers that listen: a CoAP server of ours for each shard, to which the platform brings its notifications as
 //! requests. The first part of a request's path is the subscriber's number.
 
-use super::listener::notify;
+use super::http_listener::notify;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::drivers::Part;
 use crate::drivers::readiness::{Readiness, data};
 use crate::drivers::socket::{Interest, Socket};
+use crate::drivers::{DriverContext, ListenerEntry, Part};
 use crate::share::Share;
 use plimsoll_codec::coap::{Block, Kind, LONGEST_TOKEN, Message, OptionList, code, option};
-use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{ListenerRole, Plan};
+use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::ListenerRole;
 use std::collections::{HashMap, VecDeque};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Bytes read at once: the largest datagram.
 const READ_SIZE: usize = 64 * 1024;
@@ -31,6 +31,20 @@ const MOST_EXCHANGES: usize = 100_000;
 /// What a repetition has in common with its original. Platforms in a hurry use message ids again before their time, but
 /// not with the same token.
 type Known = (SocketAddr, u16, [u8; LONGEST_TOKEN]);
+
+/// How subscribers listen over CoAP.
+pub const ENTRY: ListenerEntry = ListenerEntry {
+    scheme: "coap",
+    bind,
+    serve: |context, role, socket| Ok(Box::new(CoapListenerDriver::new(context, role, socket.into())?)),
+};
+
+fn bind(here: SocketAddr) -> std::io::Result<(OwnedFd, SocketAddr)> {
+    let socket = UdpSocket::bind(here)?;
+    socket.set_nonblocking(true)?;
+    let address = socket.local_addr()?;
+    Ok((socket.into(), address))
+}
 
 /// Subscribers of one shard that listen.
 pub struct CoapListenerDriver {
@@ -60,13 +74,11 @@ impl CoapListenerDriver {
     /// # Errors
     /// The kernel refuses an epoll instance.
     pub fn new(
-        plan: &Plan,
+        context: &DriverContext,
         role: &ListenerRole,
-        run: RunId,
         socket: UdpSocket,
-        share: Share,
-        clock: Clock,
     ) -> std::io::Result<CoapListenerDriver> {
+        let &DriverContext { ref plan, run, share, clock, .. } = context;
         let readiness = Readiness::new(clock, &plan.load)?;
         let socket = Socket::bound(socket)?;
         socket.register(readiness.epoll(), data(0, 0), Interest { read: true, write: false })?;

@@ -1,10 +1,8 @@
 //! Drivers of different roles that take turns in one load thread: devices of one protocol, subscribers of another,
-//! queriers beside both, and what a gateway tells of the devices' events.
+//! queriers beside both, and what a component of the platform tells of the devices' messages.
 
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::drivers::Part;
-use crate::drivers::gateway::lives::Lives;
-use crate::drivers::http::HttpDriver;
+use crate::drivers::{BoxedPart, StageReader};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::LoadPlan;
 use rustix::event::Timespec;
@@ -16,28 +14,28 @@ use std::os::fd::OwnedFd;
 
 /// Who takes part beside the devices.
 #[derive(Default)]
-pub struct Beside {
+pub struct OtherRoles {
     /// Subscribers; `None` where they are clients beside the devices.
-    pub listener: Option<Box<dyn Part + Send>>,
+    pub listener: Option<BoxedPart>,
     /// Who asks northbound.
-    pub queriers: Option<HttpDriver>,
-    /// What a gateway tells.
-    pub lives: Option<Lives>,
+    pub queriers: Option<BoxedPart>,
+    /// What a component of the platform tells of the devices' messages.
+    pub stages: Option<Box<dyn StageReader + Send>>,
 }
 
-impl Beside {
+impl OtherRoles {
     /// Whether the devices are alone.
     pub fn is_nobody(&self) -> bool {
-        self.listener.is_none() && self.queriers.is_none() && self.lives.is_none()
+        self.listener.is_none() && self.queriers.is_none() && self.stages.is_none()
     }
 }
 
 /// All of them. Each part has an epoll of its own; this one waits for all.
-pub struct Together<D> {
-    devices: D,
-    listener: Option<Box<dyn Part + Send>>,
-    queriers: Option<HttpDriver>,
-    lives: Option<Lives>,
+pub struct RoleMux {
+    devices: BoxedPart,
+    listener: Option<BoxedPart>,
+    queriers: Option<BoxedPart>,
+    stages: Option<Box<dyn StageReader + Send>>,
     /// What the queriers' driver tells, as if queries were messages.
     told: Vec<Event>,
     epoll: OwnedFd,
@@ -46,34 +44,34 @@ pub struct Together<D> {
     lively: bool,
 }
 
-impl<D: Part> Together<D> {
+impl RoleMux {
     /// All of them, which wait as the plan says.
     ///
     /// # Errors
     /// The kernel refuses an epoll instance.
     pub fn new(
-        devices: D,
-        Beside { listener, queriers, lives }: Beside,
+        devices: BoxedPart,
+        OtherRoles { listener, queriers, stages }: OtherRoles,
         load: &LoadPlan,
-    ) -> std::io::Result<Together<D>> {
+    ) -> std::io::Result<RoleMux> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let parts = [
             Some(devices.descriptor()),
             listener.as_ref().map(|listener| listener.descriptor()),
-            queriers.as_ref().map(Part::descriptor),
-            lives.as_ref().and_then(Lives::descriptor),
+            queriers.as_ref().map(|queriers| queriers.descriptor()),
+            stages.as_ref().and_then(|stages| stages.descriptor()),
         ];
         for part in parts.into_iter().flatten() {
             epoll::add(&epoll, part, EventData::new_u64(0), EventFlags::IN)?;
         }
         let (coalescing, spin) = (load.coalescing(), load.spin);
         let told = Vec::new();
-        Ok(Together { devices, listener, queriers, lives, told, epoll, coalescing, spin, lively: false })
+        Ok(RoleMux { devices, listener, queriers, stages, told, epoll, coalescing, spin, lively: false })
     }
 
     /// When the first of them has something to do whatever the network brings.
     fn next_timer(&self) -> Nanos {
-        let of_queriers = self.queriers.as_ref().map_or(Nanos::MAX, Part::next_timer);
+        let of_queriers = self.queriers.as_ref().map_or(Nanos::MAX, |queriers| queriers.next_timer());
         let of_listener = self.listener.as_ref().map_or(Nanos::MAX, |listener| listener.next_timer());
         self.devices.next_timer().min(of_queriers).min(of_listener)
     }
@@ -114,7 +112,7 @@ fn of_query(event: Event) -> Option<Event> {
     }
 }
 
-impl<D: Part> Driver for Together<D> {
+impl Driver for RoleMux {
     fn now(&self) -> Nanos {
         self.devices.now()
     }
@@ -149,7 +147,9 @@ impl<D: Part> Driver for Together<D> {
 
     fn withdraw(&mut self, events: &mut Vec<Event>) {
         self.devices.withdraw(events);
-        events.extend(self.lives.iter().flat_map(Lives::others));
+        if let Some(stages) = &mut self.stages {
+            stages.level_closed(events);
+        }
         if let Some(queriers) = &mut self.queriers {
             queriers.withdraw(&mut self.told);
             let unanswered = self.told.drain(..).filter_map(|event| match event {
@@ -169,7 +169,8 @@ impl<D: Part> Driver for Together<D> {
         self.ask_around(events);
         let until = until.min(self.next_timer());
         let now = self.now();
-        let urgent = self.devices.is_urgent() || self.queriers.as_ref().is_some_and(Part::is_urgent);
+        let urgent =
+            self.devices.is_urgent() || self.queriers.as_ref().is_some_and(|queriers| queriers.is_urgent());
         if events.is_empty() && until > now {
             if self.lively && self.coalescing > Nanos::ZERO && !urgent {
                 let span = self.coalescing.min(until - now);
@@ -190,8 +191,8 @@ impl<D: Part> Driver for Together<D> {
         }
         self.devices.poll(now, events);
         // After the devices: what was sent is booked before what became of it.
-        if let Some(lives) = &mut self.lives {
-            lives.take(events);
+        if let Some(stages) = &mut self.stages {
+            stages.read(events);
         }
         self.ask_around(events);
     }

@@ -13,7 +13,7 @@ const REMEMBERED: usize = 1000;
 
 /// What is given to all load threads of a run.
 #[derive(Default)]
-pub struct Given {
+pub struct RunContext {
     /// What set-up steps captured, once they have.
     pub captures: OnceLock<Captures>,
     /// The access token.
@@ -93,14 +93,14 @@ impl Token {
 
 /// A load thread's view of what is given: one look at a number for each message, and a lock only after a renewal.
 pub struct View {
-    given: Arc<Given>,
+    given: Arc<RunContext>,
     generation: u64,
     token: Arc<str>,
 }
 
 impl View {
     /// A view that has seen nothing yet.
-    pub fn of(given: &Arc<Given>) -> View {
+    pub fn of(given: &Arc<RunContext>) -> View {
         View { given: Arc::clone(given), generation: 0, token: Arc::default() }
     }
 
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_refused_token_stays_refused_until_it_is_renewed() {
-        let given = Arc::new(Given::default());
+        let given = Arc::new(RunContext::default());
         let mut view = View::of(&given);
         view.refresh();
         assert_eq!((view.token(), view.generation()), ("", 0));
