@@ -287,7 +287,7 @@ impl Engine {
         }
         let of = self.shards.len() as u32;
         for (index, shard) in (0..).zip(&self.shards) {
-            let owned = (keep..self.plan.devices).filter(|device| device % of == index);
+            let owned = (keep..self.plan.devices).filter(|&device| Share { index, of }.owns(device));
             shard.tell(Command::Release(owned.map(Client::Device).collect()))?;
         }
         self.await_all(watch, |reply| matches!(reply, Reply::Flushed))?;

@@ -86,7 +86,6 @@ mod tests {
             let found = driver_of(entry.protocol).unwrap();
             assert!(std::ptr::eq(found, entry), "{} has two", entry.protocol);
         }
-        let all = [Protocol::Mqtt, Protocol::Http, Protocol::Coap, Protocol::WebSocket, Protocol::Gateway];
-        assert!(all.into_iter().all(|protocol| driver_of(protocol).is_ok()));
+        assert!(Protocol::ALL.into_iter().all(|protocol| driver_of(protocol).is_ok()));
     }
 }

@@ -3,6 +3,7 @@
 use super::{Engine, EngineError, Watch};
 use crate::driver::Client;
 use crate::shard::{CONNECT_PATIENCE, Command, Reply};
+use crate::share::Share;
 use plimsoll_model::Nanos;
 
 impl Engine {
@@ -112,12 +113,39 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let of = self.shards.len();
         let gap = Nanos::from_secs_f64(of as f64 / rate);
-        for (index, shard) in self.shards.iter().enumerate() {
-            let clients = clients.iter().skip(index).step_by(of).copied().collect();
+        for (index, (shard, clients)) in self.shards.iter().zip(dealt(clients, of as u32)).enumerate() {
             // Shards take turns, so that the population connects evenly.
             let start = start + Nanos(gap.0 * index as i64 / of as i64);
             shard.tell(Command::Connect { clients, start, gap, awaited })?;
         }
         Ok(())
+    }
+}
+
+/// The clients of each of so many shards, in their order.
+fn dealt(clients: &[Client], of: u32) -> Vec<Vec<Client>> {
+    let number = |client: &Client| match *client {
+        Client::Device(number) | Client::Subscriber(number) => number,
+    };
+    let of_shard =
+        |index| clients.iter().copied().filter(|client| Share { index, of }.owns(number(client))).collect();
+    (0..of).map(of_shard).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_client_is_connected_by_the_shard_that_owns_it() {
+        let clients: Vec<Client> =
+            (0..1500).map(Client::Device).chain((0..1100).map(Client::Subscriber)).collect();
+        let dealt = dealt(&clients, 3);
+        assert_eq!(dealt.iter().map(Vec::len).sum::<usize>(), clients.len());
+        assert!(
+            dealt[0].contains(&Client::Device(1024)),
+            "1024 modulo 1024 is 0, whatever it leaves modulo 3"
+        );
+        assert!(dealt[0].contains(&Client::Subscriber(1024)) && !dealt[1].contains(&Client::Device(1024)));
     }
 }

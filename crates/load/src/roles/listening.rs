@@ -1,6 +1,7 @@
 //! Where the subscribers of a run listen.
 
 use crate::drivers::{BoxedPart, DriverContext, ListenerEntry, driver_of};
+use crate::share::Share;
 use plimsoll_scenario::plan::{ListenerRole, Protocol};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -49,8 +50,8 @@ impl Listening {
 
     /// Where each subscriber listens, by its number: what set-up steps tell the platform.
     pub fn url(&self, subscriber: u32) -> String {
-        let shards = self.addresses.len().max(1);
-        let address = self.addresses.get(subscriber as usize % shards);
+        let shard = Share::owner(subscriber, self.addresses.len() as u32);
+        let address = self.addresses.get(shard as usize);
         address.map(|address| format!("{}://{address}/{subscriber}", self.entry.scheme)).unwrap_or_default()
     }
 

@@ -147,7 +147,7 @@ impl CoapDriver {
             address,
             sources: Sources::new(plan.connection.source_addresses.clone(), address),
             terms: plan.coap.dtls.as_ref().map(Terms::of_devices),
-            requests: Requests::new(plan, run, given),
+            requests: Requests::new(plan, run, given)?,
             pauses: plan.connection.reconnect,
             devices: (0..owned).map(device).collect(),
             endpoints: (0..sockets).map(|_| Endpoint::new(plan.connection.reconnect.0)).collect(),

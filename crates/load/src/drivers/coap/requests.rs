@@ -6,13 +6,14 @@ use crate::run_context::{RunContext, View};
 use plimsoll_codec::coap::{OptionList, code};
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::{OptionValue, Plan, RequestPlan};
+use std::io;
 use std::sync::Arc;
 
-/// Makes requests: as the profile says, else a POST of the message to the topic.
+/// Makes requests as the plan says.
 pub struct Requests {
     /// Path before that of every request.
     base: Vec<u8>,
-    plan: Option<RequestPlan>,
+    plan: RequestPlan,
     /// Method and URL, for people.
     target: String,
     code: u8,
@@ -22,26 +23,25 @@ pub struct Requests {
 
 impl Requests {
     /// Requests of the devices of a run; captures may come later.
-    pub fn new(plan: &Plan, run: RunId, given: &Arc<RunContext>) -> Requests {
+    ///
+    /// # Errors
+    /// The plan says no request.
+    pub fn new(plan: &Plan, run: RunId, given: &Arc<RunContext>) -> io::Result<Requests> {
         let address = plan.platform.address.as_ref();
         let request = plan.platform.roles.device.request.clone();
-        let method = request.as_ref().and_then(|request| code::method(&request.method));
+        let request = request.ok_or_else(|| io::Error::other("the plan says no request"))?;
         let place = address.map_or(String::new(), |address| {
             let scheme = if plan.coap.dtls.is_some() { "coaps" } else { "coap" };
             format!("{scheme}://{}:{}{}", address.host, address.port, address.path)
         });
-        let target = match &request {
-            Some(request) => words::target(&request.method, &place, &request.path.text()),
-            None => words::target("POST", &place, &format!("/{}", plan.message.target.text())),
-        };
-        Requests {
-            target,
+        Ok(Requests {
+            target: words::target(&request.method, &place, &request.path.text()),
             base: address.map(|address| address.path.clone().into_bytes()).unwrap_or_default(),
-            code: method.unwrap_or(code::POST),
+            code: code::method(&request.method).unwrap_or(code::POST),
             plan: request,
             contents: Contents::new(plan, run).with_given(given),
             text: Vec::new(),
-        }
+        })
     }
 
     /// The method, as a code.
@@ -56,12 +56,12 @@ impl Requests {
 
     /// Whether an answer with that status means that the platform took the message.
     pub fn is_success(&self, status: u16) -> bool {
-        self.plan.as_ref().map_or((200..300).contains(&status), |plan| plan.is_success(status))
+        self.plan.is_success(status)
     }
 
     /// Whether the message is to be sent again after an answer with that status.
     pub fn is_to_be_repeated(&self, status: u16) -> bool {
-        self.plan.as_ref().is_some_and(|plan| plan.retry.contains(&status))
+        self.plan.retry.contains(&status)
     }
 
     /// What the runner gives, as it was seen when the last request was written.
@@ -76,11 +76,7 @@ impl Requests {
         self.contents.render(device, sequence, body);
         self.text.clear();
         self.text.extend_from_slice(&self.base);
-        let Some(plan) = &self.plan else {
-            self.text.push(b'/');
-            self.contents.render_topic(device, sequence, &mut self.text);
-            return options.add_target(&self.text);
-        };
+        let plan = &self.plan;
         let variables = self.contents.beside(device, sequence);
         let mut numbers = self.contents.numbers(device, sequence);
         let mut random = || numbers.bits();

@@ -4,6 +4,7 @@ use super::calls::{self, Input};
 use super::log::{Life, Others, Reader};
 use super::offset::{Offset, Reading};
 use crate::clock::Clock;
+use crate::share::Share;
 use plimsoll_codec::hiding::cut;
 use plimsoll_model::Nanos;
 use plimsoll_model::record::ClockRecord;
@@ -484,8 +485,8 @@ impl Service {
     fn pass_on(&self, lives: &mut Vec<Life>) {
         let line = self.offset().line();
         for life in lives.drain(..) {
-            let shard = life.device as usize % self.inboxes.len();
-            let inbox = &self.inboxes[shard];
+            let shard = Share::owner(life.device, self.inboxes.len() as u32);
+            let Some(inbox) = self.inboxes.get(shard as usize) else { continue };
             let mut waiting = inbox.lives.lock().unwrap_or_else(PoisonError::into_inner);
             waiting.push(life.told_by(&line));
             if waiting.len() == 1 {

@@ -107,7 +107,7 @@ impl HttpDriver {
     /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn new(context: &DriverContext) -> std::io::Result<HttpDriver> {
         let DriverContext { plan, run, address, given, .. } = context;
-        let requests = Requests::new(plan, *run, host(plan, *address), given);
+        let requests = Requests::new(plan, *run, host(plan, *address), given)?;
         let transport =
             Transport::new(&plan.connection.transport, plan.seed, given).map_err(std::io::Error::other)?;
         HttpDriver::with(context, requests, plan.http.pool, transport)
@@ -119,7 +119,7 @@ impl HttpDriver {
     /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn of_queries(context: &DriverContext, queriers: u32) -> std::io::Result<HttpDriver> {
         let DriverContext { plan, run, address, given, .. } = context;
-        let requests = Requests::of_queries(plan, *run, host(plan, *address), given);
+        let requests = Requests::of_queries(plan, *run, host(plan, *address), given)?;
         // What lies below other protocols lies not below the queries.
         let secured = plan.protocol() == Protocol::Http;
         let transport = if secured { plan.connection.transport.clone() } else { TransportPlan::default() };

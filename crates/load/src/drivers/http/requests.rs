@@ -3,41 +3,62 @@
 use crate::content::Contents;
 use crate::drivers::words;
 use crate::run_context::{RunContext, View};
-use plimsoll_codec::http::escape_path;
 use plimsoll_model::RunId;
 use plimsoll_scenario::plan::{Plan, RequestPlan};
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::Arc;
 
-/// Writes requests: as the profile says, else a POST of the message to the topic.
+/// Writes requests as the plan says.
 pub struct Requests {
     host: String,
     /// Method and URL of the requests, for people; what differs from message to message keeps its name.
     target: String,
     /// Path before that of every request.
     base: String,
-    plan: Option<RequestPlan>,
+    plan: RequestPlan,
     /// Whether the body is a device's message; else it is that of a query.
     says_message: bool,
     contents: Contents,
     content: Vec<u8>,
     /// The generation of the access token in the request written last.
     generation: u64,
-    topic: Vec<u8>,
 }
 
 impl Requests {
     /// Requests of the devices of a run to a host; captures may come later.
-    pub fn new(plan: &Plan, run: RunId, host: String, given: &Arc<RunContext>) -> Requests {
+    ///
+    /// # Errors
+    /// The plan says no request.
+    pub fn new(plan: &Plan, run: RunId, host: String, given: &Arc<RunContext>) -> io::Result<Requests> {
+        Requests::with(plan, run, host, given, plan.platform.roles.device.request.as_ref())
+    }
+
+    /// Queries of a run to a host.
+    ///
+    /// # Errors
+    /// The plan says no query.
+    pub fn of_queries(
+        plan: &Plan,
+        run: RunId,
+        host: String,
+        given: &Arc<RunContext>,
+    ) -> io::Result<Requests> {
+        let queries = Requests::with(plan, run, host, given, plan.platform.roles.query.as_ref())?;
+        Ok(Requests { says_message: false, ..queries })
+    }
+
+    fn with(
+        plan: &Plan,
+        run: RunId,
+        host: String,
+        given: &Arc<RunContext>,
+        request: Option<&RequestPlan>,
+    ) -> io::Result<Requests> {
+        let request = request.ok_or_else(|| io::Error::other("the plan says no request"))?.clone();
         let address = plan.platform.address.as_ref();
         let base = address.map_or("", |address| address.path.trim_end_matches('/')).to_owned();
-        let request = plan.platform.roles.device.request.clone();
-        let place = place(plan, &host, &base);
-        let target = match &request {
-            Some(request) => words::target(&request.method, &place, &request.path.text()),
-            None => words::target("POST", &place, &format!("/{}", plan.message.target.text())),
-        };
-        Requests {
+        let target = words::target(&request.method, &place(plan, &host, &base), &request.path.text());
+        Ok(Requests {
             host,
             target,
             base,
@@ -46,17 +67,7 @@ impl Requests {
             contents: Contents::new(plan, run).with_given(given),
             content: Vec::new(),
             generation: 0,
-            topic: Vec::new(),
-        }
-    }
-
-    /// Queries of a run to a host.
-    pub fn of_queries(plan: &Plan, run: RunId, host: String, given: &Arc<RunContext>) -> Requests {
-        let query = plan.platform.roles.query.clone();
-        let like = Requests::new(plan, run, host, given);
-        let place = place(plan, &like.host, &like.base);
-        let target = query.as_ref().map(|query| words::target(&query.method, &place, &query.path.text()));
-        Requests { plan: query, target: target.unwrap_or_default(), says_message: false, ..like }
+        })
     }
 
     /// Method and URL, for people; what differs from message to message keeps its name.
@@ -66,22 +77,22 @@ impl Requests {
 
     /// Whether answers have no body whatever their heads say: those to HEAD.
     pub fn are_bodiless(&self) -> bool {
-        self.plan.as_ref().is_some_and(|plan| plan.method == "HEAD")
+        self.plan.method == "HEAD"
     }
 
     /// Whether an answer with that status means that the platform took the message.
     pub fn is_success(&self, status: u16) -> bool {
-        self.plan.as_ref().map_or((200..300).contains(&status), |plan| plan.is_success(status))
+        self.plan.is_success(status)
     }
 
     /// Whether the message is to be sent again after an answer with that status.
     pub fn is_to_be_repeated(&self, status: u16) -> bool {
-        self.plan.as_ref().is_some_and(|plan| plan.retry.contains(&status))
+        self.plan.retry.contains(&status)
     }
 
     /// Whether the message is to be sent again after its connection was lost without an answer.
     pub fn is_to_be_repeated_when_lost(&self) -> bool {
-        self.plan.as_ref().is_some_and(|plan| plan.retry_lost)
+        self.plan.retry_lost
     }
 
     /// The generation of the access token in the request that was written last.
@@ -101,39 +112,26 @@ impl Requests {
         if self.says_message {
             self.contents.render(device, sequence, &mut self.content);
         }
-        match &self.plan {
-            None => {
-                self.topic.clear();
-                self.contents.render_topic(device, sequence, &mut self.topic);
-                out.extend_from_slice(b"POST ");
-                out.extend_from_slice(self.base.as_bytes());
-                out.push(b'/');
-                escape_path(&self.topic, out);
-                self.end_line(out);
-                out.extend_from_slice(b"Content-Type: application/octet-stream\r\n");
-            }
-            Some(plan) => {
-                let variables = self.contents.beside(device, sequence);
-                let mut numbers = self.contents.numbers(device, sequence);
-                let mut random = || numbers.bits();
-                out.extend_from_slice(plan.method.as_bytes());
-                out.push(b' ');
-                out.extend_from_slice(self.base.as_bytes());
-                plan.path.render(&variables, &mut random, out);
-                self.end_line(out);
-                for (name, value) in &plan.headers {
-                    out.extend_from_slice(name.as_bytes());
-                    out.extend_from_slice(b": ");
-                    value.render(&variables, &mut random, out);
-                    out.extend_from_slice(b"\r\n");
-                }
-                if !self.says_message {
-                    plan.body.render(&variables, &mut random, &mut self.content);
-                    if self.content.is_empty() {
-                        out.extend_from_slice(b"\r\n");
-                        return 0;
-                    }
-                }
+        let plan = &self.plan;
+        let variables = self.contents.beside(device, sequence);
+        let mut numbers = self.contents.numbers(device, sequence);
+        let mut random = || numbers.bits();
+        out.extend_from_slice(plan.method.as_bytes());
+        out.push(b' ');
+        out.extend_from_slice(self.base.as_bytes());
+        plan.path.render(&variables, &mut random, out);
+        self.end_line(out);
+        for (name, value) in &plan.headers {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            value.render(&variables, &mut random, out);
+            out.extend_from_slice(b"\r\n");
+        }
+        if !self.says_message {
+            plan.body.render(&variables, &mut random, &mut self.content);
+            if self.content.is_empty() {
+                out.extend_from_slice(b"\r\n");
+                return 0;
             }
         }
         // Writing to a Vec cannot fail.
