@@ -360,6 +360,7 @@ impl Default for LevelSummary {
                 in_flight: None,
                 devices: None,
                 connect_rate: None,
+                idle: None,
                 hold_start: Nanos::ZERO,
                 hold: Nanos::ZERO,
                 samples: 0,

@@ -217,6 +217,7 @@ mod tests {
                 in_flight: None,
                 devices: None,
                 connect_rate: None,
+                idle: None,
                 hold_start: Nanos::ZERO,
                 hold: Nanos::from_secs(10),
                 samples: 10,

@@ -32,6 +32,7 @@ mod tests {
             in_flight: None,
             devices: None,
             connect_rate: None,
+            idle: None,
             hold_start: Nanos(5_000),
             hold: Nanos(2_000),
             samples: 2,

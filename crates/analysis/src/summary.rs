@@ -6,7 +6,7 @@ use crate::level::{LevelSummary, LevelVerdict};
 use crate::load_line;
 use crate::search::Finding;
 use crate::wire::WireSummary;
-use plimsoll_model::record::RunRecord;
+use plimsoll_model::record::{ComponentUsage, LevelRecord, RunRecord};
 use plimsoll_model::{Histogram, Metric, Nanos, Verdict};
 use plimsoll_stats::{mean, quantile};
 use schemars::JsonSchema;
@@ -362,6 +362,8 @@ pub struct ComponentSummary {
     pub cpu_mean: f64,
     /// Highest processor use of any reading.
     pub cpu_max: f64,
+    /// What it used without load, before the levels; null where the scenario asks for no such time.
+    pub idle: Option<IdleUsage>,
     /// Threads of it that were runnable without a processor, on average: it waits for itself where its own threads have too
     /// few processors, and for others where those take them; null where that could not be read.
     pub run_delay: Option<f64>,
@@ -371,6 +373,37 @@ pub struct ComponentSummary {
     pub descriptors_max: u64,
     /// Readings.
     pub readings: usize,
+}
+
+/// What a component used while nobody loaded the platform.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct IdleUsage {
+    /// Mean processor use, 1 for a whole processor.
+    pub cpu_mean: f64,
+    /// Mean resident memory, in bytes.
+    pub rss_mean: f64,
+    /// Readings that lie in that time as a whole.
+    pub readings: usize,
+}
+
+impl IdleUsage {
+    fn of(levels: &[LevelRecord], readings: &[&ComponentUsage]) -> Option<IdleUsage> {
+        let idle: Vec<_> = levels.iter().filter_map(|level| level.start.idle).collect();
+        let within = |usage: &&&ComponentUsage| {
+            idle.iter().any(|&(begin, end)| usage.at - usage.window >= begin && usage.at <= end)
+        };
+        let readings: Vec<_> = readings.iter().filter(within).collect();
+        let (cpu, window) = readings.iter().fold((0.0, 0.0), |(cpu, window), usage| {
+            (cpu + usage.cpu.as_secs_f64(), window + usage.window.as_secs_f64())
+        });
+        let memory: f64 = readings.iter().map(|usage| usage.rss as f64).sum();
+        let count = readings.len();
+        (count > 0 && window > 0.0).then(|| IdleUsage {
+            cpu_mean: cpu / window,
+            rss_mean: memory / count as f64,
+            readings: count,
+        })
+    }
 }
 
 impl ComponentSummary {
@@ -390,6 +423,7 @@ impl ComponentSummary {
             name: name.to_owned(),
             cpu_mean: share(cpu, window),
             cpu_max: readings.iter().map(|usage| share(usage.cpu, usage.window)).fold(0.0, f64::max),
+            idle: IdleUsage::of(&record.levels, &readings),
             run_delay: readings
                 .iter()
                 .map(|usage| usage.run_delay)
@@ -400,5 +434,33 @@ impl ComponentSummary {
             descriptors_max: readings.iter().map(|usage| usage.descriptors).max().unwrap_or(0),
             readings: readings.len(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_model::record::LevelStart;
+
+    #[test]
+    fn a_baseline_is_what_was_read_while_nobody_loaded_the_platform() {
+        let reading = |at: i64, cpu: i64, rss: u64| ComponentUsage {
+            component: "broker".into(),
+            at: Nanos::from_secs(at),
+            window: Nanos::from_secs(1),
+            cpu: Nanos::from_millis(cpu),
+            rss,
+            ..ComponentUsage::default()
+        };
+        let idle = Some((Nanos::from_secs(2), Nanos::from_secs(4)));
+        let start = LevelStart { idle, ..LevelStart::default() };
+        // That of 2 s reaches before the idle time, and that of 5 s behind it.
+        let readings = [reading(2, 900, 9), reading(3, 10, 100), reading(4, 30, 300), reading(5, 900, 9)];
+        let readings: Vec<_> = readings.iter().collect();
+        let level = LevelRecord { start, ..LevelRecord::default() };
+        let baseline = IdleUsage::of(&[level], &readings).unwrap();
+        assert!((baseline.cpu_mean - 0.02).abs() < 1e-9, "{baseline:?}");
+        assert_eq!((baseline.rss_mean, baseline.readings), (200.0, 2));
+        assert_eq!(IdleUsage::of(&[LevelRecord::default()], &readings), None);
     }
 }

@@ -47,6 +47,7 @@ fn level(utilisation: f64, seed: u64) -> LevelSummary {
             in_flight: None,
             connect_rate: None,
             devices: None,
+            idle: None,
             hold_start: WARM_UP,
             hold: HOLD,
             samples: SAMPLES,

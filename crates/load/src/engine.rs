@@ -277,7 +277,8 @@ impl Engine {
             }
         }
         let hold_start = self.now() + LEAD + Nanos::from_secs_f64(connecting) + warm_up;
-        Ok(LevelStart { index, offered, in_flight, devices, connect_rate, hold_start, hold, samples })
+        let idle = None;
+        Ok(LevelStart { index, offered, in_flight, devices, connect_rate, idle, hold_start, hold, samples })
     }
 
     /// Disconnects all devices but the first so many.
@@ -315,6 +316,22 @@ impl Engine {
             quiet = if ear.received <= clients * IDLE_ANSWER { quiet + 1 } else { 0 };
         }
         Ok(())
+    }
+
+    /// Lets the platform be without load for so long; between which times it was.
+    ///
+    /// # Errors
+    /// [`EngineError::ShardDied`], or the watch asks to stop.
+    pub fn idle(
+        &mut self,
+        span: Nanos,
+        watch: &mut dyn Watch,
+    ) -> Result<Option<(Nanos, Nanos)>, EngineError> {
+        let begin = self.now();
+        while self.now() < begin + span {
+            self.next(watch)?;
+        }
+        Ok((span > Nanos::ZERO).then(|| (begin, self.now())))
     }
 
     /// Runs a level through warm-up, hold and drain, and closes its ledger. When the watch asks to stop, the level

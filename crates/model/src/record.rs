@@ -37,6 +37,10 @@ pub struct LevelStart {
     /// Connections begun per second, where levels differ in that.
     #[serde(default)]
     pub connect_rate: Option<f64>,
+    /// Between which times nobody loaded the platform just before, on the run's clock; `None` where the scenario asks for no such
+    /// time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<(Nanos, Nanos)>,
     /// When the hold began, on the run's clock.
     pub hold_start: Nanos,
     /// Length of the hold.

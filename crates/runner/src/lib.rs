@@ -36,9 +36,9 @@ use plimsoll_capture::marker::MessageId;
 use plimsoll_load::clock::{Clock, wall_nanos};
 use plimsoll_load::engine::{Addresses, Engine, EngineError, Watch};
 use plimsoll_load::run_context::RunContext;
-use plimsoll_model::RunId;
 use plimsoll_model::message::Fate;
-use plimsoll_model::record::{Measurement, RunEnd, RunRecord};
+use plimsoll_model::record::{LevelStart, Measurement, RunEnd, RunRecord};
+use plimsoll_model::{Nanos, RunId};
 use plimsoll_observe::limits::Limits;
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_platform::{HttpAddresses, Planned, PlatformError};
@@ -405,10 +405,15 @@ fn connect_and_run_levels(
             watch.step("letting the platform settle");
             engine.settle(plan.load.warm_up + plan.load.hold + plan.load.drain, watch)?;
         }
+        if plan.load.idle_before > Nanos::ZERO {
+            watch.step("leaving the platform without load");
+        }
+        let idle = engine.idle(plan.load.idle_before, watch)?;
         if let Some(death) = watch.death() {
             return Ok(RunEnd::PlatformDied(death));
         }
         let start = engine.plan_level(levels.len() as u16, next.level, next.hold, watch)?;
+        let start = LevelStart { idle, ..start };
         watch.begin_level(&start, next.purpose, course.number(levels.len() + 1));
         let (mut end, stopped) = engine.run_level(&start, next.level, watch)?;
         watch.end_level(&mut end, stopped);

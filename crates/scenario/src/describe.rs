@@ -32,7 +32,7 @@ impl Plan {
         if let Some(search) = &self.load.search {
             return self.connecting() + search.time;
         }
-        let level = self.load.warm_up + self.load.hold + self.load.drain;
+        let level = self.load.idle_before + self.load.warm_up + self.load.hold + self.load.drain;
         let listed = i64::try_from(self.load.levels.len()).unwrap_or(i64::MAX);
         let levels = self.load.calibration.map_or(listed, |calibration| i64::from(calibration.attempts));
         self.connecting() + level * levels + self.connecting_in_levels() + self.holding_again()
@@ -390,8 +390,12 @@ impl Plan {
 
     fn level_in_words(&self) -> String {
         let load = &self.load;
+        let idle = match load.idle_before {
+            Nanos::ZERO => String::new(),
+            idle => format!("{} without load, ", idle.show()),
+        };
         format!(
-            "{} warm-up, {} hold in {} samples, at most {} drain",
+            "{idle}{} warm-up, {} hold in {} samples, at most {} drain",
             load.warm_up.show(),
             load.hold.show(),
             load.samples,

@@ -291,6 +291,8 @@ pub struct LoadPlan {
     pub stop_after_missed: Option<u16>,
     /// How long listed levels that decided nothing may be held again, all together.
     pub again: Nanos,
+    /// Time without load before each level; none where levels are searched.
+    pub idle_before: Nanos,
     /// What befalls the platform in each hold.
     pub storm: Option<StormPlan>,
     /// Load before each hold that is not counted.

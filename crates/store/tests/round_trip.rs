@@ -39,6 +39,7 @@ fn level_start() -> LevelStart {
         in_flight: None,
         devices: None,
         connect_rate: None,
+        idle: Some((Nanos(1), Nanos(3))),
         hold_start: Nanos(5),
         hold: Nanos(10),
         samples: 2,

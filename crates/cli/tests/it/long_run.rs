@@ -70,6 +70,7 @@ fn write(bench: &Bench) {
         in_flight: None,
         devices: None,
         connect_rate: None,
+        idle: None,
         hold_start: Nanos::ZERO,
         hold,
         samples: SAMPLES,

@@ -48,6 +48,7 @@ fn totals(summary: &Summary) -> Markup {
         Column::Text("Component"),
         Column::Number("CPU mean"),
         Column::Number("CPU max"),
+        Column::Number("CPU idle"),
         Column::Number("Waiting for CPU"),
         Column::Number("Memory max"),
         Column::Number("Open files max"),
@@ -61,6 +62,7 @@ fn totals(summary: &Summary) -> Markup {
                     th scope="row" { (component.name) }
                     (share_cell(Some(component.cpu_mean)))
                     (share_cell(Some(component.cpu_max)))
+                    (share_cell(component.idle.as_ref().map(|idle| idle.cpu_mean)))
                     (share_cell(component.run_delay))
                     (number_cell(Some(terminal::bytes(component.rss_max as f64))))
                     (number_cell(Some(terminal::count(component.descriptors_max as f64))))

@@ -222,6 +222,7 @@ fn level(index: u16, offered: f64) -> LevelRecord {
             in_flight: None,
             devices: None,
             connect_rate: None,
+            idle: None,
             hold_start,
             hold,
             samples: SAMPLES,

@@ -4,7 +4,7 @@ use super::{bytes, connections, count, floor_percent, leniency, rate, reason, ti
 use crate::plain;
 use plimsoll_analysis::event_life::EventLife;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
-use plimsoll_analysis::summary::Summary;
+use plimsoll_analysis::summary::{ComponentSummary, IdleUsage, Summary};
 
 /// What was due is said beside what was asked for where it differs by more than this share.
 const FAR: f64 = 0.05;
@@ -32,10 +32,11 @@ pub fn render(summary: &Summary) -> String {
     out += &format!("\n{}\n", generator(summary));
     for component in &summary.components {
         out += &format!(
-            "{:<10} cpu mean {:.0} % max {:.0} %{}, memory {}, {} files\n",
+            "{:<10} cpu mean {:.0} % max {:.0} %{}{}, memory {}, {} files\n",
             plain::line(&component.name),
             component.cpu_mean * 100.0,
             component.cpu_max * 100.0,
+            idle(component),
             component.run_delay.map(|wait| format!(", waits {:.0} %", wait * 100.0)).unwrap_or_default(),
             bytes(component.rss_max as f64),
             component.descriptors_max
@@ -48,6 +49,12 @@ pub fn render(summary: &Summary) -> String {
         out += &format!("{line}\n");
     }
     out
+}
+
+/// What it used without load, where that was recorded.
+fn idle(component: &ComponentSummary) -> String {
+    let told = |idle: &IdleUsage| format!(" idle {:.1} %", idle.cpu_mean * 100.0);
+    component.idle.as_ref().map(told).unwrap_or_default()
 }
 
 fn reasons(summary: &Summary) -> String {

@@ -21,6 +21,8 @@ const DEFAULT_PRECISION: Nanos = Nanos::from_micros(100);
 /// Coarsest `precision` and longest `spin`.
 const COARSEST_PRECISION: Nanos = Nanos::from_secs(1);
 const LONGEST_SPIN: Nanos = Nanos::from_millis(10);
+/// Longest time between levels.
+const LONGEST_IDLE: Nanos = Nanos::from_secs(3600);
 /// Most devices and messages of a device that an integer marker can number.
 const INTEGER_DEVICES: u32 = 1 << 17;
 const INTEGER_SEQUENCES: f64 = (1 << 24) as f64;
@@ -53,10 +55,12 @@ pub(super) fn resolve(
     let calibration = calibration(&scenario.load, context);
     check_numbers(scenario, &levels, search.as_ref(), protocol, context);
     let load = &scenario.load;
-    let level = load.warm_up.0 + load.hold.0 + load.drain.0;
+    let idle = load.idle_before.map_or(Nanos::ZERO, |idle| idle.0);
+    let level = idle + load.warm_up.0 + load.hold.0 + load.drain.0;
     let again = load.again.as_ref().map_or(level * 2 * levels.len() as i64, |again| again.0);
     Some(LoadPlan {
         again,
+        idle_before: idle_before(load, context),
         model,
         levels,
         search,
@@ -73,6 +77,20 @@ pub(super) fn resolve(
         precision,
         spin,
     })
+}
+
+/// Time without load before each level.
+fn idle_before(load: &Load, context: &mut Context<'_>) -> Nanos {
+    const KEY: &str = "load.idle_before";
+    let Some(idle) = load.idle_before else { return Nanos::ZERO };
+    if idle.0 > LONGEST_IDLE {
+        context.error(KEY, "levels can be an hour apart at most");
+    }
+    if idle.0 > Nanos::ZERO && (load.search.is_some() || load.calibrate.is_some()) {
+        let message = "`idle_before` is for listed levels, and these are searched";
+        context.error_with_help(KEY, message, "remove it; idle levels are `load: { devices: [1000] }`");
+    }
+    idle.0
 }
 
 /// What `calibrate` asks for, and what it excludes.

@@ -73,6 +73,10 @@ pub(crate) struct Load {
     /// back at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storm: Option<Storm>,
+    /// Listed levels: time without load before each, in which what the platform's components use is recorded as their baseline. At
+    /// most an hour. Default: 0s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_before: Option<Duration>,
     /// Load before each hold that is not counted.
     #[serde(default = "warm_up")]
     pub warm_up: Duration,

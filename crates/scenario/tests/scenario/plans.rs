@@ -367,6 +367,7 @@ fn impossible_combinations_are_refused() {
         (LEAST, "mqtt.reconnect={from: 2s, to: 1s}", "shorter than the first"),
         (LEAST, "mqtt={retain: true, topic: 'a/{sequence}'}", "for ever"),
         (LEAST, "mqtt.topic=a/{time}", "no variable `{time}`"),
+        (LEAST, "load.idle_before=2h", "an hour apart at most"),
         (LEAST, "message={size: 64, template: '{marker}'}", "either a size or a template"),
         (LEAST, "message.template={marker", "no closing brace"),
         (LEAST, "message.template='{marker'", "no closing brace"),
@@ -596,4 +597,16 @@ fn subscribers_may_be_notified_over_mqtt() {
         let shown = wrong(device, subscriber);
         assert!(shown.contains(expected), "{expected}: {shown}");
     }
+}
+
+#[test]
+fn levels_may_be_idle_before() {
+    let plan = load_with(LEAST, &["load.idle_before=2m", "load.levels=[1, 2]", "load.again=0s"]).unwrap();
+    assert_eq!(plan.load.idle_before, Nanos::from_secs(120));
+    let without = load_with(LEAST, &["load.levels=[1, 2]", "load.again=0s"]).unwrap();
+    assert_eq!(plan.longest_duration(), without.longest_duration() + Nanos::from_secs(240));
+    assert!(plan.describe().contains("2m without load, "), "{}", plan.describe());
+    let searched = ["load.levels=null", "load.search={ from: 1, to: 10 }", "load.idle_before=1s"];
+    let errors = load_with(LEAST, &searched).unwrap_err().to_string();
+    assert!(errors.contains("`idle_before` is for listed levels"), "{errors}");
 }
