@@ -1,6 +1,6 @@
 //! The closed and the open workload model measure the same broker alike where nothing queues.
 
-use crate::harness::{Bench, number, until_valid};
+use crate::harness::{Bench, number, on_a_calm_host, until_valid};
 use crate::scripted_broker::{Script, ScriptedBroker};
 use std::time::Duration;
 
@@ -68,4 +68,23 @@ fn a_blocking_client_far_away_sends_as_seldom_as_its_round_trip_takes() {
     // TCP's handshake and MQTT's take a round trip each.
     let connect = number(&far.summary, &["connect_time", "mean"]);
     assert!(connect >= 0.0799, "{connect}");
+}
+
+#[test]
+fn what_components_use_without_load_is_their_baseline() {
+    let run = on_a_calm_host(|| {
+        Bench::new().run(
+            "name: idle
+platform: embedded
+population: { devices: 5 }
+load: { levels: [20, 40], idle_before: 3s, warm_up: 200ms, hold: 1s, samples: 5, drain: 500ms, again: 0s }
+objectives: { publish_p99: null, publish_p50: \"< 1 s\", achieved: null }
+",
+        )
+    })
+    .exits(0);
+    let idle = &run.summary["components"][0]["idle"];
+    assert!(idle["readings"].as_u64().unwrap() >= 2, "{idle}");
+    assert!(idle["cpu_mean"].as_f64().unwrap() < 0.5 && idle["rss_mean"].as_f64().unwrap() > 1e5, "{idle}");
+    run.says(" idle ");
 }
