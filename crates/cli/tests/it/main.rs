@@ -16,6 +16,7 @@ mod commands;
 mod connections;
 mod coordinated_omission;
 mod doctor;
+mod earlier_stores;
 mod endings;
 mod examples;
 mod exports;
