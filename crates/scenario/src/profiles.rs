@@ -25,30 +25,7 @@ use roles::Roles;
 use simulated::Simulated;
 use token::Token;
 
-/// The profiles embedded in the program, in the order of lists: name and text.
-const EMBEDDED: [(&str, &str); 18] = [
-    ("embedded", include_str!("../../../platforms/embedded.yaml")),
-    ("chain", include_str!("../../../platforms/chain.yaml")),
-    ("mosquitto", include_str!("../../../platforms/mosquitto.yaml")),
-    ("station", include_str!("../../../platforms/station.yaml")),
-    ("onem2m", include_str!("../../../platforms/onem2m.yaml")),
-    ("acme", include_str!("../../../platforms/acme.yaml")),
-    ("acme-mqtt", include_str!("../../../platforms/acme-mqtt.yaml")),
-    ("fiware-orion", include_str!("../../../platforms/fiware-orion.yaml")),
-    ("ngsi-target", include_str!("../../../platforms/ngsi-target.yaml")),
-    ("fiware-iota-json", include_str!("../../../platforms/fiware-iota-json.yaml")),
-    ("iota-json-target", include_str!("../../../platforms/iota-json-target.yaml")),
-    ("http", include_str!("../../../platforms/http.yaml")),
-    ("coap", include_str!("../../../platforms/coap.yaml")),
-    ("gateway", include_str!("../../../platforms/gateway.yaml")),
-    ("gateway-http", include_str!("../../../platforms/gateway-http.yaml")),
-    ("gateway-mqtt", include_str!("../../../platforms/gateway-mqtt.yaml")),
-    ("gateway-existing", include_str!("../../../platforms/gateway-existing.yaml")),
-    ("existing", include_str!("../../../platforms/existing.yaml")),
-];
-
-/// Known by its name, but not listed: it is there for tests of what is concluded from measurements.
-const HIDDEN: (&str, &str) = ("simulated", include_str!("../../../platforms/simulated.yaml"));
+include!(concat!(env!("OUT_DIR"), "/profiles.rs"));
 
 /// How to start a platform, how to know that it is up, and what the reader of a report must know of it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -108,21 +85,27 @@ pub(crate) struct WrittenProfile {
     simulated: Option<Simulated>,
 }
 
-/// The profiles embedded in the program, in the order of lists.
+/// The profiles embedded in the program, by name. What is only simulated, for tests, is not listed.
 pub fn profiles() -> Vec<Profile> {
-    EMBEDDED.iter().filter_map(|(name, _)| profile(name)).collect()
+    let all = EMBEDDED.iter().filter_map(|(name, _)| profile(name));
+    all.filter(|profile| profile.simulated.is_none()).collect()
+}
+
+/// The names of those.
+fn names() -> Vec<String> {
+    profiles().into_iter().map(|profile| profile.name).collect()
 }
 
 /// The embedded profile of that name. Tests ensure that every embedded file is without error.
 pub fn profile(name: &str) -> Option<Profile> {
-    let (name, text) = EMBEDDED.iter().chain([&HIDDEN]).find(|(known, _)| *known == name)?;
+    let (name, text) = EMBEDDED.iter().find(|(known, _)| *known == name)?;
     let alone = |_: &str| Err("an embedded profile has no files beside it".to_owned());
     read_profile(Source { name: format!("platforms/{name}.yaml"), text: (*text).to_owned() }, &alone).ok()
 }
 
 /// What helps where no profile has a name.
 pub(crate) fn help_for_unknown(name: &str) -> String {
-    let help = near_miss(name, EMBEDDED.iter().map(|(name, _)| *name));
+    let help = near_miss(name, names().iter().map(String::as_str));
     format!("{help}; or the path of a file, with a `/` in it or ending in `.yaml`")
 }
 
@@ -238,7 +221,7 @@ fn inherit(written: WrittenProfile, root: &Node, found: &mut Diagnostics) -> Wri
     let Some(name) = &written.like else { return written };
     let Some(model) = profile(name) else {
         let message = format!("there is no embedded profile `{name}` to be like");
-        let help = near_miss(name, EMBEDDED.iter().map(|(name, _)| *name));
+        let help = near_miss(name, names().iter().map(String::as_str));
         found.push(Diagnostic::new(root.locate("like"), message).help(help));
         return written;
     };
@@ -320,7 +303,7 @@ mod tests {
         for (name, text) in EMBEDDED {
             assert_eq!(read_text(text).map(|profile| profile.name), Ok(name.to_owned()));
         }
-        assert_eq!(profiles().len(), EMBEDDED.len());
+        assert_eq!(profiles().len(), EMBEDDED.len() - 1, "all but what is simulated");
         assert_eq!(profile("none"), None);
     }
 
