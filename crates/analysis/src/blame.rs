@@ -226,10 +226,11 @@ fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
 fn about(level: &LevelSummary, record: &LevelRecord, objectives: &Objectives) -> (About, Option<String>) {
     use Metric::{Freshness, PublishTime, PublishTimeFromSend, SubscribeTime, SubscribeTimeFromSend};
     let standings: Vec<_> =
-        objectives.level.iter().map(|one| (one.subject, objective::standing(one, level, record))).collect();
+        objectives.level.iter().map(|one| (one, objective::standing(one, level, record))).collect();
     let missed = standings.iter().find(|(_, standing)| matches!(standing, Standing::Missed(_)));
     let first = missed.or_else(|| standings.iter().find(|(_, standing)| *standing != Standing::Met));
-    let about = match first.map(|(subject, _)| *subject) {
+    let level = first.map_or(level, |(objective, _)| level.about(objective));
+    let about = match first.map(|(objective, _)| objective.subject) {
         Some(Subject::Delivered | Subject::Achieved) => About::Amount,
         Some(Subject::Quantile(metric, q)) if never_ended(level, metric, q) => About::Amount,
         Some(Subject::Connected) => About::Other,
@@ -353,12 +354,15 @@ mod tests {
     }
 
     fn objective(subject: Subject, comparison: Comparison, bound: f64) -> Objectives {
-        Objectives { level: vec![Objective { subject, comparison, bound }], load_line: None }
+        Objectives {
+            level: vec![Objective { population: None, subject, comparison, bound }],
+            load_line: None,
+        }
     }
 
     fn p99() -> Objective {
         let subject = Subject::Quantile(Metric::PublishTime, 0.99);
-        Objective { subject, comparison: Comparison::Below, bound: 0.05 }
+        Objective { population: None, subject, comparison: Comparison::Below, bound: 0.05 }
     }
 
     /// Everything is to be delivered.
@@ -417,7 +421,8 @@ mod tests {
         let sample = SampleRecord { counts, histograms: [(Metric::PublishTime, times)].into() };
         let start = LevelStart { hold: Nanos::from_secs(8), samples: 1, ..LevelStart::default() };
         let record = &LevelRecord { start, samples: vec![Some(sample)], ..LevelRecord::default() };
-        let open = Objective { subject: Subject::Quantile(Metric::QueryTime, 0.99), ..p99() };
+        let open =
+            Objective { population: None, subject: Subject::Quantile(Metric::QueryTime, 0.99), ..p99() };
         let objectives = &Objectives { level: vec![open, p99()], load_line: None };
         let level = LevelSummary { due: 43, sent: 43, refused: 0, ..missed() };
         let (components, capture, refused, local, datagrams, trips) = (&[][..], None, 0, true, false, 1);

@@ -3,6 +3,7 @@
 
 use crate::level::LevelSummary;
 use crate::missing::NEVER;
+use crate::objective;
 use crate::validity::NEVER_READY;
 use plimsoll_model::objective::{Objective, Subject};
 use plimsoll_model::record::{LevelRecord, SampleRecord};
@@ -36,6 +37,7 @@ pub fn is_clear(
     record: &LevelRecord,
     held: Option<Nanos>,
 ) -> bool {
+    let (level, record) = objective::about(objective, level, record);
     match objective.subject {
         Subject::Delivered => losses_are_clear(objective, level, record, held.is_some()),
         Subject::Quantile(metric, q) => time_is_clear(metric, q, objective.bound, level, record, held),
@@ -53,6 +55,7 @@ pub fn is_clear(
 /// as it needs beyond it lie beyond the bound, and they are several times as many as it allows. `None` where it is not.
 pub fn is_clear_of_few(objective: &Objective, level: &LevelSummary, record: &LevelRecord) -> Option<String> {
     let Subject::Quantile(metric, q) = objective.subject else { return None };
+    let (level, record) = objective::about(objective, level, record);
     let samples = record.samples.iter().flatten().filter_map(|sample| sample.histograms.get(&metric));
     let bound = Nanos::from_secs_f64(objective.bound).max(Nanos::ZERO);
     let above: u64 = samples.clone().map(|times| times.count_above(bound)).sum();
@@ -163,7 +166,7 @@ mod tests {
             threads: Vec::new(),
         };
         let subject = Subject::Quantile(Metric::PublishTime, 0.99);
-        let objective = Objective { subject, comparison: Comparison::Below, bound: 0.015 };
+        let objective = Objective { population: None, subject, comparison: Comparison::Below, bound: 0.015 };
         let level = LevelSummary { due: n, sent: n, ..LevelSummary::default() };
         is_clear_of_few(&objective, &level, &record)
     }

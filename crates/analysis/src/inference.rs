@@ -8,7 +8,7 @@
 use crate::level::LevelSummary;
 use crate::objective::{self, Standing};
 use crate::summary::TimeSummary;
-use plimsoll_model::objective::{Objectives, Subject};
+use plimsoll_model::objective::{Objective, Objectives, Subject};
 use plimsoll_model::text::grouped;
 use plimsoll_model::{Metric, Validity};
 use schemars::JsonSchema;
@@ -137,8 +137,12 @@ pub(crate) fn infer(levels: &mut [LevelSummary], setting: Setting<'_>) {
     }
 }
 
-/// The time and the quantile that are compared: of the first objective that is not met, else the median of what there is.
-fn compared(level: &LevelSummary, objectives: &Objectives) -> (&'static str, f64) {
+/// The time and the quantile that are compared, and the objective that says so: the first that is not met, else the median of what
+/// there is.
+fn compared<'a>(
+    level: &LevelSummary,
+    objectives: &'a Objectives,
+) -> (&'static str, f64, Option<&'a Objective>) {
     let open = objectives.level.iter().find_map(|objective| {
         let Subject::Quantile(metric, q) = objective.subject else { return None };
         let time = match metric {
@@ -146,17 +150,20 @@ fn compared(level: &LevelSummary, objectives: &Objectives) -> (&'static str, f64
             Metric::SubscribeTime | Metric::SubscribeTimeFromSend => "subscribe",
             _ => return None,
         };
-        (objective::judge(objective, level) != Standing::Met).then_some((time, q))
+        (objective::judge(objective, level) != Standing::Met).then_some((time, q, Some(objective)))
     });
     let there = if level.publish_time_from_send.n > 0 { "publish" } else { "subscribe" };
-    open.unwrap_or((there, 0.5))
+    open.unwrap_or((there, 0.5, None))
 }
 
 fn compare(reference: &LevelSummary, level: &LevelSummary, setting: Setting<'_>) -> Inference {
-    let (time, quantile) = compared(level, setting.objectives);
-    let of = |level: &LevelSummary| match time {
-        "publish" => level.publish_time_from_send.clone(),
-        _ => level.subscribe_time_from_send.clone(),
+    let (time, quantile, objective) = compared(level, setting.objectives);
+    let of = |level: &LevelSummary| {
+        let level = objective.map_or(level, |objective| level.about(objective));
+        match time {
+            "publish" => level.publish_time_from_send.clone(),
+            _ => level.subscribe_time_from_send.clone(),
+        }
     };
     let (before, now) = (of(reference), of(level));
     let rise = Rise::of(&before, &now, quantile);
@@ -403,7 +410,7 @@ mod tests {
         use plimsoll_model::objective::{Comparison, Objective};
         let subject = Subject::Quantile(Metric::PublishTime, 0.99);
         let objectives = Objectives {
-            level: vec![Objective { subject, comparison: Comparison::Below, bound: 0.05 }],
+            level: vec![Objective { population: None, subject, comparison: Comparison::Below, bound: 0.05 }],
             load_line: None,
         };
         let tail = |mut level: LevelSummary, p99: f64, again: u64| {

@@ -14,9 +14,10 @@ use crate::stall::Stall;
 use crate::starvation::Starved;
 use crate::summary::{DifferenceSummary, Generator, TimeSummary, observed};
 use crate::wire::WireSummary;
-use plimsoll_model::record::{DeathRecord, FirstLoss, LevelRecord, SampleRecord, Terms};
+use plimsoll_model::objective::Objective;
+use plimsoll_model::record::{DeathRecord, FirstLoss, LevelRecord, Terms};
 use plimsoll_model::text::grouped;
-use plimsoll_model::{Metric, Nanos, Validity};
+use plimsoll_model::{Metric, Validity};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -233,6 +234,9 @@ pub struct LevelSummary {
     pub subscribe_boxplot: Option<BoxplotSummary>,
     /// Completed operations per second of each sample; null for a sample that was not taken.
     pub achieved_samples: Vec<Option<f64>>,
+    /// Each population by itself, in their order; absent in a run of one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub populations: Vec<PopulationLevel>,
     /// The times that quantile objectives are judged by where they differ from those above: what never came to its end
     /// counts as [`crate::missing::NEVER`].
     #[serde(skip)]
@@ -249,6 +253,21 @@ pub struct LevelSummary {
     /// Whether a longer hold, or another one, could decide what this one left open.
     #[serde(skip)]
     pub is_worth_again: bool,
+}
+
+/// A level of one of several populations.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PopulationLevel {
+    /// The population.
+    pub name: String,
+    /// What its devices speak.
+    pub protocol: String,
+    /// How many devices it has.
+    pub devices: u32,
+    /// The number of the first of them.
+    pub first_device: u32,
+    /// Its figures, as if it had been alone; of the platform and of the host, what they say of the whole level.
+    pub figures: Box<LevelSummary>,
 }
 
 /// A component that ended by itself.
@@ -353,24 +372,7 @@ impl LevelVerdict {
 
 impl Default for LevelSummary {
     fn default() -> LevelSummary {
-        let record = LevelRecord {
-            start: plimsoll_model::record::LevelStart {
-                index: 0,
-                offered: None,
-                in_flight: None,
-                devices: None,
-                connect_rate: None,
-                idle: None,
-                hold_start: Nanos::ZERO,
-                hold: Nanos::ZERO,
-                samples: 0,
-            },
-            end: None,
-            warm_up: SampleRecord::default(),
-            samples: Vec::new(),
-            threads: Vec::new(),
-        };
-        summarize(&record, &Terms::default(), &[])
+        summarize(&LevelRecord::default(), &Terms::default(), &[])
     }
 }
 
@@ -385,6 +387,12 @@ impl LevelSummary {
     pub fn load(&self) -> f64 {
         let connecting = self.connect_rate.or(self.devices.map(f64::from));
         connecting.or(self.offered).or(self.in_flight.map(f64::from)).unwrap_or(0.0)
+    }
+
+    /// What an objective looks at: the level, or one of its populations.
+    pub fn about(&self, objective: &Objective) -> &LevelSummary {
+        let of_it = |own: &&PopulationLevel| Some(&own.name) == objective.population.as_ref();
+        self.populations.iter().find(of_it).map_or(self, |own| &own.figures)
     }
 
     /// Connected when the level ended / devices of the level.

@@ -24,6 +24,7 @@ pub enum Standing {
 
 /// Judges one objective by all that is known: where a quantile does not exist, by the observations beyond its bound.
 pub fn standing(objective: &Objective, level: &LevelSummary, record: &LevelRecord) -> Standing {
+    let (level, record) = about(objective, level, record);
     match judge(objective, level) {
         Standing::Undecided(why) => match clear::is_clear_of_few(objective, level, record) {
             Some(reason) => Standing::Missed(reason),
@@ -33,8 +34,21 @@ pub fn standing(objective: &Objective, level: &LevelSummary, record: &LevelRecor
     }
 }
 
+/// What an objective looks at: the level, or one of its populations.
+pub fn about<'a>(
+    objective: &Objective,
+    level: &'a LevelSummary,
+    record: &'a LevelRecord,
+) -> (&'a LevelSummary, &'a LevelRecord) {
+    let own = level.populations.iter().position(|own| Some(&own.name) == objective.population.as_ref());
+    let own =
+        own.and_then(|place| Some((&*level.populations.get(place)?.figures, record.populations.get(place)?)));
+    own.unwrap_or((level, record))
+}
+
 /// Judges one objective by the level's figures.
 pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
+    let level = level.about(objective);
     match objective.subject {
         // A level with fewer devices than the one before connects none, so none was slow.
         Subject::Quantile(Metric::ConnectTime, _) | Subject::Mean(Metric::ConnectTime)
@@ -138,7 +152,7 @@ fn judge_sampled(objective: &Objective, value: Option<f64>, interval: Option<[f6
 }
 
 fn shown(objective: &Objective, value: f64) -> String {
-    format!("{} {}", objective.subject.key(), at(objective, value))
+    format!("{} {}", objective.key(), at(objective, value))
 }
 
 /// A value for people; one that stands for a time without an end says so.
@@ -176,7 +190,7 @@ mod tests {
 
     fn p99_below_50_ms() -> Objective {
         let subject = Subject::Quantile(Metric::PublishTime, 0.99);
-        Objective { subject, comparison: Comparison::Below, bound: 0.05 }
+        Objective { population: None, subject, comparison: Comparison::Below, bound: 0.05 }
     }
 
     fn level(p99: Option<f64>, interval: [f64; 2]) -> LevelSummary {
@@ -204,7 +218,8 @@ mod tests {
             SampleRecord { counts, histograms: [(Metric::PublishTime, times)].into() }
         };
         let p90 = Subject::Quantile(Metric::PublishTime, 0.9);
-        let objective = Objective { subject: p90, comparison: Comparison::Below, bound: 0.0915 };
+        let objective =
+            Objective { population: None, subject: p90, comparison: Comparison::Below, bound: 0.0915 };
         let terms = Terms {
             qos: 1,
             objectives: Objectives { level: vec![objective.clone()], load_line: None },
@@ -242,8 +257,12 @@ mod tests {
 
     #[test]
     fn a_count_is_exact() {
-        let objective =
-            Objective { subject: Subject::Delivered, comparison: Comparison::AtLeast, bound: 0.999 };
+        let objective = Objective {
+            population: None,
+            subject: Subject::Delivered,
+            comparison: Comparison::AtLeast,
+            bound: 0.999,
+        };
         let level = |delivered| LevelSummary {
             due: 1000,
             sent: 1000,
@@ -265,7 +284,7 @@ mod tests {
     #[test]
     fn who_never_connected_is_slower_than_any_bound_and_who_need_not_connect_is_not_slow() {
         let subject = Subject::Quantile(Metric::ConnectTime, 0.9);
-        let objective = Objective { subject, comparison: Comparison::Below, bound: 1.0 };
+        let objective = Objective { population: None, subject, comparison: Comparison::Below, bound: 1.0 };
         let mut all = plimsoll_model::Histogram::new();
         (1..=800).for_each(|millis| all.record(plimsoll_model::Nanos::from_millis(millis)));
         let connect_time = TimeSummary::of_independent(&all);

@@ -174,7 +174,7 @@ mod tests {
     /// With an objective on a time of that many seconds.
     fn terms(bound: f64) -> Terms {
         let subject = Subject::Quantile(Metric::PublishTime, 0.99);
-        let level = vec![Objective { subject, comparison: Comparison::Below, bound }];
+        let level = vec![Objective { population: None, subject, comparison: Comparison::Below, bound }];
         Terms { objectives: Objectives { level, load_line: None }, ..Terms::default() }
     }
 

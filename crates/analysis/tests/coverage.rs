@@ -41,7 +41,9 @@ fn level(utilisation: f64, seed: u64) -> LevelSummary {
         sample.histograms.entry(Metric::PublishTime).or_default().record(departure - due);
     }
     let record = LevelRecord {
+        populations: Vec::new(),
         start: LevelStart {
+            populations: Vec::new(),
             index: 0,
             offered: Some(rate),
             in_flight: None,

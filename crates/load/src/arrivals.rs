@@ -46,7 +46,10 @@ const DEVICES_OF_BLOCK: u32 = 64;
 /// The arrivals of one share up to an end, in the order of due times.
 pub struct Arrivals {
     process: Process,
+    /// The part of a population that begins at zero.
     share: Share,
+    /// The population's first number.
+    first: u32,
     end: Nanos,
     source: Source,
 }
@@ -122,6 +125,7 @@ impl Process {
 impl Arrivals {
     /// The arrivals with `due < end`.
     pub fn new(process: Process, share: Share, end: Nanos) -> Arrivals {
+        let (share, first) = (share.from(0), share.first);
         let source = match (process.per, process.gaps) {
             (ArrivalsPer::Population, InterArrival::Constant) => {
                 Source::Even { round: 0, slot: 0, owned: share.count(process.devices) }
@@ -133,7 +137,7 @@ impl Arrivals {
                 Source::Lanes { lanes, next }
             }
         };
-        Arrivals { process, share, end, source }
+        Arrivals { process, share, first, end, source }
     }
 }
 
@@ -160,7 +164,7 @@ impl Iterator for Arrivals {
     type Item = Arrival;
 
     fn next(&mut self) -> Option<Arrival> {
-        let (process, share, end) = (&self.process, self.share, self.end);
+        let (process, share, first_number, end) = (&self.process, self.share, self.first, self.end);
         match &mut self.source {
             Source::Even { round, slot, owned } => {
                 if *owned == 0 {
@@ -173,7 +177,7 @@ impl Iterator for Arrivals {
                 if *slot == *owned {
                     (*slot, *round) = (0, *round + 1);
                 }
-                (due < end).then_some(Arrival { due, device: DeviceId(device) })
+                (due < end).then_some(Arrival { due, device: DeviceId(first_number + device) })
             }
             Source::Lanes { lanes, next } => {
                 let mut first = next.peek_mut()?;
@@ -182,7 +186,7 @@ impl Iterator for Arrivals {
                 if Nanos(due) >= end {
                     return None;
                 }
-                let device = DeviceId(lane.device);
+                let device = DeviceId(first_number + lane.device);
                 lane.advance(process, process.lanes(), share, end);
                 *first = Reverse((lane.at as i64, place));
                 Some(Arrival { due: Nanos(due), device })
@@ -215,7 +219,7 @@ mod tests {
                 let mut whole: Vec<_> = Arrivals::new(process, Share::WHOLE, END).collect();
                 whole.sort();
                 for threads in [2, 3, 8, 64] {
-                    let shares = (0..threads).map(|index| Share { index, of: threads });
+                    let shares = (0..threads).map(|index| Share { index, of: threads, first: 0 });
                     let mut parts: Vec<_> =
                         shares.flat_map(|share| Arrivals::new(process, share, END)).collect();
                     parts.sort();
@@ -230,7 +234,7 @@ mod tests {
         let process =
             Process { devices: 100_000, ..process(InterArrival::Exponential, ArrivalsPer::Population) };
         for of in [1, 3, 24, 64] {
-            let walked = (0..of).map(|index| owned_lanes(&process, Share { index, of }, END).len());
+            let walked = (0..of).map(|index| owned_lanes(&process, Share { index, of, first: 0 }, END).len());
             assert_eq!(walked.sum::<usize>(), BLOCKS as usize, "lanes walked by {of} threads together");
         }
     }

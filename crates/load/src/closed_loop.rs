@@ -140,7 +140,8 @@ mod tests {
     #[test]
     fn slots_are_divided_over_shards() {
         let count = |index| {
-            let mut slots = ClosedLoop::new(5, 10, Share { index, of: 2 }, (Nanos(0), Nanos(9)), Nanos(0));
+            let mut slots =
+                ClosedLoop::new(5, 10, Share { index, of: 2, first: 0 }, (Nanos(0), Nanos(9)), Nanos(0));
             let mut begun = 0;
             while let Some(begin) = slots.take_up(Nanos(0)) {
                 begun += 1;

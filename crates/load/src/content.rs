@@ -8,17 +8,27 @@ use plimsoll_scenario::plan::{Content, MarkerForm, MessagePlan, Plan, Template};
 use plimsoll_stats::distribution::{Random, random};
 use std::sync::Arc;
 
-/// The run's tag as the scenario's marker form carries it.
-pub fn run_tag(message: &MessagePlan, run: RunId) -> u16 {
-    match message.marker {
+/// The run's tag as markers of a form carry it.
+pub fn run_tag(form: MarkerForm, run: RunId) -> u16 {
+    match form {
         MarkerForm::Binary | MarkerForm::Ascii => run.tag(),
         MarkerForm::Integer => run.tag() & 0xff,
+    }
+}
+
+/// The forms of the markers that come to the clients of a plan.
+pub fn markers_of(plan: &Plan) -> Vec<MarkerForm> {
+    match plan.population.markers.as_slice() {
+        [] => vec![plan.message.marker],
+        forms => forms.to_vec(),
     }
 }
 
 /// Makes contents and reads their markers.
 pub struct Contents {
     message: MessagePlan,
+    /// The forms of the markers that are looked for.
+    markers: Vec<MarkerForm>,
     topic: Template,
     user_properties: Vec<(String, Template)>,
     run: RunId,
@@ -40,6 +50,7 @@ impl Contents {
     pub fn new(plan: &Plan, run: RunId) -> Contents {
         Contents {
             message: plan.message.clone(),
+            markers: markers_of(plan),
             topic: plan.message.target.clone(),
             user_properties: plan.mqtt.session.user_properties.clone(),
             run,
@@ -113,7 +124,7 @@ impl Contents {
     /// Appends the content of a message. What is random in it depends on seed, device and sequence only.
     pub fn render(&mut self, device: u32, sequence: u32, out: &mut Vec<u8>) {
         self.view.refresh();
-        let marker = Marker { run: run_tag(&self.message, self.run), device, sequence };
+        let marker = Marker { run: run_tag(self.message.marker, self.run), device, sequence };
         self.marker.clear();
         match self.message.marker {
             MarkerForm::Binary => self.marker.extend_from_slice(&marker.to_binary()),
@@ -146,11 +157,13 @@ impl Contents {
             any = true;
             found(marker);
         };
-        match self.message.marker {
-            MarkerForm::Binary => Marker::read_binary(content).into_iter().for_each(&mut tell),
-            MarkerForm::Ascii => Marker::all_ascii(content).for_each(&mut tell),
-            MarkerForm::Integer => {
-                Marker::all_integer(content, run_tag(&self.message, self.run)).for_each(&mut tell);
+        for &form in &self.markers {
+            match form {
+                MarkerForm::Binary => Marker::read_binary(content).into_iter().for_each(&mut tell),
+                MarkerForm::Ascii => Marker::all_ascii(content).for_each(&mut tell),
+                MarkerForm::Integer => {
+                    Marker::all_integer(content, run_tag(form, self.run)).for_each(&mut tell)
+                }
             }
         }
         any
@@ -158,11 +171,11 @@ impl Contents {
 
     /// The marker of a content, `None` where it carries none.
     pub fn marker(&self, content: &[u8]) -> Option<Marker> {
-        match self.message.marker {
+        self.markers.iter().find_map(|&form| match form {
             MarkerForm::Binary => Marker::read_binary(content),
             MarkerForm::Ascii => Marker::find_ascii(content),
-            MarkerForm::Integer => Marker::find_integer(content, run_tag(&self.message, self.run)),
-        }
+            MarkerForm::Integer => Marker::find_integer(content, run_tag(form, self.run)),
+        })
     }
 }
 

@@ -1,32 +1,32 @@
 //! All shards together: starts their threads, leads them through set-up and levels, gives what they measure.
 
 mod connecting;
+mod population;
 mod simulated;
 mod thread;
 
 use crate::clock::Clock;
 use crate::driver::Client;
-use crate::drivers::{self, DriverContext, RunService, ServiceContext};
+use crate::drivers::RunService;
 use crate::mailbox::Mailbox;
+use crate::owners::Owners;
 use crate::recorder::Timeline;
 use crate::roles::listening::Listening;
-use crate::roles::mux::OtherRoles;
 use crate::run_context::RunContext;
-use crate::shard::{Command, Reply, Wiring};
+use crate::shard::{Command, Reply};
 use crate::share::Share;
-use crate::throttle::Throttle;
-use crate::topology::Topology;
-use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, SamplePart};
+use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, PopulationEnd, PopulationStart, SamplePart};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::Captures;
-use plimsoll_scenario::plan::{Delivery, LevelPlan, Plan};
+use plimsoll_scenario::plan::{LevelPlan, Plan};
+use population::{Population, RunParts, throttles};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use thread::{ShardThread, Start};
+use thread::ShardThread;
 
 /// Bytes of the headers of a datagram: IP without options, and UDP.
 const UDP_OVER_IPV4: u64 = 28;
@@ -45,8 +45,14 @@ const IDLE_ANSWER: u64 = 2;
 
 /// The running engine.
 pub struct Engine {
+    /// What holds for the run.
     plan: Arc<Plan>,
+    /// All populations, that of the run's plan first.
+    plans: Vec<Arc<Plan>>,
     clock: Clock,
+    /// Load threads of each population.
+    threads: u32,
+    /// Those of the first population come first.
     shards: Vec<ShardThread>,
     /// The only shard of a run in simulated time.
     simulated: Option<Box<simulated::Simulated>>,
@@ -57,16 +63,24 @@ pub struct Engine {
     has_run: bool,
     /// Devices connected when the last level ended.
     connected: u32,
-    /// Where subscribers listen.
-    listening: Option<Listening>,
-    /// Where subscribers that are notified as clients of a broker are: that broker, as a URL.
-    broker: Option<String>,
+    /// Where the subscribers of each population are notified.
+    notified: Vec<Notified>,
     subscribers_ready: bool,
     /// Attempts to connect during set-up that failed and were made again, by what was said.
     repeated: BTreeMap<String, u64>,
-    /// What the shards share, where their protocol has something of that kind.
-    service: Option<Arc<dyn RunService>>,
-    given: Arc<RunContext>,
+    /// What the shards of a population share, where their protocol has something of that kind.
+    services: Vec<Arc<dyn RunService>>,
+    /// What each population is given.
+    given: Vec<Arc<RunContext>>,
+}
+
+/// Where subscribers are notified.
+#[derive(Default)]
+struct Notified {
+    /// Where they listen.
+    listening: Option<Listening>,
+    /// The broker whose clients they are, as a URL.
+    broker: Option<String>,
 }
 
 /// Where a platform is reached.
@@ -118,102 +132,58 @@ pub trait Watch {
 }
 
 impl Engine {
-    /// Starts one load thread for each entry of `processors`, bound to that processor where one is given. `precedence`
-    /// lets them go before whatever else runs there; it is not for processors that the platform may use. What is `given` to
-    /// all may be filled later.
+    /// Starts one load thread for each population and entry of `processors`, bound to that processor where one is given.
+    /// `precedence` lets them go before whatever else runs there; it is not for processors that the platform may use.
+    /// `addresses` says where each population finds the platform, and what is `given` to each may be filled later.
     ///
     /// # Errors
     /// [`EngineError::Start`].
     pub fn start(
         plan: &Arc<Plan>,
         run: RunId,
-        addresses: Addresses,
+        addresses: &[Addresses],
         processors: &[Option<usize>],
         precedence: bool,
         clock: Clock,
-        given: Arc<RunContext>,
+        given: Vec<Arc<RunContext>>,
     ) -> Result<Engine, EngineError> {
-        let Addresses { devices: address, queriers: query_address, stage_log } = addresses;
-        let topology = Arc::new(Topology::of(plan, run));
-        let of = processors.len().max(1) as u32;
+        let plans: Vec<Arc<Plan>> = std::iter::once(plan).chain(&plan.others).cloned().collect();
+        let threads = processors.len().max(1) as u32;
         let (replies_in, replies) = channel();
-        let listening = match &plan.platform.roles.listener {
-            Some(role) => Some(Listening::bind(role.protocol, address, processors.len())?),
-            None => None,
+        let mailboxes = (0..plans.len() * processors.len()).map(|_| Arc::new(Mailbox::default())).collect();
+        let run_parts = RunParts {
+            run,
+            clock,
+            processors,
+            precedence,
+            replies: replies_in,
+            mailboxes,
+            owners: Arc::new(Owners::new(plan, threads)),
+            throttles: throttles(&plans),
         };
-        let mailboxes: Vec<_> = (0..of).map(|_| Arc::new(Mailbox::default())).collect();
-        let throttle = match plan.platform.roles.delivery {
-            Delivery::Throttled(period) => Some(Arc::new(Throttle::new(period, plan.subscribers.count))),
-            _ => None,
-        };
-        let services = ServiceContext { plan, run, address, stage_log, shards: of, clock };
-        let service = drivers::service(&services)?;
-        let awaits_stages = service.as_ref().is_some_and(|service| service.awaits_stages());
-        let mut shards = Vec::new();
-        for (index, &processor) in (0..).zip(processors) {
-            let share = Share { index, of };
-            let context = DriverContext {
-                plan: Arc::clone(plan),
-                run,
-                address,
-                share,
-                clock,
-                given: Arc::clone(&given),
-                service: service.clone(),
-            };
-            let wiring = Wiring {
-                replies: replies_in.clone(),
-                mailboxes: mailboxes.clone(),
-                datagram_header: if address.is_ipv4() { UDP_OVER_IPV4 } else { UDP_OVER_IPV6 },
-                throttle: throttle.clone(),
-                awaits_lives: awaits_stages,
-                given: Arc::clone(&given),
-            };
-            let start = Start {
-                plan: Arc::clone(plan),
-                run,
-                topology: Arc::clone(&topology),
-                share,
-                wiring,
-                processor,
-                precedence,
-            };
-            let roles = &plan.platform.roles;
-            let listener = match (&roles.listener, &listening, &roles.observes) {
-                (Some(role), Some(listening), _) => Some(listening.serve(&context, role)?),
-                (_, _, Some(role)) => Some(drivers::role_of(plan, |entry| entry.observers)?(&context, role)?),
-                _ => None,
-            };
-            let queriers = match (&plan.northbound, query_address) {
-                (Some(northbound), Some(address)) => {
-                    let context = DriverContext { address, ..context.clone() };
-                    Some(drivers::role_of(plan, |entry| entry.queriers)?(&context, northbound.queriers)?)
-                }
-                _ => None,
-            };
-            let stages = service.as_ref().and_then(|service| service.stage_reader(index));
-            let others = OtherRoles { listener, queriers, stages };
-            let devices = drivers::driver_of(plan.protocol())?.devices;
-            shards.push(start.with(devices(&context)?, others)?);
+        let (mut shards, mut notified, mut services) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, ((plan, addresses), given)) in (0..).zip(plans.iter().zip(addresses).zip(&given)) {
+            let population = Population { number, plan, addresses, given };
+            let started = population.start(&run_parts)?;
+            shards.extend(started.shards);
+            notified.push(started.notified);
+            services.extend(started.service);
         }
-        let broker = match &plan.platform.roles.notified {
-            Some(_) => Some(drivers::role_of(plan, |entry| entry.broker_url)?(plan, address)),
-            None => None,
-        };
         Ok(Engine {
             plan: Arc::clone(plan),
+            plans,
             clock,
+            threads,
             shards,
             simulated: None,
             replies,
             in_set_up: true,
             has_run: false,
             connected: 0,
-            listening,
-            broker,
+            notified,
             subscribers_ready: false,
             repeated: BTreeMap::new(),
-            service,
+            services,
             given,
         })
     }
@@ -221,24 +191,33 @@ impl Engine {
     /// Where a subscriber is notified, for the steps that tell the platform: where it listens, or the broker. Empty where
     /// nobody is notified.
     pub fn listener(&self, subscriber: u32) -> String {
-        let listening = self.listening.as_ref().map(|listening| listening.url(subscriber));
-        listening.or_else(|| self.broker.clone()).unwrap_or_default()
+        let holds = |plan: &Plan| {
+            let first = plan.population.first_subscriber;
+            subscriber.checked_sub(first).is_some_and(|place| place < plan.own_subscribers())
+        };
+        let holder = self.plans.iter().zip(&self.notified).find(|(plan, _)| holds(plan));
+        let Some((_, Notified { listening, broker })) = holder else { return String::new() };
+        let listening = listening.as_ref().map(|listening| listening.url(subscriber));
+        listening.or_else(|| broker.clone()).unwrap_or_default()
     }
 
     /// The ports at which subscribers listen, one a load thread; none where subscribers are clients.
     pub fn listening_ports(&self) -> Vec<u16> {
-        self.listening.as_ref().map(Listening::ports).unwrap_or_default()
+        let listening = self.notified.iter().filter_map(|notified| notified.listening.as_ref());
+        listening.flat_map(Listening::ports).collect()
     }
 
-    /// Gives what set-up steps captured to whoever sends requests from now on; once in a run.
-    pub fn give(&self, captures: Captures) {
-        // Nobody else gives any.
-        let _ = self.given.captures.set(captures);
+    /// Gives what the set-up steps of a population captured to whoever sends requests from now on; once in a run.
+    pub fn give(&self, population: usize, captures: Captures) {
+        if let Some(given) = self.given.get(population) {
+            // Nobody else gives any.
+            let _ = given.captures.set(captures);
+        }
     }
 
-    /// What the load threads are given, for whoever renews the access token.
-    pub fn given(&self) -> Arc<RunContext> {
-        Arc::clone(&self.given)
+    /// What the load threads of each population are given, for whoever renews the access token.
+    pub fn given(&self) -> &[Arc<RunContext>] {
+        &self.given
     }
 
     /// The load threads: kernel thread ids and the processors that they are bound to.
@@ -260,40 +239,65 @@ impl Engine {
         watch: &mut dyn Watch,
     ) -> Result<LevelStart, EngineError> {
         let (warm_up, samples) = (self.plan.load.warm_up, self.plan.load.samples);
+        let all = self.plan.all_devices();
         let (mut offered, mut in_flight, mut devices, mut connect_rate) = (None, None, None, None);
         let mut connecting = 0.0;
         match level {
-            LevelPlan::Rate(rate) => offered = Some(rate),
+            LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => offered = Some(rate),
             LevelPlan::InFlight(count) => in_flight = Some(count),
             LevelPlan::Devices { devices: wanted, rate } => {
                 (devices, offered) = (Some(wanted), (rate > 0.0).then_some(rate));
-                self.release(wanted, watch)?;
+                self.release(level, watch)?;
                 connecting = f64::from(wanted.saturating_sub(self.connected)) / self.plan.load.connect_rate;
             }
             LevelPlan::ConnectRate(rate) => {
-                (devices, connect_rate) = (Some(self.plan.devices), Some(rate));
-                self.release(0, watch)?;
-                connecting = f64::from(self.plan.devices) / rate;
+                (devices, connect_rate) = (Some(all), Some(rate));
+                self.release(LevelPlan::Devices { devices: 0, rate: 0.0 }, watch)?;
+                connecting = f64::from(all) / rate;
             }
         }
         let hold_start = self.now() + LEAD + Nanos::from_secs_f64(connecting) + warm_up;
         let idle = None;
-        Ok(LevelStart { index, offered, in_flight, devices, connect_rate, idle, hold_start, hold, samples })
+        let populations = match self.plan.with_devices().count() {
+            1 => Vec::new(),
+            _ => self.plan.shares_of(level).into_iter().map(started).collect(),
+        };
+        Ok(LevelStart {
+            index,
+            offered,
+            in_flight,
+            devices,
+            connect_rate,
+            populations,
+            idle,
+            hold_start,
+            hold,
+            samples,
+        })
     }
 
-    /// Disconnects all devices but the first so many.
-    fn release(&mut self, keep: u32, watch: &mut dyn Watch) -> Result<(), EngineError> {
+    /// Disconnects all devices but those of a level.
+    fn release(&mut self, level: LevelPlan, watch: &mut dyn Watch) -> Result<(), EngineError> {
         if !self.has_run {
             return Ok(());
         }
-        let of = self.shards.len() as u32;
-        for (index, shard) in (0..).zip(&self.shards) {
-            let owned = (keep..self.plan.devices).filter(|&device| Share { index, of }.owns(device));
-            shard.tell(Command::Release(owned.map(Client::Device).collect()))?;
+        let kept: Vec<u32> = self.plan.shares_of(level).into_iter().map(devices_of).collect();
+        for ((plan, shards), keep) in self.populations().zip(&kept) {
+            for (index, shard) in (0..).zip(shards) {
+                let first = plan.population.first_device;
+                let share = Share { index, of: self.threads, first };
+                let owned = (first + keep..first + plan.devices).filter(|&device| share.owns(device));
+                shard.tell(Command::Release(owned.map(Client::Device).collect()))?;
+            }
         }
         self.await_all(watch, |reply| matches!(reply, Reply::Flushed))?;
-        self.connected = self.connected.min(keep);
+        self.connected = self.connected.min(kept.iter().sum());
         Ok(())
+    }
+
+    /// Each population with its load threads.
+    fn populations(&self) -> impl Iterator<Item = (&Arc<Plan>, &[ShardThread])> {
+        self.plans.iter().zip(self.shards.chunks(self.threads as usize))
     }
 
     /// Waits until nothing that belongs to earlier levels comes from the platform any more, so that a lower level is
@@ -303,7 +307,7 @@ impl Engine {
     /// [`EngineError::ShardDied`], [`EngineError::Interrupted`].
     pub fn settle(&mut self, longest: Nanos, watch: &mut dyn Watch) -> Result<(), EngineError> {
         // What the network still brings while nobody publishes: an answer of that kind to each client at most.
-        let clients = u64::from(self.plan.devices) + u64::from(self.plan.subscribers.count);
+        let clients = u64::from(self.plan.all_devices()) + u64::from(self.plan.all_subscribers());
         let end = self.now() + longest;
         let mut quiet = 0;
         while quiet < QUIET_LOOKS && self.now() < end {
@@ -353,11 +357,18 @@ impl Engine {
             samples: start.samples,
         };
         let drain_end = timeline.hold_end + self.plan.load.drain;
-        for shard in &self.shards {
-            shard.tell(Command::Run { timeline, level, drain_end })?;
+        let levels = self.plan.shares_of(level);
+        for ((_, shards), &level) in self.populations().zip(&levels) {
+            for shard in shards {
+                shard.tell(Command::Run { timeline, level, drain_end })?;
+            }
         }
-        if let Some(devices) = start.devices {
-            let clients: Vec<Client> = (0..devices).map(Client::Device).collect();
+        if start.devices.is_some() {
+            let counts = levels.iter().zip(&self.plans).map(|(level, plan)| match level {
+                LevelPlan::Devices { devices, .. } => *devices,
+                _ => plan.devices,
+            });
+            let clients: Vec<Vec<Client>> = self.devices(counts);
             let rate = start.connect_rate.unwrap_or(self.plan.load.connect_rate);
             self.tell_to_connect(&clients, self.now() + LEAD, rate, false)?;
         }
@@ -373,13 +384,18 @@ impl Engine {
         }
         self.tell_all_and_await(&Command::PassOn, watch, |reply| matches!(reply, Reply::PassedOn))?;
         let closed =
-            self.tell_all_and_await(&Command::Close, watch, |reply| matches!(reply, Reply::Closed(_)))?;
-        let ends = closed.into_iter().filter_map(|reply| match reply {
-            Reply::Closed(end) => Some(*end),
-            _ => None,
-        });
-        let mut end = ends.reduce(LevelEnd::merged).unwrap_or_default();
-        if let Some(service) = &self.service {
+            self.tell_all_and_await(&Command::Close, watch, |reply| matches!(reply, Reply::Closed(..)))?;
+        let mut ends: Vec<Option<LevelEnd>> = vec![None; self.plans.len()];
+        for reply in closed {
+            let Reply::Closed(population, end) = reply else { continue };
+            if let Some(own) = ends.get_mut(usize::from(population)) {
+                *own = Some(own.take().into_iter().fold(*end, |end, earlier| earlier.merged(end)));
+            }
+        }
+        let populations = ended(&self.plan, &ends);
+        let mut end = ends.into_iter().flatten().reduce(LevelEnd::merged).unwrap_or_default();
+        end.populations = populations;
+        for service in &self.services {
             service.level_ended(&mut end);
         }
         (self.has_run, self.connected) = (true, end.connected);
@@ -475,6 +491,42 @@ impl Engine {
         }
         let died = self.shards.iter().any(|shard| shard.thread.as_ref().is_some_and(JoinHandle::is_finished));
         if died { Err(EngineError::ShardDied) } else { Ok(reply) }
+    }
+}
+
+/// What a population has of a level, as it is recorded.
+fn started(level: LevelPlan) -> PopulationStart {
+    let start = PopulationStart::default();
+    match level {
+        LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => {
+            PopulationStart { offered: Some(rate), ..start }
+        }
+        LevelPlan::InFlight(count) => PopulationStart { in_flight: Some(count), ..start },
+        LevelPlan::Devices { devices, rate } => {
+            PopulationStart { devices: Some(devices), offered: (rate > 0.0).then_some(rate), ..start }
+        }
+        LevelPlan::ConnectRate(rate) => PopulationStart { connect_rate: Some(rate), ..start },
+    }
+}
+
+/// How a level ended for each population, where there are several.
+fn ended(plan: &Plan, ends: &[Option<LevelEnd>]) -> Vec<PopulationEnd> {
+    if plan.with_devices().count() == 1 {
+        return Vec::new();
+    }
+    let of = |end: &Option<LevelEnd>| {
+        let end = end.clone().unwrap_or_default();
+        let LevelEnd { first_sent, last_done, first_loss, connected, outages, .. } = end;
+        PopulationEnd { first_sent, last_done, first_loss, connected, outages }
+    };
+    ends.iter().map(of).collect()
+}
+
+/// Devices that a level connects.
+fn devices_of(level: LevelPlan) -> u32 {
+    match level {
+        LevelPlan::Devices { devices, .. } => devices,
+        _ => 0,
     }
 }
 

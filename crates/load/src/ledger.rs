@@ -134,6 +134,12 @@ impl Ledger {
         Ledger { freshness: Some(freshness), ..self }
     }
 
+    /// Whether a device is one of its population.
+    #[inline]
+    pub fn has(&self, device: u32) -> bool {
+        self.topology.has(device)
+    }
+
     /// A level begins, in which devices below that number take part.
     pub fn begin(&mut self, timeline: &Timeline, devices: u32) {
         if let Some(freshness) = &mut self.freshness {
@@ -370,7 +376,9 @@ impl Ledger {
     pub fn received(&mut self, recorder: &mut Recorder, now: Place, receipt: Receipt) {
         let Receipt { device, sequence, subscriber, at, content } = receipt;
         let receivers = self.topology.receivers(device);
-        let (position, seat) = (receivers.position(subscriber), receivers.seat(subscriber));
+        let place = self.topology.place(subscriber);
+        let position = place.and_then(|place| receivers.position(place));
+        let seat = place.and_then(|place| receivers.seat(place));
         let state = self.devices.get_mut(self.share.slot(device) as usize);
         let (Some(position), Some(seat), Some(state)) = (position, seat, state) else {
             recorder.counts(now).foreign += 1;

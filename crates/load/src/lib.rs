@@ -19,6 +19,7 @@ pub mod freshness;
 pub mod ledger;
 pub mod mailbox;
 mod outages;
+pub mod owners;
 pub mod partly_open;
 mod proof;
 pub mod queries;

@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn an_answer_proves_what_was_sent_before_its_question() {
-        let mut unproved = Unproved::new(Share { index: 1, of: 2 }, 3);
+        let mut unproved = Unproved::new(Share { index: 1, of: 2, first: 0 }, 3);
         unproved.sent(1, 0);
         unproved.sent(5, 7);
         unproved.sent(5, 8);

@@ -35,7 +35,7 @@ impl Queries {
             seed: plan.seed ^ STREAM,
             level: timeline.level,
         };
-        let arrivals = Arrivals::new(process, share, timeline.hold_end - timeline.start);
+        let arrivals = Arrivals::new(process, share.from(0), timeline.hold_end - timeline.start);
         let (devices, seed) = (plan.devices, plan.seed ^ STREAM);
         Queries { arrivals: arrivals.peekable(), timeline, devices, seed, next: 0, asked: HashMap::new() }
     }

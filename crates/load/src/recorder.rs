@@ -78,6 +78,7 @@ impl Recorder {
     /// Takes everything recorded since the last flush, and an empty part for a place that was looked at.
     pub fn flush(&mut self) -> Vec<SamplePart> {
         let parts = self.cells.drain(..).map(|cell| SamplePart {
+            population: 0,
             level: cell.place.level,
             sample: cell.place.sample,
             counts: cell.counts,

@@ -11,13 +11,13 @@ use std::thread::Thread;
 /// Earlier tokens that are remembered, so that nobody's words tell them; a token is renewed once a second at most.
 const REMEMBERED: usize = 1000;
 
-/// What is given to all load threads of a run.
+/// What is given to all load threads of a population.
 #[derive(Default)]
 pub struct RunContext {
     /// What set-up steps captured, once they have.
     pub captures: OnceLock<Captures>,
-    /// The access token.
-    pub token: Token,
+    /// The access token, which all populations have in common.
+    pub token: Arc<Token>,
     /// Where TLS sessions of clients leave their keys, for whoever may read them off the wire.
     pub keys: Option<Arc<dyn KeyLog>>,
 }

@@ -4,11 +4,13 @@ mod booking;
 mod retries;
 mod source;
 
+use crate::content::markers_of;
 use crate::contract::Contract;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::ledger::{Ledger, Receipt};
 use crate::mailbox::Mailbox;
 use crate::outages::Outages;
+use crate::owners::Owners;
 use crate::queries::Queries;
 use crate::recorder::{Place, Recorder, Timeline};
 use crate::run_context::RunContext;
@@ -18,7 +20,7 @@ use crate::topology::Topology;
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::{LevelEnd, SamplePart};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{LevelPlan, Plan};
+use plimsoll_scenario::plan::{LevelPlan, MarkerForm, Plan};
 pub(crate) use retries::PATIENCE as CONNECT_PATIENCE;
 use retries::Retries;
 use source::Source;
@@ -99,8 +101,8 @@ pub enum Reply {
     Flushed,
     /// `PassOn` is done.
     PassedOn,
-    /// The level is closed.
-    Closed(Box<LevelEnd>),
+    /// The level is closed for a population of that number.
+    Closed(u16, Box<LevelEnd>),
     /// The shard has ended.
     Stopped,
 }
@@ -110,6 +112,14 @@ pub struct Shard<D: Driver> {
     plan: Arc<Plan>,
     run: RunId,
     share: Share,
+    /// Its number among the load threads of all populations.
+    number: u32,
+    /// The number of its population.
+    population: u16,
+    /// Who owns which device.
+    owners: Arc<Owners>,
+    /// The forms of the markers that come to its clients.
+    markers: Vec<MarkerForm>,
     driver: D,
     ledger: Ledger,
     recorder: Recorder,
@@ -176,6 +186,12 @@ pub struct Wiring {
     pub replies: Sender<Reply>,
     /// Of every shard, in order.
     pub mailboxes: Vec<Arc<Mailbox>>,
+    /// Its number among them.
+    pub number: u32,
+    /// The number of its population.
+    pub population: u16,
+    /// Which of them owns which device.
+    pub owners: Arc<Owners>,
     /// Bytes of the headers of a datagram on the way to the platform, IP and UDP.
     pub datagram_header: u64,
     /// When subscribers were notified, for a platform that notifies each at most once a period.
@@ -208,9 +224,13 @@ impl<D: Driver> Shard<D> {
         Shard {
             ledger,
             coalescing: plan.load.coalescing(),
+            markers: markers_of(&plan),
             plan,
             run,
             share,
+            number: wiring.number,
+            population: wiring.population,
+            owners: wiring.owners,
             driver,
             recorder: Recorder::default(),
             replies: wiring.replies,
@@ -444,7 +464,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn read_inbox(&mut self) {
-        let Some(mailbox) = self.mailboxes.get(self.share.index as usize) else { return };
+        let Some(mailbox) = self.mailboxes.get(self.number as usize) else { return };
         mailbox.take(&mut self.received);
         if self.received.is_empty() {
             return;
@@ -519,7 +539,8 @@ impl<D: Driver> Shard<D> {
             traffic.book(self.recorder.counts(ended), self.datagram_header);
         }
         for part in self.recorder.flush() {
-            self.reply(Reply::Part(Box::new(part)));
+            let population = self.population;
+            self.reply(Reply::Part(Box::new(SamplePart { population, ..part })));
         }
         self.pass_on_log();
     }
@@ -559,19 +580,22 @@ impl<D: Driver> Shard<D> {
             .collect();
         let outages = Some(self.outages.end());
         let repeated = std::mem::take(&mut self.repeated);
-        self.reply(Reply::Closed(Box::new(LevelEnd {
-            index: timeline.level,
-            at: self.driver.now(),
-            first_sent,
-            last_done,
-            first_loss,
-            incident: (!told.is_empty()).then(|| told.join("; ")),
-            connected: self.connected,
-            platform_gone: false,
-            outages,
-            repeated,
-            ..LevelEnd::default()
-        })));
+        self.reply(Reply::Closed(
+            self.population,
+            Box::new(LevelEnd {
+                index: timeline.level,
+                at: self.driver.now(),
+                first_sent,
+                last_done,
+                first_loss,
+                incident: (!told.is_empty()).then(|| told.join("; ")),
+                connected: self.connected,
+                platform_gone: false,
+                outages,
+                repeated,
+                ..LevelEnd::default()
+            }),
+        ));
     }
 
     fn reply(&self, reply: Reply) {

@@ -6,20 +6,29 @@
 /// Blocks that a population is dealt in; a power of two.
 pub const BLOCKS: u32 = 1024;
 
-/// What a load thread owns: the numbers whose block leaves `index` when divided by `of`.
+/// What a load thread owns of a population: the numbers whose block leaves `index` when divided by `of`. Blocks are counted from the
+/// population's first number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// This thread.
     pub index: u32,
     /// All threads.
     pub of: u32,
+    /// The population's first number.
+    pub first: u32,
 }
 
 impl Share {
-    /// The whole population.
-    pub const WHOLE: Share = Share { index: 0, of: 1 };
+    /// A whole population whose first number is zero.
+    pub const WHOLE: Share = Share { index: 0, of: 1, first: 0 };
 
-    /// Which of `of` threads owns a number.
+    /// The same part of a population with that first number.
+    #[must_use]
+    pub fn from(self, first: u32) -> Share {
+        Share { first, ..self }
+    }
+
+    /// Which of `of` threads owns a number of a population that begins at zero.
     #[inline]
     pub fn owner(number: u32, of: u32) -> u32 {
         (number % BLOCKS) % of.max(1)
@@ -28,12 +37,13 @@ impl Share {
     /// Whether a number belongs to this share.
     #[inline]
     pub fn owns(self, number: u32) -> bool {
-        Share::owner(number, self.of) == self.index
+        number.checked_sub(self.first).is_some_and(|number| Share::owner(number, self.of) == self.index)
     }
 
     /// The place of an owned number among those that this share owns, from zero.
     #[inline]
     pub fn slot(self, number: u32) -> u32 {
+        let number = number.wrapping_sub(self.first);
         number / BLOCKS * self.blocks() + (number % BLOCKS) / self.of.max(1)
     }
 
@@ -41,15 +51,15 @@ impl Share {
     #[inline]
     pub fn number(self, slot: u32) -> u32 {
         let blocks = self.blocks().max(1);
-        slot / blocks * BLOCKS + self.index + slot % blocks * self.of
+        self.first + slot / blocks * BLOCKS + self.index + slot % blocks * self.of
     }
 
-    /// How many of the numbers below `total` belong to this share.
+    /// How many of the population's first `total` numbers belong to this share.
     pub fn count(self, total: u32) -> u32 {
         total / BLOCKS * self.blocks() + self.below(total % BLOCKS)
     }
 
-    /// The numbers below `total` that belong to this share, in rising order.
+    /// The numbers of them, in rising order.
     pub fn numbers(self, total: u32) -> impl Iterator<Item = u32> {
         (0..self.count(total)).map(move |slot| self.number(slot))
     }
@@ -77,7 +87,16 @@ mod tests {
             for total in [0, 1, 5, 1023, 1024, 1025, 5000] {
                 let mut owned = vec![0; total as usize];
                 for index in 0..of {
-                    let share = Share { index, of };
+                    let share = Share { index, of, first: 0 };
+                    let moved = share.from(77);
+                    assert!(moved.numbers(total).eq(share.numbers(total).map(|number| number + 77)));
+                    assert!(moved.numbers(total).all(|number| moved.owns(number) && !moved.owns(5)));
+                    assert!(
+                        moved
+                            .numbers(total)
+                            .enumerate()
+                            .all(|(slot, number)| moved.slot(number) == slot as u32)
+                    );
                     for (slot, number) in share.numbers(total).enumerate() {
                         assert!(share.owns(number), "{number} of {share:?}");
                         assert_eq!(share.slot(number), slot as u32, "{number} of {share:?}");
@@ -92,7 +111,8 @@ mod tests {
     #[test]
     fn shares_differ_by_a_block_at_most() {
         for of in [2, 3, 24, 64] {
-            let counts: Vec<u32> = (0..of).map(|index| Share { index, of }.count(100 * BLOCKS)).collect();
+            let counts: Vec<u32> =
+                (0..of).map(|index| Share { index, of, first: 0 }.count(100 * BLOCKS)).collect();
             let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
             assert!(most - least <= 100, "{least} to {most} over {of}");
         }

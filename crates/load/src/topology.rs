@@ -3,17 +3,17 @@
 use plimsoll_codec::mqtt::topic;
 use plimsoll_model::RunId;
 use plimsoll_scenario::Variables;
-use plimsoll_scenario::plan::{Piece, Plan, Template};
+use plimsoll_scenario::plan::{Piece, Plan, PopulationPlan, Protocol, ReceiversPlan, Template};
 use std::collections::HashMap;
 
 /// The subscribers that one or more devices have in common.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Receivers {
-    /// Subscribers `0..n`.
+    /// The first `n` of the subscribers.
     All(u32),
     /// These, in rising order.
     Listed(Vec<u32>),
-    /// One of subscribers `0..n`, whichever the platform chooses: a shared subscription.
+    /// One of the first `n` subscribers, whichever the platform chooses: a shared subscription.
     OneOf(u32),
 }
 
@@ -66,6 +66,9 @@ impl Receivers {
 pub struct Topology {
     groups: Vec<Receivers>,
     group_of_device: Vec<u32>,
+    /// The number of the first device, and that of the first subscriber that may receive.
+    first_device: u32,
+    first_subscriber: u32,
 }
 
 impl Topology {
@@ -73,19 +76,23 @@ impl Topology {
     /// at topics of its own, which say nothing about the device.
     pub fn of(plan: &Plan, run: RunId) -> Topology {
         let subscribers = plan.subscribers.count;
-        let asked_for = plan.platform.roles.notified.is_some();
+        let PopulationPlan { first_device, first_subscriber, receivers, .. } = &plan.population;
+        let (first_device, first_subscriber) = (*first_device, *first_subscriber);
+        // Where devices have paths and subscribers topics, the platform says what becomes of the one in the other.
+        let translated = *receivers == ReceiversPlan::Common && plan.protocol() != Protocol::Mqtt;
+        let asked_for = plan.platform.roles.notified.is_some() || translated;
         let differ = !asked_for && plan.subscribers.filters.iter().any(depends_on_subscriber);
         let filters: Vec<Vec<String>> = if differ {
-            (0..subscribers).map(|subscriber| filters_of(plan, run, subscriber)).collect()
+            (0..subscribers).map(|place| filters_of(plan, run, first_subscriber + place)).collect()
         } else {
-            vec![filters_of(plan, run, 0)]
+            vec![filters_of(plan, run, first_subscriber)]
         };
         let some = plan.subscribers.devices.is_some();
         let mut groups = Vec::new();
         let mut known: HashMap<Receivers, u32> = HashMap::new();
         let mut group_of_device = Vec::with_capacity(plan.devices as usize);
         for device in 0..plan.devices {
-            let name = topic_of(plan, run, device);
+            let name = topic_of(plan, run, first_device + device);
             let matches =
                 |of: &Vec<String>| asked_for || of.iter().any(|filter| topic::matches(filter, &name));
             let receivers = match filters.as_slice() {
@@ -113,19 +120,31 @@ impl Topology {
             });
             group_of_device.push(group);
         }
-        Topology { groups, group_of_device }
+        Topology { groups, group_of_device, first_device, first_subscriber }
+    }
+
+    /// The place of a subscriber among those who may receive.
+    #[inline]
+    pub fn place(&self, subscriber: u32) -> Option<u32> {
+        subscriber.checked_sub(self.first_subscriber)
     }
 
     /// Every subscriber expects every device.
     #[cfg(test)]
     pub fn uniform(devices: u32, subscribers: u32) -> Topology {
-        Topology { groups: vec![Receivers::All(subscribers)], group_of_device: vec![0; devices as usize] }
+        Topology { groups: vec![Receivers::All(subscribers)], ..Topology::grouped(devices) }
     }
 
     /// All subscribers share what they expect of every device.
     #[cfg(test)]
     pub fn shared(devices: u32, subscribers: u32) -> Topology {
-        Topology { groups: vec![Receivers::OneOf(subscribers)], group_of_device: vec![0; devices as usize] }
+        Topology { groups: vec![Receivers::OneOf(subscribers)], ..Topology::grouped(devices) }
+    }
+
+    #[cfg(test)]
+    fn grouped(devices: u32) -> Topology {
+        let group_of_device = vec![0; devices as usize];
+        Topology { groups: Vec::new(), group_of_device, first_device: 0, first_subscriber: 0 }
     }
 
     /// How many devices there are.
@@ -133,10 +152,17 @@ impl Topology {
         self.group_of_device.len() as u32
     }
 
+    /// Whether a device is one of them.
+    #[inline]
+    pub fn has(&self, device: u32) -> bool {
+        device.wrapping_sub(self.first_device) < self.devices()
+    }
+
     /// The subscribers that expect a device's messages.
     pub fn receivers(&self, device: u32) -> &Receivers {
         const NOBODY: &Receivers = &Receivers::All(0);
-        let group = self.group_of_device.get(device as usize).copied();
+        let place = device.wrapping_sub(self.first_device);
+        let group = self.group_of_device.get(place as usize).copied();
         group.and_then(|group| self.groups.get(group as usize)).unwrap_or(NOBODY)
     }
 }

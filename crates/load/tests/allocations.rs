@@ -10,6 +10,7 @@ use plimsoll_load::drivers::DriverContext;
 use plimsoll_load::drivers::coap::CoapDriver;
 use plimsoll_load::drivers::mqtt::MqttDriver;
 use plimsoll_load::drivers::websocket::WebSocketDriver;
+use plimsoll_load::owners::Owners;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply, Shard, Wiring};
 use plimsoll_load::share::Share;
@@ -146,7 +147,16 @@ fn plan_with(platform: &str, subscribers: u32, more: &str) -> Arc<Plan> {
 
 fn context(plan: &Arc<Plan>, run: RunId, address: SocketAddr, clock: Clock) -> DriverContext {
     let given = Arc::default();
-    DriverContext { plan: Arc::clone(plan), run, address, share: Share::WHOLE, clock, given, service: None }
+    DriverContext {
+        plan: Arc::clone(plan),
+        run,
+        address,
+        share: Share::WHOLE,
+        subscribers: (Share::WHOLE, plan.subscribers.count),
+        clock,
+        given,
+        service: None,
+    }
 }
 
 fn connected<D: Driver>(shard: &mut Shard<D>, replies: &Receiver<Reply>, clients: Vec<Client>) {
@@ -194,6 +204,9 @@ fn assert_steady<D: Driver>(plan: &Arc<Plan>, run: RunId, clock: Clock, driver: 
     let wiring = Wiring {
         replies: replies_in,
         mailboxes: vec![Arc::default()],
+        number: 0,
+        population: 0,
+        owners: Arc::new(Owners::new(plan, 1)),
         datagram_header: 28,
         throttle: None,
         awaits_lives: false,

@@ -137,6 +137,7 @@ impl Rig {
             run,
             address,
             share: Share::WHOLE,
+            subscribers: (Share::WHOLE, plan.subscribers.count),
             clock,
             given: Arc::default(),
             service: None,

@@ -48,6 +48,7 @@ fn context(plan: &Arc<Plan>, address: SocketAddr, clock: Clock) -> DriverContext
         run: run(),
         address,
         share: Share::WHOLE,
+        subscribers: (Share::WHOLE, plan.subscribers.count),
         clock,
         given,
         service: None,
@@ -242,7 +243,7 @@ fn a_listener_answers_each_notification_and_counts_it_once() {
     let platform = UdpSocket::bind("127.0.0.1:0").unwrap();
     let plan = plan(platform.local_addr().unwrap(), "{ listens: coap, status: 201, options: { 307: 2000 } }");
     let role = plan.platform.roles.listener.clone().unwrap();
-    let listening = Listening::bind(Protocol::Coap, platform.local_addr().unwrap(), 1).unwrap();
+    let listening = Listening::bind(Protocol::Coap, platform.local_addr().unwrap(), 1, 0).unwrap();
     let here = listening.addresses()[0];
     assert_eq!(listening.url(0), format!("coap://{here}/0"));
     let socket = listening.socket(0).unwrap().into();

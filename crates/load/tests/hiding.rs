@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use plimsoll_load::driver::{Client, Driver, Event, Traffic};
+use plimsoll_load::owners::Owners;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::run_context::RunContext;
 use plimsoll_load::shard::{Command, Reply, Shard, Wiring};
@@ -63,6 +64,9 @@ fn no_token_leaves_a_load_thread_however_the_platform_repeats_it() {
     let wiring = Wiring {
         replies: replies_in,
         mailboxes: vec![Arc::default()],
+        number: 0,
+        population: 0,
+        owners: Arc::new(Owners::new(&plan, 1)),
         datagram_header: 28,
         throttle: None,
         awaits_lives: false,
@@ -94,7 +98,7 @@ fn no_token_leaves_a_load_thread_however_the_platform_repeats_it() {
     let failed = |reply: &Reply| matches!(reply, Reply::ConnectFailed(reason) if reason == "who is ***?");
     assert!(replies.iter().any(failed));
     let told = replies.iter().find_map(|reply| match reply {
-        Reply::Closed(end) => end.incident.as_deref(),
+        Reply::Closed(_, end) => end.incident.as_deref(),
         _ => None,
     });
     assert_eq!(told, Some("Basic ***; cut: ***; lost; 2 x no good: ***"));

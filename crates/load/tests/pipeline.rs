@@ -7,6 +7,7 @@
 use plimsoll_load::arrivals::{Arrivals, Process};
 use plimsoll_load::driver::{Client, Driver, Event, Traffic};
 use plimsoll_load::drivers::null::NullDriver;
+use plimsoll_load::owners::Owners;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply, Shard, Wiring};
 use plimsoll_load::share::Share;
@@ -56,6 +57,9 @@ fn run_on(plan: &Arc<Plan>, driver: impl Driver, seconds: i64) -> Level {
     let wiring = Wiring {
         replies: replies_in,
         mailboxes: vec![Arc::default()],
+        number: 0,
+        population: 0,
+        owners: Arc::new(Owners::new(plan, 1)),
         datagram_header: 28,
         throttle: None,
         awaits_lives: false,
@@ -80,7 +84,7 @@ fn run_on(plan: &Arc<Plan>, driver: impl Driver, seconds: i64) -> Level {
     for reply in replies.try_iter() {
         match reply {
             Reply::Part(part) => parts.push(*part),
-            Reply::Closed(level_end) => end = Some(level_end),
+            Reply::Closed(_, level_end) => end = Some(level_end),
             _ => {}
         }
     }

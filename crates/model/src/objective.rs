@@ -36,12 +36,23 @@ impl Objectives {
 /// One demand on a level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Objective {
+    /// The population of which it is demanded; `None` for all together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub population: Option<String>,
     /// What is looked at.
     pub subject: Subject,
     /// Which side of the bound is good.
     pub comparison: Comparison,
     /// The bound: seconds for times, a fraction of 1 for ratios.
     pub bound: f64,
+}
+
+impl Objective {
+    /// Its key in a scenario's `objectives`, such as `publish_p99` or, of one of several populations, `sensors.publish_p99`.
+    pub fn key(&self) -> String {
+        let key = self.subject.key();
+        self.population.as_ref().map_or(key.clone(), |population| format!("{population}.{key}"))
+    }
 }
 
 /// What an objective looks at.
@@ -184,7 +195,7 @@ fn percent(share: f64) -> String {
 /// As in a scenario: `publish_p99 < 50.0 ms`.
 impl fmt::Display for Objective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.subject.key(), self.comparison.symbol(), self.subject.show(self.bound))
+        write!(f, "{} {} {}", self.key(), self.comparison.symbol(), self.subject.show(self.bound))
     }
 }
 
@@ -195,12 +206,17 @@ mod tests {
     #[test]
     fn shows_as_it_is_written_in_a_scenario() {
         let p999 = Subject::Quantile(Metric::PublishTime, 0.999);
-        let objective = Objective { subject: p999, comparison: Comparison::Below, bound: 0.05 };
+        let objective =
+            Objective { population: None, subject: p999, comparison: Comparison::Below, bound: 0.05 };
         assert_eq!(objective.to_string(), "publish_p999 < 50.0 ms");
         let p50 = Subject::Quantile(Metric::SubscribeTimeFromSend, 0.5);
         assert_eq!(p50.key(), "subscribe_from_send_p50");
-        let delivered =
-            Objective { subject: Subject::Delivered, comparison: Comparison::AtLeast, bound: 0.999 };
+        let delivered = Objective {
+            population: None,
+            subject: Subject::Delivered,
+            comparison: Comparison::AtLeast,
+            bound: 0.999,
+        };
         assert_eq!(delivered.to_string(), "delivered >= 99.9 %");
         assert_eq!(Subject::Delivered.show(0.999_999), "99.99 %");
     }

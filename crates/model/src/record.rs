@@ -12,6 +12,8 @@ pub type LevelIndex = u16;
 /// A part of what was seen of one sample since the last part: histograms and counts to be added up.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SamplePart {
+    /// The number of the population, zero in a run of one; [`SamplePart::OF_ALL`] for what belongs to none.
+    pub population: u16,
     /// The level.
     pub level: LevelIndex,
     /// The sample within the hold, `None` for warm-up and set-up.
@@ -20,6 +22,11 @@ pub struct SamplePart {
     pub counts: Counts,
     /// Histograms to merge; absent metrics saw nothing.
     pub histograms: Vec<(Metric, Histogram)>,
+}
+
+impl SamplePart {
+    /// The population of what was seen of the whole run.
+    pub const OF_ALL: u16 = u16::MAX;
 }
 
 /// One level as it was planned and begun.
@@ -41,12 +48,43 @@ pub struct LevelStart {
     /// time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<(Nanos, Nanos)>,
+    /// What each population has of it, in their order; empty in a run of one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub populations: Vec<PopulationStart>,
     /// When the hold began, on the run's clock.
     pub hold_start: Nanos,
     /// Length of the hold.
     pub hold: Nanos,
     /// Equal parts of the hold.
     pub samples: u16,
+}
+
+/// What one of several populations has of a level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PopulationStart {
+    /// Operations per second asked of it; `None` in the closed model.
+    pub offered: Option<f64>,
+    /// Operations that it keeps in flight; `None` in the open model.
+    pub in_flight: Option<u32>,
+    /// Devices of it that the level connects; `None` where all are connected before the first level.
+    pub devices: Option<u32>,
+    /// Connections of it begun per second, where levels differ in that.
+    pub connect_rate: Option<f64>,
+}
+
+/// How a level ended for one of several populations.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PopulationEnd {
+    /// When its first message of the hold was sent.
+    pub first_sent: Option<Nanos>,
+    /// When the last acknowledgement of its messages of the hold came.
+    pub last_done: Option<Nanos>,
+    /// Its first message that a subscriber never received.
+    pub first_loss: Option<FirstLoss>,
+    /// Its devices that were connected at the end.
+    pub connected: u32,
+    /// What became of its clients that lost their connection.
+    pub outages: Option<LevelOutages>,
 }
 
 /// How a level ended.
@@ -85,6 +123,9 @@ pub struct LevelEnd {
     /// The component that ended unplanned in the level, or did not come back after a planned end.
     #[serde(default)]
     pub death: Option<DeathRecord>,
+    /// The same for each population, in their order; empty in a run of one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub populations: Vec<PopulationEnd>,
 }
 
 /// A component of the platform that ended by itself.
@@ -127,6 +168,7 @@ impl LevelEnd {
             clock: other.clock.or(self.clock),
             stood_still: self.stood_still.max(other.stood_still),
             death: self.death.or(other.death),
+            populations: self.populations.into_iter().chain(other.populations).collect(),
         }
     }
 }
@@ -362,6 +404,22 @@ pub struct Terms {
     pub stop_after_missed: Option<u16>,
     /// What the user demands.
     pub objectives: crate::objective::Objectives,
+    /// Each population, in their order; empty in a run of one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub populations: Vec<PopulationTerms>,
+}
+
+/// What the analysis must know of one of several populations.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PopulationTerms {
+    /// Its name.
+    pub name: String,
+    /// What its devices speak.
+    pub protocol: String,
+    /// The number of its first device.
+    pub first_device: u32,
+    /// The same as of a run of it alone.
+    pub terms: Terms,
 }
 
 impl Terms {
@@ -413,6 +471,57 @@ pub struct LevelRecord {
     pub samples: Vec<Option<SampleRecord>>,
     /// What the host gave the load threads.
     pub threads: Vec<ThreadUsage>,
+    /// The same of each population by itself, in their order; empty in a run of one.
+    pub populations: Vec<LevelRecord>,
+}
+
+impl LevelRecord {
+    /// A level that was begun, without anything recorded yet, of so many populations.
+    pub fn begun(start: LevelStart, end: Option<LevelEnd>, populations: usize) -> LevelRecord {
+        let samples = vec![None; usize::from(start.samples)];
+        let of = |number: usize| {
+            let own = start.populations.get(number).copied().unwrap_or_default();
+            let PopulationStart { offered, in_flight, devices, connect_rate } = own;
+            let populations = Vec::new();
+            let start =
+                LevelStart { offered, in_flight, devices, connect_rate, populations, ..start.clone() };
+            let end = end.clone().map(|end| {
+                let own = end.populations.get(number).cloned().unwrap_or_default();
+                let PopulationEnd { first_sent, last_done, first_loss, connected, outages } = own;
+                LevelEnd {
+                    first_sent,
+                    last_done,
+                    first_loss,
+                    connected,
+                    outages,
+                    populations: Vec::new(),
+                    ..end
+                }
+            });
+            LevelRecord::begun(start, end, 0)
+        };
+        let populations = (0..populations).map(of).collect();
+        LevelRecord { start, end, samples, populations, ..LevelRecord::default() }
+    }
+
+    /// Adds a part of a sample or of the warm-up, to the whole and to its population. `None` where the level has no such sample.
+    #[must_use]
+    pub fn absorb(
+        &mut self,
+        (population, sample): (u16, Option<u16>),
+        counts: Counts,
+        histograms: Vec<(Metric, Histogram)>,
+    ) -> Option<()> {
+        if let Some(own) = self.populations.get_mut(usize::from(population)) {
+            own.absorb((0, sample), counts, histograms.clone())?;
+        }
+        let target = match sample {
+            None => &mut self.warm_up,
+            Some(sample) => self.samples.get_mut(usize::from(sample))?.get_or_insert_default(),
+        };
+        target.absorb(counts, histograms);
+        Some(())
+    }
 }
 
 /// One sample, its parts merged.

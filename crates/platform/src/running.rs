@@ -249,6 +249,27 @@ impl Platform {
         self.address
     }
 
+    /// Where the devices of another population connect, which speak to this platform in another way, or to another one.
+    ///
+    /// # Errors
+    /// An address cannot be found, or no component has a port for what they speak.
+    pub fn address_of(&self, plan: &PlatformPlan, options: &Options) -> Result<SocketAddr, PlatformError> {
+        if let Some(endpoint) = &plan.address {
+            return resolve(endpoint, &options.stop);
+        }
+        let protocol = plan.protocol();
+        let names = plan.profile.components.iter().filter_map(|component| {
+            let version_5 = component.mqtt5_port.as_ref();
+            version_5.filter(|_| options.mqtt5 && protocol == Protocol::Mqtt).or(component.port(protocol))
+        });
+        let port = names.filter_map(|name| self.ports.get(name)).next_back();
+        let missing = || PlatformError::Profile {
+            profile: plan.profile.name.clone(),
+            what: format!("no component has a port for {protocol}"),
+        };
+        Ok(SocketAddr::new(self.address.ip(), *port.ok_or_else(missing)?))
+    }
+
     /// Where a gateway that devices send to was told to find the test manager.
     pub fn manager_address(&self, plan: &PlatformPlan) -> Option<SocketAddr> {
         let named = plan.profile.components.iter().find_map(|component| component.gateway_port.as_ref());
@@ -256,16 +277,16 @@ impl Platform {
         port.map(|&port| SocketAddr::new(self.address.ip(), port))
     }
 
-    /// Where requests over HTTP go: to a port by its name, else to the one that speaks HTTP.
-    pub fn http_addresses(&self, plan: &PlatformPlan) -> HttpAddresses {
+    /// Where requests over HTTP go: to a port by its name, else to the one that speaks HTTP. `devices` is where devices connect.
+    pub fn http_addresses(&self, plan: &PlatformPlan, devices: SocketAddr) -> HttpAddresses {
         let mut ports = self.ports.clone();
         ports.extend(plan.ports.iter().map(|(name, port)| (name.clone(), *port)));
         let speaking = plan.profile.components.iter().find_map(|component| component.http_port.clone());
         let by_itself = match speaking.and_then(|name| ports.get(&name)).or_else(|| ports.get("http")) {
             Some(&port) => Some(port),
-            None => (plan.protocol() == Protocol::Http).then_some(self.address.port()),
+            None => (plan.protocol() == Protocol::Http).then_some(devices.port()),
         };
-        HttpAddresses { host: self.address, ports, by_itself }
+        HttpAddresses { host: devices, ports, by_itself }
     }
 
     /// Facts for the provenance of a run.

@@ -9,7 +9,9 @@ use plimsoll_load::run_context::Token;
 use plimsoll_load::tls_refusal;
 use plimsoll_model::RunId;
 use plimsoll_platform::unless_stopped;
-use plimsoll_scenario::plan::{Capture, CaptureFrom, Each, Plan, Protocol, RequestPlan, StepPlan};
+use plimsoll_scenario::plan::{
+    Capture, CaptureFrom, Each, Plan, PopulationPlan, Protocol, RequestPlan, StepPlan,
+};
 use plimsoll_scenario::{Captures, Variables};
 use plimsoll_stats::distribution::random;
 use rustls_pki_types::PrivateKeyDer;
@@ -244,15 +246,16 @@ fn perform_one(
         Each::Pair => followed * subscribers,
         Each::Item => u64::from(scene.plan.platform.state.preload),
     };
+    let PopulationPlan { first_device, first_subscriber, .. } = scene.plan.population;
     let who = |number: u64| match step.each {
         Each::Once => Whom::default(),
-        Each::Device => Whom { device: number as u32, ..Whom::default() },
-        Each::Subscriber => Whom { subscriber: number as u32, ..Whom::default() },
+        Each::Device => Whom { device: first_device + number as u32, ..Whom::default() },
+        Each::Subscriber => Whom { subscriber: first_subscriber + number as u32, ..Whom::default() },
         Each::Pair => {
             let (subscriber, place) =
                 ((number % subscribers.max(1)) as u32, (number / subscribers.max(1)) as u32);
             let device = scene.plan.subscribers.follows(subscriber, place, scene.plan.devices);
-            Whom { device, subscriber, item: 0 }
+            Whom { device: first_device + device, subscriber: first_subscriber + subscriber, item: 0 }
         }
         Each::Item => Whom { item: number as u32, ..Whom::default() },
     };

@@ -3,8 +3,8 @@
 use crate::preflight::Finding;
 use crate::{Options, Placement};
 use plimsoll_model::RunId;
-use plimsoll_model::record::{Listener, Provenance, Terms};
-use plimsoll_scenario::plan::{Plan, Protocol};
+use plimsoll_model::record::{Listener, PopulationTerms, Provenance, Terms};
+use plimsoll_scenario::plan::{Objective, Objectives, Plan, Protocol};
 use plimsoll_store::NewRun;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -61,6 +61,49 @@ fn is_local(plan: &Plan) -> bool {
 
 /// What the analysis must know of the plan.
 pub fn terms(plan: &Plan) -> Terms {
+    let several = plan.with_devices().count() > 1;
+    let populations: Vec<PopulationTerms> = match several {
+        true => plan.populations().map(|own| terms_of_population(own, plan)).collect(),
+        false => Vec::new(),
+    };
+    let all = || plan.with_devices().map(|own| terms_of(own, plan));
+    // Where populations differ, what is asked of all together is what the most demanding of them does.
+    let terms = all().reduce(|together, own| Terms {
+        qos: together.qos.max(own.qos),
+        acknowledged_otherwise: together.acknowledged_otherwise || own.acknowledged_otherwise,
+        subscribe_qos: together.subscribe_qos.max(own.subscribe_qos),
+        listener: together.listener.or(own.listener),
+        delivered_apart: together.delivered_apart && own.delivered_apart,
+        repeats_lost: together.repeats_lost || own.repeats_lost,
+        several_filters: together.several_filters || own.several_filters,
+        persistent: together.persistent || own.persistent,
+        datagrams: together.datagrams || own.datagrams,
+        ..together
+    });
+    Terms {
+        devices: plan.all_devices(),
+        subscribers: plan.all_subscribers(),
+        objectives: plan.objectives.clone(),
+        populations,
+        ..terms.unwrap_or_default()
+    }
+}
+
+/// One of several populations, with what is demanded of it.
+fn terms_of_population(own: &Plan, run: &Plan) -> PopulationTerms {
+    let name = own.population.name.clone();
+    let of_it = |objective: &&Objective| objective.population.as_ref() == Some(&name);
+    let level = run.objectives.level.iter().filter(of_it).cloned().collect();
+    PopulationTerms {
+        protocol: own.protocol().to_string(),
+        first_device: own.population.first_device,
+        terms: Terms { objectives: Objectives { level, load_line: None }, ..terms_of(own, run) },
+        name,
+    }
+}
+
+/// What holds for one population.
+fn terms_of(plan: &Plan, run: &Plan) -> Terms {
     let mqtt = plan.protocol() == Protocol::Mqtt;
     let roles = &plan.platform.roles;
     let listens = roles.listener.is_some() || roles.observes.is_some();
@@ -79,13 +122,14 @@ pub fn terms(plan: &Plan) -> Terms {
         repeats_lost: roles.device.request.as_ref().is_some_and(|request| request.retry_lost),
         several_filters: plan.subscribers.filters.len() > 1,
         persistent: plan.mqtt.session.expiry.is_some(),
-        levels: plan.load.levels.len() as u16,
-        precision: plan.load.precision,
-        search: plan.load.search,
-        stop_after_missed: plan.load.stop_after_missed,
+        levels: run.load.levels.len() as u16,
+        precision: run.load.precision,
+        search: run.load.search,
+        stop_after_missed: run.load.stop_after_missed,
         local: is_local(plan),
         datagrams: plan.protocol() == Protocol::Coap,
-        objectives: plan.objectives.clone(),
+        objectives: Objectives::default(),
+        populations: Vec::new(),
     }
 }
 
@@ -105,11 +149,22 @@ pub fn state_facts(plan: &Plan) -> BTreeMap<String, String> {
     facts
 }
 
+/// What devices speak, in the order of the populations.
+fn protocols(plan: &Plan) -> String {
+    let mut spoken: Vec<String> = Vec::new();
+    for protocol in plan.with_devices().map(|plan| plan.protocol().to_string()) {
+        if !spoken.contains(&protocol) {
+            spoken.push(protocol);
+        }
+    }
+    spoken.join(", ")
+}
+
 fn platform_facts(plan: &Plan) -> BTreeMap<String, String> {
     let profile = &plan.platform.profile;
     let mut facts = BTreeMap::from([
         ("profile".to_owned(), profile.name.clone()),
-        ("protocol".to_owned(), plan.protocol().to_string()),
+        ("protocol".to_owned(), protocols(plan)),
     ]);
     facts.extend(profile.limits.iter().map(|(name, value)| (format!("limit: {name}"), value.clone())));
     facts

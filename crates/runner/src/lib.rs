@@ -41,7 +41,7 @@ use plimsoll_model::record::{LevelStart, Measurement, RunEnd, RunRecord};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_observe::limits::Limits;
 use plimsoll_observe::network::NetworkProbe;
-use plimsoll_platform::{HttpAddresses, Planned, PlatformError};
+use plimsoll_platform::{HttpAddresses, Planned, Platform, PlatformError};
 use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{Plan, Protocol};
 use plimsoll_store::{RunWriter, StoreError};
@@ -49,6 +49,7 @@ use preflight::{Demand, Finding, Severity};
 use running::{Running, RunningError};
 use secrets::Secrets;
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -116,7 +117,8 @@ pub enum RunError {
 /// # Errors
 /// What is wrong with them, for people.
 pub fn check_certificates(plan: &Plan) -> Result<(), String> {
-    plan.connection.transport.tls.as_ref().map_or(Ok(()), plimsoll_load::drivers::check_tls)
+    let mut plans = plan.populations().filter_map(|plan| plan.connection.transport.tls.as_ref());
+    plans.try_for_each(plimsoll_load::drivers::check_tls)
 }
 
 /// Runs the plan.
@@ -127,8 +129,10 @@ pub fn check_certificates(plan: &Plan) -> Result<(), String> {
 pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> Result<Outcome, RunError> {
     let is_simulated = plan.platform.profile.simulated.is_some();
     let mut findings = if is_simulated { Vec::new() } else { examine_host(plan) };
-    findings.extend(plan.oversize().map(preflight::oversize));
-    findings.extend(plan.platform.roles.doubtful_delivery.clone().map(preflight::doubtful_delivery));
+    for plan in plan.with_devices() {
+        findings.extend(plan.oversize().map(preflight::oversize));
+        findings.extend(plan.platform.roles.doubtful_delivery.clone().map(preflight::doubtful_delivery));
+    }
     if let Some(problem) = findings.iter().find(|finding| finding.severity == Severity::Problem) {
         return Err(RunError::Host(problem.to_string()));
     }
@@ -215,7 +219,7 @@ fn perform(
     }
     progress.step(&format!("bringing up {}", plan.platform.profile.name));
     let planned = Planned::of(&plan.platform, plan.seed, &platform_options)?;
-    let listens = plan.platform.roles.listener.is_some();
+    let listens = plan.populations().any(|plan| plan.platform.roles.listener.is_some());
     let mut servers = planned.ports(&plan.platform);
     let running = Running::find(&plan.platform, &servers, plan.record.capture.is_some())?;
     servers.extend(running.servers.iter().cloned());
@@ -232,19 +236,25 @@ fn perform(
     writer.add_platform_facts(&identity::state_facts(plan))?;
     let clock = Clock::start();
     writer.set_epoch(clock.epoch(), wall_nanos() - clock.now().0)?;
-    let http = platform.http_addresses(&plan.platform);
-    let query_port = plan.platform.roles.query.as_ref().and_then(|query| query.port.as_deref());
-    let addresses = Addresses {
-        devices: platform.address(),
-        queriers: http.of(query_port),
-        stage_log: platform.manager_address(&plan.platform),
+    let mut places = vec![Reached::first(plan, &platform)];
+    for other in &plan.others {
+        let mqtt5 = other.mqtt.version == plimsoll_codec::mqtt::Version::V5;
+        let options = plimsoll_platform::Options { mqtt5, ..platform_options.clone() };
+        places.push(Reached::at(other, &platform, platform.address_of(&other.platform, &options)?));
+    }
+    let addresses: Vec<Addresses> = places.iter().map(|place| place.addresses).collect();
+    let http: Vec<HttpAddresses> = places.into_iter().map(|place| place.http).collect();
+    let token = Arc::default();
+    let given = || {
+        let (keys, token) = (tap.as_ref().map(Tap::key_log), Arc::clone(&token));
+        Arc::new(RunContext { keys, token, ..RunContext::default() })
     };
-    let given = Arc::new(RunContext { keys: tap.as_ref().map(Tap::key_log), ..RunContext::default() });
+    let given = plan.populations().map(|_| given()).collect();
     let (mut engine, network) = match platform.simulation() {
         Some(simulation) => (Engine::simulated(plan, id, simulation, &options.stop)?, None),
         None => {
             let precedence = placement.precedence;
-            let engine = Engine::start(plan, id, addresses, &placement.load, precedence, clock, given)?;
+            let engine = Engine::start(plan, id, &addresses, &placement.load, precedence, clock, given)?;
             // Before this process steps back, so that the probe does not wait for a processor behind the load.
             let is_away = || !plimsoll_observe::network::is_here(platform.address().ip());
             let wanted = plan.record.network.unwrap_or_else(is_away);
@@ -263,11 +273,15 @@ fn perform(
     let work = |engine: &mut Engine, watch: &mut RunWatch<'_>| {
         control_and_run_levels(plan, id, &http, options, engine, watch)
     };
-    let outcome = match &plan.platform.roles.token {
+    let terms = plan.populations().zip(&http).zip(engine.given());
+    let mut terms = terms.filter_map(|((plan, http), given)| {
+        Some((plan, plan.platform.roles.token.as_ref()?, http, Arc::clone(given)))
+    });
+    let outcome = match terms.next() {
         None => work(&mut engine, &mut watch),
-        Some(terms) => {
+        Some((plan, terms, http, given)) => {
             watch.step("getting an access token");
-            let keeper = Keeper::new(plan, terms, &|port| http.of(port), engine.given(), &happenings);
+            let keeper = Keeper::new(plan, terms, &|port| http.of(port), given, &happenings);
             with_token(keeper, &options.stop, || work(&mut engine, &mut watch))
         }
     };
@@ -313,74 +327,112 @@ fn with_token(
     })
 }
 
+/// Where a population finds the platform, and where requests of the controller about it go.
+struct Reached {
+    addresses: Addresses,
+    http: HttpAddresses,
+}
+
+impl Reached {
+    fn first(plan: &Plan, platform: &Platform) -> Reached {
+        let stage_log = platform.manager_address(&plan.platform);
+        let reached = Reached::at(plan, platform, platform.address());
+        Reached { addresses: Addresses { stage_log, ..reached.addresses }, ..reached }
+    }
+
+    fn at(plan: &Plan, platform: &Platform, devices: SocketAddr) -> Reached {
+        let http = platform.http_addresses(&plan.platform, devices);
+        let query_port = plan.platform.roles.query.as_ref().and_then(|query| query.port.as_deref());
+        Reached { addresses: Addresses { devices, queriers: http.of(query_port), stage_log: None }, http }
+    }
+}
+
 /// Lets the controller do its steps before the levels and, where the scenario asks for it, undo them afterwards.
 fn control_and_run_levels(
     plan: &Plan,
     id: RunId,
-    http: &HttpAddresses,
+    http: &[HttpAddresses],
     options: &Options,
     engine: &mut Engine,
     watch: &mut RunWatch,
 ) -> Result<RunEnd, Failure> {
-    let roles = &plan.platform.roles;
-    let mut captures = Captures::new(&roles.captured);
-    let listeners: Vec<String> =
-        (0..plan.subscribers.count).map(|subscriber| engine.listener(subscriber)).collect();
+    let all_subscribers = plan.all_subscribers();
+    let listeners: Vec<String> = (0..all_subscribers).map(|subscriber| engine.listener(subscriber)).collect();
     let listener = |subscriber: u32| listeners.get(subscriber as usize).cloned().unwrap_or_default();
-    let given = engine.given();
-    let scene = Scene {
-        plan,
-        run: id,
-        address: &|port| http.of(port),
-        token: &given.token,
-        listener: &listener,
-        stop: &options.stop,
-        hasty: false,
-    };
-    let mut told = String::new();
-    let mut tell = |watch: &mut RunWatch, step: &str, done: u64, of: u64| {
-        if told != step {
-            watch.step(&format!("setting up: {step}"));
-            told = step.to_owned();
-        }
-        if of > 1 {
-            watch.connected(done, of);
-        }
-    };
-    let state = &plan.platform.state;
-    let reset = if state.reset { &roles.reset[..] } else { &[] };
-    let preload = if state.preload > 0 { &roles.preload[..] } else { &[] };
-    let mut set_up = Ok(());
-    if roles.notified.is_some() {
+    let token = engine.given().first().map(|given| Arc::clone(&given.token)).unwrap_or_default();
+    let addresses: Vec<_> = http.iter().map(|http| |port: Option<&str>| http.of(port)).collect();
+    let mut scenes: Vec<(Scene<'_>, Captures)> = plan
+        .populations()
+        .zip(&addresses)
+        .map(|(plan, address)| {
+            let (token, stop) = (&*token, &*options.stop);
+            let scene = Scene { plan, run: id, address, token, listener: &listener, stop, hasty: false };
+            (scene, Captures::new(&plan.platform.roles.captured))
+        })
+        .collect();
+    if plan.populations().any(|plan| plan.platform.roles.notified.is_some()) {
         // A platform may ask each subscriber whether it wants a subscription before it grants that.
         watch.step("connecting subscribers");
         engine.connect_subscribers(watch)?;
     }
-    for steps in [reset, preload, &roles.set_up] {
-        set_up = set_up.and_then(|()| {
-            controller::perform(steps, &scene, &mut captures, &mut |step, done, of| {
-                tell(watch, step, done, of);
-            })
-        });
-    }
-    let outcome = match set_up {
+    let outcome = match set_up(&mut scenes, watch) {
         Ok(()) => {
-            engine.give(captures.clone());
+            for (population, captures) in captured(&scenes).into_iter().enumerate() {
+                engine.give(population, captures);
+            }
             connect_and_run_levels(plan, id, engine, watch)
         }
         Err(error) => Err(error.into()),
     };
     if plan.platform.clean_up {
         watch.step("cleaning up");
-        // The user may have stopped the run; what it has set up is taken away all the same.
-        let scene = Scene { stop: &AtomicBool::new(false), hasty: true, ..scene };
-        // What was measured is worth more than what was left behind, which the result tells.
-        for left in controller::clean_up(&roles.clean_up, &scene, &mut captures) {
-            watch.step(&left);
-            watch.note(&left);
+        for (scene, captures) in scenes.iter_mut().filter(|(scene, _)| scene.plan.devices > 0) {
+            // The user may have stopped the run; what it has set up is taken away all the same.
+            let scene = Scene { stop: &AtomicBool::new(false), hasty: true, ..*scene };
+            // What was measured is worth more than what was left behind, which the result tells.
+            for left in controller::clean_up(&scene.plan.platform.roles.clean_up, &scene, captures) {
+                watch.step(&left);
+                watch.note(&left);
+            }
         }
     }
     outcome
+}
+
+/// Lets the controller set up what each population with devices needs; the platform itself is reset and filled once.
+fn set_up(scenes: &mut [(Scene<'_>, Captures)], watch: &mut RunWatch) -> Result<(), ControllerError> {
+    let mut told = String::new();
+    let mut first = true;
+    for (scene, captures) in scenes.iter_mut().filter(|(scene, _)| scene.plan.devices > 0) {
+        let (roles, state) = (&scene.plan.platform.roles, &scene.plan.platform.state);
+        let reset = if state.reset && first { &roles.reset[..] } else { &[] };
+        let preload = if state.preload > 0 && first { &roles.preload[..] } else { &[] };
+        first = false;
+        for steps in [reset, preload, &roles.set_up] {
+            controller::perform(steps, scene, captures, &mut |step, done, of| {
+                if told != step {
+                    watch.step(&format!("setting up: {step}"));
+                    step.clone_into(&mut told);
+                }
+                if of > 1 {
+                    watch.connected(done, of);
+                }
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// What was captured for each population. Subscribers in common say what the first population says that speaks as they do.
+fn captured(scenes: &[(Scene<'_>, Captures)]) -> Vec<Captures> {
+    let of = |(scene, own): &(Scene<'_>, Captures)| {
+        let speaks = |(other, _): &&(Scene<'_>, Captures)| {
+            other.plan.devices > 0 && other.plan.platform.roles.mapping == scene.plan.platform.roles.mapping
+        };
+        let like = scenes.iter().find(speaks).filter(|_| scene.plan.devices == 0);
+        like.map_or_else(|| own.clone(), |(_, captures)| captures.clone())
+    };
+    scenes.iter().map(of).collect()
 }
 
 fn connect_and_run_levels(
@@ -438,8 +490,10 @@ fn connect_and_run_levels(
         }
     }
     let listener = engine.listener(0);
-    let silent = suspicion::nothing_received(plan, &listener, &levels);
-    let refused = suspicion::refused_content(plan, &levels);
+    // Of several populations each level says by itself who received nothing.
+    let alone = Some(plan).filter(|plan| plan.with_devices().count() == 1);
+    let silent = alone.and_then(|plan| suspicion::nothing_received(plan, &listener, &levels));
+    let refused = alone.and_then(|plan| suspicion::refused_content(plan, &levels));
     silent.iter().chain(&refused).for_each(|told| watch.note(told));
     Ok(RunEnd::Complete)
 }

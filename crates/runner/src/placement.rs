@@ -37,13 +37,13 @@ impl Placement {
             starts_platform,
             plan.load.shares_processors,
             plan.load.threads.map(usize::from),
-            plan.devices,
+            plan.all_devices(),
         )
     }
 
     /// Whether the platform is on this host.
     pub fn is_here(plan: &Plan) -> bool {
-        plan.platform.address.as_ref().is_none_or(is_this_host)
+        plan.populations().any(|plan| plan.platform.address.as_ref().is_none_or(is_this_host))
     }
 
     fn divide(

@@ -14,9 +14,12 @@ pub struct Secrets(Vec<String>);
 impl Secrets {
     /// Of a plan.
     pub fn of(plan: &Plan) -> Secrets {
-        let mut plain: Vec<&str> = plan.platform.secrets.iter().map(|secret| secret.0.as_str()).collect();
+        let mut plain: Vec<&str> = Vec::new();
         let mut forms = Vec::new();
-        if let Some(terms) = &plan.platform.roles.token {
+        for plan in plan.populations() {
+            plain.extend(plan.platform.secrets.iter().map(|secret| secret.0.as_str()));
+            plain.extend(plan.mqtt.password.iter().map(|password| password.0.as_str()));
+            let Some(terms) = &plan.platform.roles.token else { continue };
             if let TokenEndpoint::Url(url) = &terms.endpoint {
                 forms.extend(query_secrets(url));
             }
@@ -28,7 +31,6 @@ impl Secrets {
                 forms.push(token::shown(&terms.client_id, &secret.0));
             }
         }
-        plain.extend(plan.mqtt.password.iter().map(|password| password.0.as_str()));
         forms.extend(plain.into_iter().map(str::to_owned));
         forms.retain(|form| form.len() >= SHORTEST);
         // A longer one may have a shorter one in it.

@@ -116,7 +116,7 @@ mod tests {
         let mut seen = Histogram::new();
         seen.record_n(Nanos::from_millis(millis), 2000);
         let counts = Counts { completed, refused: 1, ..Counts::default() };
-        SamplePart { level: 0, sample, counts, histograms: vec![(metric, seen)] }
+        SamplePart { population: 0, level: 0, sample, counts, histograms: vec![(metric, seen)] }
     }
 
     #[test]

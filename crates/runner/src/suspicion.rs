@@ -14,7 +14,8 @@ pub fn too_few_files(plan: &Plan, address: SocketAddr) -> Option<String> {
         return None;
     }
     let process = process_at(&Place::Port(address.port())).ok()?;
-    let (connections, limit) = (plan.connections(), open_files_of(process)?);
+    let connections = plan.populations().map(Plan::connections).sum::<u64>();
+    let limit = open_files_of(process)?;
     (limit < connections).then(|| {
         let program = program_of(process).unwrap_or_else(|| "the platform".to_owned());
         let [files, wanted] = [limit, connections].map(|count| grouped(count as f64));

@@ -363,15 +363,21 @@ fn opened(components: &mut Components, births: Vec<Birth>, roots: &BTreeMap<i32,
     }
 }
 
-/// Our markers in the form that this run's messages have, and the ids that the platform's own messages share.
+/// Our markers in the forms that this run's messages have, and the ids that the platform's own messages share.
 fn forms(plan: &Plan, run: RunId) -> Vec<Form> {
-    let ours = match plan.message.marker {
+    let mut markers: Vec<MarkerForm> = Vec::new();
+    for plan in plan.with_devices() {
+        if !markers.contains(&plan.message.marker) {
+            markers.push(plan.message.marker);
+        }
+    }
+    let ours = markers.into_iter().map(|marker| match marker {
         MarkerForm::Ascii => Form::Ascii(Some(run.tag())),
         MarkerForm::Binary => Form::Binary(run.tag()),
         MarkerForm::Integer => Form::Integer(run.tag()),
-    };
+    });
     let shared = plan.platform.profile.shared_ids.iter().cloned().map(Form::Shared);
-    std::iter::once(ours).chain(shared).collect()
+    ours.chain(shared).collect()
 }
 
 /// Set-up, and of each level its warm-up, hold and drain, on the wall clock.

@@ -11,7 +11,7 @@ use crate::token::Happenings;
 use crate::{Options, Progress};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
-use plimsoll_load::run_context::RunContext;
+use plimsoll_load::run_context::Token;
 use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, RunRecord, SamplePart, Terms};
 use plimsoll_model::{Counts, Nanos, RunId};
 use plimsoll_observe::network::NetworkProbe;
@@ -77,8 +77,8 @@ pub struct RunWatch<'a> {
     tap: Option<&'a mut Tap>,
     failure: Option<StoreError>,
     secrets: Secrets,
-    /// Knows the access tokens, which a component may have written down.
-    given: Arc<RunContext>,
+    /// The access tokens, which a component may have written down.
+    token: Arc<Token>,
 }
 
 impl<'a> RunWatch<'a> {
@@ -125,7 +125,7 @@ impl<'a> RunWatch<'a> {
             tap: None,
             failure: None,
             secrets: Secrets::of(plan),
-            given: engine.given(),
+            token: engine.given().first().map(|given| Arc::clone(&given.token)).unwrap_or_default(),
         }
     }
 
@@ -266,7 +266,7 @@ impl<'a> RunWatch<'a> {
 
     fn recorded(&self, death: Death, at: Nanos) -> DeathRecord {
         let Death { component, status, last_words } = death;
-        let last_words = self.given.token.hide(&self.secrets.hide(&last_words));
+        let last_words = self.token.hide(&self.secrets.hide(&last_words));
         DeathRecord { component, status, at, last_words }
     }
 
@@ -341,7 +341,8 @@ impl<'a> RunWatch<'a> {
             self.pending.extend(usages.into_iter().map(Measurement::Thread));
             let sample = Some(self.next_sample);
             let (counts, histograms) = self.observers.network();
-            let part = SamplePart { level: level.index, sample, counts, histograms };
+            let part =
+                SamplePart { population: SamplePart::OF_ALL, level: level.index, sample, counts, histograms };
             if part.counts != Counts::default() || !part.histograms.is_empty() {
                 self.pending.push(Measurement::Sample(part));
             }

@@ -16,6 +16,19 @@ pub(crate) fn check(root: &Node, schema: &Json, found: &mut Diagnostics) -> Json
     checker.node(root, schema, &Place { span: &root.span, path: String::new() })
 }
 
+/// Checks a part of a tree against the part of the schema that a pointer (RFC 6901) leads to; `path` is where it stands.
+pub(crate) fn check_at(
+    node: &Node,
+    schema: &Json,
+    pointer: &str,
+    path: &str,
+    found: &mut Diagnostics,
+) -> Json {
+    let mut checker = Checker { definitions: schema.get("$defs").unwrap_or(&Json::Null), found };
+    let part = schema.pointer(pointer).unwrap_or(&Json::Null);
+    checker.node(node, part, &Place { span: &node.span, path: path.to_owned() })
+}
+
 /// Where a value stands: the key that names it, and its path.
 struct Place<'a> {
     span: &'a Span,

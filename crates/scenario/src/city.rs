@@ -140,11 +140,14 @@ pub(crate) struct Rows {
     pub city: City,
     /// Devices that take rows in turn.
     pub devices: u32,
+    /// The number of the first of them.
+    pub first_device: u32,
 }
 
 impl Columns for Rows {
     fn write(&self, column: usize, device: u32, sequence: u32, out: &mut Vec<u8>) {
-        let message = u64::from(sequence) * u64::from(self.devices) + u64::from(device);
+        let own = device.saturating_sub(self.first_device);
+        let message = u64::from(sequence) * u64::from(self.devices) + u64::from(own);
         let segments = u64::from(self.city.segments().max(1));
         self.city.write(column, (message % segments) as u32, message / segments, out);
     }
@@ -285,12 +288,12 @@ mod tests {
     #[test]
     fn with_as_many_devices_as_segments_each_device_is_a_segment() {
         let city = City::new(50, 1);
-        let rows = Rows { city: city.clone(), devices: 50 };
+        let rows = Rows { city: city.clone(), first_device: 0, devices: 50 };
         let mut out = Vec::new();
         rows.write(0, 7, 3, &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), text(&city, 0, 7, 3));
         // Fewer devices share the rows of an hour among them.
-        let rows = Rows { city: city.clone(), devices: 20 };
+        let rows = Rows { city: city.clone(), first_device: 0, devices: 20 };
         let mut out = Vec::new();
         rows.write(3, 9, 3, &mut out);
         assert_eq!(String::from_utf8(out).unwrap(), text(&city, 3, 19, 1));

@@ -3,6 +3,8 @@
 use crate::Environment;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::feeds::Feeds;
+use crate::plan::PopulationPlan;
+use crate::populations::Part;
 use crate::template::TemplateError;
 use crate::tree::Node;
 use serde::Serialize;
@@ -13,6 +15,8 @@ pub(crate) struct Context<'a> {
     pub environment: &'a Environment<'a>,
     pub feeds: &'a Feeds,
     pub found: &'a mut Diagnostics,
+    /// Which of several populations this is; `None` where there is one.
+    pub part: Option<&'a Part>,
 }
 
 impl Context<'_> {
@@ -29,6 +33,16 @@ impl Context<'_> {
     /// Whether the user wrote something at a path.
     pub fn written(&self, path: &str) -> bool {
         self.root.has(path)
+    }
+
+    /// Whether a section was written for all populations, and concerns this one only as far as it means something to it.
+    pub fn inherits(&self, section: &str) -> bool {
+        self.part.is_some_and(|part| part.inherits(section))
+    }
+
+    /// The population's place among the others.
+    pub fn population(&self) -> PopulationPlan {
+        self.part.map(|part| part.population.clone()).unwrap_or_default()
     }
 
     /// Reports a text that is no template, where it can be on the variable itself.

@@ -1,6 +1,9 @@
 //! A plan in words: what would happen, for `plimsoll check`.
 
-use crate::plan::{ArrivalsPer, Content, Each, LevelPlan, Model, Offline, Plan, Template, TokenEndpoint};
+use crate::plan::{
+    ArrivalsPer, Content, Each, LevelPlan, Model, Offline, Plan, ReceiversPlan, SharePlan, Template,
+    TokenEndpoint,
+};
 use crate::protocols::slice;
 use crate::quantity::Quantity;
 use crate::template::Variables;
@@ -40,7 +43,7 @@ impl Plan {
 
     /// What levels that decide nothing may take in addition.
     fn holding_again(&self) -> Nanos {
-        let can = |level: &LevelPlan| matches!(level, LevelPlan::Rate(_) | LevelPlan::InFlight(_));
+        let can = |level: &LevelPlan| !level.connects();
         let any = self.load.levels.iter().any(can) && self.load.storm.is_none();
         if any { self.load.again } else { Nanos::ZERO }
     }
@@ -58,8 +61,8 @@ impl Plan {
                 let missing = devices.saturating_sub(std::mem::replace(&mut connected, devices));
                 f64::from(missing) / self.load.connect_rate
             }
-            LevelPlan::ConnectRate(rate) => f64::from(self.devices) / rate,
-            LevelPlan::Rate(_) | LevelPlan::InFlight(_) => 0.0,
+            LevelPlan::ConnectRate(rate) => f64::from(self.all_devices()) / rate,
+            LevelPlan::Rate(_) | LevelPlan::Listed { .. } | LevelPlan::InFlight(_) => 0.0,
         });
         Nanos::from_secs_f64(seconds.sum())
     }
@@ -71,16 +74,36 @@ impl Plan {
             return None;
         }
         let rates = self.load.levels.iter().map(|level| match level {
-            LevelPlan::Rate(rate) | LevelPlan::Devices { rate, .. } if *rate > 0.0 => Some(*rate),
+            LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } | LevelPlan::Devices { rate, .. }
+                if *rate > 0.0 =>
+            {
+                Some(*rate)
+            }
             _ => None,
         });
         Some(rates.sum::<Option<f64>>()? * self.load.hold.as_secs_f64())
     }
 
+    /// Deliveries of all those messages, if everything arrives.
+    fn deliveries_due(&self) -> f64 {
+        let of_level = |level: &LevelPlan| -> f64 {
+            let shares = self.populations().zip(self.shares_of(*level));
+            shares.map(|(plan, share)| plan.deliveries_of_each() * share.rate()).sum()
+        };
+        self.load.levels.iter().map(of_level).sum::<f64>() * self.load.hold.as_secs_f64()
+    }
+
+    /// Deliveries of a message on average: of subscribers who follow some devices, each has its part.
+    fn deliveries_of_each(&self) -> f64 {
+        let receivers = if self.subscribers.share.is_some() { 1 } else { self.subscribers.count };
+        let followed = f64::from(self.subscribers.followed(self.devices)) / f64::from(self.devices.max(1));
+        f64::from(receivers) * followed
+    }
+
     /// Clients that are connected before the first level.
     fn clients(&self) -> u64 {
-        let before = if self.load.connects_in_levels() { 0 } else { u64::from(self.devices) };
-        before + u64::from(self.subscribers.count)
+        let before = if self.load.connects_in_levels() { 0 } else { u64::from(self.all_devices()) };
+        before + u64::from(self.all_subscribers())
     }
 
     fn connecting(&self) -> Nanos {
@@ -88,26 +111,15 @@ impl Plan {
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {
-        let mut facts = vec![
-            ("platform", self.platform_in_words()),
-            ("devices", self.devices_in_words()),
-            ("subscribers", self.subscribers_in_words()),
-            ("message", self.message_in_words()),
+        let mut facts = vec![("platform", self.platform_in_words())];
+        facts.extend(self.populations().flat_map(|plan| plan.facts_of_population(!self.others.is_empty())));
+        facts.extend([
             ("load", self.load_in_words()),
             ("levels", self.levels_in_words()),
             ("each level", self.level_in_words()),
             ("connections", self.connections_in_words()),
             ("time", self.time_in_words()),
-        ];
-        if let Some(target) = self.target_in_words() {
-            facts.insert(4, ("goes to", target));
-        }
-        if let Some(steps) = self.set_up_in_words() {
-            facts.insert(3, ("set-up", steps));
-        }
-        if let Some(token) = self.token_in_words() {
-            facts.insert(3, ("token", token));
-        }
+        ]);
         if self.platform.state.reset {
             let by = match self.platform.state.command.as_slice() {
                 [] => "the profile's steps".to_owned(),
@@ -134,20 +146,15 @@ impl Plan {
             ));
         }
         if let Some(messages) = self.messages_due() {
-            let receivers = if self.subscribers.share.is_some() { 1 } else { self.subscribers.count };
-            // Of those who follow some devices, each has its part of the deliveries.
-            let followed =
-                f64::from(self.subscribers.followed(self.devices)) / f64::from(self.devices.max(1));
-            let deliveries = messages * f64::from(receivers) * followed;
-            let deliveries = match self.subscribers.count {
+            let deliveries = match self.all_subscribers() {
                 0 => String::new(),
-                _ => format!(", and up to {} deliveries", grouped(deliveries.round())),
+                _ => format!(", and up to {} deliveries", grouped(self.deliveries_due().round())),
             };
             facts.push(("messages", format!("about {} in the holds{deliveries}", grouped(messages.round()))));
         }
         let mut label = "objectives";
         for objective in &self.objectives.level {
-            let key = objective.subject.key();
+            let key = objective.key();
             facts.push((
                 std::mem::take(&mut label),
                 format!("{key} {}", crate::objective::condition(objective)),
@@ -163,6 +170,56 @@ impl Plan {
         facts.extend(self.platform.roles.doubtful_delivery.clone().map(|warning| ("warning", warning)));
         facts.extend(self.too_few_observations().into_iter().map(|warning| ("warning", warning)));
         facts
+    }
+
+    /// Who takes part, and what it sends.
+    fn facts_of_population(&self, is_one_of_several: bool) -> Vec<(&'static str, String)> {
+        let mut facts = Vec::new();
+        let population = &self.population;
+        if is_one_of_several && population.receivers == ReceiversPlan::OfOthers {
+            let subscribers = self.subscribers_in_words();
+            return vec![("subscribers", format!("in common: {subscribers}{}", self.place_in_words()))];
+        }
+        match is_one_of_several {
+            true => facts.push(("population", self.population_in_words())),
+            false => facts.push(("devices", self.devices_in_words())),
+        }
+        match population.receivers {
+            ReceiversPlan::Common => {}
+            _ => facts.push(("subscribers", self.subscribers_in_words())),
+        }
+        facts.extend(self.token_in_words().map(|token| ("token", token)));
+        facts.extend(self.set_up_in_words().map(|steps| ("set-up", steps)));
+        facts.push(("message", self.message_in_words()));
+        facts.extend(self.target_in_words().map(|target| ("goes to", target)));
+        facts
+    }
+
+    /// One of several populations: its name, its devices, what it has of each level.
+    fn population_in_words(&self) -> String {
+        let population = &self.population;
+        let share = match &population.share {
+            None => String::new(),
+            Some(SharePlan::Weight(weight)) => format!("; share {weight} of the load"),
+            Some(SharePlan::Rate(rate)) => format!("; {}/s at each level", grouped(*rate)),
+            Some(SharePlan::Rates(rates)) => {
+                let rates: Vec<String> = rates.iter().map(|rate| grouped(*rate)).collect();
+                format!("; {} per second", rates.join(", "))
+            }
+        };
+        let (devices, place) = (self.devices_in_words(), self.place_in_words());
+        format!("{}: {devices}{place}{share}", population.name)
+    }
+
+    /// Where one of several populations finds the platform.
+    fn place_in_words(&self) -> String {
+        let mapping = self.platform.roles.mapping.as_ref().map(|mapping| format!(", mapping {mapping}"));
+        let address = self
+            .platform
+            .address
+            .as_ref()
+            .map(|address| format!(" at {}", hide_query_secrets(&address.show())));
+        format!("{}{}", address.unwrap_or_default(), mapping.unwrap_or_default())
     }
 
     fn platform_in_words(&self) -> String {
@@ -288,7 +345,7 @@ impl Plan {
             grouped(self.clients() as f64),
             clock(self.connecting())
         );
-        let subscribers = match self.subscribers.count {
+        let subscribers = match self.all_subscribers() {
             0 => String::new(),
             _ => format!("; before them subscribers, {before}"),
         };
@@ -300,7 +357,7 @@ impl Plan {
                 )
             }
             Some(LevelPlan::ConnectRate(_)) => {
-                let devices = grouped(f64::from(self.devices));
+                let devices = grouped(f64::from(self.all_devices()));
                 format!("{devices} anew in each level, {in_levels} in all levels{subscribers}")
             }
             _ => before,
@@ -351,7 +408,7 @@ impl Plan {
             .levels
             .iter()
             .map(|level| match level {
-                LevelPlan::Rate(rate) => grouped(*rate),
+                LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => grouped(*rate),
                 LevelPlan::InFlight(count) => grouped(f64::from(*count)),
                 LevelPlan::Devices { devices, .. } => grouped(f64::from(*devices)),
                 LevelPlan::ConnectRate(rate) => grouped(*rate),
@@ -364,7 +421,7 @@ impl Plan {
             }
             Some(LevelPlan::Devices { .. }) => "devices, idle".to_owned(),
             Some(LevelPlan::ConnectRate(_)) => "connections per second, idle devices".to_owned(),
-            Some(LevelPlan::Rate(_)) | None => "per second".to_owned(),
+            Some(LevelPlan::Rate(_) | LevelPlan::Listed { .. }) | None => "per second".to_owned(),
         };
         let levels = match shown.as_slice() {
             [first, second, .., last] if shown.len() > 12 => {

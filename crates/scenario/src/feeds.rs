@@ -20,13 +20,14 @@ pub(crate) struct Texts {
 #[derive(Debug)]
 pub(crate) struct Table {
     texts: Arc<Texts>,
+    first_device: u32,
     devices: u32,
 }
 
 impl Table {
-    /// Those rows for so many devices.
-    pub fn new(texts: Arc<Texts>, devices: u32) -> Table {
-        Table { texts, devices }
+    /// Those rows for so many devices, the first of which has that number.
+    pub fn new(texts: Arc<Texts>, first_device: u32, devices: u32) -> Table {
+        Table { texts, first_device, devices }
     }
 }
 
@@ -34,7 +35,8 @@ impl Columns for Table {
     /// Messages take the rows in turn: the first messages of all devices, then their second ones; after the last row the
     /// first comes again.
     fn write(&self, column: usize, device: u32, sequence: u32, out: &mut Vec<u8>) {
-        let message = u64::from(sequence) * u64::from(self.devices) + u64::from(device);
+        let own = device.saturating_sub(self.first_device);
+        let message = u64::from(sequence) * u64::from(self.devices) + u64::from(own);
         let rows = &self.texts.rows;
         let row = (message % rows.len().max(1) as u64) as usize;
         let value = rows.get(row).and_then(|row| row.get(column));
@@ -111,7 +113,7 @@ mod tests {
             (texts.columns.as_slice(), &texts.longest),
             (["id", "text"].map(String::from).as_slice(), &vec![1, 4])
         );
-        let table = Table { texts, devices: 2 };
+        let table = Table { texts, first_device: 0, devices: 2 };
         let value = |column, device, sequence| {
             let mut out = Vec::new();
             table.write(column, device, sequence, &mut out);

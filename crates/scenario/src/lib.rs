@@ -22,6 +22,7 @@ mod objective;
 mod observations;
 mod overrides;
 pub mod plan;
+mod populations;
 pub mod profile;
 mod profiles;
 mod protocols;
@@ -54,8 +55,10 @@ pub use span::{Source, Span};
 pub use template::{Columns, Variables};
 pub use wrap::wrapped;
 
+use context::Context;
 use feeds::Feeds;
 use plan::Plan;
+use populations::Part;
 use std::sync::LazyLock;
 use tree::Node;
 use written::Scenario;
@@ -91,19 +94,58 @@ fn plan_of(
     feeds: &Feeds,
     mut found: Diagnostics,
 ) -> Result<Plan, Diagnostics> {
-    let json = check::check(root, &SCHEMA, &mut found);
-    if !found.is_empty() {
-        return Err(found);
-    }
-    let scenario: Scenario = match serde_json::from_value(json) {
-        Ok(scenario) => scenario,
-        Err(error) => {
-            found.push(Diagnostic::new(&root.span, format!("not a scenario: {error}")));
-            return Err(found);
+    let parts = populations::parts(root, &SCHEMA, &mut found);
+    let planned = match &parts {
+        None if !found.is_empty() => None,
+        None => {
+            let mut context = Context { root, environment, feeds, found: &mut found, part: None };
+            planned(&mut context).map(|(plan, json)| Plan { resolved: yaml::write(&json), ..plan })
         }
+        Some(parts) => several(parts, root, environment, feeds, &mut found),
     };
-    match resolve::resolve(scenario, root, environment, feeds, &mut found) {
-        Some(plan) => Ok(plan),
-        None => Err(found),
+    planned.filter(|_| found.is_empty()).ok_or(found)
+}
+
+/// The plan of a run of several populations.
+fn several(
+    parts: &[Part],
+    root: &Node,
+    environment: &Environment<'_>,
+    feeds: &Feeds,
+    found: &mut Diagnostics,
+) -> Option<Plan> {
+    let mut plans = Vec::new();
+    for part in parts {
+        let mut wrong = Diagnostics::default();
+        let mut context =
+            Context { root: &part.root, environment, feeds, found: &mut wrong, part: Some(part) };
+        plans.extend(planned(&mut context));
+        // What is wrong with the scenario itself is told once.
+        for diagnostic in wrong.0 {
+            if !found.0.contains(&diagnostic) {
+                found.push(diagnostic);
+            }
+        }
+    }
+    if !found.is_empty() {
+        return None;
+    }
+    let mut context = Context { root, environment, feeds, found, part: None };
+    populations::join(parts, plans, &SCHEMA, &mut context)
+}
+
+/// The plan of one population, and its scenario as resolved; `None` where something was found.
+fn planned(context: &mut Context<'_>) -> Option<(Plan, serde_json::Value)> {
+    let before = context.found.0.len();
+    let json = check::check(context.root, &SCHEMA, context.found);
+    if context.found.0.len() > before {
+        return None;
+    }
+    match serde_json::from_value::<Scenario>(json) {
+        Ok(scenario) => resolve::resolve(scenario, context),
+        Err(error) => {
+            context.found.push(Diagnostic::new(&context.root.span, format!("not a scenario: {error}")));
+            None
+        }
     }
 }

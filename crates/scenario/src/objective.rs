@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn conditions_are_shown_as_they_are_written() {
-        let objective = |subject, comparison, bound| Objective { subject, comparison, bound };
+        let objective =
+            |subject, comparison, bound| Objective { population: None, subject, comparison, bound };
         let delivered = objective(Subject::Delivered, Comparison::AtLeast, 0.999);
         assert_eq!(condition(&delivered), ">= 99.9 %");
         let mean = objective(Subject::Mean(Metric::PublishTime), Comparison::Below, 0.05);

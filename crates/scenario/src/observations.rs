@@ -26,7 +26,11 @@ impl Plan {
     /// The rates of the levels; of a search, that of its lowest.
     fn rates(&self) -> impl Iterator<Item = f64> + '_ {
         let listed = self.load.levels.iter().filter_map(|level| match level {
-            LevelPlan::Rate(rate) | LevelPlan::Devices { rate, .. } if *rate > 0.0 => Some(*rate),
+            LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } | LevelPlan::Devices { rate, .. }
+                if *rate > 0.0 =>
+            {
+                Some(*rate)
+            }
             _ => None,
         });
         listed.chain(self.load.search.map(|search| search.from))

@@ -124,7 +124,7 @@ fn objective(words: &Words, before: &[Change], found: &mut Diagnostics) -> Optio
     let value = words.value();
     let (key, condition) = value.split_at(value.find(['<', '>']).unwrap_or(value.len()));
     let key = key.trim();
-    let is_named = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let is_named = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
     if condition.is_empty() || !is_named {
         found.push(
             Diagnostic::new(&words.span(), "this is no objective")
@@ -177,7 +177,10 @@ pub(crate) fn set(root: &mut Node, path: &str, key_span: &Span, value: Node) -> 
             }
             Value::List(items) => {
                 let length = items.len();
-                let index = index(name).filter(|index| *index <= length);
+                // One of several populations by its name.
+                let named = |item: &Node| item.child("name").is_some_and(|own| own.is_text(name));
+                let index = index(name).or_else(|| items.iter().position(named));
+                let index = index.filter(|index| *index <= length);
                 let Some(index) = index else {
                     return Err(format!(
                         "`{walked}` is a list of {length}; `{name}` is no index from 0 to {length}"

@@ -23,6 +23,7 @@ pub use connection::{
     ClientIdentity, ConnectionPlan, Identities, Offline, TlsPlan, TransportPlan, WebSocketPlan,
 };
 pub use platform::{Endpoint, PlatformPlan, RunningPlace, RunningPlan, StatePlan};
+pub use population::{PopulationPlan, ReceiversPlan, SharePlan};
 pub use protocol::{Protocol, Wire};
 pub(crate) use protocol::{SCHEMES, Scheme};
 pub use roles::{
@@ -36,12 +37,13 @@ pub use token::{Grant, TokenEndpoint, TokenPlan};
 mod capture;
 mod connection;
 mod platform;
+mod population;
 mod protocol;
 mod roles;
 mod schedule;
 mod token;
 
-/// A run, resolved.
+/// A run of one population, resolved; of several, that of the first, which leads the others.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The scenario's name.
@@ -50,6 +52,11 @@ pub struct Plan {
     pub seed: u64,
     /// The platform under test.
     pub platform: PlatformPlan,
+    /// Which of the run's populations this is.
+    pub population: PopulationPlan,
+    /// The other populations of the run, where it has several and this is the first. What holds for the run, such as levels,
+    /// objectives and what is recorded, is said by the first alone.
+    pub others: Vec<Arc<Plan>>,
     /// Simulated publishers.
     pub devices: u32,
     /// How devices and subscribers connect.
@@ -390,6 +397,13 @@ pub enum ArrivalsPer {
 pub enum LevelPlan {
     /// Open and partly open model: operations per second of the whole population.
     Rate(f64),
+    /// The same, where populations have rates of their own in each listed level.
+    Listed {
+        /// Which it is of the list.
+        place: u16,
+        /// Operations per second of all populations together.
+        rate: f64,
+    },
     /// Closed model: operations in flight over the whole population.
     InFlight(u32),
     /// So many devices are connected, those that are missing at the scenario's connect rate.
@@ -407,10 +421,18 @@ impl LevelPlan {
     /// What levels are ordered by: operations per second, operations in flight, devices, connections per second.
     pub fn load(self) -> f64 {
         match self {
-            LevelPlan::Rate(rate) => rate,
+            LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => rate,
             LevelPlan::InFlight(count) => f64::from(count),
             LevelPlan::Devices { devices, .. } => f64::from(devices),
             LevelPlan::ConnectRate(rate) => rate,
+        }
+    }
+
+    /// Operations per second that are due; zero where the platform decides or nothing is.
+    pub fn rate(self) -> f64 {
+        match self {
+            LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } | LevelPlan::Devices { rate, .. } => rate,
+            LevelPlan::InFlight(_) | LevelPlan::ConnectRate(_) => 0.0,
         }
     }
 

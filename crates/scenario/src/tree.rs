@@ -111,6 +111,11 @@ impl Node {
         }
     }
 
+    /// Whether it is a single value, written so.
+    pub fn is_text(&self, text: &str) -> bool {
+        matches!(&self.value, Value::Scalar(scalar) if scalar.text == text)
+    }
+
     /// The entry or item of that name or number.
     pub fn child(&self, name: &str) -> Option<&Node> {
         match &self.value {

@@ -9,6 +9,7 @@ mod northbound;
 mod objectives;
 mod platform;
 mod population;
+mod populations;
 mod record;
 mod schedule;
 pub(crate) mod secret;
@@ -29,6 +30,7 @@ pub(crate) use northbound::Northbound;
 pub(crate) use objectives::Objectives;
 pub(crate) use platform::{AttachedPlatform, BetweenRuns, OverWebSocket, Platform, RunningComponent, With};
 pub(crate) use population::{Link, Population, SubscriberGroup, Subscribers};
+pub(crate) use populations::{CommonSubscribers, OnePopulation};
 pub(crate) use schedule::Schedule;
 pub(crate) use tls::Tls;
 
@@ -54,6 +56,15 @@ pub(crate) struct Scenario {
     pub platform: Platform,
     /// Who takes part.
     pub population: Population,
+    /// Who takes part, where that are several populations: in place of `population`.
+    #[serde(default, skip_serializing)]
+    #[schemars(length(min = 1))]
+    #[expect(dead_code, reason = "for the schema: crate::populations takes it out of the tree first")]
+    pub populations: Option<Vec<OnePopulation>>,
+    /// Receivers of deliveries that all populations have in common, which may stand elsewhere than devices.
+    #[serde(default, skip_serializing)]
+    #[expect(dead_code, reason = "for the schema: crate::populations takes it out of the tree first")]
+    pub subscribers: Option<CommonSubscribers>,
     /// How devices and subscribers connect, whatever they speak.
     #[serde(default)]
     pub connection: Connection,

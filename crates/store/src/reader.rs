@@ -144,7 +144,7 @@ impl<C: Borrow<Connection>> RunReader<C> {
         })?;
         let no_run = || StoreError::NoRun { id: id.to_owned(), path: self.path.clone() };
         let mut record = found.into_iter().next().filter(|_| !id.is_empty()).ok_or_else(no_run)?;
-        record.levels = self.levels(&record.id)?;
+        record.levels = self.levels(&record.id, record.terms.populations.len())?;
         self.read_parts(&mut record)?;
         self.read_threads(&mut record)?;
         let sql = "SELECT usage FROM component WHERE run = ? ORDER BY rowid";
@@ -202,18 +202,13 @@ impl<C: Borrow<Connection>> RunReader<C> {
         })
     }
 
-    fn levels(&self, run: &str) -> Result<Vec<LevelRecord>, StoreError> {
+    fn levels(&self, run: &str, populations: usize) -> Result<Vec<LevelRecord>, StoreError> {
         let sql = "SELECT start, ended FROM level WHERE run = ? ORDER BY idx";
         self.rows(sql, params![run], |row| {
             let start: LevelStart = self.parse(&row.get::<_, String>(0)?)?;
             let end = row.get::<_, Option<String>>(1)?;
-            Ok(LevelRecord {
-                samples: vec![None; usize::from(start.samples)],
-                start,
-                end: end.map(|end| self.parse::<LevelEnd>(&end)).transpose()?,
-                warm_up: SampleRecord::default(),
-                threads: Vec::new(),
-            })
+            let end = end.map(|end| self.parse::<LevelEnd>(&end)).transpose()?;
+            Ok(LevelRecord::begun(start, end, populations))
         })
     }
 
@@ -230,24 +225,25 @@ impl<C: Borrow<Connection>> RunReader<C> {
         for (part, histogram) in rows {
             histograms.entry(part).or_default().push(histogram);
         }
-        let sql = "SELECT id, level, sample, counts FROM part WHERE run = ? ORDER BY id";
-        let parts = self.rows(sql, params![record.id], |row| {
+        let population = schema::has_column(self.connection.borrow(), "part", "population");
+        let population = population.map_err(|cause| StoreError::Read { path: self.path.clone(), cause })?;
+        let population = if population { "coalesce(population, 0)" } else { "0" };
+        let sql =
+            format!("SELECT id, level, sample, counts, {population} FROM part WHERE run = ? ORDER BY id");
+        let parts = self.rows(&sql, params![record.id], |row| {
             let (level, sample): (Option<u16>, Option<u16>) = (row.get(1)?, row.get(2)?);
             let counts: Counts = self.parse(&row.get::<_, String>(3)?)?;
-            Ok((row.get::<_, i64>(0)?, level, sample, counts))
+            Ok((row.get::<_, i64>(0)?, level, (row.get::<_, u16>(4)?, sample), counts))
         })?;
-        for (id, level, sample, counts) in parts {
-            let of_level = level.map(|index| record.levels.iter_mut().find(|l| l.start.index == index));
-            let target = match (of_level, sample) {
-                (None, _) => Some(&mut record.set_up),
-                (Some(Some(level)), None) => Some(&mut level.warm_up),
-                (Some(Some(level)), Some(sample)) => {
-                    level.samples.get_mut(usize::from(sample)).map(|sample| sample.get_or_insert_default())
-                }
-                (Some(None), _) => None,
+        for (id, level, place, counts) in parts {
+            let histograms = histograms.remove(&id).unwrap_or_default();
+            let Some(index) = level else {
+                record.set_up.absorb(counts, histograms);
+                continue;
             };
-            let target = target.ok_or_else(|| self.damaged(format!("part {id} belongs to no level")))?;
-            target.absorb(counts, histograms.remove(&id).unwrap_or_default());
+            let of_level = record.levels.iter_mut().find(|level| level.start.index == index);
+            let absorbed = of_level.and_then(|level| level.absorb(place, counts, histograms));
+            absorbed.ok_or_else(|| self.damaged(format!("part {id} belongs to no level")))?;
         }
         Ok(())
     }

@@ -46,7 +46,8 @@ CREATE TABLE IF NOT EXISTS part (
     run    TEXT NOT NULL REFERENCES run(id),
     level  INTEGER,
     sample INTEGER,
-    counts TEXT NOT NULL
+    counts TEXT NOT NULL,
+    population INTEGER
 ) STRICT;
 CREATE INDEX IF NOT EXISTS part_of_run ON part(run, id);
 CREATE TABLE IF NOT EXISTS histogram (
@@ -166,9 +167,9 @@ fn named(path: &Path) -> Result<PathBuf, StoreError> {
 
 /// Adds the columns that a file of an earlier version lacks.
 fn add_columns(connection: &Connection) -> rusqlite::Result<()> {
-    for column in ["retrieved", "dispatched"] {
-        if !has_column(connection, "message", column)? {
-            connection.execute_batch(&format!("ALTER TABLE message ADD COLUMN {column} INTEGER"))?;
+    for (table, column) in [("message", "retrieved"), ("message", "dispatched"), ("part", "population")] {
+        if !has_column(connection, table, column)? {
+            connection.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {column} INTEGER"))?;
         }
     }
     Ok(())

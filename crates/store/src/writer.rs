@@ -187,8 +187,8 @@ fn append_part(
     level: Option<u16>,
     part: &SamplePart,
 ) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO part (run, level, sample, counts) VALUES (?, ?, ?, ?)";
-    let row = params![run, level, part.sample, json(&part.counts)];
+    let sql = "INSERT INTO part (run, level, sample, counts, population) VALUES (?, ?, ?, ?, ?)";
+    let row = params![run, level, part.sample, json(&part.counts), part.population];
     transaction.prepare_cached(sql)?.execute(row)?;
     let id = transaction.last_insert_rowid();
     let mut insert =

@@ -34,6 +34,7 @@ fn new_run(id: &str) -> NewRun {
 
 fn level_start() -> LevelStart {
     LevelStart {
+        populations: Vec::new(),
         index: 0,
         offered: Some(100.0),
         in_flight: None,
@@ -50,7 +51,7 @@ fn part(sample: Option<u16>, due: u64) -> SamplePart {
     let mut histogram = Histogram::new();
     histogram.record(Nanos(1_000_000));
     let counts = Counts { due, ..Counts::default() };
-    SamplePart { level: 0, sample, counts, histograms: vec![(Metric::PublishTime, histogram)] }
+    SamplePart { population: 0, level: 0, sample, counts, histograms: vec![(Metric::PublishTime, histogram)] }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A level's summary from its record.
 
-use super::{BoxplotSummary, LevelSummary, LevelVerdict, verdict};
+use super::{BoxplotSummary, LevelSummary, LevelVerdict, PopulationLevel, verdict};
 use crate::achieved::{Achieved, Side};
 use crate::duplicates;
 use crate::event_life::EventLife;
@@ -10,7 +10,7 @@ use crate::summary::{DifferenceSummary, Generator, TimeSummary};
 use crate::validity::{self, Evidence};
 use crate::wire::WireSummary;
 use crate::{memory, processors, stall, starvation, warming};
-use plimsoll_model::record::{ComponentUsage, LevelRecord, SampleRecord, Terms};
+use plimsoll_model::record::{ComponentUsage, LevelRecord, PopulationTerms, SampleRecord, Terms};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos, Validity};
 use plimsoll_stats::boxplot::boxplot;
 use plimsoll_stats::trend::slope;
@@ -184,6 +184,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
         achievement,
         starved: starvation::in_hold(components, &record.start),
         is_worth_again: false,
+        populations: populations(record, terms),
     };
     summary.held_by_others = summary.starved.as_ref().map(|starved| starved.share);
     summary.event_life = EventLife::of(summary.achieved_ratio(), end.and_then(|end| end.clock), time);
@@ -198,6 +199,23 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
         }
     }
     summary
+}
+
+/// Each population by itself. The host gives its load threads what it gives all of them.
+fn populations(record: &LevelRecord, terms: &Terms) -> Vec<PopulationLevel> {
+    let with_devices =
+        record.populations.iter().zip(&terms.populations).filter(|(_, own)| own.terms.devices > 0);
+    let level = |(own, of): (&LevelRecord, &PopulationTerms)| {
+        let own = LevelRecord { threads: record.threads.clone(), ..own.clone() };
+        PopulationLevel {
+            name: of.name.clone(),
+            protocol: of.protocol.clone(),
+            devices: of.terms.devices,
+            first_device: of.first_device,
+            figures: Box::new(summarize(&own, &of.terms, &[])),
+        }
+    };
+    with_devices.map(level).collect()
 }
 
 /// Processor that the busiest load thread used in the samples in which operations or readings were later than the bound, each

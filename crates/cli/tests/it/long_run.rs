@@ -39,7 +39,13 @@ fn part(sample: u16, times: &[Nanos]) -> SamplePart {
         delivered: OBSERVATIONS,
         ..Counts::default()
     };
-    SamplePart { level: 0, sample: Some(sample), counts, histograms: metrics.map(observe).into() }
+    SamplePart {
+        population: 0,
+        level: 0,
+        sample: Some(sample),
+        counts,
+        histograms: metrics.map(observe).into(),
+    }
 }
 
 fn write(bench: &Bench) {
@@ -65,6 +71,7 @@ fn write(bench: &Bench) {
     let mut writer = RunWriter::begin(&bench.path(STORE), &run, &Arc::default()).unwrap();
     let hold = Nanos::from_secs(i64::from(SAMPLES));
     let start = LevelStart {
+        populations: Vec::new(),
         index: 0,
         offered: Some(OBSERVATIONS as f64),
         in_flight: None,

@@ -19,8 +19,10 @@ pub struct DriverContext {
     pub run: RunId,
     /// Where these clients reach the platform.
     pub address: SocketAddr,
-    /// Which clients belong to the shard.
+    /// Which devices of the population belong to the shard.
     pub share: Share,
+    /// Which subscribers do, and how many connect by this plan in all shards.
+    pub subscribers: (Share, u32),
     /// The run's clock.
     pub clock: Clock,
     /// What the runner gives to all load threads while they work.

@@ -5,6 +5,8 @@ use crate::driver::Client;
 use crate::shard::{CONNECT_PATIENCE, Command, Reply};
 use crate::share::Share;
 use plimsoll_model::Nanos;
+use plimsoll_scenario::plan::{Plan, PopulationPlan};
+use std::sync::Arc;
 
 impl Engine {
     /// Connects every subscriber, at the scenario's connect rate; for platforms that notify them while the controller
@@ -13,8 +15,8 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Connect`] at the first client that fails for good.
     pub fn connect_subscribers(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
-        let subscribers = (0..self.plan.subscribers.count).map(Client::Subscriber).collect();
         self.subscribers_ready = true;
+        let subscribers = self.subscribers();
         self.connect_in_turn(&[subscribers], watch)
     }
 
@@ -24,33 +26,58 @@ impl Engine {
     /// [`EngineError::Connect`] at the first client that fails for good, or where the platform is awaited and does not come.
     pub fn connect(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
         self.await_service(watch)?;
-        let subscribers = if self.subscribers_ready { 0 } else { self.plan.subscribers.count };
-        let devices = if self.plan.load.connects_in_levels() { 0 } else { self.plan.devices };
-        let subscribers = (0..subscribers).map(Client::Subscriber).collect();
-        let outcome = self.connect_in_turn(&[subscribers, (0..devices).map(Client::Device).collect()], watch);
+        let subscribers = if self.subscribers_ready { self.devices([]) } else { self.subscribers() };
+        let in_levels = self.plan.load.connects_in_levels();
+        let counts = self.plans.iter().map(|plan| if in_levels { 0 } else { plan.devices });
+        let devices = self.devices(counts);
+        let outcome = self.connect_in_turn(&[subscribers, devices], watch);
         // After a failure no level follows: what the goodbyes still bring belongs to the set-up too.
         self.in_set_up = outcome.is_err();
         outcome
     }
 
+    /// The subscribers of each population.
+    fn subscribers(&self) -> Vec<Vec<Client>> {
+        let of = |plan: &Arc<Plan>| {
+            let first = plan.population.first_subscriber;
+            (first..first + plan.own_subscribers()).map(Client::Subscriber).collect()
+        };
+        self.plans.iter().map(of).collect()
+    }
+
+    /// The first so many devices of each population; none of one that is not counted.
+    pub(super) fn devices(&self, counts: impl IntoIterator<Item = u32>) -> Vec<Vec<Client>> {
+        let counts = counts.into_iter().chain(std::iter::repeat(0));
+        let of = |(plan, count): (&Arc<Plan>, u32)| {
+            let first = plan.population.first_device;
+            (first..first + count).map(Client::Device).collect()
+        };
+        self.plans.iter().zip(counts).map(of).collect()
+    }
+
     /// Waits until what the shards share says that clients may begin.
     fn await_service(&mut self, watch: &mut dyn Watch) -> Result<(), EngineError> {
-        let Some(service) = self.service.clone() else { return Ok(()) };
         let begin = self.now();
-        let wanted = u64::from(self.plan.devices) + u64::from(self.plan.subscribers.count);
-        loop {
-            match service.begun(self.now() - begin) {
-                // Nothing that the threads were told is still to be answered.
-                None => drop(self.next(watch)?),
-                Some(begun) => {
-                    return begun.map_err(|reason| EngineError::Connect { ready: 0, wanted, reason });
+        let wanted = u64::from(self.plan.all_devices()) + u64::from(self.plan.all_subscribers());
+        for service in self.services.clone() {
+            loop {
+                match service.begun(self.now() - begin) {
+                    // Nothing that the threads were told is still to be answered.
+                    None => drop(self.next(watch)?),
+                    Some(Ok(())) => break,
+                    Some(Err(reason)) => return Err(EngineError::Connect { ready: 0, wanted, reason }),
                 }
             }
         }
+        Ok(())
     }
 
-    fn connect_in_turn(&mut self, groups: &[Vec<Client>], watch: &mut dyn Watch) -> Result<(), EngineError> {
-        let wanted = groups.iter().map(Vec::len).sum::<usize>() as u64;
+    fn connect_in_turn(
+        &mut self,
+        groups: &[Vec<Vec<Client>>],
+        watch: &mut dyn Watch,
+    ) -> Result<(), EngineError> {
+        let wanted = groups.iter().flatten().map(Vec::len).sum::<usize>() as u64;
         let mut ready = 0;
         let outcome =
             groups.iter().try_for_each(|clients| self.connect_all(clients, wanted, &mut ready, watch));
@@ -60,7 +87,7 @@ impl Engine {
 
     fn connect_all(
         &mut self,
-        clients: &[Client],
+        clients: &[Vec<Client>],
         wanted: u64,
         ready: &mut u64,
         watch: &mut dyn Watch,
@@ -104,31 +131,39 @@ impl Engine {
         ))
     }
 
+    /// Tells the clients of each population to connect, so many a second of all together.
     pub(super) fn tell_to_connect(
         &self,
-        clients: &[Client],
+        clients: &[Vec<Client>],
         start: Nanos,
         rate: f64,
         awaited: bool,
     ) -> Result<(), EngineError> {
-        let of = self.shards.len();
-        let gap = Nanos::from_secs_f64(of as f64 / rate);
-        for (index, (shard, clients)) in self.shards.iter().zip(dealt(clients, of as u32)).enumerate() {
-            // Shards take turns, so that the population connects evenly.
-            let start = start + Nanos(gap.0 * index as i64 / of as i64);
-            shard.tell(Command::Connect { clients, start, gap, awaited })?;
+        let (of, all) = (self.threads, clients.iter().map(Vec::len).sum::<usize>());
+        for ((plan, shards), clients) in self.populations().zip(clients) {
+            // Populations connect side by side, each with its part of the rate.
+            let part = if clients.len() == all { 1.0 } else { clients.len() as f64 / all as f64 };
+            let gap = Nanos::from_secs_f64(f64::from(of) / (rate * part));
+            for ((index, shard), clients) in (0_i64..).zip(shards).zip(dealt(clients, of, &plan.population)) {
+                // Shards take turns, so that the population connects evenly.
+                let start = start + Nanos(gap.0.saturating_mul(index) / i64::from(of));
+                shard.tell(Command::Connect { clients, start, gap, awaited })?;
+            }
         }
         Ok(())
     }
 }
 
-/// The clients of each of so many shards, in their order.
-fn dealt(clients: &[Client], of: u32) -> Vec<Vec<Client>> {
-    let number = |client: &Client| match *client {
-        Client::Device(number) | Client::Subscriber(number) => number,
+/// The clients of each of so many shards of a population, in their order.
+fn dealt(clients: &[Client], of: u32, population: &PopulationPlan) -> Vec<Vec<Client>> {
+    let owns = |share: Share, client: &Client| match *client {
+        Client::Device(number) => share.from(population.first_device).owns(number),
+        Client::Subscriber(number) => share.from(population.first_subscriber).owns(number),
     };
-    let of_shard =
-        |index| clients.iter().copied().filter(|client| Share { index, of }.owns(number(client))).collect();
+    let of_shard = |index| {
+        let share = Share { index, of, first: 0 };
+        clients.iter().copied().filter(|client| owns(share, client)).collect()
+    };
     (0..of).map(of_shard).collect()
 }
 
@@ -140,7 +175,7 @@ mod tests {
     fn each_client_is_connected_by_the_shard_that_owns_it() {
         let clients: Vec<Client> =
             (0..1500).map(Client::Device).chain((0..1100).map(Client::Subscriber)).collect();
-        let dealt = dealt(&clients, 3);
+        let dealt = dealt(&clients, 3, &PopulationPlan::default());
         assert_eq!(dealt.iter().map(Vec::len).sum::<usize>(), clients.len());
         assert!(
             dealt[0].contains(&Client::Device(1024)),

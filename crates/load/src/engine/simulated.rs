@@ -2,9 +2,10 @@
 //! in one thread and in one order.
 
 use super::thread::ShardThread;
-use super::{Engine, EngineError};
+use super::{Engine, EngineError, Notified};
 use crate::clock::Clock;
 use crate::drivers::simulated::SimulatedDriver;
+use crate::owners::Owners;
 use crate::run_context::RunContext;
 use crate::shard::{Command, Reply, Shard, Wiring};
 use crate::share::Share;
@@ -64,6 +65,9 @@ impl Engine {
         stop: &Arc<AtomicBool>,
     ) -> Result<Engine, EngineError> {
         let roles = &plan.platform.roles;
+        if !plan.others.is_empty() {
+            return Err(EngineError::NotSimulated("has one population"));
+        }
         if roles.listener.is_some() || roles.observes.is_some() || plan.northbound.is_some() {
             return Err(EngineError::NotSimulated("has neither listeners, observers nor queries"));
         }
@@ -76,19 +80,24 @@ impl Engine {
         let wiring = Wiring {
             replies: replies_in,
             mailboxes: vec![Arc::default()],
+            number: 0,
+            population: 0,
+            owners: Arc::new(Owners::new(plan, 1)),
             datagram_header: 0,
             throttle: None,
             awaits_lives: false,
             given: Arc::clone(&given),
         };
         let population = (plan.devices, plan.subscribers.count);
-        let tag = crate::content::run_tag(&plan.message, run);
+        let tag = crate::content::run_tag(plan.message.marker, run);
         let content = plan.largest_content();
         let driver = SimulatedDriver::new(simulation.clone(), tag, population, content, plan.acknowledges());
         let topology = Arc::new(Topology::of(plan, run));
         let shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);
         Ok(Engine {
             plan: Arc::clone(plan),
+            plans: vec![Arc::clone(plan)],
+            threads: 1,
             clock: Clock::start(),
             shards: vec![ShardThread { commands, thread: None, id: 0, processor: None }],
             simulated: Some(Box::new(Simulated { simulation, shard, orders, stop: Arc::clone(stop) })),
@@ -96,11 +105,10 @@ impl Engine {
             in_set_up: true,
             has_run: false,
             connected: 0,
-            listening: None,
-            broker: None,
+            notified: vec![Notified::default()],
             subscribers_ready: false,
-            service: None,
-            given,
+            services: Vec::new(),
+            given: vec![given],
             repeated: Default::default(),
         })
     }

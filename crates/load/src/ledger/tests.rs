@@ -135,7 +135,7 @@ fn a_life_that_cannot_have_been_is_not_booked() {
 fn queries_are_about_devices_of_which_the_platform_has_had_something() {
     let mut bench = Bench::new(0);
     let topology = Arc::new(Topology::uniform(6, 0));
-    bench.ledger = Ledger::new(topology, true, Share { index: 1, of: 2 });
+    bench.ledger = Ledger::new(topology, true, Share { index: 1, of: 2, first: 0 });
     assert_eq!(bench.ledger.known_near(3), 3, "of nobody anything is known");
     let sequence = bench.ledger.ready(&mut bench.recorder, &TIMELINE, 5, Nanos(1), Nanos(1)).unwrap();
     bench.ledger.sent(&mut bench.recorder, &TIMELINE, (5, sequence), Nanos(2), (10, 20));

@@ -78,7 +78,7 @@ impl CoapListenerDriver {
         role: &ListenerRole,
         socket: UdpSocket,
     ) -> std::io::Result<CoapListenerDriver> {
-        let &DriverContext { ref plan, run, share, clock, .. } = context;
+        let &DriverContext { ref plan, run, subscribers: (share, count), clock, .. } = context;
         let readiness = Readiness::new(clock, &plan.load)?;
         let socket = Socket::bound(socket)?;
         socket.register(readiness.epoll(), data(0, 0), Interest { read: true, write: false })?;
@@ -92,7 +92,7 @@ impl CoapListenerDriver {
             socket,
             contents: Contents::new(plan, run),
             share,
-            subscribers: plan.subscribers.count,
+            subscribers: share.first.saturating_add(count),
             code: code::of_status(role.status).unwrap_or(code::CHANGED),
             options,
             answered: HashMap::new(),

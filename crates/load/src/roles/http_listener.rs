@@ -81,7 +81,7 @@ impl HttpListenerDriver {
         role: &ListenerRole,
         socket: TcpListener,
     ) -> std::io::Result<HttpListenerDriver> {
-        let &DriverContext { ref plan, run, share, clock, .. } = context;
+        let &DriverContext { ref plan, run, subscribers: (share, count), clock, .. } = context;
         let readiness = Readiness::new(clock, &plan.load)?;
         epoll::add(readiness.epoll(), &socket, EventData::new_u64(data(LISTENING, 0)), EventFlags::IN)?;
         let mut answer = format!("HTTP/1.1 {} {}\r\n", role.status, reason(role.status)).into_bytes();
@@ -98,7 +98,7 @@ impl HttpListenerDriver {
             connections: Vec::new(),
             vacant: Vec::new(),
             share,
-            subscribers: plan.subscribers.count,
+            subscribers: share.first.saturating_add(count),
             answer,
             scratch: vec![0; READ_SIZE],
             traffic: Traffic::default(),

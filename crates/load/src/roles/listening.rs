@@ -11,6 +11,8 @@ pub struct Listening {
     entry: ListenerEntry,
     sockets: Vec<OwnedFd>,
     addresses: Vec<SocketAddr>,
+    /// The number of the first subscriber.
+    first: u32,
 }
 
 impl Listening {
@@ -19,11 +21,16 @@ impl Listening {
         self.addresses.iter().map(SocketAddr::port).collect()
     }
 
-    /// Listens for so many shards, at the address of this host from which the platform is reached, over that protocol.
+    /// Listens for so many shards and the subscribers from that number on, at the address of this host from which the platform is reached, over that protocol.
     ///
     /// # Errors
     /// There is no way to the platform, no free port, or nobody listens over that protocol.
-    pub fn bind(protocol: Protocol, platform: SocketAddr, shards: usize) -> std::io::Result<Listening> {
+    pub fn bind(
+        protocol: Protocol,
+        platform: SocketAddr,
+        shards: usize,
+        first: u32,
+    ) -> std::io::Result<Listening> {
         let missing = || std::io::Error::other(format!("subscribers cannot listen over {protocol}"));
         let entry = driver_of(protocol)?.listener.ok_or_else(missing)?;
         let any = SocketAddr::new(if platform.is_ipv4() { [0, 0, 0, 0].into() } else { [0u16; 8].into() }, 0);
@@ -37,7 +44,7 @@ impl Listening {
             sockets.push(socket);
             addresses.push(address);
         }
-        Ok(Listening { entry, sockets, addresses })
+        Ok(Listening { entry, sockets, addresses, first })
     }
 
     /// The subscribers of a shard.
@@ -50,7 +57,7 @@ impl Listening {
 
     /// Where each subscriber listens, by its number: what set-up steps tell the platform.
     pub fn url(&self, subscriber: u32) -> String {
-        let shard = Share::owner(subscriber, self.addresses.len() as u32);
+        let shard = Share::owner(subscriber.saturating_sub(self.first), self.addresses.len() as u32);
         let address = self.addresses.get(shard as usize);
         address.map(|address| format!("{}://{address}/{subscriber}", self.entry.scheme)).unwrap_or_default()
     }

@@ -2,11 +2,11 @@
 
 use super::source::Source;
 use super::{INCIDENTS, Reply, Shard};
+use crate::content::run_tag;
 use crate::driver::{Client, Driver, Event};
 use crate::drivers::gateway::FAILED;
 use crate::ledger::Receipt;
 use crate::recorder::Place;
-use crate::share::Share;
 use plimsoll_model::{Metric, Nanos};
 
 /// What is said of a life that is not booked.
@@ -95,8 +95,8 @@ impl<D: Driver> Shard<D> {
                 if let Some(lag) = lag {
                     self.recorder.time(now, Metric::ReceiverLag, lag);
                 }
-                let ours =
-                    marker.filter(|marker| self.is_ours(marker.run) && marker.device < self.plan.devices);
+                let ours = marker
+                    .filter(|marker| self.is_ours(marker.run) && self.owners.shard(marker.device).is_some());
                 match ours {
                     None => self.recorder.counts(now).foreign += 1,
                     Some(_) if retained => self.recorder.counts(now).retained += 1,
@@ -175,17 +175,17 @@ impl<D: Driver> Shard<D> {
 
     /// An integer marker carries the low bits of the tag only.
     fn is_ours(&self, tag: u16) -> bool {
-        tag == crate::content::run_tag(&self.plan.message, self.run)
+        self.markers.iter().any(|&form| tag == run_tag(form, self.run))
     }
 
     fn deliver(&mut self, receipt: Receipt, now: Place) {
         if let Some(throttle) = &self.throttle {
-            throttle.notified(receipt.subscriber, receipt.at);
+            throttle.notified(receipt.subscriber - self.plan.population.first_subscriber, receipt.at);
         }
-        if self.share.owns(receipt.device) {
+        if self.share.owns(receipt.device) && self.ledger.has(receipt.device) {
             self.ledger.received(&mut self.recorder, now, receipt);
-        } else if let Some(outbox) =
-            self.outboxes.get_mut(Share::owner(receipt.device, self.share.of) as usize)
+        } else if let Some(owner) = self.owners.shard(receipt.device)
+            && let Some(outbox) = self.outboxes.get_mut(owner as usize)
         {
             outbox.push(receipt);
         }

@@ -48,12 +48,15 @@ impl<D: Driver> Shard<D> {
     pub(super) fn source(&self, timeline: &Timeline, level: LevelPlan) -> Source {
         let (rate, devices) = match level {
             LevelPlan::Devices { devices, rate } => (rate, devices),
-            LevelPlan::Rate(rate) => (rate, self.plan.devices),
+            LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => (rate, self.plan.devices),
             LevelPlan::InFlight(_) | LevelPlan::ConnectRate(_) => (0.0, self.plan.devices),
         };
         match (level, &self.plan.load.model) {
             (
-                LevelPlan::Rate(_) | LevelPlan::Devices { .. } | LevelPlan::ConnectRate(_),
+                LevelPlan::Rate(_)
+                | LevelPlan::Listed { .. }
+                | LevelPlan::Devices { .. }
+                | LevelPlan::ConnectRate(_),
                 Model::Open { arrivals, per },
             ) => {
                 let process = Process {

@@ -71,7 +71,12 @@ pub fn closed() -> RunRecord {
 /// A run whose levels connect 1,000 to 6,000 idle devices; of the last 6,000 one in six was refused.
 pub fn devices() -> RunRecord {
     let mut record = record();
-    let connected = Objective { subject: Subject::Connected, comparison: Comparison::AtLeast, bound: 0.999 };
+    let connected = Objective {
+        population: None,
+        subject: Subject::Connected,
+        comparison: Comparison::AtLeast,
+        bound: 0.999,
+    };
     record.terms.objectives.level = vec![connected];
     for level in &mut record.levels {
         let devices = 1000 * u32::from(level.start.index + 1);
@@ -118,8 +123,9 @@ pub fn gateway() -> RunRecord {
 }
 
 fn terms() -> Terms {
-    let objective = |subject, comparison, bound| Objective { subject, comparison, bound };
+    let objective = |subject, comparison, bound| Objective { population: None, subject, comparison, bound };
     Terms {
+        populations: Vec::new(),
         datagrams: false,
         devices: 1000,
         subscribers: 1,
@@ -216,7 +222,9 @@ fn level(index: u16, offered: f64) -> LevelRecord {
     let hold = Nanos::from_secs(HOLD_SECONDS);
     let samples = (0..SAMPLES).map(|position| Some(sample(offered, position, &mut random))).collect();
     LevelRecord {
+        populations: Vec::new(),
         start: LevelStart {
+            populations: Vec::new(),
             index,
             offered: Some(offered),
             in_flight: None,

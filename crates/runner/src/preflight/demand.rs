@@ -74,14 +74,18 @@ impl Demand {
         let at_once = at_once.and_then(|sockets| sockets.parse().ok()).filter(|&sockets| sockets > 0);
         let apart = at_once.map_or(0, |at_once: u64| polled.saturating_sub(at_once));
         Demand {
-            connections: plan.connections() - apart,
+            connections: plan.populations().map(Plan::connections).sum::<u64>() - apart,
             listening: polled,
             connect_rate: rates.fold(plan.load.connect_rate, f64::max),
-            secured: plan.connection.transport.tls.is_some() || plan.coap.dtls.is_some(),
+            secured: plan.populations().any(is_secured),
             storm: plan.load.storm.is_some(),
             place,
             sources: plan.connection.source_addresses.len(),
-            foreign_sources: plan.connection.source_addresses.iter().copied().filter(is_foreign).collect(),
+            foreign_sources: plan
+                .populations()
+                .flat_map(|plan| plan.connection.source_addresses.iter().copied())
+                .filter(is_foreign)
+                .collect(),
             threads: placement.load.len(),
             shared: placement.here && placement.load.contains(&None) && !plan.load.shares_processors,
             walked: walked(plan),
@@ -95,11 +99,8 @@ impl Demand {
     }
 }
 
-fn rate(level: &LevelPlan) -> f64 {
-    match *level {
-        LevelPlan::Rate(rate) | LevelPlan::Devices { rate, .. } => rate,
-        LevelPlan::InFlight(_) | LevelPlan::ConnectRate(_) => 0.0,
-    }
+fn is_secured(plan: &Plan) -> bool {
+    plan.connection.transport.tls.is_some() || plan.coap.dtls.is_some()
 }
 
 /// The highest rate of arrivals that each thread walks whole.
@@ -113,7 +114,7 @@ fn walked(plan: &Plan) -> f64 {
         return 0.0;
     }
     let searched = plan.load.search.iter().map(|search| search.to);
-    plan.load.levels.iter().map(rate).chain(searched).fold(0.0, f64::max)
+    plan.load.levels.iter().map(|level| level.rate()).chain(searched).fold(0.0, f64::max)
 }
 
 /// Descriptors beside the connections: standard streams, run store, log files, one epoll instance a thread.

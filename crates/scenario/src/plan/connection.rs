@@ -64,6 +64,10 @@ pub struct Identities {
     pub devices: Arc<[ClientIdentity]>,
     /// Of the subscribers.
     pub subscribers: Arc<[ClientIdentity]>,
+    /// The number of the first device, and that of the first subscriber.
+    pub first_device: u32,
+    /// See `first_device`.
+    pub first_subscriber: u32,
 }
 
 /// A client certificate and its key.

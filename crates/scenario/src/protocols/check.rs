@@ -2,8 +2,20 @@
 
 use super::{SLICES, slice};
 use crate::context::Context;
-use crate::plan::PlatformPlan;
+use crate::plan::{PlatformPlan, ReceiversPlan};
 use crate::written::{Connection, Message, Scenario, Subscribers};
+
+/// Takes out of one of several populations what the scenario says, for others, of protocols that its devices do not speak.
+pub(crate) fn forget_inherited(
+    scenario: &mut Scenario,
+    platform: Option<&PlatformPlan>,
+    context: &Context<'_>,
+) {
+    let spoken = platform.map(PlatformPlan::protocol).unwrap_or_default();
+    for other in SLICES.iter().filter(|slice| slice.protocol != spoken && context.inherits(slice.section)) {
+        (other.forget)(scenario);
+    }
+}
 
 /// Reports it. Without a platform devices speak MQTT.
 pub(crate) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, context: &mut Context<'_>) {
@@ -14,7 +26,9 @@ pub(crate) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, contex
     let Some(platform) = platform else { return };
     let name = spoken.name;
     let connection = (&scenario.connection, &Connection::default());
-    context.means_nothing("connection", connection, spoken.connection, name);
+    if !context.inherits("connection") {
+        context.means_nothing("connection", connection, spoken.connection, name);
+    }
     let is_default = scenario.message.target == Message::default().target;
     if !spoken.has_target && context.written("message.target") && !is_default {
         let message = format!("messages have no target over {name}");
@@ -29,7 +43,8 @@ pub(crate) fn check(scenario: &Scenario, platform: Option<&PlatformPlan>, contex
     };
     let receive =
         platform.roles.listener.is_some() || (platform.roles.observes.is_some() && spoken.has_observers);
-    if subscribers > 0 && !receive {
+    let elsewhere = context.population().receivers == ReceiversPlan::Common;
+    if subscribers > 0 && !receive && !elsewhere {
         let message = format!("there are no subscribers over {name}: nothing is delivered");
         let help = "remove them, answers are measured; or use a profile in which subscribers listen";
         context.error_with_help("population.subscribers", message, help);

@@ -11,7 +11,7 @@ pub(crate) mod http;
 pub(crate) mod mqtt;
 pub(crate) mod websocket;
 
-pub(crate) use check::check;
+pub(crate) use check::{check, forget_inherited};
 
 use crate::context::Context;
 use crate::plan::{Plan, Protocol};
@@ -23,6 +23,10 @@ pub(crate) struct Slice {
     pub protocol: Protocol,
     /// How devices that speak it are called where something "means nothing to" them.
     pub name: &'static str,
+    /// Its section of a scenario; empty where it has none.
+    pub section: &'static str,
+    /// Takes what its section says out of the scenario of a population that speaks something else.
+    pub forget: fn(&mut Scenario),
     /// The keys of `connection` that mean something to it.
     pub connection: &'static [&'static str],
     /// Whether messages have a target: a topic or a path.

@@ -60,11 +60,11 @@ impl Read {
         &self.columns
     }
 
-    /// The rows as so many devices take them.
-    pub(super) fn table(self, devices: u32) -> Arc<dyn Columns> {
+    /// The rows as so many devices take them, the first of which has that number.
+    pub(super) fn table(self, first_device: u32, devices: u32) -> Arc<dyn Columns> {
         match self.rows {
-            Rows::City(city) => Arc::new(city::Rows { city, devices }),
-            Rows::Texts(texts) => Arc::new(Table::new(texts, devices)),
+            Rows::City(city) => Arc::new(city::Rows { city, first_device, devices }),
+            Rows::Texts(texts) => Arc::new(Table::new(texts, first_device, devices)),
         }
     }
 }

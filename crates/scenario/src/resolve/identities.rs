@@ -1,7 +1,7 @@
 //! Who clients say that they are over TLS: one certificate for all, or one for each of them.
 
 use crate::context::Context;
-use crate::plan::{ClientIdentity, Identities, Template};
+use crate::plan::{ClientIdentity, Identities, PopulationPlan, Template};
 use crate::template::Variables;
 use crate::written::{Population, Subscribers, Tls};
 use rustls_pki_types::pem::PemObject;
@@ -40,13 +40,16 @@ pub(super) fn resolve(
         Subscribers::Count(count) => *count,
         Subscribers::Group(group) => group.count,
     };
+    let PopulationPlan { first_device, first_subscriber, .. } = context.population();
     let of_devices = Clients {
+        first: first_device,
         paths: ["connection.tls.certificate", "connection.tls.key"],
         written: [&tls.certificate, &tls.key],
         variable: "device",
         count: population.devices,
     };
     let of_subscribers = Clients {
+        first: first_subscriber,
         paths: ["connection.tls.subscriber_certificate", "connection.tls.subscriber_key"],
         written: [&tls.subscriber_certificate, &tls.subscriber_key],
         variable: "subscriber",
@@ -64,7 +67,7 @@ pub(super) fn resolve(
         return Err(());
     }
     let subscribers = if own.is_empty() { Arc::clone(&devices) } else { own };
-    Ok(Identities { devices, subscribers })
+    Ok(Identities { devices, subscribers, first_device, first_subscriber })
 }
 
 /// Devices or subscribers, and the two keys of theirs.
@@ -72,6 +75,7 @@ struct Clients<'a> {
     paths: [&'static str; 2],
     written: [&'a Option<String>; 2],
     variable: &'static str,
+    first: u32,
     count: u32,
 }
 
@@ -127,9 +131,10 @@ impl Clients<'_> {
             template.render(&variables, &mut || 0, &mut name);
             String::from_utf8_lossy(&name).into_owned()
         };
-        let files = if name_of(0) == name_of(1) { 1 } else { self.count };
+        let files =
+            if name_of(0) == name_of(1) { 0..1 } else { self.first..self.first.saturating_add(self.count) };
         let (mut found, mut first, mut troubles) = (Vec::new(), None, 0);
-        for number in 0..files {
+        for number in files {
             match read(&name_of(number), context) {
                 Ok(content) => found.push(content),
                 Err(trouble) => {

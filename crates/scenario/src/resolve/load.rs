@@ -339,7 +339,7 @@ fn check_numbers(
     }
     let per_level = (scenario.load.warm_up.0 + scenario.load.hold.0).as_secs_f64();
     let rates = levels.iter().map(|level| match level {
-        LevelPlan::Rate(rate) | LevelPlan::Devices { rate, .. } => *rate,
+        LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } | LevelPlan::Devices { rate, .. } => *rate,
         LevelPlan::InFlight(_) | LevelPlan::ConnectRate(_) => 0.0,
     });
     // A search that spends all of its time at the top has the most messages.

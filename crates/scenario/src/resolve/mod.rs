@@ -25,70 +25,62 @@ mod transport;
 
 pub(crate) use roles::{Compiler, RoleError};
 
-use crate::Environment;
 use crate::context::Context;
-use crate::diagnostic::Diagnostics;
-use crate::feeds::Feeds;
 use crate::names;
 use crate::plan::{LoadPlan, Plan, PlatformPlan, RecordPlan};
 use crate::protocols::{self, coap, gateway, http, mqtt};
-use crate::tree::Node;
 use crate::written::Scenario;
-use crate::yaml;
 use plimsoll_codec::credentials::hide_query_secrets;
 use serde_json::Value;
 
-/// Resolves a checked scenario. `None` where something was found.
-pub(crate) fn resolve(
-    mut scenario: Scenario,
-    root: &Node,
-    environment: &Environment<'_>,
-    feeds: &Feeds,
-    found: &mut Diagnostics,
-) -> Option<Plan> {
-    let mut context = Context { root, environment, feeds, found };
+/// Resolves a checked scenario: its plan, and itself with every default filled in. `None` where something was found.
+pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Option<(Plan, Value)> {
     if !names::is_line(&scenario.name) {
         context.error("name", "a name has one line, and no control characters");
     }
-    let feed = feed::read(&scenario.message, scenario.seed, &mut context);
+    let feed = feed::read(&scenario.message, scenario.seed, context);
     let columns = feed.as_ref().map(|feed| feed.columns().to_vec()).unwrap_or_default();
-    let platform = platform::resolve(&mut scenario, &columns, &mut context);
-    protocols::check(&scenario, platform.as_ref(), &mut context);
-    let link = population::link(scenario.population.link, "population.link", &mut context);
+    let platform = platform::resolve(&mut scenario, &columns, context);
+    protocols::forget_inherited(&mut scenario, platform.as_ref(), context);
+    protocols::check(&scenario, platform.as_ref(), context);
+    let link = population::link(scenario.population.link, "population.link", context);
     let protocol = platform.as_ref().map(PlatformPlan::protocol).unwrap_or_default();
-    let target = target::resolve(&scenario, protocol, &mut context);
-    let mqtt = mqtt::resolve(&scenario.mqtt, &target, &mut context);
+    let target = target::resolve(&scenario, protocol, context);
+    let mqtt = mqtt::resolve(&scenario.mqtt, &target, context);
     let address = platform.as_ref().and_then(|platform| platform.address.as_ref());
-    let connection = connection::resolve(&scenario.connection, &scenario.population, address, &mut context);
-    mqtt::session::resolve::check_levels(&scenario, &mut context);
-    let subscribers = subscribers::resolve(&mut scenario, &mut context);
+    let connection = connection::resolve(&scenario.connection, &scenario.population, address, context);
+    mqtt::session::resolve::check_levels(&scenario, context);
+    let subscribers = subscribers::resolve(&mut scenario, context);
     if let (Some(platform), Some(subscribers)) = (&platform, &subscribers) {
-        population::check_followed(platform, subscribers, scenario.population.devices, &mut context);
+        population::check_followed(platform, subscribers, scenario.population.devices, context);
     }
-    let feed = feed.map(|feed| feed.table(scenario.population.devices));
+    let first_device = context.population().first_device;
+    let feed = feed.map(|feed| feed.table(first_device, scenario.population.devices));
     let feed = message::Rows { columns: &columns, table: feed };
-    let message = message::resolve(&mut scenario.message, target, platform.as_ref(), feed, &mut context);
-    let coap = coap::resolve(&scenario, address, &mut context);
-    let http = http::resolve(&scenario.http, &mut context);
-    let gateway = gateway::resolve(&scenario.gateway, &mut context);
+    let message = message::resolve(&mut scenario.message, target, platform.as_ref(), feed, context);
+    let coap = coap::resolve(&scenario, address, context);
+    let http = http::resolve(&scenario.http, context);
+    let gateway = gateway::resolve(&scenario.gateway, context);
     if let Some(platform) = &platform {
-        coap::check_target(platform, &mut context);
+        coap::check_target(platform, context);
     }
-    let load = load::resolve(&mut scenario, protocol, &mut context);
-    let storm = storm::resolve(&mut scenario.load, platform.as_ref(), &mut context);
+    let load = load::resolve(&mut scenario, protocol, context);
+    let storm = storm::resolve(&mut scenario.load, platform.as_ref(), context);
     let load = load.map(|load| LoadPlan { storm, ..load });
-    storm::check_offline(&scenario, &mut context);
-    let schedule = schedule::resolve(scenario.schedule.as_ref(), &mut context);
-    let northbound = northbound::resolve(scenario.northbound.as_ref(), platform.as_ref(), &mut context);
-    let objectives = objectives::resolve(&mut scenario, platform.as_ref(), &mut context);
+    storm::check_offline(&scenario, context);
+    let schedule = schedule::resolve(scenario.schedule.as_ref(), context);
+    let northbound = northbound::resolve(scenario.northbound.as_ref(), platform.as_ref(), context);
+    let objectives = objectives::resolve(&mut scenario, platform.as_ref(), context);
     scenario.record.freshness |= objectives.level.iter().any(|objective| objective.subject.needs_freshness());
-    let capture = capture::resolve(scenario.record.capture.as_ref(), &mut context);
+    let capture = capture::resolve(scenario.record.capture.as_ref(), context);
     // Lost messages are looked for on the wire.
     scenario.record.messages |= capture.is_some();
     let plan = Plan {
         name: scenario.name.clone(),
         seed: scenario.seed,
         platform: platform?,
+        population: context.population(),
+        others: Vec::new(),
         devices: scenario.population.devices,
         connection: connection?,
         link,
@@ -120,7 +112,7 @@ pub(crate) fn resolve(
                     *address = hide_query_secrets(address);
                 }
             }
-            Some(Plan { resolved: yaml::write(&json), ..plan })
+            Some((plan, json))
         }
         Err(error) => {
             context.error("", format!("the scenario cannot be written out: {error}"));

@@ -37,6 +37,7 @@ pub(super) fn resolve(
             None => match (name, name.condition(text)) {
                 (Name::LoadLine, Ok(condition)) => resolved.load_line = Some(condition.bound),
                 (Name::Level(subject), Ok(condition)) => resolved.level.push(Objective {
+                    population: None,
                     subject,
                     comparison: condition.comparison,
                     bound: condition.bound,

@@ -46,6 +46,7 @@ pub struct ObserverDriver {
     /// Which devices they are.
     follows: SubscriberPlan,
     devices: u32,
+    first_device: u32,
     pauses: (Nanos, Nanos),
     subscribers: Vec<Subscriber>,
     observations: Vec<Observation>,
@@ -113,8 +114,9 @@ impl ObserverDriver {
     /// # Errors
     /// The kernel refuses an epoll instance.
     pub fn new(context: &DriverContext, role: &ObservePlan) -> std::io::Result<ObserverDriver> {
-        let &DriverContext { ref plan, run, address, share, clock, ref given, .. } = context;
-        let owned = share.count(plan.subscribers.count) as usize;
+        let &DriverContext { ref plan, run, address, subscribers, clock, ref given, .. } = context;
+        let (share, count) = subscribers;
+        let owned = share.count(count) as usize;
         let resources = if role.of_each_device { plan.subscribers.followed(plan.devices) } else { 1 };
         let base = plan.platform.address.as_ref().map(|address| address.path.clone().into_bytes());
         Ok(ObserverDriver {
@@ -132,6 +134,7 @@ impl ObserverDriver {
             resources,
             follows: plan.subscribers.clone(),
             devices: plan.devices,
+            first_device: plan.population.first_device,
             pauses: plan.connection.reconnect,
             subscribers: (0..owned).map(|_| Subscriber::default()).collect(),
             observations: (0..owned * resources as usize).map(|_| Observation::default()).collect(),
@@ -145,6 +148,12 @@ impl ObserverDriver {
 
     fn number(&self, slot: u32) -> u32 {
         self.share.number(slot)
+    }
+
+    /// The device that a subscriber follows in that place.
+    fn device(&self, slot: u32, place: u32) -> u32 {
+        let subscriber = self.number(slot) - self.share.first;
+        self.first_device + self.follows.follows(subscriber, place, self.devices)
     }
 
     fn open(&mut self, slot: u32, events: &mut Vec<Event>) {
@@ -232,7 +241,7 @@ impl ObserverDriver {
     /// The request to be told of a resource, or (1) not to be told any more.
     fn request(&mut self, index: u32, id: u16, kind: Kind, observe: u32) -> Vec<u8> {
         let (slot, place) = (index / self.resources, index % self.resources);
-        let device = self.follows.follows(self.number(slot), place, self.devices);
+        let device = self.device(slot, place);
         self.view.refresh();
         let variables = Variables {
             run: &self.run,

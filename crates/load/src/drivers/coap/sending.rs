@@ -168,7 +168,16 @@ mod tests {
             let plan = load(&Source { name: "test".into(), text }, &[], &environment).unwrap();
             let (run, clock) = (RunId::from_bits(7), Clock::start());
             let (plan, share, given) = (Arc::new(plan), Share::WHOLE, Arc::default());
-            let context = DriverContext { plan, run, address, share, clock, given, service: None };
+            let context = DriverContext {
+                plan,
+                run,
+                address,
+                share,
+                subscribers: (share, 0),
+                clock,
+                given,
+                service: None,
+            };
             let driver = CoapDriver::new(&context).unwrap();
             let mut rig = Rig { driver, platform, events: Vec::new() };
             (0..DEVICES).for_each(|device| assert!(rig.driver.connect(Client::Device(device))));

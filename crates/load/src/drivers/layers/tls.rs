@@ -65,8 +65,13 @@ impl Terms {
             Client::Device(device) => (&self.identities.devices, "device", device),
             Client::Subscriber(subscriber) => (&self.identities.subscribers, "subscriber", subscriber),
         };
+        let first = match client {
+            Client::Device(_) => self.identities.first_device,
+            Client::Subscriber(_) => self.identities.first_subscriber,
+        };
+        let place = number.saturating_sub(first) as usize;
         let shared = Arc::ptr_eq(all, &self.identities.devices) && all.len() == 1;
-        if let Some(identity) = all.get(number as usize).or(all.first()).filter(|_| !shared) {
+        if let Some(identity) = all.get(place).or(all.first()).filter(|_| !shared) {
             config.client_auth_cert_resolver =
                 shown(identity, &self.provider).map_err(|reason| format!("{kind} {number}: {reason}"))?;
         }
@@ -83,11 +88,12 @@ impl Terms {
 /// Those of [`Terms::new`] and of [`Terms::of_client`].
 pub fn check(plan: &TlsPlan) -> Result<(), String> {
     let terms = Terms::new(plan, None)?;
-    let clients = |all: &[ClientIdentity], client: fn(u32) -> Client| {
-        (0..all.len() as u32).try_for_each(|number| terms.of_client(client(number)).map(drop))
+    let Identities { devices, subscribers, first_device, first_subscriber } = &plan.identities;
+    let clients = |all: &[ClientIdentity], first: u32, client: fn(u32) -> Client| {
+        (0..all.len() as u32).try_for_each(|place| terms.of_client(client(first + place)).map(drop))
     };
-    clients(&plan.identities.devices, Client::Device)?;
-    clients(&plan.identities.subscribers, Client::Subscriber)
+    clients(devices, *first_device, Client::Device)?;
+    clients(subscribers, *first_subscriber, Client::Subscriber)
 }
 
 /// What is shown to a platform that asks.

@@ -48,6 +48,8 @@ fn broker_url(plan: &Plan, address: SocketAddr) -> String {
 /// Clients of one shard that speak MQTT.
 pub struct MqttDriver {
     share: Share,
+    /// The part of the subscribers that is this shard's.
+    subscribers: Share,
     devices: usize,
     connections: Vec<Connection>,
     io: Io,
@@ -131,11 +133,12 @@ impl MqttDriver {
     /// # Errors
     /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn new(context: &DriverContext) -> std::io::Result<MqttDriver> {
-        let &DriverContext { ref plan, run, address, share, clock, ref given, .. } = context;
+        let &DriverContext { ref plan, run, address, share, subscribers, clock, ref given, .. } = context;
         let content = plan.largest_content();
         let settings = Arc::new(Settings::new(&plan.mqtt, plan.subscribers.qos, content));
         let devices: Vec<u32> = share.numbers(plan.devices).collect();
-        let subscribers = share.numbers(plan.subscribers.count);
+        let (of_subscribers, count) = subscribers;
+        let subscribers = of_subscribers.numbers(count);
         let first_pause = plan.connection.reconnect.0;
         let mut connections: Vec<Connection> = devices
             .iter()
@@ -162,7 +165,7 @@ impl MqttDriver {
             readiness: Readiness::new(clock, &plan.load)?,
             address,
             sources: Sources::new(plan.connection.source_addresses.clone(), address),
-            population: plan.devices,
+            population: plan.population.first_device.saturating_add(plan.devices),
             mqtt: plan.mqtt.clone(),
             connection: plan.connection.clone(),
             run,
@@ -185,13 +188,13 @@ impl MqttDriver {
             slips: Vec::new(),
             unknown_acks: None,
         };
-        Ok(MqttDriver { share, devices: devices.len(), connections, io })
+        Ok(MqttDriver { share, subscribers: of_subscribers, devices: devices.len(), connections, io })
     }
 
     fn slot(&self, client: Client) -> usize {
         match client {
             Client::Device(device) => self.share.slot(device) as usize,
-            Client::Subscriber(subscriber) => self.devices + self.share.slot(subscriber) as usize,
+            Client::Subscriber(subscriber) => self.devices + self.subscribers.slot(subscriber) as usize,
         }
     }
 

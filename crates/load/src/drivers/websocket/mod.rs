@@ -99,7 +99,7 @@ impl WebSocketDriver {
             transport: transport.map_err(std::io::Error::other)?,
             contents: Contents::new(plan, run),
             opcode,
-            tag: run_tag(&plan.message, run),
+            tag: run_tag(plan.message.marker, run),
             seed: plan.seed,
             connect_timeout: plan.connection.timeout,
             pauses: plan.connection.reconnect,

@@ -11,12 +11,14 @@ use super::Slice;
 use crate::context::Context;
 use crate::plan::{Plan, Protocol};
 use crate::words::request_in_words;
-use crate::written::Scenario;
+use crate::written::{Coap, Scenario};
 use plimsoll_model::text::grouped;
 
 pub(super) const SLICE: Slice = Slice {
     protocol: Protocol::Coap,
     name: "CoAP",
+    section: "coap",
+    forget: |scenario| scenario.coap = Coap::default(),
     connection: &["timeout", "reconnect", "source_addresses"],
     has_target: true,
     has_subscribers: false,

@@ -10,13 +10,15 @@ use super::{Slice, one_each};
 use crate::context::Context;
 use crate::plan::{Plan, Protocol};
 use crate::quantity::Quantity;
-use crate::written::Scenario;
+use crate::written::{Gateway, Scenario};
 use plimsoll_model::Nanos;
 use plimsoll_model::text::grouped;
 
 pub(super) const SLICE: Slice = Slice {
     protocol: Protocol::Gateway,
     name: "devices that are polled",
+    section: "gateway",
+    forget: |scenario| scenario.gateway = Gateway::default(),
     connection: &["timeout", "source_addresses"],
     has_target: false,
     has_subscribers: false,

@@ -10,12 +10,14 @@ use super::Slice;
 use crate::context::Context;
 use crate::plan::{Plan, Protocol};
 use crate::words::request_in_words;
-use crate::written::Scenario;
+use crate::written::{Http, Scenario};
 use plimsoll_model::text::grouped;
 
 pub(super) const SLICE: Slice = Slice {
     protocol: Protocol::Http,
     name: "HTTP",
+    section: "http",
+    forget: |scenario| scenario.http = Http::default(),
     connection: &["tls", "timeout", "reconnect", "source_addresses"],
     has_target: true,
     has_subscribers: false,

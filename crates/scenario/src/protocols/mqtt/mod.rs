@@ -21,6 +21,8 @@ use written::Mqtt;
 pub(super) const SLICE: Slice = Slice {
     protocol: Protocol::Mqtt,
     name: "MQTT",
+    section: "mqtt",
+    forget: |scenario| scenario.mqtt = Mqtt::default(),
     connection: &["tls", "timeout", "reconnect", "offline", "source_addresses"],
     has_target: true,
     has_subscribers: true,

@@ -11,6 +11,8 @@ use plimsoll_model::text::grouped;
 pub(super) const SLICE: Slice = Slice {
     protocol: Protocol::WebSocket,
     name: "WebSocket without MQTT",
+    section: "",
+    forget: |_| (),
     connection: &["tls", "timeout", "reconnect", "source_addresses"],
     has_target: false,
     has_subscribers: false,

@@ -100,7 +100,7 @@ impl ObserverDriver {
         let number = message.number(option::OBSERVE);
         if message.code >> 5 != 2 || number.is_none() {
             let (number, place) = (self.number(slot), index % self.resources);
-            let device = self.follows.follows(number, place, self.devices);
+            let device = self.device(slot, place);
             let reason = self.view.hide_captured(refused(message), (device, number));
             if message.code == UNAUTHORIZED {
                 // With the generation of the newest request, since few are under way: registrations are rare.

@@ -1,0 +1,150 @@
+//! The load threads of one population: its devices, and its subscribers where they connect by its plan.
+
+use super::thread::{ShardThread, Start};
+use super::{Addresses, EngineError, Notified, UDP_OVER_IPV4, UDP_OVER_IPV6};
+use crate::clock::Clock;
+use crate::drivers::{self, BoxedPart, DriverContext, RunService, ServiceContext};
+use crate::mailbox::Mailbox;
+use crate::owners::Owners;
+use crate::roles::listening::Listening;
+use crate::roles::mux::OtherRoles;
+use crate::run_context::RunContext;
+use crate::shard::{Reply, Wiring};
+use crate::share::Share;
+use crate::throttle::Throttle;
+use crate::topology::Topology;
+use plimsoll_model::RunId;
+use plimsoll_scenario::plan::{Delivery, Plan, ReceiversPlan};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+/// What the load threads of all populations have in common.
+pub(super) struct RunParts<'a> {
+    pub(super) run: RunId,
+    pub(super) clock: Clock,
+    pub(super) processors: &'a [Option<usize>],
+    pub(super) precedence: bool,
+    pub(super) replies: Sender<Reply>,
+    pub(super) mailboxes: Vec<Arc<Mailbox>>,
+    pub(super) owners: Arc<Owners>,
+    /// Of each population.
+    pub(super) throttles: Vec<Option<Arc<Throttle>>>,
+}
+
+/// When subscribers were notified, where the platform notifies each at most once a period; for the populations in their order.
+/// Those who receive from several populations are notified of all of them.
+pub(super) fn throttles(plans: &[Arc<Plan>]) -> Vec<Option<Arc<Throttle>>> {
+    let throttle = |plan: &&Arc<Plan>| match plan.platform.roles.delivery {
+        Delivery::Throttled(period) => Some(Arc::new(Throttle::new(period, plan.subscribers.count))),
+        _ => None,
+    };
+    let in_common = |plan: &&Arc<Plan>| plan.population.receivers != ReceiversPlan::Own;
+    let common = plans.iter().filter(in_common).find_map(|plan| throttle(&plan));
+    let of = |plan: &Arc<Plan>| if in_common(&plan) { common.clone() } else { throttle(&plan) };
+    plans.iter().map(of).collect()
+}
+
+/// One population that is about to start.
+pub(super) struct Population<'a> {
+    /// Its place among the others.
+    pub(super) number: u16,
+    pub(super) plan: &'a Arc<Plan>,
+    pub(super) addresses: &'a Addresses,
+    pub(super) given: &'a Arc<RunContext>,
+}
+
+/// A population that was started.
+pub(super) struct Started {
+    pub(super) shards: Vec<ShardThread>,
+    pub(super) notified: Notified,
+    pub(super) service: Option<Arc<dyn RunService>>,
+}
+
+impl Population<'_> {
+    pub(super) fn start(&self, parts: &RunParts<'_>) -> Result<Started, EngineError> {
+        let &Population { number, plan, addresses, given } = self;
+        let &RunParts { run, clock, processors, precedence, .. } = parts;
+        let Addresses { devices: address, stage_log, .. } = *addresses;
+        let of = processors.len().max(1) as u32;
+        let own = plan.own_subscribers();
+        let first_subscriber = plan.population.first_subscriber;
+        let roles = &plan.platform.roles;
+        let listening = match roles.listener.as_ref().filter(|_| own > 0) {
+            Some(role) => Some(Listening::bind(role.protocol, address, processors.len(), first_subscriber)?),
+            None => None,
+        };
+        let services = ServiceContext { plan, run, address, stage_log, shards: of, clock };
+        let service = drivers::service(&services)?;
+        let awaits_stages = service.as_ref().is_some_and(|service| service.awaits_stages());
+        let topology = Arc::new(Topology::of(plan, run));
+        let throttle = parts.throttles.get(usize::from(number)).cloned().flatten();
+        let mut shards = Vec::new();
+        for (index, &processor) in (0..).zip(processors) {
+            let share = Share { index, of, first: plan.population.first_device };
+            let context = DriverContext {
+                plan: Arc::clone(plan),
+                run,
+                address,
+                share,
+                subscribers: (share.from(first_subscriber), own),
+                clock,
+                given: Arc::clone(given),
+                service: service.clone(),
+            };
+            let wiring = Wiring {
+                replies: parts.replies.clone(),
+                mailboxes: parts.mailboxes.clone(),
+                number: u32::from(number) * of + index,
+                population: number,
+                owners: Arc::clone(&parts.owners),
+                datagram_header: if address.is_ipv4() { UDP_OVER_IPV4 } else { UDP_OVER_IPV6 },
+                throttle: throttle.clone(),
+                awaits_lives: awaits_stages,
+                given: Arc::clone(given),
+            };
+            let start = Start {
+                plan: Arc::clone(plan),
+                run,
+                topology: Arc::clone(&topology),
+                share,
+                wiring,
+                processor,
+                precedence,
+            };
+            let others = self.others(&context, listening.as_ref(), service.as_deref())?;
+            let devices = drivers::driver_of(plan.protocol())?.devices;
+            shards.push(start.with(devices(&context)?, others)?);
+        }
+        let broker = match roles.notified.as_ref().filter(|_| own > 0) {
+            Some(_) => Some(drivers::role_of(plan, |entry| entry.broker_url)?(plan, address)),
+            None => None,
+        };
+        Ok(Started { shards, notified: Notified { listening, broker }, service })
+    }
+
+    /// Who takes part in a shard beside the devices.
+    fn others(
+        &self,
+        context: &DriverContext,
+        listening: Option<&Listening>,
+        service: Option<&dyn RunService>,
+    ) -> std::io::Result<OtherRoles> {
+        let plan = self.plan;
+        let roles = &plan.platform.roles;
+        let observes = roles.observes.as_ref().filter(|_| plan.own_subscribers() > 0);
+        let listener: Option<BoxedPart> = match (&roles.listener, listening, observes) {
+            (Some(role), Some(listening), _) => Some(listening.serve(context, role)?),
+            (_, _, Some(role)) => Some(drivers::role_of(plan, |entry| entry.observers)?(context, role)?),
+            _ => None,
+        };
+        let queriers = match (&plan.northbound, self.addresses.queriers) {
+            (Some(northbound), Some(address)) => {
+                let context = DriverContext { address, ..context.clone() };
+                Some(drivers::role_of(plan, |entry| entry.queriers)?(&context, northbound.queriers)?)
+            }
+            _ => None,
+        };
+        let stages = service.and_then(|service| service.stage_reader(context.share.index));
+        Ok(OtherRoles { listener, queriers, stages })
+    }
+}

@@ -1,0 +1,312 @@
+//! The plans of several populations put together: what holds for the run, and who looks for what.
+
+use super::{COMMON, Part};
+use crate::check::check_at;
+use crate::context::Context;
+use crate::objective::Name;
+use crate::plan::{
+    LevelPlan, MarkerForm, Objective, Objectives, Plan, Protocol, ReceiversPlan, SharePlan, Subject,
+};
+use crate::tree::{Node, Value};
+use crate::yaml;
+use serde_json::{Map, Value as Json};
+use std::sync::Arc;
+
+/// Devices that an integer marker can number.
+const INTEGER_DEVICES: u32 = 1 << 17;
+/// From the seed of a population to that of the next: odd, so that none comes twice (2^64 divided by the golden ratio).
+const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+/// Sections of a resolved scenario that each population has by itself.
+const OF_EACH: [&str; 6] = ["connection", "mqtt", "http", "coap", "gateway", "message"];
+
+/// The plan of the whole run; `None` where something is wrong with the populations together, which `context` then says.
+/// Each comes with its resolved scenario.
+pub(crate) fn join(
+    parts: &[Part],
+    planned: Vec<(Plan, Json)>,
+    schema: &Json,
+    context: &mut Context<'_>,
+) -> Option<Plan> {
+    let json = written(parts, &planned, schema, context);
+    let mut plans: Vec<Plan> = planned.into_iter().map(|(plan, _)| plan).collect();
+    for (plan, part) in plans.iter_mut().zip(parts) {
+        plan.population = part.population.clone();
+        if plan.population.receivers == ReceiversPlan::OfOthers {
+            plan.devices = 0;
+        }
+    }
+    check_roles(&plans, context);
+    find_markers(&mut plans);
+    match_filters(&mut plans, context);
+    check_markers(&plans, context);
+    let objectives = objectives(&plans, context);
+    let freshness = plans.iter().any(|plan| plan.record.freshness)
+        || objectives.level.iter().any(|objective| objective.subject.needs_freshness());
+    for (place, plan) in (0_u64..).zip(&mut plans) {
+        plan.record.freshness = freshness;
+        // Each draws its own numbers: populations that send at the same moments would load the platform in bursts.
+        plan.seed = plan.seed.wrapping_add(place.wrapping_mul(SEED_STEP));
+    }
+    let mut plans = plans.into_iter();
+    let mut first = plans.next()?;
+    first.others = plans.map(Arc::new).collect();
+    first.objectives = objectives;
+    let lists = |plan: &Plan| matches!(plan.population.share, Some(SharePlan::Rates(_)));
+    if first.populations().any(lists) {
+        for (place, level) in (0_u16..).zip(&mut first.load.levels) {
+            if let LevelPlan::Rate(rate) = *level {
+                *level = LevelPlan::Listed { place, rate };
+            }
+        }
+    }
+    check_shares(&first, context);
+    first.resolved = yaml::write(&json);
+    context.found.is_empty().then_some(first)
+}
+
+/// Subscribers in common look for the markers of all whose messages they receive.
+fn find_markers(plans: &mut [Plan]) {
+    let mut forms: Vec<MarkerForm> = Vec::new();
+    for plan in plans.iter().filter(|plan| plan.population.receivers == ReceiversPlan::Common) {
+        if !forms.contains(&plan.message.marker) {
+            forms.push(plan.message.marker);
+        }
+    }
+    for plan in plans.iter_mut().filter(|plan| plan.population.receivers == ReceiversPlan::OfOthers) {
+        plan.population.markers.clone_from(&forms);
+    }
+}
+
+/// Subscribers in common subscribe to what the devices of all populations publish, unless they say to what.
+fn match_filters(plans: &mut [Plan], context: &mut Context<'_>) {
+    let asks = |plan: &Plan| {
+        let roles = &plan.platform.roles;
+        roles.listener.is_some() || roles.notified.is_some() || roles.observes.is_some()
+    };
+    let common = plans.iter().position(|plan| plan.population.receivers == ReceiversPlan::OfOthers);
+    let by_filters = |plan: &Plan| plan.protocol() == Protocol::Mqtt && !asks(plan);
+    let Some(common) = common.filter(|&common| plans.get(common).is_some_and(by_filters)) else { return };
+    if context.written("subscribers.filters") {
+        return;
+    }
+    let mut filters = Vec::new();
+    for plan in plans.iter().filter(|plan| plan.population.receivers == ReceiversPlan::Common) {
+        if plan.protocol() != Protocol::Mqtt {
+            let (name, protocol) = (&plan.population.name, plan.protocol());
+            let message = format!(
+                "nothing says under which topics subscribers receive what `{name}` sends over {protocol}"
+            );
+            let help = "write `subscribers: { count: 1, filters: [\"#\"] }`";
+            return context.error_with_help("subscribers", message, help);
+        }
+        for filter in &plan.subscribers.filters {
+            if !filters.contains(filter) {
+                filters.push(filter.clone());
+            }
+        }
+    }
+    if let Some(plan) = plans.get_mut(common) {
+        plan.subscribers.filters = filters;
+    }
+}
+
+/// What several populations cannot have.
+fn check_roles(plans: &[Plan], context: &mut Context<'_>) {
+    let observes =
+        |plan: &Plan| plan.platform.roles.observes.as_ref().is_some_and(|role| role.of_each_device);
+    for (place, plan) in plans.iter().enumerate() {
+        let common = plan.population.receivers == ReceiversPlan::OfOthers;
+        let (key, name) = match common {
+            true => ("subscribers".to_owned(), "subscribers in common"),
+            false => (format!("populations.{place}"), plan.population.name.as_str()),
+        };
+        if plan.protocol() == Protocol::Gateway || plan.platform.tells_lives() {
+            let message =
+                format!("`{name}`: devices behind a gateway with a test manager are a run of their own");
+            context.error_with_help(&key, message, "write a scenario with `population` for them");
+        }
+        if plan.platform.profile.simulated.is_some() {
+            let message = "a simulated platform has one population".to_owned();
+            context.error_with_help("platform", message, "write `population` in place of `populations`");
+            return;
+        }
+        if common && observes(plan) {
+            let message = "who observes each device is a subscriber of the devices' own population";
+            context.error_with_help(&key, message, "give that population its own `subscribers`");
+        }
+    }
+}
+
+/// An integer marker numbers fewer devices than a run may have.
+fn check_markers(plans: &[Plan], context: &mut Context<'_>) {
+    for (place, plan) in plans.iter().enumerate() {
+        let last = plan.population.first_device.saturating_add(plan.devices);
+        if plan.message.marker == MarkerForm::Integer && last >= INTEGER_DEVICES {
+            let message = format!(
+                "an integer marker can number {} devices, and the last of `{}` is device {last}",
+                INTEGER_DEVICES - 1,
+                plan.population.name
+            );
+            let help = "put this population first, or use the marker `binary` or `ascii`";
+            context.error_with_help(&format!("populations.{place}.devices"), message, help);
+        }
+    }
+}
+
+/// Rates of populations' own must fit the levels, and leave something to those who share them.
+fn check_shares(first: &Plan, context: &mut Context<'_>) {
+    let own = |plan: &&Plan| matches!(plan.population.share, Some(SharePlan::Rate(_) | SharePlan::Rates(_)));
+    let fixed = first.with_devices().filter(own).count();
+    let sharing = first.with_devices().count() - fixed;
+    if fixed == 0 {
+        return;
+    }
+    let levels = &first.load.levels;
+    if !matches!(levels.first(), None | Some(LevelPlan::Rate(_) | LevelPlan::Listed { .. })) {
+        let message = "populations have rates of their own only where levels are operations per second";
+        let help = "remove `load.rate` and `load.levels` of the populations";
+        return context.error_with_help("populations", message, help);
+    }
+    if sharing == 0 && (context.written("load.levels") || levels.is_empty()) {
+        let message = "all populations have rates of their own, which leave nothing to the scenario's levels";
+        let help = "remove the scenario's, or let one population have what the others leave";
+        return context.error_with_help("load", message, help);
+    }
+    let lists = first.with_devices().filter_map(|plan| match &plan.population.share {
+        Some(SharePlan::Rates(rates)) => Some((rates.len(), &plan.population.name)),
+        _ => None,
+    });
+    for (length, name) in lists.filter(|(length, _)| *length != levels.len()) {
+        let message = format!("`{name}` has {length} levels of its own, and the run has {}", levels.len());
+        let help = "list as many levels for each, in their order";
+        context.error_with_help("populations", message, help);
+    }
+    let lowest = first.load.search.map(|search| LevelPlan::Rate(search.from));
+    for level in levels.iter().copied().chain(lowest).filter(|_| sharing > 0) {
+        let left = first.left_of(level);
+        if left <= 0.0 {
+            let message = format!(
+                "populations with rates of their own leave nothing of {}/s to the others",
+                level.load()
+            );
+            let key = if lowest.is_some() { "load.search" } else { "load.levels" };
+            return context.error_with_help(
+                key,
+                message,
+                "levels are of all populations together; raise them",
+            );
+        }
+    }
+}
+
+/// What is demanded of the run: of each population what it says and, where it says nothing, the defaults; of all together what the
+/// scenario says of them.
+fn objectives(plans: &[Plan], context: &mut Context<'_>) -> Objectives {
+    let mut all = Objectives { level: Vec::new(), load_line: None };
+    let several = plans.iter().filter(|plan| plan.devices > 0).count() > 1;
+    for plan in plans.iter().filter(|plan| plan.devices > 0) {
+        // Those of the only one are those of all.
+        let population = several.then(|| plan.population.name.clone());
+        let own = plan.objectives.level.iter().cloned();
+        all.level.extend(own.map(|objective| Objective { population: population.clone(), ..objective }));
+        all.load_line = all.load_line.or(plan.objectives.load_line);
+    }
+    let root = context.root;
+    let Some(Value::Map(entries)) = root.child("objectives").map(|node| &node.value) else { return all };
+    for entry in entries.iter().filter(|_| several) {
+        let Some(name) = Name::all().find(|name| name.key() == entry.key) else { continue };
+        let Some(text) = text_of(&entry.value) else { continue };
+        let path = format!("objectives.{}", entry.key);
+        match (name, name.condition(text)) {
+            (_, Err(reason)) => context.error(&path, format!("`{text}`: {reason}")),
+            (Name::LoadLine, Ok(condition)) => all.load_line = Some(condition.bound),
+            (Name::Level(subject), Ok(condition)) => match nobody(subject, plans) {
+                Some(why) => context.error_with_help(&path, why, "remove the objective"),
+                None => all.level.push(Objective {
+                    population: None,
+                    subject,
+                    comparison: condition.comparison,
+                    bound: condition.bound,
+                }),
+            },
+        }
+    }
+    all
+}
+
+/// Why an objective on all populations together has nothing to look at.
+fn nobody(subject: Subject, plans: &[Plan]) -> Option<&'static str> {
+    let devices = || plans.iter().filter(|plan| plan.devices > 0);
+    if subject.needs_acknowledgement() && !devices().any(Plan::acknowledges) {
+        return Some("nothing is acknowledged in any population, so there is no publish time");
+    }
+    if subject.needs_subscribers() && !devices().any(|plan| plan.subscribers.count > 0) {
+        return Some("nobody receives from any population, so this cannot be measured");
+    }
+    if subject.needs_queries() && !plans.iter().any(|plan| plan.northbound.is_some()) {
+        return Some("without `northbound` nobody asks, so this cannot be measured");
+    }
+    let connects = plans.iter().any(|plan| plan.load.connects_in_levels());
+    if subject.needs_connecting() && !connects {
+        return Some("all devices are connected before the first level, so no level can miss this");
+    }
+    None
+}
+
+/// The resolved scenario: what each population has by itself, and what all have in common.
+fn written(parts: &[Part], planned: &[(Plan, Json)], schema: &Json, context: &mut Context<'_>) -> Json {
+    let mut all = match planned.first() {
+        Some((_, Json::Object(first))) => first.clone(),
+        _ => Map::new(),
+    };
+    let root = context.root;
+    let mut as_written = |key: &str, all: &mut Map<String, Json>| {
+        let Some(node) = root.child(key).filter(|node| !node.is_null()) else { return };
+        let json = check_at(node, schema, &format!("/properties/{key}"), key, context.found);
+        all.insert(key.to_owned(), json);
+    };
+    as_written("platform", &mut all);
+    as_written("subscribers", &mut all);
+    if !root.has("populations") {
+        // The only population says no more of itself than that its subscribers stand apart.
+        if let Some(population) = all.get_mut("population").and_then(Json::as_object_mut) {
+            population.remove("subscribers");
+        }
+        return Json::Object(all);
+    }
+    all.retain(|key, _| !OF_EACH.contains(&key.as_str()) && key != "population");
+    all.insert("objectives".into(), together(root));
+    let populations = parts.iter().zip(planned).filter(|(part, _)| part.population.name != COMMON);
+    let populations = populations.map(|(part, (_, json))| {
+        let mut one = Map::from_iter([("name".to_owned(), Json::from(part.population.name.as_str()))]);
+        let receives = part.population.receivers == ReceiversPlan::Own;
+        let own = json.get("population").and_then(Json::as_object).cloned().unwrap_or_default();
+        one.extend(own.into_iter().filter(|(key, _)| receives || key != "subscribers"));
+        one.extend(part.platform.clone().map(|platform| ("platform".to_owned(), platform)));
+        one.extend(OF_EACH.into_iter().filter_map(|key| Some((key.to_owned(), json.get(key)?.clone()))));
+        one.extend(part.load.clone().map(|load| ("load".to_owned(), load)));
+        one.extend(json.get("objectives").map(|value| ("objectives".to_owned(), value.clone())));
+        Json::Object(one)
+    });
+    all.insert("populations".into(), populations.collect());
+    Json::Object(all)
+}
+
+/// The objectives of all populations together, as written.
+fn together(root: &Node) -> Json {
+    let entries = match root.child("objectives").map(|node| &node.value) {
+        Some(Value::Map(entries)) => entries.as_slice(),
+        _ => &[],
+    };
+    let of_all = entries.iter().filter(|entry| Name::all().any(|name| name.key() == entry.key));
+    Json::Object(
+        of_all.filter_map(|entry| Some((entry.key.clone(), text_of(&entry.value)?.into()))).collect(),
+    )
+}
+
+fn text_of(node: &Node) -> Option<&str> {
+    match &node.value {
+        Value::Scalar(scalar) if !node.is_null() => Some(&scalar.text),
+        _ => None,
+    }
+}
