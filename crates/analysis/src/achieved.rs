@@ -108,6 +108,7 @@ mod tests {
             Some(SampleRecord { counts, histograms: [(Metric::PublishTime, times)].into() })
         };
         let record = LevelRecord {
+            populations: Vec::new(),
             start: LevelStart { hold: Nanos::from_secs(10), samples: 10, ..LevelStart::default() },
             end: None,
             warm_up: SampleRecord::default(),

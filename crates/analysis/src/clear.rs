@@ -159,6 +159,7 @@ mod tests {
         let counts = Counts { due: n, sent: n, completed: n, ..Counts::default() };
         let sample = SampleRecord { counts, histograms: [(Metric::PublishTime, times)].into() };
         let record = LevelRecord {
+            populations: Vec::new(),
             start: LevelStart { hold: Nanos::from_secs(8), samples: 1, ..LevelStart::default() },
             end: None,
             warm_up: SampleRecord::default(),

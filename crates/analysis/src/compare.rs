@@ -169,6 +169,17 @@ pub fn compare(runs: &[Compared<'_>]) -> Comparison {
             };
             rows.push(row(&groups, Some(label.clone()), quantity, unit, value));
         }
+        for population in populations(&groups, &label) {
+            for (quantity, unit, of) in QUANTITIES {
+                let value = |run: &Compared<'_>| {
+                    let level = run.summary.levels.iter().find(|level| level.label() == label);
+                    let level = level.filter(|level| level.validity == Validity::Valid)?;
+                    of(&level.populations.iter().find(|own| own.name == population)?.figures)
+                };
+                let label = format!("{label}, {population}");
+                rows.push(row(&groups, Some(label), quantity, unit, value));
+            }
+        }
     }
     rows.retain(|row| row.values.iter().any(|values| !values.is_empty()));
     Comparison { schema: SCHEMA, candidates: candidates(&groups), notes: notes(&groups, &rows), rows }
@@ -187,6 +198,18 @@ fn candidates(groups: &[Vec<&Compared<'_>>]) -> Vec<Candidate> {
         qualities: group.first().map(|run| run.qualities.clone()).unwrap_or_default(),
     });
     told.collect()
+}
+
+/// The populations of a level of all runs, in the order in which they are met first.
+fn populations(groups: &[Vec<&Compared<'_>>], label: &str) -> Vec<String> {
+    let levels = groups.iter().flatten().flat_map(|run| &run.summary.levels);
+    let mut names: Vec<String> = Vec::new();
+    for own in levels.filter(|level| level.label() == label).flat_map(|level| &level.populations) {
+        if !names.contains(&own.name) {
+            names.push(own.name.clone());
+        }
+    }
+    names
 }
 
 /// The levels of all runs, in the order in which they are met first.

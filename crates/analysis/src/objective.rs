@@ -226,7 +226,9 @@ mod tests {
             ..Terms::default()
         };
         let record = LevelRecord {
+            populations: Vec::new(),
             start: LevelStart {
+                populations: Vec::new(),
                 index: 0,
                 offered: Some(100.0),
                 in_flight: None,

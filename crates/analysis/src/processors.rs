@@ -27,6 +27,7 @@ mod tests {
             ..ComponentUsage::default()
         };
         let level = LevelStart {
+            populations: Vec::new(),
             index: Default::default(),
             offered: None,
             in_flight: None,

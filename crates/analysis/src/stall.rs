@@ -77,6 +77,7 @@ mod tests {
             Some(SampleRecord { counts, histograms: [(Metric::NetworkRtt, seen)].into() })
         };
         LevelRecord {
+            populations: Vec::new(),
             start: LevelStart {
                 hold: Nanos::from_secs(completed.len() as i64),
                 samples: completed.len() as u16,

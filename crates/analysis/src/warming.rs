@@ -74,6 +74,7 @@ mod tests {
             })
         };
         LevelRecord {
+            populations: Vec::new(),
             start: LevelStart {
                 hold: Nanos::from_secs(10),
                 samples: medians.len() as u16,

@@ -133,11 +133,11 @@ impl Rig {
         let plan: Arc<Plan> = Arc::new(plan.unwrap_or_else(|found| panic!("{found}")));
         let (run, clock) = (RunId::from_bits(7), Clock::start());
         let context = DriverContext {
+            subscribers: (Share::WHOLE, plan.subscribers.count),
             plan,
             run,
             address,
             share: Share::WHOLE,
-            subscribers: (Share::WHOLE, plan.subscribers.count),
             clock,
             given: Arc::default(),
             service: None,

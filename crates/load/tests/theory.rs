@@ -7,6 +7,7 @@
 
 use plimsoll_load::driver::Client;
 use plimsoll_load::drivers::null::NullDriver;
+use plimsoll_load::owners::Owners;
 use plimsoll_load::recorder::Timeline;
 use plimsoll_load::shard::{Command, Reply, Shard, Wiring};
 use plimsoll_load::share::Share;
@@ -48,6 +49,9 @@ fn measure(workers: usize, service: ServiceTime, rate: f64) -> (Vec<MessageRecor
     let wiring = Wiring {
         replies: replies_in,
         mailboxes: vec![Arc::default()],
+        number: 0,
+        population: 0,
+        owners: Arc::new(Owners::new(&plan, 1)),
         datagram_header: 28,
         throttle: None,
         awaits_lives: false,

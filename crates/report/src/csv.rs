@@ -1,6 +1,7 @@
 //! Comma-separated values (RFC 4180): one row a level, a sample or a message. Times in seconds, sizes in bytes.
 
 use crate::plain;
+use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::{Summary, TimeSummary};
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::RunRecord;
@@ -8,6 +9,9 @@ use plimsoll_model::{Metric, Nanos};
 
 /// The columns by which rows of several runs are told apart.
 const RUN: [&str; 3] = ["run", "name", "started"];
+
+/// The last column: empty for all populations together, as in a run of one.
+const POPULATION: &str = "population";
 
 /// The number of a level for people, from 1 in the order in which levels were run.
 fn number(index: u16) -> String {
@@ -60,8 +64,17 @@ pub fn levels(summary: &Summary) -> String {
             ["n", "mean", "ci95_lo", "ci95_hi", "p50", "p99", "max"].map(|part| format!("{time}_{part}")),
         );
     }
+    header.push(POPULATION.to_owned());
     let mut out = row(header);
-    for level in &summary.levels {
+    let of_populations = |level: &LevelSummary| {
+        let own = level.populations.iter().map(|own| (own.name.clone(), (*own.figures).clone()));
+        own.collect::<Vec<_>>()
+    };
+    let rows = summary
+        .levels
+        .iter()
+        .flat_map(|level| std::iter::once((String::new(), level.clone())).chain(of_populations(level)));
+    for (population, level) in rows {
         let mut cells = vec![
             summary.run.clone(),
             summary.name.clone(),
@@ -106,6 +119,7 @@ pub fn levels(summary: &Summary) -> String {
         ] {
             cells.extend(time_cells(time));
         }
+        cells.push(population);
         out += &row(cells);
     }
     out
@@ -131,9 +145,15 @@ pub fn samples(record: &RunRecord) -> String {
     header.extend(Metric::ALL.iter().flat_map(|metric| {
         ["n", "mean", "p50", "p99", "max"].map(|part| format!("{}_{part}", metric.name()))
     }));
+    header.push(POPULATION.to_owned());
     let mut out = row(header);
+    let names = record.terms.populations.iter().map(|own| own.name.as_str());
     for level in &record.levels {
-        for (index, sample) in level.samples.iter().enumerate() {
+        let own = names.clone().zip(&level.populations);
+        let samples = std::iter::once(("", level)).chain(own).flat_map(|(name, level)| {
+            level.samples.iter().enumerate().map(move |(index, sample)| (name, index, sample))
+        });
+        for (population, index, sample) in samples {
             let Some(sample) = sample else { continue };
             let counts = sample.counts;
             let mut cells = vec![
@@ -162,6 +182,7 @@ pub fn samples(record: &RunRecord) -> String {
                 cells.push(time.n.to_string());
                 cells.extend([time.mean, time.p50, time.p99, time.max].map(optional));
             }
+            cells.push(population.to_owned());
             out += &row(cells);
         }
     }

@@ -12,6 +12,7 @@ mod load_line;
 mod outages;
 mod parts;
 mod percentiles;
+mod populations;
 mod services;
 mod sizes;
 pub mod sweep;
@@ -131,6 +132,9 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
     let mut sections = vec![section("objectives", "Objectives", verdict::objectives(record, summary))];
     if !summary.levels.is_empty() {
         sections.push(section("load-line", "Load line", load_line::body(summary)));
+        if populations::are_several(summary) {
+            sections.push(section("populations", "Populations", populations::body(summary)));
+        }
         if level::connects(summary) {
             sections.push(section("connections", "Connections", connections::body(summary)));
         }

@@ -1,7 +1,7 @@
 //! The result in the shape of k6's end-of-test summary (`handleSummary` data), for scripts and pages that read those.
 //!
-//! Each metric stands once for the whole run and once for each level, as a sub-metric `NAME{level:INDEX}`. Times are in
-//! milliseconds, as in k6. Objectives are thresholds of the sub-metrics, since they are asked of each level; a level that
+//! Each metric stands once for the whole run and once for each level, as a sub-metric `NAME{level:INDEX}`, and in a run of
+//! several populations once for each, as `NAME{level:INDEX,population:POPULATION}`. Times are in milliseconds, as in k6. Objectives are thresholds of the sub-metrics, since they are asked of each level; a level that
 //! is not valid meets none. A level in overload has no mean (rule 5), nor has a run with such a level.
 
 use plimsoll_analysis::level::LevelSummary;
@@ -29,8 +29,12 @@ pub fn render(record: &RunRecord) -> String {
         }
         let steady = levels.iter().all(|level| !level.overload);
         metrics.insert(metric.name().into(), trend(&whole, steady));
-        for (histogram, level) in of_levels.iter().zip(&levels) {
+        for ((histogram, level), own) in of_levels.iter().zip(&levels).zip(&record.levels) {
             metrics.insert(of_level(metric.name(), level), trend(histogram, !level.overload));
+            for (population, own) in level.populations.iter().zip(&own.populations) {
+                let name = of_population(metric.name(), level, &population.name);
+                metrics.insert(name, trend(&merged(own, metric), !population.figures.overload));
+            }
         }
     }
     for (name, count) in COUNTERS {
@@ -44,6 +48,11 @@ pub fn render(record: &RunRecord) -> String {
         for level in &levels {
             if let Some((passes, all)) = share(level) {
                 metrics.insert(of_level(name, level), rate(passes, all));
+            }
+            for own in &level.populations {
+                if let Some((passes, all)) = share(&own.figures) {
+                    metrics.insert(of_population(name, level, &own.name), rate(passes, all));
+                }
             }
         }
     }
@@ -104,6 +113,10 @@ fn of_level(name: &str, level: &LevelSummary) -> String {
     format!("{name}{{level:{}}}", level.index)
 }
 
+fn of_population(name: &str, level: &LevelSummary, population: &str) -> String {
+    format!("{name}{{level:{},population:{population}}}", level.index)
+}
+
 /// A quantile that has too few observations is null.
 fn trend(histogram: &Histogram, steady: bool) -> Value {
     let millis = |time: Option<Nanos>| time.map(|time| time.as_secs_f64() * 1e3);
@@ -144,7 +157,11 @@ fn add_threshold(metrics: &mut Map<String, Value>, objective: &Objective, level:
     let met = objective::judge(objective, level) == Standing::Met && level.validity == Validity::Valid;
     let empty = || json!({ "type": "trend", "contains": "time", "values": {} });
     // An objective on what was never observed stands there all the same, unmet.
-    let metric = metrics.entry(of_level(name, level)).or_insert_with(empty);
+    let name = match &objective.population {
+        Some(population) => of_population(name, level, population),
+        None => of_level(name, level),
+    };
+    let metric = metrics.entry(name).or_insert_with(empty);
     if let Some(metric) = metric.as_object_mut() {
         let thresholds = metric.entry("thresholds").or_insert_with(|| json!({}));
         if let Some(thresholds) = thresholds.as_object_mut() {

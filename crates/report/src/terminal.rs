@@ -10,6 +10,8 @@ use plimsoll_model::text::grouped;
 use plimsoll_model::{Metric, Nanos, Verdict};
 
 pub(crate) const WIDTH: usize = 80;
+/// Characters of a population's name that a table has room for.
+const NAME: usize = 12;
 
 /// Whether to colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +62,7 @@ pub fn render(summary: &Summary, detail: Detail, colour: Colour) -> String {
         out += &format!("{}\n", table_row(level, before, leading, colour));
         before = Some(level);
     }
+    out += &populations(summary, colour);
     match detail {
         Detail::Full => out + &details::render(summary),
         _ => out + &connections(summary) + &cause(summary),
@@ -176,6 +179,35 @@ pub fn load_line(line: &LoadLine) -> String {
     }
 }
 
+/// What was asked for, short enough for a column.
+fn load(level: &LevelSummary) -> String {
+    match (level.offered, level.in_flight, level.connect_rate) {
+        (Some(rate), ..) => format!("{}/s", self::rate(rate)),
+        (None, Some(in_flight), _) => format!("{in_flight} open"),
+        (None, None, Some(connects)) => format!("{} con/s", self::rate(connects)),
+        (None, None, None) => format!("{} dev", count(f64::from(level.devices.unwrap_or(0)))),
+    }
+}
+
+fn achieved(level: &LevelSummary) -> String {
+    level.achieved.map(|rate| format!("{}/s", self::rate(rate))).unwrap_or_default()
+}
+
+fn delivered(level: &LevelSummary) -> String {
+    match level.expected_deliveries {
+        0 => "-".to_owned(),
+        _ => level.delivered_ratio().map_or("-".into(), |share| format!("{} %", floor_percent(share))),
+    }
+}
+
+fn tint(verdict: LevelVerdict) -> Tint {
+    match verdict {
+        LevelVerdict::Met => Tint::Green,
+        LevelVerdict::Missed => Tint::Red,
+        LevelVerdict::Undecided | LevelVerdict::Invalid | LevelVerdict::Unfinished => Tint::Yellow,
+    }
+}
+
 /// The row of a level in that table; one that repeats the load of the level before is marked.
 pub fn table_row(
     level: &LevelSummary,
@@ -183,22 +215,7 @@ pub fn table_row(
     leading: Metric,
     colour: Colour,
 ) -> String {
-    let offered = match (level.offered, level.in_flight, level.connect_rate) {
-        (Some(rate), ..) => format!("{}/s", self::rate(rate)),
-        (None, Some(in_flight), _) => format!("{in_flight} open"),
-        (None, None, Some(connects)) => format!("{} con/s", self::rate(connects)),
-        (None, None, None) => format!("{} dev", count(f64::from(level.devices.unwrap_or(0)))),
-    };
-    let achieved = level.achieved.map(|rate| format!("{}/s", self::rate(rate))).unwrap_or_default();
-    let delivered = match level.expected_deliveries {
-        0 => "-".to_owned(),
-        _ => level.delivered_ratio().map_or("-".into(), |share| format!("{} %", floor_percent(share))),
-    };
-    let tint = match level.verdict {
-        LevelVerdict::Met => Tint::Green,
-        LevelVerdict::Missed => Tint::Red,
-        LevelVerdict::Undecided | LevelVerdict::Invalid | LevelVerdict::Unfinished => Tint::Yellow,
-    };
+    let (offered, achieved, delivered) = (load(level), achieved(level), delivered(level));
     let (first, other) = match leading {
         Metric::SubscribeTime => (&level.subscribe_time, &level.publish_time),
         _ => (&level.publish_time, &level.subscribe_time),
@@ -210,10 +227,40 @@ pub fn table_row(
         time(first.p99),
         time(other.p99),
         time(level.generator.lateness.p99),
-        paint(level.verdict.name(), tint, colour),
+        paint(level.verdict.name(), tint(level.verdict), colour),
     )
     .trim_end()
     .to_owned()
+}
+
+/// The same of each population by itself, where there are several.
+fn populations(summary: &Summary, colour: Colour) -> String {
+    if summary.levels.iter().all(|level| level.populations.is_empty()) {
+        return String::new();
+    }
+    let mut out = format!(
+        "\n{:>9}  {:<12}{:>9}{:>10}{:>10}{:>9}{:>9}  {}\n",
+        "level", "population", "offered", "achieved", "delivered", "pub p99", "sub p99", "verdict"
+    );
+    for level in &summary.levels {
+        let mut label = load(level);
+        for own in &level.populations {
+            let figures = &own.figures;
+            let name: String = own.name.chars().take(NAME).collect();
+            let row = format!(
+                "{:>9}  {name:<12}{:>9}{:>10}{:>10}{:>9}{:>9}  {}",
+                std::mem::take(&mut label),
+                load(figures),
+                achieved(figures),
+                delivered(figures),
+                time(figures.publish_time.p99),
+                time(figures.subscribe_time.p99),
+                paint(figures.verdict.name(), tint(figures.verdict), colour),
+            );
+            out += &format!("{}\n", row.trim_end());
+        }
+    }
+    out
 }
 
 /// Who is to blame, and what shows it where the reasons of the level do not.

@@ -43,7 +43,7 @@ use plimsoll_observe::limits::Limits;
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_platform::{HttpAddresses, Planned, Platform, PlatformError};
 use plimsoll_scenario::Captures;
-use plimsoll_scenario::plan::{Plan, Protocol};
+use plimsoll_scenario::plan::{Each, Plan, Protocol, StepPlan};
 use plimsoll_store::{RunWriter, StoreError};
 use preflight::{Demand, Finding, Severity};
 use running::{Running, RunningError};
@@ -386,11 +386,15 @@ fn control_and_run_levels(
     };
     if plan.platform.clean_up {
         watch.step("cleaning up");
+        let mut done: Vec<&StepPlan> = Vec::new();
         for (scene, captures) in scenes.iter_mut().filter(|(scene, _)| scene.plan.devices > 0) {
+            let is_new = |step: &&StepPlan| step.each != Each::Once || !done.contains(step);
+            let steps: Vec<StepPlan> = scene.plan.platform.roles.clean_up.iter().filter(is_new).cloned().collect();
+            done.extend(&scene.plan.platform.roles.clean_up);
             // The user may have stopped the run; what it has set up is taken away all the same.
             let scene = Scene { stop: &AtomicBool::new(false), hasty: true, ..*scene };
             // What was measured is worth more than what was left behind, which the result tells.
-            for left in controller::clean_up(&scene.plan.platform.roles.clean_up, &scene, captures) {
+            for left in controller::clean_up(&steps, &scene, captures) {
                 watch.step(&left);
                 watch.note(&left);
             }
@@ -402,13 +406,22 @@ fn control_and_run_levels(
 /// Lets the controller set up what each population with devices needs; the platform itself is reset and filled once.
 fn set_up(scenes: &mut [(Scene<'_>, Captures)], watch: &mut RunWatch) -> Result<(), ControllerError> {
     let mut told = String::new();
-    let mut first = true;
+    let mut done: Vec<(&StepPlan, &Plan, Captures)> = Vec::new();
     for (scene, captures) in scenes.iter_mut().filter(|(scene, _)| scene.plan.devices > 0) {
         let (roles, state) = (&scene.plan.platform.roles, &scene.plan.platform.state);
+        let first = done.is_empty();
         let reset = if state.reset && first { &roles.reset[..] } else { &[] };
         let preload = if state.preload > 0 && first { &roles.preload[..] } else { &[] };
-        first = false;
-        for steps in [reset, preload, &roles.set_up] {
+        for step in reset.iter().chain(preload).chain(&roles.set_up) {
+            let same = |(other, ..): &&(&StepPlan, &Plan, Captures)| {
+                step.each == Each::Once && (&step.name, &step.request) == (&other.name, &other.request)
+            };
+            // What one population has made is there for the others.
+            if let Some((_, plan, known)) = done.iter().find(same) {
+                known.copy_common(&plan.platform.roles.captured, captures, &roles.captured);
+                continue;
+            }
+            let steps = std::slice::from_ref(step);
             controller::perform(steps, scene, captures, &mut |step, done, of| {
                 if told != step {
                     watch.step(&format!("setting up: {step}"));
@@ -418,6 +431,9 @@ fn set_up(scenes: &mut [(Scene<'_>, Captures)], watch: &mut RunWatch) -> Result<
                     watch.connected(done, of);
                 }
             })?;
+            if step.each == Each::Once {
+                done.push((step, scene.plan, captures.clone()));
+            }
         }
     }
     Ok(())

@@ -332,7 +332,8 @@ impl Plan {
 
     /// A template in the first message of the first device; what is known only in the run keeps its name.
     fn first(&self, template: &Template) -> String {
-        let variables = Variables { run: "RUN", ..Variables::default() };
+        let device = self.population.first_device;
+        let variables = Variables { run: "RUN", device, ..Variables::default() };
         let mut out = Vec::new();
         template.render(&variables, &mut || 0, &mut out);
         String::from_utf8_lossy(&out).into_owned()

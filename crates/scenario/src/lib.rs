@@ -64,7 +64,7 @@ use tree::Node;
 use written::Scenario;
 
 /// Made once: a matrix asks for it a thousand times.
-static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(scenario_schema);
+static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(schema::population_schema);
 
 /// What reading a scenario needs of the world outside.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Whether levels are long enough for what is demanded of them, as far as the plan can tell.
 
-use crate::plan::{LevelPlan, Plan, Subject};
+use crate::plan::{LevelPlan, Objective, Plan, Subject};
 use plimsoll_model::Metric;
 use plimsoll_model::text::grouped;
 use plimsoll_stats::quantile::fewest_observations;
@@ -12,33 +12,36 @@ impl Plan {
         let found = self.objectives.level.iter().filter_map(|objective| match objective.subject {
             Subject::Quantile(metric, q) => {
                 let needed = fewest_observations(q);
-                let short = self.rates().filter_map(|rate| {
-                    let expected = self.expected_observations(metric, rate)?;
-                    (expected < needed as f64).then_some((rate, expected))
+                let short = self.loads().filter_map(|level| {
+                    let expected = self.expected_observations(objective, metric, level)?;
+                    (expected < needed as f64).then_some((level.rate(), expected))
                 });
-                self.tell(&objective.subject.key(), needed, &short.collect::<Vec<_>>())
+                self.tell(&objective.key(), needed, &short.collect::<Vec<_>>())
             }
             _ => None,
         });
         found.collect()
     }
 
-    /// The rates of the levels; of a search, that of its lowest.
-    fn rates(&self) -> impl Iterator<Item = f64> + '_ {
-        let listed = self.load.levels.iter().filter_map(|level| match level {
-            LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } | LevelPlan::Devices { rate, .. }
-                if *rate > 0.0 =>
-            {
-                Some(*rate)
-            }
-            _ => None,
-        });
-        listed.chain(self.load.search.map(|search| search.from))
+    /// The levels whose rate is known; of a search, its lowest.
+    fn loads(&self) -> impl Iterator<Item = LevelPlan> + '_ {
+        let listed = self.load.levels.iter().copied().filter(|level| level.rate() > 0.0);
+        listed.chain(self.load.search.map(|search| LevelPlan::Rate(search.from)))
     }
 
-    /// Observations in a hold if everything comes to its end.
-    fn expected_observations(&self, metric: Metric, rate: f64) -> Option<f64> {
-        let due = rate * self.load.hold.as_secs_f64();
+    /// Observations in a hold if everything comes to its end: of the population that the objective is about, or of all.
+    fn expected_observations(&self, objective: &Objective, metric: Metric, level: LevelPlan) -> Option<f64> {
+        let shares = self.populations().zip(self.shares_of(level));
+        let about =
+            |plan: &Plan| objective.population.as_ref().is_none_or(|name| *name == plan.population.name);
+        let of_each =
+            shares.filter(|(plan, _)| about(plan)).map(|(plan, share)| plan.observations(metric, share));
+        of_each.sum()
+    }
+
+    /// The same of this population alone.
+    pub(crate) fn observations(&self, metric: Metric, level: LevelPlan) -> Option<f64> {
+        let due = level.rate() * self.load.hold.as_secs_f64();
         match metric {
             Metric::PublishTime | Metric::PublishTimeFromSend => Some(due),
             Metric::SubscribeTime | Metric::SubscribeTimeFromSend => {

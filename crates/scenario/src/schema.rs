@@ -5,10 +5,23 @@ use crate::profiles::WrittenProfile;
 use crate::written::Scenario;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The JSON Schema (draft 2020-12) of scenario files.
 pub fn scenario_schema() -> Value {
+    let mut schema = population_schema();
+    // Either says who takes part.
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|key| key != "population");
+    }
+    if let Some(schema) = schema.as_object_mut() {
+        schema.insert("oneOf".into(), json!([{ "required": ["population"] }, { "required": ["populations"] }]));
+    }
+    schema
+}
+
+/// The schema of the scenario of one population, which each of several becomes before it is checked.
+pub(crate) fn population_schema() -> Value {
     let mut schema = schema::<Scenario>("Plimsoll scenario");
     aliases::describe(&mut schema);
     schema

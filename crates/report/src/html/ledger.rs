@@ -67,18 +67,23 @@ pub fn body(summary: &Summary) -> Markup {
         .collect();
     let mut columns = vec![Column::Text("Level")];
     columns.extend(entries.iter().map(|entry| Column::Number(entry.name)));
+    let cells = |level: &LevelSummary| {
+        html! {
+            @for entry in &entries {
+                @match (entry.count)(level) {
+                    Some(count) => { (count_cell(count, (entry.tone)(level))) }
+                    None => { (number_cell(None)) }
+                }
+            }
+        }
+    };
     let rows: Vec<Markup> = levels
         .iter()
         .map(|level| {
             html! {
-                tr {
-                    (level_cell(level))
-                    @for entry in &entries {
-                        @match (entry.count)(level) {
-                            Some(count) => { (count_cell(count, (entry.tone)(level))) }
-                            None => { (number_cell(None)) }
-                        }
-                    }
+                tr { (level_cell(level)) (cells(level)) }
+                @for own in &level.populations {
+                    tr { th.sub scope="row" { (own.name) } (cells(&own.figures)) }
                 }
             }
         })

@@ -72,7 +72,8 @@ fn chart(record: &RunRecord, levels: &[&LevelSummary], shown: &[&Shown]) -> Figu
         .level
         .iter()
         .filter_map(|objective| match objective.subject {
-            Subject::Quantile(metric, _) => {
+            // Those of one population are not the times that are drawn.
+            Subject::Quantile(metric, _) if objective.population.is_none() => {
                 Some((objective, *shown.iter().find(|shown| shown.metric == metric)?))
             }
             _ => None,

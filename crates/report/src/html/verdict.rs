@@ -205,7 +205,7 @@ pub fn objectives(record: &RunRecord, summary: &Summary) -> Markup {
 }
 
 fn standing(objective: &Objective, level: &LevelSummary) -> Markup {
-    let value = value(objective.subject, level).map(|value| objective.subject.show(value));
+    let value = value(objective.subject, level.about(objective)).map(|value| objective.subject.show(value));
     let verdict = match (level.verdict, judge(objective, level)) {
         (LevelVerdict::Invalid | LevelVerdict::Unfinished, _) => level.verdict,
         (_, Standing::Met) => LevelVerdict::Met,

@@ -73,7 +73,7 @@ pub struct AnswerPlan {
 }
 
 /// A step of the controller.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StepPlan {
     /// Its name, for progress and errors.
     pub name: String,
@@ -102,7 +102,7 @@ pub enum Each {
 }
 
 /// A request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RequestPlan {
     /// Name of the platform's port, where it is not the one that devices speak to.
     pub port: Option<String>,

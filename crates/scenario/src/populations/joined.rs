@@ -9,6 +9,7 @@ use crate::plan::{
 };
 use crate::tree::{Node, Value};
 use crate::yaml;
+use plimsoll_stats::quantile::fewest_observations;
 use serde_json::{Map, Value as Json};
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ pub(crate) fn join(
     find_markers(&mut plans);
     match_filters(&mut plans, context);
     check_markers(&plans, context);
+    coarsen_defaults(&mut plans, parts);
     let objectives = objectives(&plans, context);
     let freshness = plans.iter().any(|plan| plan.record.freshness)
         || objectives.level.iter().any(|objective| objective.subject.needs_freshness());
@@ -196,6 +198,40 @@ fn check_shares(first: &Plan, context: &mut Context<'_>) {
                 "levels are of all populations together; raise them",
             );
         }
+    }
+}
+
+/// Quantiles that a default may be about, the finest first.
+const QUANTILES: [f64; 4] = [0.99, 0.95, 0.9, 0.5];
+
+/// A population that sends little has too few messages in a hold for a high quantile. Where nobody asked for one, the highest takes its
+/// place for which its lowest level has enough of them; none where there are fewer yet, or where another one was asked for.
+fn coarsen_defaults(plans: &mut [Plan], parts: &[Part]) {
+    let Some((first, others)) = plans.split_first() else { return };
+    let run = Plan { others: others.iter().cloned().map(Arc::new).collect(), ..first.clone() };
+    let lowest = run.load.levels.iter().copied().filter(|level| level.rate() > 0.0);
+    let lowest = lowest.chain(run.load.search.map(|search| LevelPlan::Rate(search.from)));
+    let shares: Vec<Vec<LevelPlan>> = lowest.map(|level| run.shares_of(level)).collect();
+    for (place, (plan, part)) in plans.iter_mut().zip(parts).enumerate() {
+        let fewest = |metric| {
+            let of_levels = shares.iter().filter_map(|shares| plan.observations(metric, *shares.get(place)?));
+            of_levels.reduce(f64::min)
+        };
+        let written = |objective: &Objective| part.root.has(&format!("objectives.{}", objective.subject.key()));
+        let all = plan.objectives.level.clone();
+        let keep = |objective: &Objective| {
+            let Subject::Quantile(metric, _) = objective.subject else { return Some(objective.clone()) };
+            let Some(fewest) = fewest(metric).filter(|_| !written(objective)) else {
+                return Some(objective.clone());
+            };
+            let is_of_it = |other: &&Objective| matches!(other.subject, Subject::Quantile(of, _) if of == metric);
+            if all.iter().filter(is_of_it).any(written) {
+                return None;
+            }
+            let q = QUANTILES.into_iter().find(|q| fewest_observations(*q) as f64 <= fewest)?;
+            Some(Objective { subject: Subject::Quantile(metric, q), ..objective.clone() })
+        };
+        plan.objectives.level = plan.objectives.level.iter().filter_map(keep).collect();
     }
 }
 
