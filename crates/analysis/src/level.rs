@@ -236,6 +236,7 @@ pub struct LevelSummary {
     pub achieved_samples: Vec<Option<f64>>,
     /// Each population by itself, in their order; absent in a run of one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
     pub populations: Vec<PopulationLevel>,
     /// The times that quantile objectives are judged by where they differ from those above: what never came to its end
     /// counts as [`crate::missing::NEVER`].

@@ -389,7 +389,8 @@ fn control_and_run_levels(
         let mut done: Vec<&StepPlan> = Vec::new();
         for (scene, captures) in scenes.iter_mut().filter(|(scene, _)| scene.plan.devices > 0) {
             let is_new = |step: &&StepPlan| step.each != Each::Once || !done.contains(step);
-            let steps: Vec<StepPlan> = scene.plan.platform.roles.clean_up.iter().filter(is_new).cloned().collect();
+            let steps: Vec<StepPlan> =
+                scene.plan.platform.roles.clean_up.iter().filter(is_new).cloned().collect();
             done.extend(&scene.plan.platform.roles.clean_up);
             // The user may have stopped the run; what it has set up is taken away all the same.
             let scene = Scene { stop: &AtomicBool::new(false), hasty: true, ..*scene };

@@ -48,7 +48,8 @@ impl Captures {
     /// Gives what was captured for all to others, which know it by the same name.
     pub fn copy_common(&self, names: &[CapturedName], others: &mut Captures, their_names: &[CapturedName]) {
         for (slot, name) in names.iter().enumerate().filter(|(_, name)| name.each == Each::Once) {
-            let theirs = their_names.iter().position(|other| other.name == name.name && other.each == Each::Once);
+            let theirs =
+                their_names.iter().position(|other| other.name == name.name && other.each == Each::Once);
             let value = self.slots.get(slot).and_then(|slot| slot.values.get(&(0, 0)));
             if let (Some(theirs), Some(value)) = (theirs, value) {
                 others.set(theirs, 0, 0, value.clone());

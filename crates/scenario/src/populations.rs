@@ -32,6 +32,8 @@ pub(crate) struct Part {
     pub root: Node,
     /// Its place among the others.
     pub population: PopulationPlan,
+    /// Devices of all populations together; `None` where it is the only one.
+    pub all_devices: Option<u32>,
     /// Sections that it has of its own; what others hold is the scenario's, and may mean nothing to its protocol.
     own: BTreeSet<&'static str>,
     /// What it has written itself, as far as the resolved scenario repeats that.
@@ -54,8 +56,15 @@ pub(crate) fn parts(root: &Node, schema: &Json, found: &mut Diagnostics) -> Opti
     if common.is_none() && several.is_none() {
         return None;
     }
-    let mut splitter =
-        Splitter { root, schema, found, common: common.cloned(), totals: Vec::new(), next_subscriber: 0 };
+    let mut splitter = Splitter {
+        root,
+        schema,
+        found,
+        common: common.cloned(),
+        totals: Vec::new(),
+        next_subscriber: 0,
+        all_devices: u32::MAX,
+    };
     splitter.split(several)
 }
 
@@ -68,6 +77,8 @@ struct Splitter<'a> {
     totals: Vec<f64>,
     /// The number of the next subscriber; those in common come first.
     next_subscriber: u32,
+    /// Devices of all populations together.
+    all_devices: u32,
 }
 
 impl Splitter<'_> {
@@ -111,7 +122,7 @@ impl Splitter<'_> {
             ..PopulationPlan::default()
         };
         let own = SECTIONS.into_iter().collect();
-        Some(Part { root, population, own, platform: None, load: None })
+        Some(Part { root, population, all_devices: None, own, platform: None, load: None })
     }
 
     fn listed(&mut self, several: &Node) -> Option<Vec<Part>> {
@@ -137,6 +148,7 @@ impl Splitter<'_> {
         }
         let shares = self.shares(&written, entries)?;
         self.totals = totals(&shares);
+        self.all_devices = written.iter().fold(0, |all, one| one.devices.saturating_add(all));
         let names: Vec<&str> = written.iter().map(|one| one.name.as_str()).collect();
         let mut parts: Vec<Part> = Vec::new();
         let mut first_device = 0_u32;
@@ -144,6 +156,14 @@ impl Splitter<'_> {
             if names.iter().filter(|name| **name == one.name).count() > 1 || one.name == COMMON {
                 let message = format!("`{}` is the name of something else, too", one.name);
                 self.error(entry.locate("name"), message, "give each population a name of its own");
+            }
+            let is_fit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+            if !one.name.chars().all(is_fit)
+                || !one.name.starts_with(|first: char| first.is_ascii_lowercase())
+            {
+                let message = format!("`{}` is no name of a population", one.name);
+                let help = "a name begins with a small letter and has small letters, digits, `_` and `-`";
+                self.error(entry.locate("name"), message, help);
             }
             if parts.is_empty() && entry.has("platform.profile") {
                 self.error(
@@ -222,9 +242,16 @@ impl Splitter<'_> {
         };
         let (platform, load) = (json("platform"), json("load"));
         let name = one.name.clone();
-        let population =
-            PopulationPlan { name, first_device, first_subscriber, receivers, share, markers: Vec::new() };
-        Part { root, population, own, platform, load }
+        let population = PopulationPlan {
+            name,
+            first_device,
+            first_subscriber,
+            receivers,
+            share,
+            ..PopulationPlan::default()
+        };
+        let all_devices = Some(self.all_devices);
+        Part { root, population, all_devices, own, platform, load }
     }
 
     /// The subscribers that all populations have in common, as a population whose devices are taken away once it is planned.
@@ -240,7 +267,7 @@ impl Splitter<'_> {
         self.total_levels(&mut root);
         let receivers = ReceiversPlan::OfOthers;
         let population = PopulationPlan { name: COMMON.into(), receivers, ..PopulationPlan::default() };
-        Part { root, population, own, platform: None, load: None }
+        Part { root, population, all_devices: Some(self.all_devices), own, platform: None, load: None }
     }
 
     /// Where all populations say themselves what they have of each level, the scenario's levels are their sums.

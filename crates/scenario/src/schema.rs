@@ -15,7 +15,8 @@ pub fn scenario_schema() -> Value {
         required.retain(|key| key != "population");
     }
     if let Some(schema) = schema.as_object_mut() {
-        schema.insert("oneOf".into(), json!([{ "required": ["population"] }, { "required": ["populations"] }]));
+        schema
+            .insert("oneOf".into(), json!([{ "required": ["population"] }, { "required": ["populations"] }]));
     }
     schema
 }

@@ -39,6 +39,7 @@ mod onem2m;
 mod own_certificates;
 mod peers;
 mod planted_faults;
+mod populations;
 mod probe;
 mod real_blame;
 mod real_brokers;

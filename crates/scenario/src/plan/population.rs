@@ -17,6 +17,8 @@ pub struct PopulationPlan {
     pub share: Option<SharePlan>,
     /// The forms of the markers that its subscribers look for; empty for that of its own messages.
     pub markers: Vec<MarkerForm>,
+    /// Operations that its devices may have in flight together at most; `None` where nothing bounds it.
+    pub most_in_flight: Option<u64>,
 }
 
 /// Who receives what the devices of a population send.

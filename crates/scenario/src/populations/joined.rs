@@ -3,7 +3,7 @@
 use super::{COMMON, Part};
 use crate::check::check_at;
 use crate::context::Context;
-use crate::objective::Name;
+use crate::objective::{self, Name};
 use crate::plan::{
     LevelPlan, MarkerForm, Objective, Objectives, Plan, Protocol, ReceiversPlan, SharePlan, Subject,
 };
@@ -11,6 +11,7 @@ use crate::tree::{Node, Value};
 use crate::yaml;
 use plimsoll_stats::quantile::fewest_observations;
 use serde_json::{Map, Value as Json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Devices that an integer marker can number.
@@ -28,10 +29,8 @@ pub(crate) fn join(
     schema: &Json,
     context: &mut Context<'_>,
 ) -> Option<Plan> {
-    let json = written(parts, &planned, schema, context);
-    let mut plans: Vec<Plan> = planned.into_iter().map(|(plan, _)| plan).collect();
-    for (plan, part) in plans.iter_mut().zip(parts) {
-        plan.population = part.population.clone();
+    let (mut plans, scenarios): (Vec<Plan>, Vec<Json>) = planned.into_iter().unzip();
+    for plan in &mut plans {
         if plan.population.receivers == ReceiversPlan::OfOthers {
             plan.devices = 0;
         }
@@ -41,6 +40,7 @@ pub(crate) fn join(
     match_filters(&mut plans, context);
     check_markers(&plans, context);
     coarsen_defaults(&mut plans, parts);
+    let json = written(parts, &plans, &scenarios, schema, context);
     let objectives = objectives(&plans, context);
     let freshness = plans.iter().any(|plan| plan.record.freshness)
         || objectives.level.iter().any(|objective| objective.subject.needs_freshness());
@@ -62,6 +62,7 @@ pub(crate) fn join(
         }
     }
     check_shares(&first, context);
+    check_in_flight(&first, context);
     first.resolved = yaml::write(&json);
     context.found.is_empty().then_some(first)
 }
@@ -217,14 +218,16 @@ fn coarsen_defaults(plans: &mut [Plan], parts: &[Part]) {
             let of_levels = shares.iter().filter_map(|shares| plan.observations(metric, *shares.get(place)?));
             of_levels.reduce(f64::min)
         };
-        let written = |objective: &Objective| part.root.has(&format!("objectives.{}", objective.subject.key()));
+        let written =
+            |objective: &Objective| part.root.has(&format!("objectives.{}", objective.subject.key()));
         let all = plan.objectives.level.clone();
         let keep = |objective: &Objective| {
             let Subject::Quantile(metric, _) = objective.subject else { return Some(objective.clone()) };
             let Some(fewest) = fewest(metric).filter(|_| !written(objective)) else {
                 return Some(objective.clone());
             };
-            let is_of_it = |other: &&Objective| matches!(other.subject, Subject::Quantile(of, _) if of == metric);
+            let is_of_it =
+                |other: &&Objective| matches!(other.subject, Subject::Quantile(of, _) if of == metric);
             if all.iter().filter(is_of_it).any(written) {
                 return None;
             }
@@ -232,6 +235,24 @@ fn coarsen_defaults(plans: &mut [Plan], parts: &[Part]) {
             Some(Objective { subject: Subject::Quantile(metric, q), ..objective.clone() })
         };
         plan.objectives.level = plan.objectives.level.iter().filter_map(keep).collect();
+    }
+}
+
+/// No population can have more operations in flight than its devices may.
+fn check_in_flight(first: &Plan, context: &mut Context<'_>) {
+    for (place, level) in first.load.levels.iter().enumerate() {
+        for (plan, share) in first.populations().zip(first.shares_of(*level)) {
+            let (LevelPlan::InFlight(count), Some(most)) = (share, plan.population.most_in_flight) else {
+                continue;
+            };
+            if u64::from(count) > most && plan.devices > 0 {
+                let name = &plan.population.name;
+                let message =
+                    format!("`{name}` has {count} of these in flight, and its devices may have {most}");
+                let help = "give it more devices, or a smaller `load.share`";
+                context.error_with_help(&format!("load.in_flight.{place}"), message, help);
+            }
+        }
     }
 }
 
@@ -290,9 +311,15 @@ fn nobody(subject: Subject, plans: &[Plan]) -> Option<&'static str> {
 }
 
 /// The resolved scenario: what each population has by itself, and what all have in common.
-fn written(parts: &[Part], planned: &[(Plan, Json)], schema: &Json, context: &mut Context<'_>) -> Json {
-    let mut all = match planned.first() {
-        Some((_, Json::Object(first))) => first.clone(),
+fn written(
+    parts: &[Part],
+    plans: &[Plan],
+    scenarios: &[Json],
+    schema: &Json,
+    context: &mut Context<'_>,
+) -> Json {
+    let mut all = match scenarios.first() {
+        Some(Json::Object(first)) => first.clone(),
         _ => Map::new(),
     };
     let root = context.root;
@@ -312,8 +339,9 @@ fn written(parts: &[Part], planned: &[(Plan, Json)], schema: &Json, context: &mu
     }
     all.retain(|key, _| !OF_EACH.contains(&key.as_str()) && key != "population");
     all.insert("objectives".into(), together(root));
-    let populations = parts.iter().zip(planned).filter(|(part, _)| part.population.name != COMMON);
-    let populations = populations.map(|(part, (_, json))| {
+    let populations = parts.iter().zip(plans).zip(scenarios);
+    let populations = populations.filter(|((part, _), _)| part.population.name != COMMON);
+    let populations = populations.map(|((part, plan), json)| {
         let mut one = Map::from_iter([("name".to_owned(), Json::from(part.population.name.as_str()))]);
         let receives = part.population.receivers == ReceiversPlan::Own;
         let own = json.get("population").and_then(Json::as_object).cloned().unwrap_or_default();
@@ -321,11 +349,21 @@ fn written(parts: &[Part], planned: &[(Plan, Json)], schema: &Json, context: &mu
         one.extend(part.platform.clone().map(|platform| ("platform".to_owned(), platform)));
         one.extend(OF_EACH.into_iter().filter_map(|key| Some((key.to_owned(), json.get(key)?.clone()))));
         one.extend(part.load.clone().map(|load| ("load".to_owned(), load)));
-        one.extend(json.get("objectives").map(|value| ("objectives".to_owned(), value.clone())));
+        one.insert("objectives".into(), demanded(plan, json));
         Json::Object(one)
     });
     all.insert("populations".into(), populations.collect());
     Json::Object(all)
+}
+
+/// What is demanded of a population, and which defaults are not.
+fn demanded(plan: &Plan, scenario: &Json) -> Json {
+    let known = scenario.get("objectives").and_then(Json::as_object).into_iter().flatten();
+    let mut all: BTreeMap<String, Json> = known.map(|(key, _)| (key.clone(), Json::Null)).collect();
+    let level = plan.objectives.level.iter();
+    all.extend(level.map(|objective| (objective.subject.key(), objective::condition(objective).into())));
+    all.remove(&Name::LoadLine.key());
+    Json::Object(all.into_iter().collect())
 }
 
 /// The objectives of all populations together, as written.

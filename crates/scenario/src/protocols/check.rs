@@ -15,6 +15,23 @@ pub(crate) fn forget_inherited(
     for other in SLICES.iter().filter(|slice| slice.protocol != spoken && context.inherits(slice.section)) {
         (other.forget)(scenario);
     }
+    if context.inherits("connection") {
+        forget_connection(&mut scenario.connection, slice(spoken).connection);
+    }
+}
+
+/// Takes out what means nothing to a protocol.
+fn forget_connection(connection: &mut Connection, hold: &[&str]) {
+    let values = |connection: &Connection| serde_json::to_value(connection).unwrap_or_default();
+    let (mut own, default) = (values(connection), values(&Connection::default()));
+    if let (Some(own), Some(default)) = (own.as_object_mut(), default.as_object()) {
+        own.retain(|key, _| hold.contains(&key.as_str()));
+        let others = default.iter().filter(|(key, _)| !hold.contains(&key.as_str()));
+        own.extend(others.map(|(key, value)| (key.clone(), value.clone())));
+    }
+    if let Ok(kept) = serde_json::from_value(own) {
+        *connection = kept;
+    }
 }
 
 /// Reports it. Without a platform devices speak MQTT.

@@ -44,7 +44,10 @@ pub(super) fn resolve(
         WorkloadModel::Closed | WorkloadModel::PartlyOpen => (Nanos::ZERO, Nanos::ZERO),
     };
     let (model, levels) = match load.model {
-        WorkloadModel::Open => open(load, scenario.population.devices, context),
+        WorkloadModel::Open => {
+            let all = context.part.and_then(|part| part.all_devices);
+            open(load, all.unwrap_or(scenario.population.devices), context)
+        }
         WorkloadModel::Closed => closed(load, context),
         WorkloadModel::PartlyOpen => partly_open(load, context),
     }?;
@@ -317,7 +320,9 @@ fn check_numbers(
     context: &mut Context<'_>,
 ) {
     let devices = scenario.population.devices;
-    if let Some((most, help)) = (slice(protocol).most_in_flight)(scenario) {
+    // Several populations have a part of it each, which is known when all are.
+    let bound = (slice(protocol).most_in_flight)(scenario).filter(|_| context.part.is_none());
+    if let Some((most, help)) = bound {
         for (position, level) in levels.iter().enumerate() {
             if let LevelPlan::InFlight(count) = level
                 && u64::from(*count) > most

@@ -27,7 +27,7 @@ pub(crate) use roles::{Compiler, RoleError};
 
 use crate::context::Context;
 use crate::names;
-use crate::plan::{LoadPlan, Plan, PlatformPlan, RecordPlan};
+use crate::plan::{LoadPlan, Plan, PlatformPlan, PopulationPlan, RecordPlan};
 use crate::protocols::{self, coap, gateway, http, mqtt};
 use crate::written::Scenario;
 use plimsoll_codec::credentials::hide_query_secrets;
@@ -79,7 +79,10 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
         name: scenario.name.clone(),
         seed: scenario.seed,
         platform: platform?,
-        population: context.population(),
+        population: PopulationPlan {
+            most_in_flight: (protocols::slice(protocol).most_in_flight)(&scenario).map(|(most, _)| most),
+            ..context.population()
+        },
         others: Vec::new(),
         devices: scenario.population.devices,
         connection: connection?,

@@ -6,5 +6,6 @@
 mod bad_files;
 mod contracts;
 mod plans;
+mod populations;
 mod quick;
 mod support;
