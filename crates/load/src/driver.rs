@@ -119,32 +119,18 @@ pub enum Event {
         /// When.
         at: Nanos,
     },
-    /// A gateway has done the work of an event, which nothing else acknowledges; all times are ours.
-    Handled {
+    /// The log of a component tells of stages that a message passed there; all times are ours.
+    Stages {
         /// The device.
         device: u32,
         /// The message.
         sequence: u32,
-        /// What became of it.
-        life: Life,
-    },
-    /// What became at the gateway of an event that is answered otherwise.
-    Lived {
-        /// The device.
-        device: u32,
-        /// The message.
-        sequence: u32,
-        /// Its stations.
-        life: Life,
-    },
-    /// The work of an event failed at a gateway, which its answer may tell, too.
-    Failed {
-        /// The device.
-        device: u32,
-        /// The message.
-        sequence: u32,
-        /// When.
-        at: Nanos,
+        /// When it passed them.
+        stages: Stages,
+        /// What their end stands for.
+        outcome: StageOutcome,
+        /// Whose log that is.
+        teller: &'static StageTeller,
     },
     /// The platform refused the message.
     Refused {
@@ -193,36 +179,56 @@ pub enum Event {
     },
 }
 
-/// Stations in the life of an event at a gateway.
+/// What the end of a message's stages stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Life {
-    /// When the gateway had it; `None` where its log does not say.
+pub enum StageOutcome {
+    /// Its acknowledgement: nothing else acknowledges it.
+    Acknowledged,
+    /// Nothing: it is answered otherwise.
+    Told,
+    /// Its work failed, which its answer may tell, too.
+    Failed,
+}
+
+/// Whose log tells of stages, for people.
+#[derive(Debug, PartialEq, Eq)]
+pub struct StageTeller {
+    /// Such as "the gateway's log".
+    pub name: &'static str,
+    /// What is said of work that failed.
+    pub failure: &'static str,
+}
+
+/// When a message passed stages at a component of the platform.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stages {
+    /// When the component had it; `None` where its log does not say.
     pub retrieved: Option<Nanos>,
-    /// When its event handler had it; `None` where its log does not say.
+    /// When whoever works on it had it; `None` where the log does not say.
     pub dispatched: Option<Nanos>,
-    /// When its work was done.
+    /// When the work was done.
     pub done: Nanos,
-    /// How well the gateway's clock is known: these times are right within so much, or its log is wrong.
+    /// How well the component's clock is known: these times are right within so much, or its log is wrong.
     pub within: Nanos,
 }
 
-impl Life {
-    /// Whether an event that was sent then can have had this life by now.
+impl Stages {
+    /// Whether a message that was sent then can have passed these stages by now.
     pub fn is_possible(&self, sent: Nanos, now: Nanos) -> bool {
-        let stations = [self.retrieved, self.dispatched, Some(self.done)].into_iter().flatten();
-        stations.is_sorted() && self.first() >= sent - self.within && self.done <= now + self.within
+        let stages = [self.retrieved, self.dispatched, Some(self.done)].into_iter().flatten();
+        stages.is_sorted() && self.first() >= sent - self.within && self.done <= now + self.within
     }
 
-    /// The same as late as it must have been: nothing is there before it was sent, so that the gateway's clock stands otherwise to
-    /// ours than was thought, by so much for all stations.
-    pub fn not_before(self, sent: Nanos) -> Life {
+    /// The same as late as it must have been: nothing is there before it was sent, so that the component's clock stands otherwise
+    /// to ours than was thought, by so much for all stages.
+    pub fn not_before(self, sent: Nanos) -> Stages {
         let early = (sent - self.first()).max(Nanos::ZERO);
         let shifted = |at: Nanos| at + early;
         let (retrieved, dispatched) = (self.retrieved.map(shifted), self.dispatched.map(shifted));
-        Life { retrieved, dispatched, done: shifted(self.done), ..self }
+        Stages { retrieved, dispatched, done: shifted(self.done), ..self }
     }
 
-    /// The first of its stations that is known.
+    /// The first of them that is known.
     fn first(&self) -> Nanos {
         self.retrieved.or(self.dispatched).unwrap_or(self.done)
     }

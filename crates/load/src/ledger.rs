@@ -4,7 +4,7 @@
 mod message;
 
 use crate::contract::Contract;
-use crate::driver::Life;
+use crate::driver::Stages;
 use crate::freshness::Freshness;
 use crate::proof::Unproved;
 use crate::recorder::{Place, Recorder, Timeline};
@@ -35,8 +35,8 @@ pub struct Ledger {
     log: Option<Vec<MessageRecord>>,
     /// What the platform may leave out; `None` where it promises every message.
     contract: Option<Contract>,
-    /// Whether a gateway's log tells of every message, beside what answers it.
-    awaits_lives: bool,
+    /// Whether the log of a component tells of every message's stages, beside what answers it.
+    awaits_stages: bool,
     /// Messages of the hold that neither an acknowledgement nor a delivery can prove; `None` where messages are acknowledged.
     unproved: Option<Unproved>,
 }
@@ -108,7 +108,7 @@ impl Ledger {
             freshness: None,
             log: None,
             contract: None,
-            awaits_lives: false,
+            awaits_stages: false,
         }
     }
 
@@ -122,9 +122,9 @@ impl Ledger {
         Ledger { contract, ..self }
     }
 
-    /// The same where a gateway's log tells of every message, beside what answers it.
-    pub fn of_lives(self) -> Ledger {
-        Ledger { awaits_lives: true, ..self }
+    /// The same where the log of a component tells of every message's stages, beside what answers it.
+    pub fn awaiting_stages(self) -> Ledger {
+        Ledger { awaits_stages: true, ..self }
     }
 
     /// The same with the age of the newest values of its devices.
@@ -159,7 +159,7 @@ impl Ledger {
         self.log.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Messages taken up of which sending, acknowledgement, a delivery or what a gateway's log tells is still awaited, and those that
+    /// Messages taken up of which sending, acknowledgement, a delivery or what a component's log tells is still awaited, and those that
     /// are kept behind one of the same device. Where lines of such a log are lost, it does not come down to none.
     pub fn outstanding(&self) -> u64 {
         self.outstanding
@@ -204,7 +204,7 @@ impl Ledger {
             retrieved: NOT_YET,
             dispatched: NOT_YET,
             settled: false,
-            lived: !self.awaits_lives,
+            staged: !self.awaits_stages,
             refused: false,
             undelivered: Bits::full(receivers),
             replaced: if self.contract.is_some() { Bits::none(receivers) } else { Bits::Few(0) },
@@ -304,43 +304,43 @@ impl Ledger {
         self.retire(device);
     }
 
-    /// Books that a gateway has done the work of an event, which acknowledges it. Nothing is booked of a life that cannot have been
-    /// by now, which is told by `false`.
-    pub fn handled(
+    /// Books stages whose end acknowledges a message. Nothing is booked of stages that it cannot have passed by now, which is told by
+    /// `false`.
+    pub fn acknowledged_by_stages(
         &mut self,
         recorder: &mut Recorder,
         timeline: &Timeline,
         (device, sequence): (u32, u32),
-        (life, now): (Life, Nanos),
+        (stages, now): (Stages, Nanos),
     ) -> bool {
         let Some(message) = self.message(device, sequence) else { return true };
         if message.settled || message.sent == NOT_YET {
             return true;
         }
-        if !life.is_possible(message.sent, now) {
+        if !stages.is_possible(message.sent, now) {
             return false;
         }
-        let life = life.not_before(message.sent);
-        message.book_life(recorder, life);
-        self.acknowledged(recorder, timeline, (device, sequence), life.done);
+        let stages = stages.not_before(message.sent);
+        message.book_stages(recorder, stages);
+        self.acknowledged(recorder, timeline, (device, sequence), stages.done);
         true
     }
 
-    /// Books what a gateway's log tells of a message that is answered otherwise; see [`Ledger::handled`].
-    pub fn lived(
+    /// Books stages of a message that is answered otherwise; see [`Ledger::acknowledged_by_stages`].
+    pub fn passed_stages(
         &mut self,
         recorder: &mut Recorder,
         (device, sequence): (u32, u32),
-        (life, now): (Life, Nanos),
+        (stages, now): (Stages, Nanos),
     ) -> bool {
         let Some(message) = self.message(device, sequence) else { return true };
-        if message.lived || message.sent == NOT_YET {
+        if message.staged || message.sent == NOT_YET {
             return true;
         }
-        message.lived = true;
-        let is_possible = life.is_possible(message.sent, now);
+        message.staged = true;
+        let is_possible = stages.is_possible(message.sent, now);
         if is_possible {
-            message.book_life(recorder, life.not_before(message.sent));
+            message.book_stages(recorder, stages.not_before(message.sent));
         }
         self.retire(device);
         is_possible
@@ -359,7 +359,7 @@ impl Ledger {
             return false;
         }
         message.settled = true;
-        message.lived = true;
+        message.staged = true;
         message.refused = refused;
         let counts = recorder.counts(message.place);
         counts.refused += u64::from(refused);

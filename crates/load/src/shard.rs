@@ -196,8 +196,8 @@ pub struct Wiring {
     pub datagram_header: u64,
     /// When subscribers were notified, for a platform that notifies each at most once a period.
     pub throttle: Option<Arc<Throttle>>,
-    /// Whether a gateway's log tells of every message, beside what answers it.
-    pub awaits_lives: bool,
+    /// Whether the log of a component tells of every message's stages, beside what answers it.
+    pub awaits_stages: bool,
     /// Holds the access tokens, which a platform may repeat in what it says.
     pub given: Arc<RunContext>,
 }
@@ -218,7 +218,7 @@ impl<D: Driver> Shard<D> {
         let ledger = Ledger::new(topology, acknowledges, share);
         let promised = plan.platform.roles.delivery;
         let ledger = ledger.under(Contract::of(promised, plan.load.drain, wiring.throttle.clone()));
-        let ledger = if wiring.awaits_lives { ledger.of_lives() } else { ledger };
+        let ledger = if wiring.awaits_stages { ledger.awaiting_stages() } else { ledger };
         let ledger = if plan.record.messages { ledger.logging() } else { ledger };
         let ledger = if plan.record.freshness { ledger.with_freshness() } else { ledger };
         Shard {

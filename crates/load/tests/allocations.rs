@@ -209,7 +209,7 @@ fn assert_steady<D: Driver>(plan: &Arc<Plan>, run: RunId, clock: Clock, driver: 
         owners: Arc::new(Owners::new(plan, 1)),
         datagram_header: 28,
         throttle: None,
-        awaits_lives: false,
+        awaits_stages: false,
         given: Arc::default(),
     };
     let topology = Arc::new(Topology::of(plan, run));

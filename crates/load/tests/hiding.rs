@@ -69,7 +69,7 @@ fn no_token_leaves_a_load_thread_however_the_platform_repeats_it() {
         owners: Arc::new(Owners::new(&plan, 1)),
         datagram_header: 28,
         throttle: None,
-        awaits_lives: false,
+        awaits_stages: false,
         given,
     };
     let (client, at) = (Client::Device(0), Nanos::ZERO);

@@ -62,7 +62,7 @@ fn run_on(plan: &Arc<Plan>, driver: impl Driver, seconds: i64) -> Level {
         owners: Arc::new(Owners::new(plan, 1)),
         datagram_header: 28,
         throttle: None,
-        awaits_lives: false,
+        awaits_stages: false,
         given: Arc::default(),
     };
     let mut shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);

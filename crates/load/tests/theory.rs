@@ -54,7 +54,7 @@ fn measure(workers: usize, service: ServiceTime, rate: f64) -> (Vec<MessageRecor
         owners: Arc::new(Owners::new(&plan, 1)),
         datagram_header: 28,
         throttle: None,
-        awaits_lives: false,
+        awaits_stages: false,
         given: Arc::default(),
     };
     let queue = Queue::new(Settings { workers, service, limit: None, stall: None, seed: SEED });

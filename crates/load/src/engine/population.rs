@@ -99,7 +99,7 @@ impl Population<'_> {
                 owners: Arc::clone(&parts.owners),
                 datagram_header: if address.is_ipv4() { UDP_OVER_IPV4 } else { UDP_OVER_IPV6 },
                 throttle: throttle.clone(),
-                awaits_lives: awaits_stages,
+                awaits_stages,
                 given: Arc::clone(given),
             };
             let start = Start {

@@ -85,7 +85,7 @@ impl Engine {
             owners: Arc::new(Owners::new(plan, 1)),
             datagram_header: 0,
             throttle: None,
-            awaits_lives: false,
+            awaits_stages: false,
             given: Arc::clone(&given),
         };
         let population = (plan.devices, plan.subscribers.count);

@@ -1,7 +1,7 @@
 //! What is known of one message, and who lacks it.
 
 use crate::contract::Contract;
-use crate::driver::Life;
+use crate::driver::Stages;
 use crate::recorder::{Place, Recorder};
 use crate::throttle::Throttle;
 use crate::topology::Receivers;
@@ -25,8 +25,8 @@ pub(super) struct Message {
     pub(super) dispatched: Nanos,
     /// Nobody waits for its acknowledgement any more.
     pub(super) settled: bool,
-    /// Nobody waits any more for what a gateway's log tells of it.
-    pub(super) lived: bool,
+    /// Nobody waits any more for what a component's log tells of it.
+    pub(super) staged: bool,
     pub(super) refused: bool,
     pub(super) undelivered: Bits,
     /// Who had a newer one of the device in time, where a contract allows that.
@@ -38,20 +38,20 @@ impl Message {
     /// Nothing of it is awaited any more.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
-        self.settled && self.lived && self.undelivered.is_empty()
+        self.settled && self.staged && self.undelivered.is_empty()
     }
 
-    pub(super) fn book_life(&mut self, recorder: &mut Recorder, life: Life) {
-        self.retrieved = life.retrieved.unwrap_or(NOT_YET);
-        self.dispatched = life.dispatched.unwrap_or(NOT_YET);
+    pub(super) fn book_stages(&mut self, recorder: &mut Recorder, stages: Stages) {
+        self.retrieved = stages.retrieved.unwrap_or(NOT_YET);
+        self.dispatched = stages.dispatched.unwrap_or(NOT_YET);
         let place = self.place;
         recorder.time(place, Metric::WaitTime, self.sent - self.due);
-        if let Some(retrieved) = life.retrieved {
+        if let Some(retrieved) = stages.retrieved {
             // The clocks are known to within some microseconds.
             recorder.time(place, Metric::TransferTime, (retrieved - self.sent).max(Nanos::ZERO));
-            recorder.time(place, Metric::ProcessingTime, life.done - retrieved);
+            recorder.time(place, Metric::ProcessingTime, stages.done - retrieved);
         }
-        if let Some((retrieved, dispatched)) = life.retrieved.zip(life.dispatched) {
+        if let Some((retrieved, dispatched)) = stages.retrieved.zip(stages.dispatched) {
             recorder.time(place, Metric::DispatchTime, dispatched - retrieved);
         }
     }

@@ -73,19 +73,23 @@ fn what_everybody_has_is_forgotten_and_comes_again_as_a_duplicate() {
 #[test]
 fn what_a_gateways_log_tells_is_awaited_beside_the_answer() {
     let mut bench = Bench::new(0);
-    bench.ledger = bench.ledger.of_lives().logging();
+    bench.ledger = bench.ledger.awaiting_stages().logging();
     let life = |retrieved| {
-        let life =
-            Life { retrieved: Some(Nanos(retrieved)), dispatched: None, done: Nanos(400), within: Nanos(5) };
+        let life = Stages {
+            retrieved: Some(Nanos(retrieved)),
+            dispatched: None,
+            done: Nanos(400),
+            within: Nanos(5),
+        };
         (life, Nanos(500))
     };
     let [first, second, refused, untold] = [0, 10, 20, 30].map(|at| bench.send(at));
     // Answered, but behind one that is not: kept, and told in time.
     bench.acknowledge(second);
-    bench.ledger.lived(&mut bench.recorder, (0, second), life(110));
-    bench.ledger.lived(&mut bench.recorder, (0, first), life(100));
+    bench.ledger.passed_stages(&mut bench.recorder, (0, second), life(110));
+    bench.ledger.passed_stages(&mut bench.recorder, (0, first), life(100));
     // Said twice, it counts once.
-    bench.ledger.lived(&mut bench.recorder, (0, first), life(200));
+    bench.ledger.passed_stages(&mut bench.recorder, (0, first), life(200));
     assert_eq!(bench.ledger.outstanding(), 4, "the first answer is still awaited");
     bench.acknowledge(first);
     assert_eq!(bench.ledger.outstanding(), 2);
@@ -95,8 +99,8 @@ fn what_a_gateways_log_tells_is_awaited_beside_the_answer() {
     assert_eq!(bench.ledger.outstanding(), 1, "what the log says of the last is still awaited");
     bench.close();
     // Of a message that is gone, and of one that never was.
-    bench.ledger.lived(&mut bench.recorder, (0, untold), life(130));
-    bench.ledger.lived(&mut bench.recorder, (0, 99), life(130));
+    bench.ledger.passed_stages(&mut bench.recorder, (0, untold), life(130));
+    bench.ledger.passed_stages(&mut bench.recorder, (0, 99), life(130));
     let records = bench.ledger.take_log();
     let lives: Vec<_> = records.iter().map(|record| (record.retrieved, record.fate)).collect();
     let [complete, gone] = [Fate::Complete, Fate::Refused];
@@ -113,7 +117,7 @@ fn what_a_gateways_log_tells_is_awaited_beside_the_answer() {
 fn a_life_that_cannot_have_been_is_not_booked() {
     let mut bench = Bench::new(0);
     let sequence = bench.send(100);
-    let life = |[retrieved, dispatched, done]: [i64; 3]| Life {
+    let life = |[retrieved, dispatched, done]: [i64; 3]| Stages {
         retrieved: Some(Nanos(retrieved)),
         dispatched: Some(Nanos(dispatched)),
         done: Nanos(done),
@@ -121,7 +125,7 @@ fn a_life_that_cannot_have_been_is_not_booked() {
     };
     let mut handled = |stations, now| {
         let told = (life(stations), Nanos(now));
-        bench.ledger.handled(&mut bench.recorder, &TIMELINE, (0, sequence), told)
+        bench.ledger.acknowledged_by_stages(&mut bench.recorder, &TIMELINE, (0, sequence), told)
     };
     assert!(!handled([90, 200, 300], 400), "before it was sent");
     assert!(!handled([200, 300, 410], 400), "after now");
@@ -151,10 +155,14 @@ fn no_event_is_told_as_retrieved_before_it_was_fetched() {
     let mut bench = Bench::new(0);
     bench.ledger = bench.ledger.logging();
     let sequence = bench.send(100);
-    let life =
-        Life { retrieved: Some(Nanos(96)), dispatched: Some(Nanos(200)), done: Nanos(400), within: Nanos(5) };
+    let life = Stages {
+        retrieved: Some(Nanos(96)),
+        dispatched: Some(Nanos(200)),
+        done: Nanos(400),
+        within: Nanos(5),
+    };
     let told = (life, Nanos(500));
-    assert!(bench.ledger.handled(&mut bench.recorder, &TIMELINE, (0, sequence), told));
+    assert!(bench.ledger.acknowledged_by_stages(&mut bench.recorder, &TIMELINE, (0, sequence), told));
     let log = bench.ledger.take_log();
     let found = [log[0].sent, log[0].retrieved, log[0].dispatched, log[0].done];
     assert_eq!(found, [100, 100, 204, 404].map(|at| Some(Nanos(at))));

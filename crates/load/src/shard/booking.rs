@@ -3,15 +3,19 @@
 use super::source::Source;
 use super::{INCIDENTS, Reply, Shard};
 use crate::content::run_tag;
-use crate::driver::{Client, Driver, Event};
-use crate::drivers::gateway::FAILED;
+use crate::driver::{Client, Driver, Event, StageOutcome, StageTeller};
 use crate::ledger::Receipt;
 use crate::recorder::Place;
 use plimsoll_model::{Metric, Nanos};
 
-/// What is said of a life that is not booked.
-const IMPOSSIBLE: &str = "the gateway's log tells of an event that was over before it was sent, after now, or out of order: \
-                          its clock has jumped, or the log is not of this run";
+/// What is said of stages that are not booked.
+fn impossible(teller: &StageTeller) -> String {
+    format!(
+        "{} tells of an event that was over before it was sent, after now, or out of order: its clock has jumped, or the log \
+         is not of this run",
+        teller.name
+    )
+}
 
 impl<D: Driver> Shard<D> {
     /// Books an event of the driver.
@@ -31,23 +35,26 @@ impl<D: Driver> Shard<D> {
                 self.ledger.acknowledged(&mut self.recorder, &timeline, (device, sequence), at);
                 self.operation_ended((device, sequence), at);
             }
-            Event::Handled { device, sequence, life } => {
-                let told = (life, self.driver.now());
-                if !self.ledger.handled(&mut self.recorder, &timeline, (device, sequence), told) {
-                    return self.incident(IMPOSSIBLE.to_owned());
-                }
-                self.operation_ended((device, sequence), life.done);
-            }
-            Event::Lived { device, sequence, life } => {
-                let told = (life, self.driver.now());
-                if !self.ledger.lived(&mut self.recorder, (device, sequence), told) {
-                    self.incident(IMPOSSIBLE.to_owned());
-                }
-            }
-            Event::Failed { device, sequence, at } => {
-                if self.ledger.given_up(&mut self.recorder, (device, sequence), true) {
-                    self.incident(FAILED.to_owned());
-                    self.operation_ended((device, sequence), at);
+            Event::Stages { device, sequence, stages, outcome, teller } => {
+                let (message, told) = ((device, sequence), (stages, self.driver.now()));
+                match outcome {
+                    StageOutcome::Acknowledged => {
+                        if !self.ledger.acknowledged_by_stages(&mut self.recorder, &timeline, message, told) {
+                            return self.incident(impossible(teller));
+                        }
+                        self.operation_ended(message, stages.done);
+                    }
+                    StageOutcome::Told => {
+                        if !self.ledger.passed_stages(&mut self.recorder, message, told) {
+                            self.incident(impossible(teller));
+                        }
+                    }
+                    StageOutcome::Failed => {
+                        if self.ledger.given_up(&mut self.recorder, message, true) {
+                            self.incident(teller.failure.to_owned());
+                            self.operation_ended(message, stages.done);
+                        }
+                    }
                 }
             }
             Event::Refused { device, sequence, at, reason } => {
@@ -161,9 +168,7 @@ impl<D: Driver> Shard<D> {
             }
             Event::Sent { .. }
             | Event::Acknowledged { .. }
-            | Event::Handled { .. }
-            | Event::Lived { .. }
-            | Event::Failed { .. }
+            | Event::Stages { .. }
             | Event::Refused { .. }
             | Event::Repeated { .. }
             | Event::Answered { .. }

@@ -2,7 +2,7 @@
 
 use super::log;
 use super::manager::Manager;
-use crate::driver::Event;
+use crate::driver::{Event, StageOutcome};
 use crate::drivers::StageReader;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -39,11 +39,10 @@ impl StageReader for Lives {
         }
         self.manager.take(self.shard, &mut self.taken);
         for life in self.taken.drain(..) {
-            let log::Life { device, sequence, over, failed, .. } = life;
-            events.push(match (self.is_answered, failed) {
+            events.push(match (self.is_answered, life.failed) {
                 (false, _) => life.end(),
-                (true, false) => Event::Lived { device, sequence, life: life.stations() },
-                (true, true) => Event::Failed { device, sequence, at: over },
+                (true, false) => life.told(StageOutcome::Told),
+                (true, true) => life.told(StageOutcome::Failed),
             });
         }
         events.extend(self.manager.take_incidents().into_iter().map(|reason| Event::Incident { reason }));

@@ -1,8 +1,8 @@
 //! The log of a gateway, read: what became of which event when, and what is missing.
 
-use super::FAILED;
 use super::offset::Line;
-use crate::driver::{self, Event};
+use super::{FAILED, TELLER};
+use crate::driver::{Event, StageOutcome, Stages};
 use plimsoll_codec::hiding::cut;
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::Nanos;
@@ -40,10 +40,11 @@ pub struct Life {
 }
 
 impl Life {
-    /// Its stations.
-    pub fn stations(&self) -> driver::Life {
-        let Life { retrieved, dispatched, over, within, .. } = *self;
-        driver::Life { retrieved, dispatched, done: over, within }
+    /// Its stages, as the engine knows them.
+    pub fn told(&self, outcome: StageOutcome) -> Event {
+        let Life { device, sequence, retrieved, dispatched, over, within, .. } = *self;
+        let stages = Stages { retrieved, dispatched, done: over, within };
+        Event::Stages { device, sequence, stages, outcome, teller: &TELLER }
     }
 
     /// What it says of an event that nothing else acknowledges.
@@ -51,7 +52,7 @@ impl Life {
         let (device, sequence) = (self.device, self.sequence);
         match self.failed {
             true => Event::Refused { device, sequence, at: self.over, reason: FAILED.to_owned() },
-            false => Event::Handled { device, sequence, life: self.stations() },
+            false => self.told(StageOutcome::Acknowledged),
         }
     }
 
