@@ -18,6 +18,7 @@ pub mod engine;
 pub mod freshness;
 pub mod ledger;
 pub mod mailbox;
+mod notification;
 mod outages;
 pub mod owners;
 pub mod partly_open;

@@ -1,13 +1,13 @@
 //! Subscribers that listen: a CoAP server of ours for each shard, to which the platform brings its notifications as
 //! requests. The first part of a request's path is the subscriber's number.
 
-use super::http_listener::notify;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::readiness::{Readiness, data};
 use crate::drivers::socket::{Interest, Socket};
 use crate::drivers::{DriverContext, ListenerEntry, Part};
+use crate::notification::notify;
 use crate::share::Share;
 use plimsoll_codec::coap::{Block, Kind, LONGEST_TOKEN, Message, OptionList, code, option};
 use plimsoll_model::Nanos;

@@ -7,6 +7,7 @@ use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::readiness::{Readiness, Ready, data, received_since};
 use crate::drivers::socket::{Interest, Socket};
 use crate::drivers::{DriverContext, ListenerEntry, Part};
+use crate::notification::notify;
 use crate::share::Share;
 use plimsoll_codec::http::{HttpError, Reader, Side, Start, reason};
 use plimsoll_model::Nanos;
@@ -283,25 +284,6 @@ impl HttpListenerDriver {
 fn subscriber(target: &str) -> Option<u32> {
     let first = target.strip_prefix('/')?.split(['/', '?']).next()?;
     first.parse().ok()
-}
-
-/// Tells of every message in a notification; of one without a marker, too.
-pub fn notify(
-    contents: &Contents,
-    subscriber: u32,
-    (at, lag): (Nanos, Option<Nanos>),
-    body: &[u8],
-    events: &mut Vec<Event>,
-) {
-    // All of a batch came together; its bytes are counted once.
-    let mut content = body.len() as u32;
-    let any = contents.each_marker(body, &mut |marker| {
-        let content = std::mem::take(&mut content);
-        events.push(Event::Received { subscriber, marker: Some(marker), at, lag, retained: false, content });
-    });
-    if !any {
-        events.push(Event::Received { subscriber, marker: None, at, lag, retained: false, content });
-    }
 }
 
 impl Part for HttpListenerDriver {

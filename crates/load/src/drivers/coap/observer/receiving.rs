@@ -5,7 +5,7 @@ use crate::driver::{Client, Event};
 use crate::drivers::coap::channel::Reading;
 use crate::drivers::readiness::Ready;
 use crate::drivers::words;
-use crate::roles::http_listener::notify;
+use crate::notification::notify;
 use plimsoll_codec::coap::{Kind, Message, observe, option};
 use plimsoll_model::Nanos;
 use std::hash::{DefaultHasher, Hasher};

@@ -1,0 +1,24 @@
+//! What a notification to a subscriber delivers.
+
+use crate::content::Contents;
+use crate::driver::Event;
+use plimsoll_model::Nanos;
+
+/// Tells of every message in a notification; of one without a marker, too.
+pub fn notify(
+    contents: &Contents,
+    subscriber: u32,
+    (at, lag): (Nanos, Option<Nanos>),
+    body: &[u8],
+    events: &mut Vec<Event>,
+) {
+    // All of a batch came together; its bytes are counted once.
+    let mut content = body.len() as u32;
+    let any = contents.each_marker(body, &mut |marker| {
+        let content = std::mem::take(&mut content);
+        events.push(Event::Received { subscriber, marker: Some(marker), at, lag, retained: false, content });
+    });
+    if !any {
+        events.push(Event::Received { subscriber, marker: None, at, lag, retained: false, content });
+    }
+}
