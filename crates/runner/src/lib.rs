@@ -44,7 +44,7 @@ use plimsoll_observe::network::NetworkProbe;
 use plimsoll_platform::{HttpAddresses, Planned, Platform, PlatformError};
 use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{Each, Plan, Protocol, StepPlan};
-use plimsoll_store::{RunWriter, StoreError};
+use plimsoll_store::{RunPosition, RunWriter, StoreError};
 use preflight::{Demand, Finding, Severity};
 use running::{Running, RunningError};
 use secrets::Secrets;
@@ -468,7 +468,9 @@ fn connect_and_run_levels(
     connected?;
     let mut course = Course::of(plan);
     watch.expect_levels(course.levels());
-    let (mut records, mut levels) = (Vec::new(), Vec::new());
+    let (mut records, mut levels, mut components) = (Vec::new(), Vec::new(), Vec::new());
+    let terms = identity::terms(plan);
+    let mut position = RunPosition::begin(terms.populations.len());
     while let Some(next) = course.next(&records, &levels) {
         if next.settle {
             watch.step("letting the platform settle");
@@ -492,13 +494,14 @@ fn connect_and_run_levels(
             // A store that failed also stops the level; `finish` tells.
             return Ok(RunEnd::Interrupted);
         }
-        let record = watch.record(id)?;
-        if let Some(level) = record.levels.last() {
-            let level = plimsoll_analysis::level::summarize(level, &record.terms, &record.components);
+        let added = watch.added(id, &mut position)?;
+        components.extend(added.components);
+        for record in added.levels {
+            let level = plimsoll_analysis::level::summarize(&record, &terms, &components);
             watch.level_ended(&level);
             levels.push(level);
+            records.push(record);
         }
-        records = record.levels;
         if let Some(death) = death {
             return Ok(RunEnd::PlatformDied(death));
         }

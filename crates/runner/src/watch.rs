@@ -12,13 +12,13 @@ use crate::{Options, Progress};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
 use plimsoll_load::run_context::Token;
-use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, RunRecord, SamplePart, Terms};
+use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, SamplePart, Terms};
 use plimsoll_model::{Counts, Nanos, RunId};
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_observe::vigil::Vigil;
 use plimsoll_platform::{Death, Platform, pause, unless_stopped};
 use plimsoll_scenario::plan::{Plan, Protocol};
-use plimsoll_store::{RunWriter, StoreError};
+use plimsoll_store::{Added, RunPosition, RunWriter, StoreError};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -270,12 +270,12 @@ impl<'a> RunWatch<'a> {
         DeathRecord { component, status, at, last_words }
     }
 
-    /// What was recorded of the run so far.
+    /// What was recorded of the run since that position.
     ///
     /// # Errors
     /// The store is damaged or gone.
-    pub fn record(&self, id: RunId) -> Result<RunRecord, StoreError> {
-        self.writer.reader().run(&id.to_string())
+    pub fn added(&self, id: RunId, position: &mut RunPosition) -> Result<Added, StoreError> {
+        self.writer.reader().added(&id.to_string(), position)
     }
 
     /// Tells that a level is closed.

@@ -7,7 +7,7 @@ mod reader;
 mod schema;
 mod writer;
 
-pub use reader::{CompleteRun, RunListing, RunReader};
+pub use reader::{Added, CompleteRun, RunListing, RunPosition, RunReader};
 pub use writer::{NewRun, RunWriter};
 
 use rusqlite::ErrorCode;

@@ -9,6 +9,7 @@ use plimsoll_model::record::{
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use rusqlite::{Connection, Row, params};
 use std::borrow::Borrow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -42,10 +43,40 @@ pub struct CompleteRun {
     pub profile: String,
 }
 
+/// Up to where a run was read.
+#[derive(Clone, Debug)]
+pub struct RunPosition {
+    populations: usize,
+    levels: u32,
+    part: i64,
+    thread: i64,
+    component: i64,
+}
+
+impl RunPosition {
+    /// The beginning of a run of so many populations, none where it has one.
+    pub fn begin(populations: usize) -> RunPosition {
+        RunPosition { populations, levels: 0, part: 0, thread: 0, component: 0 }
+    }
+}
+
+/// What was added to a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Added {
+    /// Of what was seen before the first level.
+    pub set_up: SampleRecord,
+    /// Levels.
+    pub levels: Vec<LevelRecord>,
+    /// Readings of components.
+    pub components: Vec<ComponentUsage>,
+}
+
 /// Reads a run store, through a connection of its own or one that is borrowed from a writer.
 pub struct RunReader<C = Connection> {
     connection: C,
     path: PathBuf,
+    /// Rows that were read so far.
+    rows: Cell<u64>,
 }
 
 impl RunReader {
@@ -54,13 +85,22 @@ impl RunReader {
     /// # Errors
     /// The file is missing, unreadable, no run store, or was written by a newer version.
     pub fn open(path: &Path) -> Result<RunReader, StoreError> {
-        Ok(RunReader { connection: schema::open_for_reading(path)?, path: path.to_owned() })
+        Ok(RunReader {
+            connection: schema::open_for_reading(path)?,
+            path: path.to_owned(),
+            rows: Cell::new(0),
+        })
     }
 }
 
 impl<C: Borrow<Connection>> RunReader<C> {
     pub(crate) fn through(connection: C, path: &Path) -> RunReader<C> {
-        RunReader { connection, path: path.to_owned() }
+        RunReader { connection, path: path.to_owned(), rows: Cell::new(0) }
+    }
+
+    /// How many rows were read through this reader.
+    pub fn rows_read(&self) -> u64 {
+        self.rows.get()
     }
 
     /// All runs, the newest last.
@@ -144,12 +184,8 @@ impl<C: Borrow<Connection>> RunReader<C> {
         })?;
         let no_run = || StoreError::NoRun { id: id.to_owned(), path: self.path.clone() };
         let mut record = found.into_iter().next().filter(|_| !id.is_empty()).ok_or_else(no_run)?;
-        record.levels = self.levels(&record.id, record.terms.populations.len())?;
-        self.read_parts(&mut record)?;
-        self.read_threads(&mut record)?;
-        let sql = "SELECT usage FROM component WHERE run = ? ORDER BY rowid";
-        record.components = self
-            .rows(sql, params![record.id], |row| self.parse::<ComponentUsage>(&row.get::<_, String>(0)?))?;
+        let added = self.added(&record.id, &mut RunPosition::begin(record.terms.populations.len()))?;
+        (record.set_up, record.levels, record.components) = (added.set_up, added.levels, added.components);
         if self.has_table("dissection")? {
             let sql = "SELECT summary FROM dissection WHERE run = ?";
             record.dissection = self.rows(sql, params![record.id], |row| Ok(row.get::<_, String>(0)?))?.pop();
@@ -202,20 +238,40 @@ impl<C: Borrow<Connection>> RunReader<C> {
         })
     }
 
-    fn levels(&self, run: &str, populations: usize) -> Result<Vec<LevelRecord>, StoreError> {
-        let sql = "SELECT start, ended FROM level WHERE run = ? ORDER BY idx";
-        self.rows(sql, params![run], |row| {
+    /// What was added to a run, named by its whole id, since `position`, which is moved behind it. Of a level that was not closed by
+    /// then, what comes later is not told any more: ask between levels.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub fn added(&self, run: &str, position: &mut RunPosition) -> Result<Added, StoreError> {
+        let mut added = Added { levels: self.levels(run, position)?, ..Added::default() };
+        self.read_parts(run, position, &mut added)?;
+        self.read_threads(run, position, &mut added.levels)?;
+        let sql = "SELECT rowid, usage FROM component WHERE run = ? AND rowid > ? ORDER BY rowid";
+        let rows = self.rows(sql, params![run, position.component], |row| {
+            Ok((row.get::<_, i64>(0)?, self.parse::<ComponentUsage>(&row.get::<_, String>(1)?)?))
+        })?;
+        position.component = rows.last().map_or(position.component, |(row, _)| *row);
+        added.components = rows.into_iter().map(|(_, usage)| usage).collect();
+        Ok(added)
+    }
+
+    fn levels(&self, run: &str, position: &mut RunPosition) -> Result<Vec<LevelRecord>, StoreError> {
+        let sql = "SELECT start, ended FROM level WHERE run = ? AND idx >= ? ORDER BY idx";
+        let levels = self.rows(sql, params![run, position.levels], |row| {
             let start: LevelStart = self.parse(&row.get::<_, String>(0)?)?;
             let end = row.get::<_, Option<String>>(1)?;
             let end = end.map(|end| self.parse::<LevelEnd>(&end)).transpose()?;
-            Ok(LevelRecord::begun(start, end, populations))
-        })
+            Ok(LevelRecord::begun(start, end, position.populations))
+        })?;
+        position.levels = levels.last().map_or(position.levels, |level| u32::from(level.start.index) + 1);
+        Ok(levels)
     }
 
-    fn read_parts(&self, record: &mut RunRecord) -> Result<(), StoreError> {
-        let sql =
-            "SELECT part.id, metric, data FROM part JOIN histogram ON histogram.part = part.id WHERE run = ?";
-        let rows = self.rows(sql, params![record.id], |row| {
+    fn read_parts(&self, run: &str, position: &mut RunPosition, added: &mut Added) -> Result<(), StoreError> {
+        let sql = "SELECT part.id, metric, data FROM part JOIN histogram ON histogram.part = part.id
+                   WHERE run = ? AND part.id > ?";
+        let rows = self.rows(sql, params![run, position.part], |row| {
             let name: String = row.get(1)?;
             let metric = Metric::from_name(&name).ok_or_else(|| self.damaged(format!("metric {name}")))?;
             let histogram = Histogram::decode(&row.get::<_, Vec<u8>>(2)?);
@@ -228,32 +284,45 @@ impl<C: Borrow<Connection>> RunReader<C> {
         let population = schema::has_column(self.connection.borrow(), "part", "population");
         let population = population.map_err(|cause| StoreError::Read { path: self.path.clone(), cause })?;
         let population = if population { "coalesce(population, 0)" } else { "0" };
-        let sql =
-            format!("SELECT id, level, sample, counts, {population} FROM part WHERE run = ? ORDER BY id");
-        let parts = self.rows(&sql, params![record.id], |row| {
+        let sql = format!(
+            "SELECT id, level, sample, counts, {population} FROM part WHERE run = ? AND id > ? ORDER BY id"
+        );
+        let parts = self.rows(&sql, params![run, position.part], |row| {
             let (level, sample): (Option<u16>, Option<u16>) = (row.get(1)?, row.get(2)?);
             let counts: Counts = self.parse(&row.get::<_, String>(3)?)?;
             Ok((row.get::<_, i64>(0)?, level, (row.get::<_, u16>(4)?, sample), counts))
         })?;
         for (id, level, place, counts) in parts {
+            position.part = id;
             let histograms = histograms.remove(&id).unwrap_or_default();
             let Some(index) = level else {
-                record.set_up.absorb(counts, histograms);
+                added.set_up.absorb(counts, histograms);
                 continue;
             };
-            let of_level = record.levels.iter_mut().find(|level| level.start.index == index);
-            let absorbed = of_level.and_then(|level| level.absorb(place, counts, histograms));
+            let of_level = added.levels.iter_mut().find(|level| level.start.index == index);
+            let absorbed = match of_level {
+                Some(level) => level.absorb(place, counts, histograms),
+                // A level that was told of already.
+                None => (u32::from(index) < position.levels).then_some(()),
+            };
             absorbed.ok_or_else(|| self.damaged(format!("part {id} belongs to no level")))?;
         }
         Ok(())
     }
 
-    fn read_threads(&self, record: &mut RunRecord) -> Result<(), StoreError> {
-        let sql = "SELECT usage FROM thread WHERE run = ? ORDER BY rowid";
-        let usages =
-            self.rows(sql, params![record.id], |row| self.parse::<ThreadUsage>(&row.get::<_, String>(0)?))?;
-        for usage in usages {
-            if let Some(level) = record.levels.iter_mut().find(|level| level.start.index == usage.level) {
+    fn read_threads(
+        &self,
+        run: &str,
+        position: &mut RunPosition,
+        levels: &mut [LevelRecord],
+    ) -> Result<(), StoreError> {
+        let sql = "SELECT rowid, usage FROM thread WHERE run = ? AND rowid > ? ORDER BY rowid";
+        let usages = self.rows(sql, params![run, position.thread], |row| {
+            Ok((row.get::<_, i64>(0)?, self.parse::<ThreadUsage>(&row.get::<_, String>(1)?)?))
+        })?;
+        for (row, usage) in usages {
+            position.thread = row;
+            if let Some(level) = levels.iter_mut().find(|level| level.start.index == usage.level) {
                 level.threads.push(usage);
             }
         }
@@ -284,6 +353,7 @@ impl<C: Borrow<Connection>> RunReader<C> {
         let mut statement = self.connection.borrow().prepare(sql).map_err(failed)?;
         let mut rows = statement.query(params).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
+            self.rows.set(self.rows.get() + 1);
             read(row).map_err(|error| match error {
                 RowError::Sql(cause) => failed(cause),
                 RowError::Damaged(what) => StoreError::Damaged { path: self.path.clone(), what },
