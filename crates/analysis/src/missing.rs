@@ -2,6 +2,7 @@
 //! so each missing one takes a place behind the longest time that was seen, in the sample in which it was due.
 
 use crate::summary::TimeSummary;
+use plimsoll_model::metric::Owed;
 use plimsoll_model::objective::Subject;
 use plimsoll_model::record::{LevelRecord, SampleRecord, Terms};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
@@ -30,17 +31,17 @@ fn completed(record: &LevelRecord, metric: Metric) -> Option<TimeSummary> {
     });
     // What was not sent would have had as many receivers on average as what was, of which each sample knows its own.
     let receivers = expected as f64 / sent.max(1) as f64;
-    let owed = |counts: &Counts| match metric {
-        Metric::PublishTime => counts.due,
-        Metric::PublishTimeFromSend => counts.sent,
-        Metric::SubscribeTime => {
+    let owed = |counts: &Counts| match metric.row().owed {
+        Owed::Due => counts.due,
+        Owed::Sent => counts.sent,
+        Owed::DeliveriesOfDue => {
             let unsent = counts.due.saturating_sub(counts.sent);
             let expected = counts.expected_deliveries + (unsent as f64 * receivers).round() as u64;
             expected.saturating_sub(counts.superseded)
         }
-        Metric::SubscribeTimeFromSend => counts.expected_deliveries.saturating_sub(counts.superseded),
-        Metric::QueryTime => counts.queries,
-        _ => 0,
+        Owed::DeliveriesOfSent => counts.expected_deliveries.saturating_sub(counts.superseded),
+        Owed::Queries => counts.queries,
+        Owed::Nothing => 0,
     };
     let mut any = false;
     let whole: Vec<Histogram> = samples

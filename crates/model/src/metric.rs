@@ -54,66 +54,289 @@ pub enum Metric {
     ProcessingTime,
 }
 
+/// How many metrics there are.
+pub const METRIC_COUNT: usize = 23;
+
+/// What is known of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetricRow {
+    /// Which.
+    pub metric: Metric,
+    /// The name in the run store and in exports.
+    pub name: &'static str,
+    /// The key in the summary of a level.
+    pub key: &'static str,
+    /// What objectives call it; `None` where none can be about it.
+    pub objective: Option<ObjectiveRow>,
+    /// Without what it does not exist.
+    pub needs: Needs,
+    /// How many observations there would be if everything came to its end.
+    pub owed: Owed,
+}
+
+/// What objectives call a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectiveRow {
+    /// What their keys begin with: `publish` in `publish_p99`.
+    pub key: &'static str,
+    /// The metric in words.
+    pub words: &'static str,
+}
+
+/// Without what a metric does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// It needs nothing that a scenario may lack, or no objective is about it.
+    Nothing,
+    /// Messages that are acknowledged: QoS 1 and 2, or an answer.
+    Acknowledgement,
+    /// Subscribers.
+    Subscribers,
+    /// Subscribers, and a record of the age of what they have.
+    Freshness,
+    /// Levels that connect devices.
+    Connecting,
+    /// Northbound queries.
+    Queries,
+}
+
+/// How many observations a sample owes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owed {
+    /// Nobody knows.
+    Nothing,
+    /// One for each message that was due.
+    Due,
+    /// One for each message that was sent.
+    Sent,
+    /// One for each delivery that is expected of what was due.
+    DeliveriesOfDue,
+    /// One for each delivery that is expected of what was sent.
+    DeliveriesOfSent,
+    /// One for each query.
+    Queries,
+}
+
+/// Every metric, in the order of reports; docs/metrics.md has the same table for people.
+pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
+    MetricRow {
+        metric: Metric::PublishTime,
+        name: "publish_time",
+        key: "publish_time",
+        objective: Some(ObjectiveRow { key: "publish", words: "publish time from due" }),
+        needs: Needs::Acknowledgement,
+        owed: Owed::Due,
+    },
+    MetricRow {
+        metric: Metric::PublishTimeFromSend,
+        name: "publish_time_from_send",
+        key: "publish_time_from_send",
+        objective: Some(ObjectiveRow { key: "publish_from_send", words: "publish time from sent" }),
+        needs: Needs::Acknowledgement,
+        owed: Owed::Sent,
+    },
+    MetricRow {
+        metric: Metric::SubscribeTime,
+        name: "subscribe_time",
+        key: "subscribe_time",
+        objective: Some(ObjectiveRow { key: "subscribe", words: "subscribe time from due" }),
+        needs: Needs::Subscribers,
+        owed: Owed::DeliveriesOfDue,
+    },
+    MetricRow {
+        metric: Metric::SubscribeTimeFromSend,
+        name: "subscribe_time_from_send",
+        key: "subscribe_time_from_send",
+        objective: Some(ObjectiveRow { key: "subscribe_from_send", words: "subscribe time from sent" }),
+        needs: Needs::Subscribers,
+        owed: Owed::DeliveriesOfSent,
+    },
+    MetricRow {
+        metric: Metric::AcknowledgedAfterDelivery,
+        name: "acknowledged_after_delivery",
+        key: "publish_minus_subscribe",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::DeliveredAfterAcknowledgement,
+        name: "delivered_after_acknowledgement",
+        key: "publish_minus_subscribe",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::Lateness,
+        name: "lateness",
+        key: "generator.lateness",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::ReceiverLag,
+        name: "receiver_lag",
+        key: "generator.receiver_lag",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::ConnectTime,
+        name: "connect_time",
+        key: "connect_time",
+        objective: Some(ObjectiveRow {
+            key: "connect",
+            words: "connect time, from the first SYN to CONNACK",
+        }),
+        needs: Needs::Connecting,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::Freshness,
+        name: "freshness",
+        key: "freshness",
+        objective: Some(ObjectiveRow {
+            key: "freshness",
+            words: "age of a device's newest message that a subscriber has, as time goes by",
+        }),
+        needs: Needs::Freshness,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::Outage,
+        name: "outage",
+        key: "outage",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::HandshakeTime,
+        name: "handshake_time",
+        key: "wire.handshake_time",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::TcpRtt,
+        name: "tcp_rtt",
+        key: "wire.tcp_rtt",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::TcpLeastRtt,
+        name: "tcp_least_rtt",
+        key: "wire.tcp_least_rtt",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::QueryTime,
+        name: "query_time",
+        key: "query_time",
+        objective: Some(ObjectiveRow { key: "query", words: "query time of northbound queries from due" }),
+        needs: Needs::Queries,
+        owed: Owed::Queries,
+    },
+    MetricRow {
+        metric: Metric::RequestRtt,
+        name: "request_rtt",
+        key: "wire.request_rtt",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::RetransmissionDelay,
+        name: "retransmission_delay",
+        key: "wire.retransmission_delay",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::RetryDelay,
+        name: "retry_delay",
+        key: "retry_delay",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::NetworkRtt,
+        name: "network_rtt",
+        key: "wire.network_rtt",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::WaitTime,
+        name: "wait_time",
+        key: "event_life.wait",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::TransferTime,
+        name: "transfer_time",
+        key: "event_life.transfer",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::DispatchTime,
+        name: "dispatch_time",
+        key: "event_life.dispatch",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+    MetricRow {
+        metric: Metric::ProcessingTime,
+        name: "processing_time",
+        key: "event_life.processing",
+        objective: None,
+        needs: Needs::Nothing,
+        owed: Owed::Nothing,
+    },
+];
+
 impl Metric {
     /// Every metric, in the order of reports.
-    pub const ALL: [Metric; 23] = [
-        Metric::PublishTime,
-        Metric::PublishTimeFromSend,
-        Metric::SubscribeTime,
-        Metric::SubscribeTimeFromSend,
-        Metric::AcknowledgedAfterDelivery,
-        Metric::DeliveredAfterAcknowledgement,
-        Metric::Lateness,
-        Metric::ReceiverLag,
-        Metric::ConnectTime,
-        Metric::Freshness,
-        Metric::Outage,
-        Metric::HandshakeTime,
-        Metric::TcpRtt,
-        Metric::TcpLeastRtt,
-        Metric::QueryTime,
-        Metric::RequestRtt,
-        Metric::RetransmissionDelay,
-        Metric::RetryDelay,
-        Metric::NetworkRtt,
-        Metric::WaitTime,
-        Metric::TransferTime,
-        Metric::DispatchTime,
-        Metric::ProcessingTime,
-    ];
-
-    /// The name in the run store, in exports and in the summary.
-    pub fn name(self) -> &'static str {
-        match self {
-            Metric::PublishTime => "publish_time",
-            Metric::PublishTimeFromSend => "publish_time_from_send",
-            Metric::SubscribeTime => "subscribe_time",
-            Metric::SubscribeTimeFromSend => "subscribe_time_from_send",
-            Metric::AcknowledgedAfterDelivery => "acknowledged_after_delivery",
-            Metric::DeliveredAfterAcknowledgement => "delivered_after_acknowledgement",
-            Metric::Lateness => "lateness",
-            Metric::ReceiverLag => "receiver_lag",
-            Metric::ConnectTime => "connect_time",
-            Metric::Freshness => "freshness",
-            Metric::Outage => "outage",
-            Metric::HandshakeTime => "handshake_time",
-            Metric::TcpRtt => "tcp_rtt",
-            Metric::TcpLeastRtt => "tcp_least_rtt",
-            Metric::QueryTime => "query_time",
-            Metric::RequestRtt => "request_rtt",
-            Metric::RetransmissionDelay => "retransmission_delay",
-            Metric::RetryDelay => "retry_delay",
-            Metric::NetworkRtt => "network_rtt",
-            Metric::WaitTime => "wait_time",
-            Metric::TransferTime => "transfer_time",
-            Metric::DispatchTime => "dispatch_time",
-            Metric::ProcessingTime => "processing_time",
+    pub const ALL: [Metric; METRIC_COUNT] = {
+        let mut all = [Metric::PublishTime; METRIC_COUNT];
+        let mut place = 0;
+        while place < METRIC_COUNT {
+            all[place] = METRICS[place].metric;
+            place += 1;
         }
+        all
+    };
+
+    /// Its row of [`METRICS`].
+    pub fn row(self) -> &'static MetricRow {
+        // The rows are in the order of the enum, which a test checks.
+        METRICS.get(self as usize).unwrap_or(&METRICS[0])
+    }
+
+    /// The name in the run store and in exports.
+    pub fn name(self) -> &'static str {
+        self.row().name
     }
 
     /// The metric of that name.
     pub fn from_name(name: &str) -> Option<Metric> {
-        Metric::ALL.into_iter().find(|metric| metric.name() == name)
+        METRICS.iter().find(|row| row.name == name).map(|row| row.metric)
     }
 }
 
@@ -122,7 +345,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_distinct_and_match_serde() {
+    fn rows_are_in_the_order_of_the_metrics() {
+        for (position, row) in METRICS.iter().enumerate() {
+            assert_eq!(row.metric as usize, position, "{}", row.name);
+            assert_eq!(format!("{:?}", row.metric).to_lowercase(), row.name.replace('_', ""));
+        }
+    }
+
+    #[test]
+    fn names_are_distinct() {
         for (position, metric) in Metric::ALL.into_iter().enumerate() {
             assert_eq!(Metric::ALL.iter().position(|m| m.name() == metric.name()), Some(position));
             assert_eq!(Metric::from_name(metric.name()), Some(metric));

@@ -1,6 +1,7 @@
 //! What the user demands of a level and of the load line.
 
 use crate::Metric;
+use crate::metric::Needs;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -110,15 +111,7 @@ impl Comparison {
 impl Subject {
     /// The key in a scenario's `objectives`.
     pub fn key(self) -> String {
-        let time = |metric: Metric| match metric {
-            Metric::PublishTime => "publish",
-            Metric::PublishTimeFromSend => "publish_from_send",
-            Metric::SubscribeTime => "subscribe",
-            Metric::SubscribeTimeFromSend => "subscribe_from_send",
-            Metric::ConnectTime => "connect",
-            Metric::QueryTime => "query",
-            other => other.name(),
-        };
+        let time = |metric: Metric| metric.row().objective.map_or(metric.name(), |objective| objective.key);
         match self {
             Subject::Delivered => "delivered".into(),
             Subject::Achieved => "achieved".into(),
@@ -130,44 +123,36 @@ impl Subject {
 
     /// Whether it exists only where something is acknowledged, that is at QoS 1 and 2.
     pub fn needs_acknowledgement(self) -> bool {
-        matches!(
-            self,
-            Subject::Mean(Metric::PublishTime | Metric::PublishTimeFromSend)
-                | Subject::Quantile(Metric::PublishTime | Metric::PublishTimeFromSend, _)
-        )
+        self.needs() == Needs::Acknowledgement
     }
 
     /// Whether it exists only where levels connect devices.
     pub fn needs_connecting(self) -> bool {
-        matches!(
-            self,
-            Subject::Connected
-                | Subject::Mean(Metric::ConnectTime)
-                | Subject::Quantile(Metric::ConnectTime, _)
-        )
+        self.needs() == Needs::Connecting
     }
 
     /// Whether the age of the newest values must be recorded for it.
     pub fn needs_freshness(self) -> bool {
-        matches!(self, Subject::Mean(Metric::Freshness) | Subject::Quantile(Metric::Freshness, _))
+        self.needs() == Needs::Freshness
     }
 
     /// Whether it exists only where there are northbound queries.
     pub fn needs_queries(self) -> bool {
-        matches!(self, Subject::Mean(Metric::QueryTime) | Subject::Quantile(Metric::QueryTime, _))
+        self.needs() == Needs::Queries
     }
 
     /// Whether it exists only where there are subscribers.
     pub fn needs_subscribers(self) -> bool {
-        matches!(
-            self,
-            Subject::Delivered
-                | Subject::Mean(Metric::SubscribeTime | Metric::SubscribeTimeFromSend | Metric::Freshness)
-                | Subject::Quantile(
-                    Metric::SubscribeTime | Metric::SubscribeTimeFromSend | Metric::Freshness,
-                    _
-                )
-        )
+        matches!(self.needs(), Needs::Subscribers | Needs::Freshness)
+    }
+
+    fn needs(self) -> Needs {
+        match self {
+            Subject::Delivered => Needs::Subscribers,
+            Subject::Achieved => Needs::Nothing,
+            Subject::Connected => Needs::Connecting,
+            Subject::Quantile(metric, _) | Subject::Mean(metric) => metric.row().needs,
+        }
     }
 
     /// A value of this subject for people.

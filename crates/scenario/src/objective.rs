@@ -2,6 +2,7 @@
 
 use crate::plan::{Objective, Subject};
 use crate::quantity::{Condition, Quantity, rate_condition, ratio_condition, time_condition};
+use plimsoll_model::metric::METRICS;
 use plimsoll_model::{Metric, Nanos};
 
 /// The name of an objective in a scenario.
@@ -13,21 +14,6 @@ pub(crate) enum Name {
     LoadLine,
 }
 
-/// Times that objectives may be about, by the first part of their key.
-const TIMES: [(&str, Metric, &str); 7] = [
-    ("publish", Metric::PublishTime, "publish time from due"),
-    ("publish_from_send", Metric::PublishTimeFromSend, "publish time from sent"),
-    ("subscribe", Metric::SubscribeTime, "subscribe time from due"),
-    ("subscribe_from_send", Metric::SubscribeTimeFromSend, "subscribe time from sent"),
-    ("connect", Metric::ConnectTime, "connect time, from the first SYN to CONNACK"),
-    (
-        "freshness",
-        Metric::Freshness,
-        "age of a device's newest message that a subscriber has, as time goes by",
-    ),
-    ("query", Metric::QueryTime, "query time of northbound queries from due"),
-];
-
 /// Quantiles that objectives may be about, by the last part of their key.
 const QUANTILES: [(&str, f64); 7] =
     [("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)];
@@ -35,10 +21,10 @@ const QUANTILES: [(&str, f64); 7] =
 impl Name {
     /// Every name, in the order of reports.
     pub fn all() -> impl Iterator<Item = Name> {
-        let times = TIMES.into_iter().flat_map(|(_, metric, _)| {
+        let times = METRICS.iter().filter(|row| row.objective.is_some()).flat_map(|row| {
             let quantiles =
-                QUANTILES.into_iter().map(move |(_, quantile)| Subject::Quantile(metric, quantile));
-            std::iter::once(Subject::Mean(metric)).chain(quantiles)
+                QUANTILES.into_iter().map(|(_, quantile)| Subject::Quantile(row.metric, quantile));
+            std::iter::once(Subject::Mean(row.metric)).chain(quantiles)
         });
         let subjects = [Subject::Delivered, Subject::Achieved, Subject::Connected].into_iter().chain(times);
         subjects.map(Name::Level).chain([Name::LoadLine])
@@ -63,8 +49,7 @@ impl Name {
 
     /// What it is about, for the schema.
     pub fn description(self) -> String {
-        let time =
-            |metric| TIMES.iter().find(|(_, known, _)| *known == metric).map_or("", |(_, _, words)| words);
+        let time = |metric: Metric| metric.row().objective.map_or("", |objective| objective.words);
         match self {
             Name::Level(Subject::Delivered) => {
                 "Messages delivered / (messages due x receivers). Default \">= 99.9 %\" where there are subscribers."
