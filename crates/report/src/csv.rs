@@ -18,109 +18,69 @@ fn number(index: u16) -> String {
     (u32::from(index) + 1).to_string()
 }
 
-/// One row a level.
+/// A column of levels: its name, and the cell of a level.
+type LevelColumn = (&'static str, fn(&LevelSummary) -> String);
+
+const LEVEL_COLUMNS: [LevelColumn; 30] = [
+    ("level", |level| number(level.index)),
+    ("offered", |level| optional(level.offered)),
+    ("in_flight", |level| optional(level.in_flight)),
+    ("achieved", |level| optional(level.achieved)),
+    ("verdict", |level| level.verdict.name().to_owned()),
+    ("validity", |level| level.validity.name().to_owned()),
+    ("due", |level| level.due.to_string()),
+    ("sent", |level| level.sent.to_string()),
+    ("unsent", |level| level.unsent.to_string()),
+    ("acknowledged", |level| optional(level.acknowledged)),
+    ("expected_deliveries", |level| level.expected_deliveries.to_string()),
+    ("delivered", |level| level.delivered.to_string()),
+    ("late", |level| level.late.to_string()),
+    ("superseded", |level| level.superseded.to_string()),
+    ("lost", |level| level.lost.to_string()),
+    ("duplicated", |level| level.duplicated.to_string()),
+    ("reordered", |level| level.reordered.to_string()),
+    ("foreign", |level| level.foreign.to_string()),
+    ("unknown_acks", |level| level.unknown_acks.to_string()),
+    ("reconnects", |level| level.reconnects.to_string()),
+    ("goodput", |level| optional(level.goodput)),
+    ("marshalled_size", |level| optional(level.marshalled_size)),
+    ("publication_size", |level| optional(level.publication_size)),
+    ("bytes_sent", |level| level.bytes_sent.to_string()),
+    ("bytes_received", |level| level.bytes_received.to_string()),
+    ("total_time", |level| optional(level.total_time)),
+    ("devices", |level| optional(level.devices)),
+    ("connect_rate", |level| optional(level.connect_rate)),
+    ("connected", |level| optional(level.connected)),
+    ("connect_failed", |level| level.connect_failed.to_string()),
+];
+
+/// The times of a level, several columns each.
+type LevelTime = (&'static str, fn(&LevelSummary) -> &TimeSummary);
+
+const LEVEL_TIMES: [LevelTime; 5] = [
+    ("publish_time", |level| &level.publish_time),
+    ("publish_time_from_send", |level| &level.publish_time_from_send),
+    ("subscribe_time", |level| &level.subscribe_time),
+    ("subscribe_time_from_send", |level| &level.subscribe_time_from_send),
+    ("lateness", |level| &level.generator.lateness),
+];
+
+/// One row a level, and one for each of its populations where there are several.
 pub fn levels(summary: &Summary) -> String {
-    let mut header: Vec<String> = RUN.map(str::to_owned).into();
-    header.extend(
-        [
-            "level",
-            "offered",
-            "in_flight",
-            "achieved",
-            "verdict",
-            "validity",
-            "due",
-            "sent",
-            "unsent",
-            "acknowledged",
-            "expected_deliveries",
-            "delivered",
-            "late",
-            "superseded",
-            "lost",
-            "duplicated",
-            "reordered",
-            "foreign",
-            "unknown_acks",
-            "reconnects",
-            "goodput",
-            "marshalled_size",
-            "publication_size",
-            "bytes_sent",
-            "bytes_received",
-            "total_time",
-            "devices",
-            "connect_rate",
-            "connected",
-            "connect_failed",
-        ]
-        .map(str::to_owned),
-    );
+    const PARTS: [&str; 7] = ["n", "mean", "ci95_lo", "ci95_hi", "p50", "p99", "max"];
+    let names = RUN.into_iter().chain(LEVEL_COLUMNS.iter().map(|(name, _)| *name)).map(str::to_owned);
+    let times = LEVEL_TIMES.iter().flat_map(|(time, _)| PARTS.map(|part| format!("{time}_{part}")));
+    let mut out = row(names.chain(times).chain([POPULATION.to_owned()]).collect());
     let started = summary.provenance["started"].as_str().unwrap_or_default();
-    let times =
-        ["publish_time", "publish_time_from_send", "subscribe_time", "subscribe_time_from_send", "lateness"];
-    for time in times {
-        header.extend(
-            ["n", "mean", "ci95_lo", "ci95_hi", "p50", "p99", "max"].map(|part| format!("{time}_{part}")),
-        );
-    }
-    header.push(POPULATION.to_owned());
-    let mut out = row(header);
-    let of_populations = |level: &LevelSummary| {
-        let own = level.populations.iter().map(|own| (own.name.clone(), (*own.figures).clone()));
-        own.collect::<Vec<_>>()
-    };
-    let rows = summary
-        .levels
-        .iter()
-        .flat_map(|level| std::iter::once((String::new(), level.clone())).chain(of_populations(level)));
+    let rows = summary.levels.iter().flat_map(|level| {
+        let own = level.populations.iter().map(|own| (own.name.as_str(), &*own.figures));
+        std::iter::once(("", level)).chain(own)
+    });
     for (population, level) in rows {
-        let mut cells = vec![
-            summary.run.clone(),
-            summary.name.clone(),
-            started.to_owned(),
-            number(level.index),
-            optional(level.offered),
-            optional(level.in_flight),
-            optional(level.achieved),
-            level.verdict.name().to_owned(),
-            level.validity.name().to_owned(),
-            level.due.to_string(),
-            level.sent.to_string(),
-            level.unsent.to_string(),
-            optional(level.acknowledged),
-            level.expected_deliveries.to_string(),
-            level.delivered.to_string(),
-            level.late.to_string(),
-            level.superseded.to_string(),
-            level.lost.to_string(),
-            level.duplicated.to_string(),
-            level.reordered.to_string(),
-            level.foreign.to_string(),
-            level.unknown_acks.to_string(),
-            level.reconnects.to_string(),
-            optional(level.goodput),
-            optional(level.marshalled_size),
-            optional(level.publication_size),
-            level.bytes_sent.to_string(),
-            level.bytes_received.to_string(),
-            optional(level.total_time),
-            optional(level.devices),
-            optional(level.connect_rate),
-            optional(level.connected),
-            level.connect_failed.to_string(),
-        ];
-        for time in [
-            &level.publish_time,
-            &level.publish_time_from_send,
-            &level.subscribe_time,
-            &level.subscribe_time_from_send,
-            &level.generator.lateness,
-        ] {
-            cells.extend(time_cells(time));
-        }
-        cells.push(population);
-        out += &row(cells);
+        let run = [summary.run.as_str(), &summary.name, started].map(str::to_owned);
+        let cells = LEVEL_COLUMNS.iter().map(|(_, cell)| cell(level));
+        let times = LEVEL_TIMES.iter().flat_map(|(_, time)| time_cells(time(level)));
+        out += &row(run.into_iter().chain(cells).chain(times).chain([population.to_owned()]).collect());
     }
     out
 }
