@@ -236,14 +236,7 @@ fn perform(
     writer.add_platform_facts(&identity::state_facts(plan))?;
     let clock = Clock::start();
     writer.set_epoch(clock.epoch(), wall_nanos() - clock.now().0)?;
-    let mut places = vec![Reached::first(plan, &platform)];
-    for other in &plan.others {
-        let mqtt5 = other.mqtt.version == plimsoll_codec::mqtt::Version::V5;
-        let options = plimsoll_platform::Options { mqtt5, ..platform_options.clone() };
-        places.push(Reached::at(other, &platform, platform.address_of(&other.platform, &options)?));
-    }
-    let addresses: Vec<Addresses> = places.iter().map(|place| place.addresses).collect();
-    let http: Vec<HttpAddresses> = places.into_iter().map(|place| place.http).collect();
+    let places = Reached::each(plan, &platform, &platform_options)?;
     let token = Arc::default();
     let given = || {
         let (keys, token) = (tap.as_ref().map(Tap::key_log), Arc::clone(&token));
@@ -253,7 +246,8 @@ fn perform(
     let (mut engine, network) = match platform.simulation() {
         Some(simulation) => (Engine::simulated(plan, id, simulation, &options.stop)?, None),
         None => {
-            let precedence = placement.precedence;
+            let (addresses, precedence) = (places.iter().map(|place| place.addresses), placement.precedence);
+            let addresses: Vec<Addresses> = addresses.collect();
             let engine = Engine::start(plan, id, &addresses, &placement.load, precedence, clock, given)?;
             // Before this process steps back, so that the probe does not wait for a processor behind the load.
             let is_away = || !plimsoll_observe::network::is_here(platform.address().ip());
@@ -270,19 +264,21 @@ fn perform(
         .with_running(running.processes, running.vigils)
         .with_tap(tap.as_mut())
         .with_happenings(&happenings);
-    let work = |engine: &mut Engine, watch: &mut RunWatch<'_>| {
-        control_and_run_levels(plan, id, &http, options, engine, watch)
-    };
+    let http: Vec<HttpAddresses> = places.into_iter().map(|place| place.http).collect();
     let terms = plan.populations().zip(&http).zip(engine.given());
     let mut terms = terms.filter_map(|((plan, http), given)| {
         Some((plan, plan.platform.roles.token.as_ref()?, http, Arc::clone(given)))
     });
-    let outcome = match terms.next() {
-        None => work(&mut engine, &mut watch),
+    let terms = terms.next();
+    if terms.is_some() {
+        watch.step("getting an access token");
+    }
+    let mut work = || control_and_run_levels(plan, id, &http, options, &mut engine, &mut watch);
+    let outcome = match terms {
+        None => work(),
         Some((plan, terms, http, given)) => {
-            watch.step("getting an access token");
             let keeper = Keeper::new(plan, terms, &|port| http.of(port), given, &happenings);
-            with_token(keeper, &options.stop, || work(&mut engine, &mut watch))
+            with_token(keeper, &options.stop, work)
         }
     };
     engine.stop(&mut watch);
@@ -292,12 +288,17 @@ fn perform(
     stored?;
     if let Some(tap) = tap {
         progress.step("reading the capture");
-        let record = writer.reader().run(&id.to_string())?;
-        let lost = lost_messages(writer, id)?;
-        let dissection = tap.finish(&record, plan, id, lost);
-        writer.add_dissection(&serde_json::to_string(&dissection).unwrap_or_default())?;
+        dissect(tap, plan, id, writer)?;
     }
     outcome
+}
+
+/// Adds to a run what its packets tell.
+fn dissect(tap: Tap, plan: &Plan, id: RunId, writer: &mut RunWriter) -> Result<(), StoreError> {
+    let record = writer.reader().run(&id.to_string())?;
+    let lost = lost_messages(writer, id)?;
+    let dissection = tap.finish(&record, plan, id, lost);
+    writer.add_dissection(&serde_json::to_string(&dissection).unwrap_or_default())
 }
 
 /// The messages that subscribers lacked, where there are subscribers.
@@ -334,6 +335,21 @@ struct Reached {
 }
 
 impl Reached {
+    /// By each population; the first speaks to the platform itself.
+    fn each(
+        plan: &Plan,
+        platform: &Platform,
+        options: &plimsoll_platform::Options,
+    ) -> Result<Vec<Reached>, PlatformError> {
+        let mut all = vec![Reached::first(plan, platform)];
+        for other in &plan.others {
+            let mqtt5 = other.mqtt.version == plimsoll_codec::mqtt::Version::V5;
+            let options = plimsoll_platform::Options { mqtt5, ..options.clone() };
+            all.push(Reached::at(other, platform, platform.address_of(&other.platform, &options)?));
+        }
+        Ok(all)
+    }
+
     fn first(plan: &Plan, platform: &Platform) -> Reached {
         let stage_log = platform.manager_address(&plan.platform);
         let reached = Reached::at(plan, platform, platform.address());
