@@ -9,6 +9,7 @@ pub mod dissection;
 mod duplicates;
 pub mod early_stop;
 pub mod event_life;
+pub mod gauges;
 pub mod inference;
 pub mod level;
 pub mod load_line;
@@ -120,6 +121,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
         }),
         memory_per_connection: memory::per_connection(&levels),
         components: ComponentSummary::of(record),
+        gauges: gauges::of(&record.gauges, &record.levels),
         dissection,
         provenance: serde_json::to_value(&record.provenance).unwrap_or_default(),
         levels,

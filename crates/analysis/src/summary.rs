@@ -2,6 +2,7 @@
 //! not exist. Its JSON Schema is `docs/schema/summary.schema.json`.
 
 use crate::dissection::DissectionSummary;
+use crate::gauges::GaugeSummary;
 use crate::level::{LevelSummary, LevelVerdict};
 use crate::load_line;
 use crate::search::Finding;
@@ -63,6 +64,8 @@ pub struct Summary {
     pub memory_per_connection: Option<f64>,
     /// The platform's components, where their processes are known.
     pub components: Vec<ComponentSummary>,
+    /// What other observers saw in the holds, such as what the host waited for.
+    pub gauges: Vec<GaugeSummary>,
     /// What the wire said; null where nothing was captured.
     pub dissection: Option<DissectionSummary>,
     /// Where the run comes from: versions, seed, host, platform, placement.

@@ -297,6 +297,23 @@ pub struct ComponentUsage {
     pub descriptors: u64,
 }
 
+/// A value that an observer saw.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gauge {
+    /// When, on the run's clock.
+    pub at: Nanos,
+    /// The observer, such as `pressure`.
+    pub sampler: String,
+    /// Of what: `host`, or a component.
+    pub subject: String,
+    /// Which quantity, such as `io`.
+    pub quantity: String,
+    /// The unit of the value: `share` (of one), `bytes`, `1/s`, `seconds`.
+    pub unit: String,
+    /// The value.
+    pub value: f64,
+}
+
 /// Everything that the engine and the observers tell the run store.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measurement {
@@ -310,6 +327,8 @@ pub enum Measurement {
     Thread(ThreadUsage),
     /// What a component used.
     Component(ComponentUsage),
+    /// What observers saw.
+    Gauges(Vec<Gauge>),
     /// Messages that were done with, or whose level was closed (`record.messages` of the scenario).
     Messages(Vec<MessageRecord>),
     /// A level is closed: its ledger is final.
@@ -566,6 +585,8 @@ pub struct RunRecord {
     pub levels: Vec<LevelRecord>,
     /// What the platform's components used.
     pub components: Vec<ComponentUsage>,
+    /// What other observers saw, in the order of time.
+    pub gauges: Vec<Gauge>,
     /// What the wire said, as the analysis of captures writes it; `None` where nothing was captured.
     pub dissection: Option<String>,
 }

@@ -4,6 +4,7 @@ mod components;
 mod connections;
 mod environment;
 mod figure;
+mod gauges;
 mod generator;
 mod ledger;
 mod level;
@@ -162,6 +163,9 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
         sections.push(section("services", "Who calls whom", services::calls(dissection)));
     }
     sections.push(section("components", "Platform components", components::body(record, summary)));
+    if gauges::seen(summary) {
+        sections.push(section("gauges", "Other observers", gauges::body(summary)));
+    }
     if !summary.levels.is_empty() {
         sections.push(section("timeline", "Completed over time", timeline::body(record, summary)));
     }

@@ -3,9 +3,10 @@
 
 use crate::sampling::Sampling;
 use plimsoll_load::engine::Engine;
-use plimsoll_model::record::{ComponentUsage, ThreadUsage};
+use plimsoll_model::record::{ComponentUsage, Gauge, ThreadUsage};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use plimsoll_observe::network::NetworkProbe;
+use plimsoll_observe::sampler::{self, Begun};
 use plimsoll_observe::tcp::TcpSampler;
 use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_platform::Platform;
@@ -33,6 +34,8 @@ pub struct OnHost {
     /// thread can be had.
     network: Option<NetworkProbe>,
     tcp: TcpSampler,
+    /// What else is looked at.
+    samplers: Vec<Begun>,
 }
 
 /// What a simulation told when it was asked last.
@@ -72,6 +75,7 @@ impl Observers {
                 load: engine.threads().into_iter().map(|(_, processor)| processor).collect(),
                 network,
                 tcp: TcpSampler::new(platform.address(), engine.listening_ports()),
+                samplers: sampler::begin_all(),
             })),
         }
     }
@@ -115,6 +119,23 @@ impl Observers {
             Observers::Here(host) => host.components(now),
             Observers::Simulated(simulated) => simulated.components(now),
         }
+    }
+
+    /// What other observers see now.
+    pub fn gauges(&mut self, now: Nanos) -> Vec<Gauge> {
+        let Observers::Here(host) = self else { return Vec::new() };
+        let looks = host.samplers.iter_mut().flat_map(|(entry, sampler)| {
+            sampler.read().into_iter().map(move |look| Gauge {
+                at: now,
+                sampler: entry.name.to_owned(),
+                subject: look.subject,
+                quantity: look.quantity.to_owned(),
+                unit: entry.unit.to_owned(),
+                value: look.value,
+            })
+        });
+        // What is no number can be neither stored nor averaged.
+        looks.filter(|gauge| gauge.value.is_finite()).collect()
     }
 
     /// Forgets what load threads used and connections carried up to now.

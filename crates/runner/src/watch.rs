@@ -315,6 +315,10 @@ impl<'a> RunWatch<'a> {
             tap.look(self.observers.processes());
         }
         self.pending.extend(self.observers.components(now).into_iter().map(Measurement::Component));
+        let gauges = self.observers.gauges(now);
+        if !gauges.is_empty() {
+            self.pending.push(Measurement::Gauges(gauges));
+        }
     }
 
     fn read_threads(&mut self, now: Nanos) {

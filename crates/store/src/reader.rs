@@ -3,8 +3,8 @@
 use crate::{StoreError, schema};
 use plimsoll_model::message::{Fate, MessageRecord};
 use plimsoll_model::record::{
-    ComponentUsage, LevelEnd, LevelRecord, LevelStart, Provenance, RunEnd, RunRecord, SampleRecord, Terms,
-    ThreadUsage,
+    ComponentUsage, Gauge, LevelEnd, LevelRecord, LevelStart, Provenance, RunEnd, RunRecord, SampleRecord,
+    Terms, ThreadUsage,
 };
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use rusqlite::{Connection, Row, params};
@@ -179,6 +179,7 @@ impl<C: Borrow<Connection>> RunReader<C> {
                 set_up: SampleRecord::default(),
                 levels: Vec::new(),
                 components: Vec::new(),
+                gauges: Vec::new(),
                 dissection: None,
             })
         })?;
@@ -186,11 +187,30 @@ impl<C: Borrow<Connection>> RunReader<C> {
         let mut record = found.into_iter().next().filter(|_| !id.is_empty()).ok_or_else(no_run)?;
         let added = self.added(&record.id, &mut RunPosition::begin(record.terms.populations.len()))?;
         (record.set_up, record.levels, record.components) = (added.set_up, added.levels, added.components);
+        record.gauges = self.gauges(&record.id)?;
         if self.has_table("dissection")? {
             let sql = "SELECT summary FROM dissection WHERE run = ?";
             record.dissection = self.rows(sql, params![record.id], |row| Ok(row.get::<_, String>(0)?))?.pop();
         }
         Ok(record)
+    }
+
+    fn gauges(&self, run: &str) -> Result<Vec<Gauge>, StoreError> {
+        if !self.has_table("gauge")? {
+            return Ok(Vec::new());
+        }
+        let sql =
+            "SELECT at, sampler, subject, quantity, unit, value FROM gauge WHERE run = ? ORDER BY rowid";
+        self.rows(sql, params![run], |row| {
+            Ok(Gauge {
+                at: Nanos(row.get(0)?),
+                sampler: row.get(1)?,
+                subject: row.get(2)?,
+                quantity: row.get(3)?,
+                unit: row.get(4)?,
+                value: row.get(5)?,
+            })
+        })
     }
 
     /// Whether the file has that table: one that was last written by an earlier version may lack it.

@@ -68,6 +68,16 @@ CREATE TABLE IF NOT EXISTS component (
     usage TEXT NOT NULL
 ) STRICT;
 CREATE INDEX IF NOT EXISTS component_of_run ON component(run);
+CREATE TABLE IF NOT EXISTS gauge (
+    run      TEXT NOT NULL REFERENCES run(id),
+    at       INTEGER NOT NULL,
+    sampler  TEXT NOT NULL,
+    subject  TEXT NOT NULL,
+    quantity TEXT NOT NULL,
+    unit     TEXT NOT NULL,
+    value    REAL NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS gauge_of_run ON gauge(run);
 CREATE TABLE IF NOT EXISTS message (
     run            TEXT NOT NULL REFERENCES run(id),
     level          INTEGER NOT NULL,

@@ -3,7 +3,7 @@
 use crate::schema::Patience;
 use crate::{RunReader, StoreError, schema};
 use plimsoll_model::message::MessageRecord;
-use plimsoll_model::record::{Measurement, Provenance, RunEnd, SamplePart, Terms};
+use plimsoll_model::record::{Gauge, Measurement, Provenance, RunEnd, SamplePart, Terms};
 use rusqlite::{Connection, Transaction, params};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -171,6 +171,13 @@ fn append_one(transaction: &Transaction, run: &str, measurement: &Measurement) -
         Measurement::Component(usage) => {
             let sql = "INSERT INTO component (run, usage) VALUES (?, ?)";
             transaction.prepare_cached(sql)?.execute(params![run, json(usage)])?;
+        }
+        Measurement::Gauges(gauges) => {
+            let sql = "INSERT INTO gauge (run, at, sampler, subject, quantity, unit, value) VALUES (?, ?, ?, ?, ?, ?, ?)";
+            let mut insert = transaction.prepare_cached(sql)?;
+            for Gauge { at, sampler, subject, quantity, unit, value } in gauges {
+                insert.execute(params![run, at.0, sampler, subject, quantity, unit, value])?;
+            }
         }
         Measurement::Messages(messages) => append_messages(transaction, run, messages)?,
         Measurement::LevelEnded(end) => {

@@ -40,6 +40,7 @@ fn draw() -> RunRecord {
     levels[4].end.as_mut().unwrap().first_loss =
         Some(FirstLoss { device: 7, sequence: 96, message_number: 3, due_in_hold: Nanos::from_millis(612) });
     RunRecord {
+        gauges: Vec::new(),
         dissection: None,
         id: "7k3m9q2x".into(),
         name: "mqtt-baseline".into(),
