@@ -20,7 +20,7 @@ pub(super) struct Message {
     pub(super) sent: Nanos,
     pub(super) done: Nanos,
     pub(super) first_received: Nanos,
-    /// Of an event at a gateway.
+    /// Where a component's log tells of its stages.
     pub(super) retrieved: Nanos,
     pub(super) dispatched: Nanos,
     /// Nobody waits for its acknowledgement any more.

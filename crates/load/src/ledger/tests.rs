@@ -71,7 +71,7 @@ fn what_everybody_has_is_forgotten_and_comes_again_as_a_duplicate() {
 }
 
 #[test]
-fn what_a_gateways_log_tells_is_awaited_beside_the_answer() {
+fn what_a_components_log_tells_is_awaited_beside_the_answer() {
     let mut bench = Bench::new(0);
     bench.ledger = bench.ledger.awaiting_stages().logging();
     let life = |retrieved| {
