@@ -37,6 +37,11 @@ enum Outcome {
 /// Probes the platform of a scenario with each form; the exit code says whether the scenario's own survives.
 pub fn perform(load: &LoadOptions) -> Result<u8, Failure> {
     let plan = load.plan()?;
+    if plan.with_devices().count() > 1 {
+        let told = "a probe tries the messages of one population, and this scenario has several; probe a scenario with \
+                    `population` for each of them";
+        return Err(Failure::Undoable(told.to_owned()));
+    }
     let own = plan.message.marker;
     let receives = plan.subscribers.count > 0;
     // Nobody else knows its name or may look into it, and it goes with the probe.

@@ -85,6 +85,16 @@ objectives: { near.publish_p95: '< 500 ms', far.publish_p95: '< 60 ms', publish_
     assert_eq!(run.code, Some(99));
 }
 
+/// The forms of markers are those of a population's own message.
+#[test]
+fn a_probe_is_of_one_population() {
+    let bench = Bench::new();
+    let scenario = "name: two\nplatform: embedded\npopulations:\n- { name: a, devices: 2 }\n- { name: b, devices: 2 }\n\
+                    load: { levels: [10] }\n";
+    bench.write("two.yaml", scenario);
+    bench.call(["check", "--probe", "two.yaml"]).exits(1).says("a probe tries the messages of one population");
+}
+
 /// Devices publish to one Mosquitto, and subscribers are clients of another one to which it is bridged.
 #[test]
 fn subscribers_may_be_clients_of_another_broker() {
