@@ -50,8 +50,13 @@ fn run_all(names: &[&str]) {
     for name in names {
         let scenario = folder().join(name).canonicalize().unwrap();
         let mut command = bench.plimsoll(["run"]);
-        command.arg(&scenario).args(RESULTS).args(SHORT);
-        if name.starts_with("search") {
+        command.arg(&scenario).args(RESULTS);
+        // Of several populations each has its own devices and messages, and the scenario says what is quick.
+        let several = name.starts_with("mixed");
+        command.args(if several { &["--quick"][..] } else { &SHORT });
+        if several {
+            command.args(["--set", "load.again=0s"]);
+        } else if name.starts_with("search") {
             command.args(["--set", "load.search={from: 50, to: 200, time: 12s}"]);
         } else if name.starts_with("devices") {
             command.args(["--set", "load.devices=[20, 50]", "--set", "load.rate_per_device=2"]);
