@@ -5,7 +5,7 @@ mod captured;
 
 use crate::dissection::DissectionSummary;
 use crate::inference::{PublishCause, SMALL, sent_again};
-use crate::level::{LevelSummary, LevelVerdict};
+use crate::level::{LevelSummary, LevelVerdict, PopulationLevel};
 use crate::missing::NEVER;
 use crate::objective::{self, Standing};
 use crate::usage;
@@ -157,7 +157,10 @@ fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
         return Some(Blame::on(culprit, first()));
     }
     let platform = |what| Blame::on(Culprit::Platform, what);
-    let (about, missed) = about(level, record, evidence.objectives);
+    let (about, missed, population) = about(level, record, evidence.objectives);
+    // What did not arrive is counted where it was demanded.
+    let counted = population.map_or(level, |own| &own.figures);
+    let of_it = |what: String| population.map_or(what.clone(), |own| format!("{}: {what}", own.name));
     // Other objectives may stand before it that were not decided, and so may what was refused.
     let gone = record.end.as_ref().is_some_and(|end| end.platform_gone);
     let missed = || missed.clone().filter(|_| !gone).unwrap_or_else(first);
@@ -181,16 +184,16 @@ fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
         && (level.overload || level.achieved_ci95.is_some_and(|[_, most]| most < 1.0));
     let full = || grows.then(|| fullest(components, start)).flatten();
     if about == About::Amount {
-        if is_many(level.refused, level.sent) {
-            let what = format!("{} of {} messages were refused", count(level.refused), count(level.sent));
-            return Some(platform(what).named(captured.who_failed(refused)));
+        if is_many(counted.refused, counted.sent) {
+            let what = format!("{} of {} messages were refused", count(counted.refused), count(counted.sent));
+            return Some(platform(of_it(what)).named(captured.who_failed(refused)));
         }
-        if let Some(loss) = lost(level) {
+        if let Some(loss) = lost(counted) {
             let lost = || captured.who_lost(level.lost, level.expected_deliveries);
             let named = loss.of_deliveries.then(lost).flatten();
             return Some(match named.or_else(full) {
-                None if datagrams && !local => Blame::on(Culprit::Unknown, loss.what),
-                named => platform(loss.what).named(named),
+                None if datagrams && !local => Blame::on(Culprit::Unknown, of_it(loss.what)),
+                named => platform(of_it(loss.what)).named(named),
             });
         }
     }
@@ -222,14 +225,19 @@ fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
 }
 
 /// What the first missed objective looks at, and how it was missed; where none was missed for certain, the first that was not
-/// met.
-fn about(level: &LevelSummary, record: &LevelRecord, objectives: &Objectives) -> (About, Option<String>) {
+/// met, and the population that this was demanded of.
+fn about<'a>(
+    level: &'a LevelSummary,
+    record: &LevelRecord,
+    objectives: &Objectives,
+) -> (About, Option<String>, Option<&'a PopulationLevel>) {
     use Metric::{Freshness, PublishTime, PublishTimeFromSend, SubscribeTime, SubscribeTimeFromSend};
     let standings: Vec<_> =
         objectives.level.iter().map(|one| (one, objective::standing(one, level, record))).collect();
     let missed = standings.iter().find(|(_, standing)| matches!(standing, Standing::Missed(_)));
     let first = missed.or_else(|| standings.iter().find(|(_, standing)| *standing != Standing::Met));
-    let level = first.map_or(level, |(objective, _)| level.about(objective));
+    let population = first.and_then(|(objective, _)| level.population_of(objective));
+    let level = population.map_or(level, |own| &own.figures);
     let about = match first.map(|(objective, _)| objective.subject) {
         Some(Subject::Delivered | Subject::Achieved) => About::Amount,
         Some(Subject::Quantile(metric, q)) if never_ended(level, metric, q) => About::Amount,
@@ -242,7 +250,7 @@ fn about(level: &LevelSummary, record: &LevelRecord, objectives: &Objectives) ->
         },
         None => About::Times,
     };
-    (about, first.and_then(|(_, standing)| standing.reason()))
+    (about, first.and_then(|(_, standing)| standing.reason()), population)
 }
 
 /// Whether so much never came to its end that a quantile does not exist.
@@ -303,8 +311,7 @@ fn lost(level: &LevelSummary) -> Option<Loss> {
             count(level.expected_deliveries)
         ));
     }
-    let unanswered = level.acknowledged.map(|count| level.sent.saturating_sub(count + level.refused));
-    let unanswered = unanswered.filter(|&count| is_many(count, level.sent))?;
+    let unanswered = Some(level.unacknowledged()).filter(|&count| is_many(count, level.sent))?;
     let what = format!("{} of {} messages were never acknowledged", count(unanswered), count(level.sent));
     Some(Loss { what, of_deliveries: false })
 }

@@ -390,10 +390,22 @@ impl LevelSummary {
         connecting.or(self.offered).or(self.in_flight.map(f64::from)).unwrap_or(0.0)
     }
 
+    /// The population that an objective looks at; `None` where it looks at all together.
+    pub fn population_of(&self, objective: &Objective) -> Option<&PopulationLevel> {
+        self.populations.iter().find(|own| Some(&own.name) == objective.population.as_ref())
+    }
+
     /// What an objective looks at: the level, or one of its populations.
     pub fn about(&self, objective: &Objective) -> &LevelSummary {
-        let of_it = |own: &&PopulationLevel| Some(&own.name) == objective.population.as_ref();
-        self.populations.iter().find(of_it).map_or(self, |own| &own.figures)
+        self.population_of(objective).map_or(self, |own| &own.figures)
+    }
+
+    /// Messages sent that were neither acknowledged nor refused, of those that would have been acknowledged; none where none are.
+    pub fn unacknowledged(&self) -> u64 {
+        if !self.populations.is_empty() {
+            return self.populations.iter().map(|own| own.figures.unacknowledged()).sum();
+        }
+        self.acknowledged.map_or(0, |acknowledged| self.sent.saturating_sub(acknowledged + self.refused))
     }
 
     /// Connected when the level ended / devices of the level.

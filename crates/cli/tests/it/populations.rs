@@ -92,7 +92,10 @@ fn a_probe_is_of_one_population() {
     let scenario = "name: two\nplatform: embedded\npopulations:\n- { name: a, devices: 2 }\n- { name: b, devices: 2 }\n\
                     load: { levels: [10] }\n";
     bench.write("two.yaml", scenario);
-    bench.call(["check", "--probe", "two.yaml"]).exits(1).says("a probe tries the messages of one population");
+    bench
+        .call(["check", "--probe", "two.yaml"])
+        .exits(1)
+        .says("a probe tries the messages of one population");
 }
 
 /// Devices publish to one Mosquitto, and subscribers are clients of another one to which it is bridged.

@@ -196,18 +196,13 @@ fn rises(summary: &Summary) -> String {
     if out.is_empty() { out } else { format!("\nwhy times rose over the lowest level\n{out}") }
 }
 
-/// Messages sent that were neither acknowledged nor refused; none where messages are not acknowledged.
-fn unacknowledged(level: &LevelSummary) -> u64 {
-    level.acknowledged.map_or(0, |acknowledged| level.sent.saturating_sub(acknowledged + level.refused))
-}
-
 /// Only what is not as it should be.
 fn ledger(summary: &Summary) -> String {
     let mut out = String::new();
     for level in &summary.levels {
         let mut told: Vec<String> = [
             ("unsent", level.unsent),
-            ("not acknowledged", unacknowledged(level)),
+            ("not acknowledged", level.unacknowledged()),
             ("refused", level.refused),
             ("sent again", level.repeated),
             ("retransmitted", level.retransmitted),
