@@ -188,6 +188,19 @@ impl Started {
         read(&self.output)
     }
 
+    /// What it has written to standard error so far.
+    pub fn told_so_far(&self) -> String {
+        read(&self.errors)
+    }
+
+    /// Waits until a capture says that it misses no packet any more: its file is there before that.
+    pub fn await_capture(&self) {
+        while !self.told_so_far().contains("capturing") {
+            assert!(self.began.elapsed() < LONGEST_RUN, "{} does not capture", self.shown);
+            std::thread::sleep(PAUSE);
+        }
+    }
+
     /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(pid(self.child.id()), signal).unwrap();

@@ -40,15 +40,6 @@ fn descendant(of: u32, name: &str) -> u32 {
     }
 }
 
-/// Waits until the first command of the bench captures.
-fn await_packets(bench: &Bench) {
-    let begin = Instant::now();
-    while !fs::read_to_string(bench.path("output.0.stderr")).unwrap().contains("capturing") {
-        assert!(begin.elapsed() < Duration::from_secs(20), "it does not begin");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 fn what_standard_output_does_not_take_is_told_and_a_reader_who_goes_away_is_no_error() {
     let bench = Bench::new();
@@ -129,7 +120,7 @@ fn a_capture_is_not_written_over_unasked_and_two_never_share_a_file() {
     for more in [&[][..], &["--force"]] {
         capture(more).exits(104).says("another capture is being written there");
     }
-    await_packets(&bench);
+    first.await_capture();
     first.signal(rustix::process::Signal::INT);
     first.finish().exits(0).says("c.pcap: 0 packets");
     assert!(!fs::exists(format!("/proc/{tool}/exe")).unwrap_or(false), "the tool has ended");
@@ -145,7 +136,7 @@ fn a_capture_is_not_written_over_unasked_and_two_never_share_a_file() {
 fn a_tool_that_is_killed_leaves_a_capture_that_is_said_not_to_be_whole() {
     let bench = Bench::new();
     let capturing = bench.start(&mut bench.plimsoll(["capture", "--interface", "lo", "--filter", "port 9"]));
-    await_packets(&bench);
+    capturing.await_capture();
     kill(descendant(capturing.id(), "tcpdump"));
     capturing.finish().exits(1).says("the capture is not whole").says("SIGKILL");
 }

@@ -10,7 +10,6 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 fn json(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
@@ -155,11 +154,7 @@ fn a_capture_of_other_programs_is_opened_with_their_key_log() {
     let arguments = ["capture", "--interface", "lo", "--filter", &filter, "--out", "c.pcap"];
     let capturing = bench.start(&mut bench.plimsoll(arguments));
     let (file, keys) = (bench.path("c.pcap"), bench.path("keys.log"));
-    let begin = Instant::now();
-    while !file.exists() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "the capture does not begin");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    capturing.await_capture();
     let talked = bench
         .in_folder("python3")
         .args(["talk.py", &port.to_string(), "server.pem", "server.key", "ca.pem", "keys.log"])
