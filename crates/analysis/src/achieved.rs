@@ -54,7 +54,7 @@ impl Achieved {
         let metric = if acknowledges { Metric::PublishTime } else { Metric::Lateness };
         let mut times = Histogram::new();
         samples.iter().filter_map(|sample| sample.histograms.get(&metric)).for_each(|h| times.merge(h));
-        let seconds = record.start.hold.as_secs_f64() / f64::from(record.start.samples.max(1));
+        let seconds = record.start.sample_seconds(0);
         let mean = |sample: &SampleRecord| Some(sample.histograms.get(&metric)?.mean()? / 1e9);
         let means = record
             .samples

@@ -64,6 +64,9 @@ pub struct LevelSummary {
     pub finished: bool,
     /// Length of the hold, in seconds.
     pub hold: f64,
+    /// Messages after which the hold was to end; absent where it ends by time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u64>,
     /// Messages due in the hold.
     pub due: u64,
     /// Messages handed to the kernel.

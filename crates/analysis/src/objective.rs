@@ -228,16 +228,10 @@ mod tests {
         let record = LevelRecord {
             populations: Vec::new(),
             start: LevelStart {
-                populations: Vec::new(),
-                index: 0,
                 offered: Some(100.0),
-                in_flight: None,
-                devices: None,
-                connect_rate: None,
-                idle: None,
-                hold_start: Nanos::ZERO,
                 hold: Nanos::from_secs(10),
                 samples: 10,
+                ..LevelStart::default()
             },
             end: Some(LevelEnd { at: Nanos::from_secs(11), ..LevelEnd::default() }),
             warm_up: SampleRecord::default(),

@@ -26,18 +26,8 @@ mod tests {
             cpu: Nanos(cpu),
             ..ComponentUsage::default()
         };
-        let level = LevelStart {
-            populations: Vec::new(),
-            index: Default::default(),
-            offered: None,
-            in_flight: None,
-            devices: None,
-            connect_rate: None,
-            idle: None,
-            hold_start: Nanos(5_000),
-            hold: Nanos(2_000),
-            samples: 2,
-        };
+        let level =
+            LevelStart { hold_start: Nanos(5_000), hold: Nanos(2_000), samples: 2, ..LevelStart::default() };
         let mut components = vec![
             // Half of it before the hold: 250 of work within 500.
             usage("a", 5_500, 500),

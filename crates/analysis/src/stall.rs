@@ -31,7 +31,6 @@ impl Stall {
 
 /// The longest silence of a hold whose operations are acknowledged; `None` where there was none.
 pub fn of(record: &LevelRecord) -> Option<Stall> {
-    let length = record.start.hold / i64::from(record.start.samples.max(1));
     let mut longest: Option<(usize, usize)> = None;
     let mut begin = 0;
     for (position, sample) in record.samples.iter().enumerate() {
@@ -57,8 +56,8 @@ pub fn of(record: &LevelRecord) -> Option<Stall> {
     let elsewhere = record.samples.len().saturating_sub(within);
     let expected = (all - meanwhile) as f64 * within as f64 / elsewhere.max(1) as f64;
     Some(Stall {
-        from: length * from as i64,
-        to: length * (to as i64 + 1),
+        from: record.start.sample_begin(from),
+        to: record.start.sample_begin(to + 1),
         network_answered: (expected >= FEWEST_TRIPS).then(|| meanwhile as f64 / expected),
     })
 }

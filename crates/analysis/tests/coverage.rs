@@ -43,16 +43,11 @@ fn level(utilisation: f64, seed: u64) -> LevelSummary {
     let record = LevelRecord {
         populations: Vec::new(),
         start: LevelStart {
-            populations: Vec::new(),
-            index: 0,
             offered: Some(rate),
-            in_flight: None,
-            connect_rate: None,
-            devices: None,
-            idle: None,
             hold_start: WARM_UP,
             hold: HOLD,
             samples: SAMPLES,
+            ..LevelStart::default()
         },
         end: Some(LevelEnd { at: end, ..LevelEnd::default() }),
         warm_up: SampleRecord::default(),

@@ -43,6 +43,9 @@ pub struct Process {
 /// turn, its gaps vary by an eighth of their mean.
 const DEVICES_OF_BLOCK: u32 = 64;
 
+/// Arrivals walked between two looks whether anybody still wants the result: some tens of milliseconds.
+const WALKED_AT_ONCE: u64 = 1 << 18;
+
 /// The arrivals of one share up to an end, in the order of due times.
 pub struct Arrivals {
     process: Process,
@@ -83,6 +86,36 @@ impl Lane {
             }
         }
     }
+}
+
+/// How long a hold after a warm-up takes that ends with that many arrivals, and no longer than `longest`; `None` where asking
+/// `goes_on` ends it. Two arrivals in the same nanosecond are not told apart.
+pub fn hold_of(
+    processes: &[Process],
+    warm_up: Nanos,
+    longest: Nanos,
+    messages: u64,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Option<Nanos> {
+    let end = warm_up + longest;
+    let mut all: Vec<_> =
+        processes.iter().map(|&process| Arrivals::new(process, Share::WHOLE, end).peekable()).collect();
+    let mut walked = 0u64;
+    let mut left = messages;
+    while left > 0 {
+        let next = all.iter_mut().filter_map(|arrivals| Some((arrivals.peek()?.due, arrivals)));
+        let Some((due, arrivals)) = next.min_by_key(|(due, _)| *due) else { return Some(longest) };
+        arrivals.next();
+        left -= u64::from(due >= warm_up);
+        if left == 0 {
+            return Some(due + Nanos(1) - warm_up);
+        }
+        walked += 1;
+        if walked.is_multiple_of(WALKED_AT_ONCE) && !goes_on() {
+            return None;
+        }
+    }
+    Some(longest)
 }
 
 /// Whether each thread walks such arrivals whole: neither their number gives their time, nor are they a superposition.
@@ -347,6 +380,26 @@ mod tests {
         assert!(arrivals.windows(2).all(|pair| (pair[1].due - pair[0].due).0.abs_diff(1_000_000) <= 1));
         let of_first = arrivals.iter().filter(|arrival| arrival.device == DeviceId(0)).count();
         assert!(of_first.abs_diff(arrivals.len() / 7) <= 1);
+    }
+
+    #[test]
+    fn a_hold_that_ends_with_a_number_of_arrivals_has_exactly_these() {
+        let (warm_up, longest) = (Nanos::from_millis(1_234), Nanos::from_secs(50));
+        for per in [ArrivalsPer::Population, ArrivalsPer::Device] {
+            for gaps in GAPS {
+                let one = process(gaps, per);
+                let all = [one, Process { seed: 9, rate: 77.0, ..one }];
+                for processes in [&all[..1], &all] {
+                    let hold = hold_of(processes, warm_up, longest, 2_000, &mut || true).unwrap();
+                    let end = warm_up + hold;
+                    let arrivals = processes.iter().flat_map(|&of| Arrivals::new(of, Share::WHOLE, end));
+                    let due = arrivals.filter(|arrival| arrival.due >= warm_up).count();
+                    assert_eq!(due, 2_000, "{gaps:?} {per:?} of {}", processes.len());
+                }
+                assert_eq!(hold_of(&all, warm_up, longest, 1 << 40, &mut || true), Some(longest));
+                assert_eq!(hold_of(&all, warm_up, longest * 1000, 1 << 40, &mut || false), None);
+            }
+        }
     }
 
     #[test]

@@ -16,12 +16,30 @@ pub struct ClosedLoop {
     timeout: Nanos,
     devices: Vec<u32>,
     next_device: usize,
+    /// After how many operations the hold ends.
+    count: Option<Count>,
+}
+
+/// The operations of a hold that ends after so many of them.
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    /// Those that have not begun.
+    left: u64,
+    /// When the hold begins: what was due before it does not count.
+    from: Nanos,
+    /// When the last operation so far ended.
+    ended: Nanos,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slot {
+    /// Nothing is left to do.
+    Resting,
     Thinking(Nanos),
-    Busy { operation: (u32, u32), until: Nanos },
+    Busy {
+        operation: (u32, u32),
+        until: Nanos,
+    },
 }
 
 /// An operation that a slot begins.
@@ -54,7 +72,20 @@ impl ClosedLoop {
             timeout,
             devices,
             next_device: 0,
+            count: None,
         }
+    }
+
+    /// Ends after so many operations that are due from then on.
+    #[must_use]
+    pub fn ending_after(self, operations: u64, from: Nanos) -> ClosedLoop {
+        ClosedLoop { count: Some(Count { left: operations, from, ended: from }), ..self }
+    }
+
+    /// When the last of the operations ended after which this one ends; `None` before that.
+    pub fn ended(&self) -> Option<Nanos> {
+        let over = |count: &Count| count.left == 0 && self.in_flight.is_empty();
+        self.count.filter(over).map(|count| count.ended)
     }
 
     /// When something has to be done next.
@@ -71,6 +102,15 @@ impl ClosedLoop {
             self.wake.pop();
             match self.slots.get(slot).copied() {
                 Some(Slot::Thinking(due)) if due == at => {
+                    if let Some(count) = self.count.as_mut().filter(|count| due >= count.from) {
+                        let Some(left) = count.left.checked_sub(1) else {
+                            if let Some(state) = self.slots.get_mut(slot) {
+                                *state = Slot::Resting;
+                            }
+                            continue;
+                        };
+                        count.left = left;
+                    }
                     let device = self.devices.get(self.next_device).copied()?;
                     self.next_device = (self.next_device + 1) % self.devices.len();
                     return Some(Begin { slot, device, due });
@@ -98,6 +138,9 @@ impl ClosedLoop {
     pub fn finished(&mut self, operation: (u32, u32), at: Nanos) {
         let Some(slot) = self.in_flight.remove(&operation) else { return };
         let next = at + self.think_time;
+        if let Some(count) = &mut self.count {
+            count.ended = count.ended.max(at);
+        }
         if let Some(state) = self.slots.get_mut(slot) {
             *state = Slot::Thinking(next);
             self.wake.push(Reverse((next, slot)));
@@ -135,6 +178,29 @@ mod tests {
         slots.begun(second, 0);
         slots.finished((first.device, 0), Nanos(1100));
         assert_eq!(slots.take_up(Nanos(1100)), None, "the end of an operation given up moves nobody");
+    }
+
+    #[test]
+    fn a_loop_that_is_counted_ends_with_the_last_operation_of_its_hold() {
+        let mut slots =
+            ClosedLoop::new(2, 3, Share::WHOLE, (Nanos(0), Nanos(1000)), Nanos(0)).ending_after(5, Nanos(10));
+        let (mut now, mut of_hold, mut sequence) = (0, Vec::new(), 0);
+        while slots.ended().is_none() {
+            let mut begun = Vec::new();
+            while let Some(begin) = slots.take_up(Nanos(now)) {
+                slots.begun(begin, sequence);
+                begun.push((begin.device, sequence));
+                sequence += 1;
+                if now >= 10 {
+                    of_hold.push(begin.device);
+                }
+            }
+            now += 4;
+            begun.into_iter().for_each(|operation| slots.finished(operation, Nanos(now)));
+        }
+        // Two each at 0, 4 and 8 belong to the warm-up.
+        assert_eq!((of_hold, slots.ended()), (vec![0, 1, 2, 0, 1], Some(Nanos(24))));
+        assert_eq!(slots.take_up(Nanos(9999)), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod population;
 mod simulated;
 mod thread;
 
+use crate::arrivals::{self, Process};
 use crate::clock::Clock;
 use crate::driver::Client;
 use crate::drivers::RunService;
@@ -13,9 +14,11 @@ use crate::owners::Owners;
 use crate::recorder::Timeline;
 use crate::roles::listening::Listening;
 use crate::run_context::RunContext;
+use crate::shard::source::process_of;
 use crate::shard::{Command, Reply};
 use crate::share::Share;
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, PopulationEnd, PopulationStart, SamplePart};
+use plimsoll_model::samples::pieces_of;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{LevelPlan, Plan};
@@ -238,7 +241,7 @@ impl Engine {
         hold: Nanos,
         watch: &mut dyn Watch,
     ) -> Result<LevelStart, EngineError> {
-        let (warm_up, samples) = (self.plan.load.warm_up, self.plan.load.samples);
+        let warm_up = self.plan.load.warm_up;
         let all = self.plan.all_devices();
         let (mut offered, mut in_flight, mut devices, mut connect_rate) = (None, None, None, None);
         let mut connecting = 0.0;
@@ -256,6 +259,18 @@ impl Engine {
                 connecting = f64::from(all) / rate;
             }
         }
+        let messages = self.plan.messages_of(level);
+        let (hold, samples, put_together) = match messages {
+            Some(_) if level.rate() == 0.0 => {
+                let (longest, pieces) = pieces_of(hold);
+                (longest, pieces, Some(self.plan.load.samples))
+            }
+            Some(messages) => {
+                let hold = self.hold_of((index, level), hold, messages, watch)?;
+                (hold, self.plan.load.samples, None)
+            }
+            None => (hold, self.plan.load.samples, None),
+        };
         let hold_start = self.now() + LEAD + Nanos::from_secs_f64(connecting) + warm_up;
         let idle = None;
         let populations = match self.plan.with_devices().count() {
@@ -273,7 +288,26 @@ impl Engine {
             hold_start,
             hold,
             samples,
+            messages,
+            put_together,
+            cut: None,
         })
+    }
+
+    /// How long the hold of a level takes that ends with so many arrivals: their times are known beforehand.
+    fn hold_of(
+        &self,
+        (index, level): (u16, LevelPlan),
+        longest: Nanos,
+        messages: u64,
+        watch: &mut dyn Watch,
+    ) -> Result<Nanos, EngineError> {
+        let shares = self.plans.iter().zip(self.plan.shares_of(level));
+        let processes = shares.filter_map(|(plan, share)| process_of(plan, share, index));
+        let processes: Vec<Process> = processes.filter(|process| process.rate > 0.0).collect();
+        let goes_on = &mut || watch.tick(self.now());
+        arrivals::hold_of(&processes, self.plan.load.warm_up, longest, messages, goes_on)
+            .ok_or(EngineError::Interrupted)
     }
 
     /// Disconnects all devices but those of a level.
@@ -355,12 +389,14 @@ impl Engine {
             hold_start: start.hold_start,
             hold_end: start.hold_start + start.hold,
             samples: start.samples,
+            cut: start.put_together.map(|_| start.hold / i64::from(start.samples.max(1))),
         };
         let drain_end = timeline.hold_end + self.plan.load.drain;
         let levels = self.plan.shares_of(level);
-        for ((_, shards), &level) in self.populations().zip(&levels) {
+        let messages = self.plan.messages_of_each(level);
+        for (((_, shards), &level), &messages) in self.populations().zip(&levels).zip(&messages) {
             for shard in shards {
-                shard.tell(Command::Run { timeline, level, drain_end })?;
+                shard.tell(Command::Run { timeline, level, messages, drain_end })?;
             }
         }
         if start.devices.is_some() {

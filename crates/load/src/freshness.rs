@@ -67,6 +67,13 @@ impl Freshness {
         newest.due = due;
     }
 
+    /// The hold ends at that time, which was not known before.
+    pub fn hold_ends(&mut self, at: Nanos) {
+        if let Some(timeline) = &mut self.level {
+            timeline.hold_end = at;
+        }
+    }
+
     /// The level is over: what is old at its end is looked at too.
     pub fn end(&mut self, recorder: &mut Recorder) {
         let Some(timeline) = self.level.take() else { return };
@@ -92,7 +99,14 @@ mod tests {
     const SECOND: Nanos = Nanos::from_secs(1);
 
     fn timeline() -> Timeline {
-        Timeline { level: 0, start: Nanos::ZERO, hold_start: SECOND, hold_end: SECOND * 11, samples: 10 }
+        Timeline {
+            level: 0,
+            start: Nanos::ZERO,
+            hold_start: SECOND,
+            hold_end: SECOND * 11,
+            samples: 10,
+            cut: None,
+        }
     }
 
     fn ages(recorder: &mut Recorder) -> Histogram {

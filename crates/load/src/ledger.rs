@@ -214,6 +214,13 @@ impl Ledger {
         Some(sequence)
     }
 
+    /// The hold of the level ends at that time, which was not known before.
+    pub fn hold_ends(&mut self, at: Nanos) {
+        if let Some(freshness) = &mut self.freshness {
+            freshness.hold_ends(at);
+        }
+    }
+
     /// Books what was due but never taken up before the hold ended.
     pub fn never_ready(&mut self, recorder: &mut Recorder, timeline: &Timeline, due: Nanos) {
         let counts = recorder.counts(timeline.place(due));

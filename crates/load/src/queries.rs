@@ -40,15 +40,22 @@ impl Queries {
         Queries { arrivals: arrivals.peekable(), timeline, devices, seed, next: 0, asked: HashMap::new() }
     }
 
+    /// The hold ends at that time, which was not known before: nothing is due any more from then on.
+    pub fn hold_ends(&mut self, at: Nanos) {
+        self.timeline.hold_end = at;
+    }
+
     /// When the next one is due; never after the last.
     pub fn next_due(&mut self) -> Nanos {
-        self.arrivals.peek().map_or(Nanos::MAX, |arrival| self.timeline.start + arrival.due)
+        let due = self.arrivals.peek().map_or(Nanos::MAX, |arrival| self.timeline.start + arrival.due);
+        if due < self.timeline.hold_end { due } else { Nanos::MAX }
     }
 
     /// Takes up the next one that is due: the device that it is about, and its number.
     pub fn take_up(&mut self, now: Nanos, recorder: &mut Recorder) -> Option<(u32, u32)> {
         let start = self.timeline.start;
-        let due = start + self.arrivals.next_if(|arrival| start + arrival.due <= now)?.due;
+        let by = now.min(self.timeline.hold_end - Nanos(1));
+        let due = start + self.arrivals.next_if(|arrival| start + arrival.due <= by)?.due;
         let number = self.next;
         self.next = self.next.wrapping_add(1);
         let place = self.timeline.place(due);

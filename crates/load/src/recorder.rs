@@ -23,8 +23,10 @@ pub struct Timeline {
     pub hold_start: Nanos,
     /// When the hold ends and the drain begins.
     pub hold_end: Nanos,
-    /// Equal parts of the hold.
+    /// Parts of the hold.
     pub samples: u16,
+    /// How long each of them is; `None` where they are equal parts of a hold that ends by time.
+    pub cut: Option<Nanos>,
 }
 
 impl Timeline {
@@ -36,6 +38,9 @@ impl Timeline {
 
     /// When a sample ends.
     pub fn sample_end(&self, sample: u16) -> Nanos {
+        if let Some(cut) = self.cut {
+            return self.hold_start + cut * (i64::from(sample) + 1);
+        }
         let hold = self.hold_end - self.hold_start;
         let part = i128::from(hold.0) * (i128::from(sample) + 1) / i128::from(self.samples.max(1));
         self.hold_start + Nanos(part as i64)
@@ -43,9 +48,14 @@ impl Timeline {
 
     /// The sample of a time within the hold or, for what happens in the drain, the last one.
     fn sample_at(&self, time: Nanos) -> u16 {
+        let last = self.samples.saturating_sub(1);
+        if let Some(cut) = self.cut {
+            let sample = (time - self.hold_start).0 / cut.0.max(1);
+            return u16::try_from(sample).unwrap_or(last).min(last);
+        }
         let hold = i128::from((self.hold_end - self.hold_start).0.max(1));
         let since = i128::from((time - self.hold_start).0);
-        ((since * i128::from(self.samples) / hold) as u16).min(self.samples.saturating_sub(1))
+        ((since * i128::from(self.samples) / hold) as u16).min(last)
     }
 }
 
@@ -111,8 +121,14 @@ impl Recorder {
 mod tests {
     use super::*;
 
-    const TIMELINE: Timeline =
-        Timeline { level: 2, start: Nanos(0), hold_start: Nanos(100), hold_end: Nanos(200), samples: 3 };
+    const TIMELINE: Timeline = Timeline {
+        level: 2,
+        start: Nanos(0),
+        hold_start: Nanos(100),
+        hold_end: Nanos(200),
+        samples: 3,
+        cut: None,
+    };
 
     #[test]
     fn times_fall_into_warm_up_samples_and_drain() {
@@ -122,6 +138,17 @@ mod tests {
             [None, None, Some(0), Some(0), Some(1), Some(2), Some(2), Some(2)]
         );
         assert_eq!(TIMELINE.sample_end(2), Nanos(200));
+    }
+
+    #[test]
+    fn the_end_of_a_hold_moves_none_of_its_pieces() {
+        let timeline = Timeline { cut: Some(Nanos(10)), samples: 50, ..TIMELINE };
+        for hold_end in [Nanos(600), Nanos(125)] {
+            let timeline = Timeline { hold_end, ..timeline };
+            let sample = |time| timeline.place(Nanos(time)).sample;
+            assert_eq!([99, 100, 119, 120, 9999].map(sample), [None, Some(0), Some(1), Some(2), Some(49)]);
+            assert_eq!(timeline.sample_end(1), Nanos(120));
+        }
     }
 
     #[test]

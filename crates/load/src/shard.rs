@@ -2,7 +2,7 @@
 
 mod booking;
 mod retries;
-mod source;
+pub(crate) mod source;
 
 use crate::content::markers_of;
 use crate::contract::Contract;
@@ -67,6 +67,8 @@ pub enum Command {
         timeline: Timeline,
         /// Its load.
         level: LevelPlan,
+        /// After how many messages of the population its hold ends, where its length is known at its end only.
+        messages: Option<u64>,
         /// When waiting for stragglers ends.
         drain_end: Nanos,
     },
@@ -170,6 +172,8 @@ struct Level {
     /// Northbound queries beside the messages.
     queries: Option<Queries>,
     drain_end: Nanos,
+    /// For how long the hold was held, once that is known of one whose length is known at its end only.
+    held: Option<Nanos>,
     /// The sample whose end is the next one to flush at, `None` while the end of the warm-up is.
     next_flush: Option<u16>,
     /// Whether nothing is taken up any more: what turns out to have been due in the hold was never made ready.
@@ -281,9 +285,9 @@ impl<D: Driver> Shard<D> {
                 self.flush();
                 self.reply(Reply::Flushed);
             }
-            Command::Run { timeline, level, drain_end } => {
+            Command::Run { timeline, level, messages, drain_end } => {
                 self.last_place = Place { level: timeline.level, sample: None };
-                let source = self.source(&timeline, level);
+                let source = self.source(&timeline, level, messages);
                 self.flush();
                 self.traffic_place = self.last_place;
                 let devices = match level {
@@ -304,6 +308,7 @@ impl<D: Driver> Shard<D> {
                     source,
                     queries,
                     drain_end,
+                    held: None,
                     next_flush: None,
                     over: false,
                     asked_for_arrival: None,
@@ -377,6 +382,7 @@ impl<D: Driver> Shard<D> {
 
     /// Takes up a batch of what is due; whether more is due already.
     fn take_up(&mut self, now: Nanos) -> bool {
+        self.end_hold();
         let Some(level) = &mut self.level else { return false };
         let timeline = level.timeline;
         if now >= timeline.hold_end && (level.source.is_exhausted() || now >= timeline.hold_end + GRACE) {
@@ -423,6 +429,22 @@ impl<D: Driver> Shard<D> {
             }
         }
         true
+    }
+
+    /// Ends the hold where the last of the messages after which it ends has come to its own end.
+    fn end_hold(&mut self) {
+        let Some(level) = self.level.as_mut().filter(|level| level.held.is_none()) else { return };
+        let Source::Closed(slots) = &level.source else { return };
+        let Some(at) = slots.ended() else { return };
+        // What happened at that time belongs to the hold.
+        let end = (at + Nanos(1)).min(level.timeline.hold_end);
+        level.held = Some(end - level.timeline.hold_start);
+        level.drain_end = end + self.plan.load.drain;
+        level.timeline.hold_end = end;
+        if let Some(queries) = &mut level.queries {
+            queries.hold_ends(end);
+        }
+        self.ledger.hold_ends(end);
     }
 
     /// Books what was due before `end` and is not taken up any more, at most so many; whether there may be more.
@@ -562,6 +584,9 @@ impl<D: Driver> Shard<D> {
         self.events = begun;
         let Some(level) = &self.level else { return };
         let timeline = level.timeline;
+        // A hold that ran out of time is as long as it could be at most.
+        let longest = timeline.cut.filter(|_| level.over).map(|_| timeline.hold_end - timeline.hold_start);
+        let hold = level.held.or(longest);
         // A level that the user cut short asked for what was due until then.
         let end = timeline.hold_end.min(self.driver.now());
         while self.give_up(end, SWEEP) {}
@@ -584,6 +609,7 @@ impl<D: Driver> Shard<D> {
             self.population,
             Box::new(LevelEnd {
                 index: timeline.level,
+                hold,
                 at: self.driver.now(),
                 first_sent,
                 last_done,

@@ -59,6 +59,12 @@ impl Share {
         total / BLOCKS * self.blocks() + self.below(total % BLOCKS)
     }
 
+    /// What this share has of so many messages that the population's `total` numbers send in turn.
+    pub fn part(self, messages: u64, total: u32) -> u64 {
+        let (rounds, rest) = (messages / u64::from(total.max(1)), messages % u64::from(total.max(1)));
+        rounds * u64::from(self.count(total)) + u64::from(self.count(rest as u32))
+    }
+
     /// The numbers of them, in rising order.
     pub fn numbers(self, total: u32) -> impl Iterator<Item = u32> {
         (0..self.count(total)).map(move |slot| self.number(slot))
@@ -104,6 +110,23 @@ mod tests {
                     }
                 }
                 assert!(owned.iter().all(|&owners| owners == 1), "{total} over {of}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_messages_add_up_and_each_number_has_its_turns() {
+        for of in [1, 2, 3, 64] {
+            for (messages, total) in [(0, 5), (7, 5), (5_000, 1), (30_001, 3_000), (1, 3_000)] {
+                let shares = (0..of).map(|index| Share { index, of, first: 9 });
+                let parts: Vec<u64> = shares.clone().map(|share| share.part(messages, total)).collect();
+                assert_eq!(parts.iter().sum::<u64>(), messages, "{messages} of {total} over {of}");
+                let turns = |share: Share| share.numbers(total).map(|number| u64::from(number - 9));
+                let turns = |share| {
+                    turns(share).map(|own| (messages + u64::from(total) - 1 - own) / u64::from(total))
+                };
+                let sums: Vec<u64> = shares.map(|share| turns(share).sum()).collect();
+                assert_eq!(sums, parts);
             }
         }
     }

@@ -222,8 +222,8 @@ fn assert_steady<D: Driver>(plan: &Arc<Plan>, run: RunId, clock: Clock, driver: 
 
     let start = clock.now() + Nanos::from_millis(10);
     let hold_end = start + Nanos::from_secs(60);
-    let timeline = Timeline { level: 0, start, hold_start: start, hold_end, samples: 2 };
-    shard.apply(Command::Run { timeline, level: plan.load.levels[0], drain_end: hold_end });
+    let timeline = Timeline { level: 0, start, hold_start: start, hold_end, samples: 2, cut: None };
+    shard.apply(Command::Run { timeline, level: plan.load.levels[0], messages: None, drain_end: hold_end });
     // Queues and histograms grow to what the load needs. A stall of this host may make them grow once more, so the first
     // second without one is taken.
     let second = |shard: &mut Shard<D>| {

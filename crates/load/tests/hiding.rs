@@ -86,8 +86,8 @@ fn no_token_leaves_a_load_thread_however_the_platform_repeats_it() {
     let topology = Arc::new(Topology::of(&plan, run));
     let mut shard = Shard::new(Arc::clone(&plan), run, topology, Share::WHOLE, driver, wiring);
     let (hold_start, hold_end) = (Nanos::from_secs(1), Nanos::from_secs(2));
-    let timeline = Timeline { level: 0, start: hold_start, hold_start, hold_end, samples: 1 };
-    shard.apply(Command::Run { timeline, level: plan.load.levels[0], drain_end: hold_end });
+    let timeline = Timeline { level: 0, start: hold_start, hold_start, hold_end, samples: 1, cut: None };
+    shard.apply(Command::Run { timeline, level: plan.load.levels[0], messages: None, drain_end: hold_end });
     shard.step();
     shard.apply(Command::Connect { clients: vec![client], start: at, gap: Nanos(1), awaited: true });
     while shard.now() < hold_end {

@@ -72,9 +72,9 @@ fn run_on(plan: &Arc<Plan>, driver: impl Driver, seconds: i64) -> Level {
 
     let hold_start = Nanos::from_secs(1);
     let hold_end = hold_start + Nanos::from_secs(seconds);
-    let timeline = Timeline { level: 0, start: hold_start, hold_start, hold_end, samples: 10 };
+    let timeline = Timeline { level: 0, start: hold_start, hold_start, hold_end, samples: 10, cut: None };
     let drain_end = hold_end + Nanos::from_secs(1);
-    shard.apply(Command::Run { timeline, level: plan.load.levels[0], drain_end });
+    shard.apply(Command::Run { timeline, level: plan.load.levels[0], messages: None, drain_end });
     step_until(&mut shard, drain_end + Nanos::from_millis(30));
     shard.apply(Command::PassOn);
     shard.apply(Command::Close);

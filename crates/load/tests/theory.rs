@@ -66,9 +66,9 @@ fn measure(workers: usize, service: ServiceTime, rate: f64) -> (Vec<MessageRecor
     let start = Nanos::from_secs(1);
     let hold_start = start + WARM_UP;
     let hold_end = hold_start + HOLD;
-    let timeline = Timeline { level: 0, start, hold_start, hold_end, samples: 100 };
+    let timeline = Timeline { level: 0, start, hold_start, hold_end, samples: 100, cut: None };
     let drain_end = hold_end + Nanos::from_secs(5);
-    shard.apply(Command::Run { timeline, level: plan.load.levels[0], drain_end });
+    shard.apply(Command::Run { timeline, level: plan.load.levels[0], messages: None, drain_end });
     while shard.now() < drain_end {
         shard.step();
     }

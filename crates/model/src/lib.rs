@@ -8,6 +8,7 @@ pub mod message;
 pub mod metric;
 pub mod objective;
 pub mod record;
+pub mod samples;
 pub mod search;
 pub mod text;
 pub mod time;

@@ -53,10 +53,19 @@ pub struct LevelStart {
     pub populations: Vec<PopulationStart>,
     /// When the hold began, on the run's clock.
     pub hold_start: Nanos,
-    /// Length of the hold.
+    /// Length of the hold; of one whose length is known at its end only, how long it may be at most.
     pub hold: Nanos,
     /// Equal parts of the hold.
     pub samples: u16,
+    /// Messages after which the hold ends; `None` where it ends by time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u64>,
+    /// How many samples are wanted of a hold whose length is known at its end only; its samples are pieces until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub put_together: Option<u16>,
+    /// The length of samples that were put together of pieces; `None` where they are equal parts of the hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Nanos>,
 }
 
 /// What one of several populations has of a level.
@@ -92,6 +101,9 @@ pub struct PopulationEnd {
 pub struct LevelEnd {
     /// The level.
     pub index: LevelIndex,
+    /// How long it was held, where that is known at its end only; `None` where the user cut such a level short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Nanos>,
     /// When its drain ended, on the run's clock.
     pub at: Nanos,
     /// When the first message of the hold was sent.
@@ -149,6 +161,7 @@ impl LevelEnd {
         let texts: Vec<String> = self.incident.into_iter().chain(other.incident).collect();
         LevelEnd {
             index: self.index,
+            hold: self.hold.zip(other.hold).map(|(one, other)| one.max(other)),
             at: self.at.max(other.at),
             first_sent: earlier(self.first_sent, other.first_sent),
             last_done: self.last_done.max(other.last_done),

@@ -25,9 +25,8 @@ pub fn render(record: &RunRecord) -> String {
     for level in &record.levels {
         let label = plimsoll_analysis::level::label(&level.start);
         out += &format!("#[Level {}: {label}]\n", level.start.index);
-        let length = level.start.hold / i64::from(level.start.samples.max(1));
         for (position, sample) in (0..).zip(&level.samples) {
-            let begin = wall.seconds(level.start.hold_start + length * position);
+            let begin = wall.seconds(level.start.hold_start + level.start.sample_begin(position));
             for metric in Metric::ALL {
                 let histogram = sample.as_ref().and_then(|sample| sample.histograms.get(&metric));
                 let Some((histogram, max)) = histogram.and_then(|seen| Some((seen, seen.max()?))) else {
@@ -36,7 +35,7 @@ pub fn render(record: &RunRecord) -> String {
                 out += &format!(
                     "Tag={},{begin:.3},{:.3},{:.6},{}\n",
                     metric.name(),
-                    length.as_secs_f64(),
+                    level.start.sample_seconds(position),
                     max.as_secs_f64() * 1e3,
                     BASE64_STANDARD.encode(histogram.encode())
                 );

@@ -91,11 +91,12 @@ impl Course<'_> {
         let level = *load.levels.get(self.position.checked_sub(1)?)?;
         let can = !level.connects() && load.storm.is_none();
         let (times, spent) = self.again;
-        // Longer helps what was too short, and not what was disturbed.
+        // Longer helps what was too short, and not what was disturbed. What ends by count stays as long as it is.
         let short = last.verdict == LevelVerdict::Undecided && last.warming.is_none();
-        let longer = if short { 2 << times } else { 1 };
+        let longer = if short && load.count.is_none() { 2 << times } else { 1 };
         let hold = load.hold * longer;
-        let spent = spent + load.warm_up + hold + load.drain;
+        let takes = if load.count.is_none() { hold } else { Nanos::from_secs_f64(last.hold) };
+        let spent = spent + load.warm_up + takes + load.drain;
         if !can || times >= TIMES_AGAIN || spent > load.again {
             return None;
         }

@@ -37,7 +37,7 @@ use plimsoll_load::clock::{Clock, wall_nanos};
 use plimsoll_load::engine::{Addresses, Engine, EngineError, Watch};
 use plimsoll_load::run_context::RunContext;
 use plimsoll_model::message::Fate;
-use plimsoll_model::record::{LevelStart, Measurement, RunEnd, RunRecord};
+use plimsoll_model::record::{LevelRecord, LevelStart, Measurement, RunEnd, RunRecord};
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_observe::limits::Limits;
 use plimsoll_observe::network::NetworkProbe;
@@ -490,7 +490,8 @@ fn connect_and_run_levels(
     while let Some(next) = course.next(&records, &levels) {
         if next.settle {
             watch.step("letting the platform settle");
-            engine.settle(plan.load.warm_up + plan.load.hold + plan.load.drain, watch)?;
+            let held = records.last().map_or(plan.load.hold, |last: &LevelRecord| last.start.hold);
+            engine.settle(plan.load.warm_up + held + plan.load.drain, watch)?;
         }
         if plan.load.idle_before > Nanos::ZERO {
             watch.step("leaving the platform without load");

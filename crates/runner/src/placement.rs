@@ -1,6 +1,6 @@
 //! Which processors carry the load threads and which the platform: disjoint ones where there are two.
 
-use plimsoll_scenario::plan::{Endpoint, Plan};
+use plimsoll_scenario::plan::{Endpoint, LevelPlan, Plan};
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ impl Placement {
             starts_platform,
             plan.load.shares_processors,
             plan.load.threads.map(usize::from),
-            plan.all_devices(),
+            busy_threads(plan),
         )
     }
 
@@ -52,12 +52,11 @@ impl Placement {
         platform_is_ours: bool,
         shared: bool,
         threads: Option<usize>,
-        devices: u32,
+        busy: u32,
     ) -> Placement {
         let count = processors.len();
         let default = if platform_is_here { (count / 2).max(1) } else { count };
-        // A load thread without devices would have nothing to do.
-        let threads = threads.unwrap_or(default).clamp(1, (devices as usize).max(1));
+        let threads = threads.unwrap_or(default).clamp(1, (busy as usize).max(1));
         if platform_is_here && shared {
             return Placement {
                 load: vec![None; threads],
@@ -112,6 +111,17 @@ impl Placement {
             ("remark".to_owned(), self.remark.clone()),
         ])
     }
+}
+
+/// How many load threads have something to do: one without devices has not. One without operations in flight would leave those of its
+/// devices undone after which a level ends.
+fn busy_threads(plan: &Plan) -> u32 {
+    let counted = plan.load.levels.iter().filter(|_| plan.load.count.is_some());
+    let in_flight = counted.flat_map(|level| plan.shares_of(*level)).filter_map(|share| match share {
+        LevelPlan::InFlight(count) => Some(count).filter(|count| *count > 0),
+        _ => None,
+    });
+    in_flight.min().map_or(plan.all_devices(), |least| least.min(plan.all_devices()))
 }
 
 /// Lets this thread, which stores and shows, run only when nobody else wants the processor. To be called when load

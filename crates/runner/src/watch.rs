@@ -13,6 +13,7 @@ use plimsoll_analysis::level::LevelSummary;
 use plimsoll_load::engine::{Engine, Watch};
 use plimsoll_load::run_context::Token;
 use plimsoll_model::record::{DeathRecord, LevelEnd, LevelStart, Measurement, SamplePart, Terms};
+use plimsoll_model::text::grouped;
 use plimsoll_model::{Counts, Nanos, RunId};
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_observe::vigil::Vigil;
@@ -207,7 +208,15 @@ impl<'a> RunWatch<'a> {
     /// Adds to a level's end what the engine cannot know, also whether the platform is gone, so that higher levels
     /// would tell nothing. A level that the user cut short tells nothing of that by its silence.
     pub fn end_level(&mut self, end: &mut LevelEnd, stopped: bool) {
-        let hold_end = self.level.take().map(|level| level.hold_start + level.hold);
+        let level = self.level.take();
+        let hold_end = level.as_ref().map(|level| level.hold_start + end.hold.unwrap_or(level.hold));
+        let cut_by_time = level.as_ref().and_then(|level| self.cut_by_time(level)).filter(|_| !stopped);
+        if let Some((level, hold)) = level.zip(end.hold) {
+            let piece = (level.hold / i64::from(level.samples.max(1))).max(Nanos(1));
+            let held = usize::try_from(hold.0 / piece.0 + 1).unwrap_or(usize::MAX);
+            self.completed.truncate(held);
+            self.due.truncate(held);
+        }
         let done = self.storm.as_mut().and_then(|storm| storm.end_level(end.at, self.platform));
         self.note_storm(done);
         if self.death.is_none() && !stopped {
@@ -234,11 +243,29 @@ impl<'a> RunWatch<'a> {
         end.platform_gone = !told.is_empty() || self.death.is_some();
         end.death = self.death.clone();
         end.stood_still = self.stood_still;
+        told.extend(cut_by_time.filter(|_| !end.platform_gone));
         told.append(&mut self.stormed);
         told.extend(self.happenings.iter().flat_map(|happenings| happenings.take()));
         let since = if self.warm_up > Nanos::ZERO { " (counted with the warm-up)" } else { "" };
         told.extend(end.incident.take().map(|incident| format!("{incident}{since}")));
         end.incident = (!told.is_empty()).then(|| self.secrets.hide(&told.join("; ")));
+    }
+
+    /// Says of a level that was to end after a number of messages that its time was over before.
+    fn cut_by_time(&self, level: &LevelStart) -> Option<String> {
+        let due: u64 = self.due.iter().sum();
+        let messages = level.messages.filter(|&messages| due < messages)?;
+        let [due, messages] = [due as f64, messages as f64].map(grouped);
+        Some(format!("the level ended by time: {due} of its {messages} messages were due by then"))
+    }
+
+    /// How long the hold takes, as far as it can be told now.
+    fn expected_hold(&self, level: &LevelStart, now: Nanos) -> Nanos {
+        let due: u64 = self.due.iter().sum();
+        let messages = level.messages.filter(|_| level.put_together.is_some() && due > 0);
+        let so_far = (now - level.hold_start).as_secs_f64();
+        let expected = messages.map(|messages| Nanos::from_secs_f64(so_far * messages as f64 / due as f64));
+        expected.map_or(level.hold, |expected| expected.min(level.hold))
     }
 
     /// A platform whose processes nobody watches, at whose address nobody listens any more after its clients were lost. A
@@ -403,9 +430,10 @@ impl Watch for RunWatch<'_> {
         if since > STANDSTILL {
             self.stood_still += since;
         }
-        if let (Some(level), Some(gathering)) = (&self.level, &mut self.gathering) {
+        let expected = self.level.as_ref().map(|level| self.expected_hold(level, now));
+        if let (Some(level), Some(hold), Some(gathering)) = (&self.level, expected, &mut self.gathering) {
             let begin = level.hold_start - self.warm_up;
-            let planned = (self.warm_up + level.hold).as_secs_f64();
+            let planned = (self.warm_up + hold).as_secs_f64();
             self.progress.level_goes_on((now - begin).as_secs_f64(), planned, &gathering.told(now));
         }
         self.store();

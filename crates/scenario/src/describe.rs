@@ -1,8 +1,8 @@
 //! A plan in words: what would happen, for `plimsoll check`.
 
 use crate::plan::{
-    ArrivalsPer, Content, Each, LevelPlan, Model, Offline, Plan, ReceiversPlan, SharePlan, Template,
-    TokenEndpoint,
+    ArrivalsPer, Content, CountPlan, Each, LevelPlan, Model, Offline, Plan, ReceiversPlan, SharePlan,
+    Template, TokenEndpoint,
 };
 use crate::protocols::slice;
 use crate::quantity::Quantity;
@@ -35,10 +35,12 @@ impl Plan {
         if let Some(search) = &self.load.search {
             return self.connecting() + search.time;
         }
-        let level = self.load.idle_before + self.load.warm_up + self.load.hold + self.load.drain;
-        let listed = i64::try_from(self.load.levels.len()).unwrap_or(i64::MAX);
-        let levels = self.load.calibration.map_or(listed, |calibration| i64::from(calibration.attempts));
-        self.connecting() + level * levels + self.connecting_in_levels() + self.holding_again()
+        let besides = self.load.idle_before + self.load.warm_up + self.load.drain;
+        let levels = match self.load.calibration {
+            Some(calibration) => (besides + self.load.hold) * i64::from(calibration.attempts),
+            None => self.load.levels.iter().map(|level| besides + self.hold_of(*level)).sum(),
+        };
+        self.connecting() + levels + self.connecting_in_levels() + self.holding_again()
     }
 
     /// What levels that decide nothing may take in addition.
@@ -73,24 +75,21 @@ impl Plan {
         if self.load.search.is_some() || self.load.calibration.is_some() {
             return None;
         }
-        let rates = self.load.levels.iter().map(|level| match level {
-            LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } | LevelPlan::Devices { rate, .. }
-                if *rate > 0.0 =>
-            {
-                Some(*rate)
-            }
-            _ => None,
-        });
-        Some(rates.sum::<Option<f64>>()? * self.load.hold.as_secs_f64())
+        let due = |level: &LevelPlan| {
+            let rate = Some(level.rate()).filter(|rate| *rate > 0.0)?;
+            Some(rate * self.hold_of(*level).as_secs_f64())
+        };
+        self.load.levels.iter().map(due).sum()
     }
 
     /// Deliveries of all those messages, if everything arrives.
     fn deliveries_due(&self) -> f64 {
         let of_level = |level: &LevelPlan| -> f64 {
             let shares = self.populations().zip(self.shares_of(*level));
-            shares.map(|(plan, share)| plan.deliveries_of_each() * share.rate()).sum()
+            let per_second: f64 = shares.map(|(plan, share)| plan.deliveries_of_each() * share.rate()).sum();
+            per_second * self.hold_of(*level).as_secs_f64()
         };
-        self.load.levels.iter().map(of_level).sum::<f64>() * self.load.hold.as_secs_f64()
+        self.load.levels.iter().map(of_level).sum()
     }
 
     /// Deliveries of a message on average: of subscribers who follow some devices, each has its part.
@@ -452,13 +451,18 @@ impl Plan {
             Nanos::ZERO => String::new(),
             idle => format!("{} without load, ", idle.show()),
         };
-        format!(
-            "{idle}{} warm-up, {} hold in {} samples, at most {} drain",
-            load.warm_up.show(),
-            load.hold.show(),
-            load.samples,
-            load.drain.show()
-        )
+        let (warm_up, hold, drain) = (load.warm_up.show(), load.hold.show(), load.drain.show());
+        let hold = match load.count {
+            None => format!("{hold} hold"),
+            Some(CountPlan::Messages(count)) => {
+                format!("a hold of {} messages, {hold} at most,", grouped(f64::from(count)))
+            }
+            Some(CountPlan::Cycles(count)) => {
+                let messages = if count == 1 { "message" } else { "messages" };
+                format!("a hold of {} {messages} of each device, {hold} at most,", grouped(f64::from(count)))
+            }
+        };
+        format!("{idle}{warm_up} warm-up, {hold} in {} samples, at most {drain} drain", load.samples)
     }
 }
 

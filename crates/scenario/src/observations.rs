@@ -1,6 +1,6 @@
 //! Whether levels are long enough for what is demanded of them, as far as the plan can tell.
 
-use crate::plan::{LevelPlan, Objective, Plan, Subject};
+use crate::plan::{CountPlan, LevelPlan, Objective, Plan, Subject};
 use plimsoll_model::Metric;
 use plimsoll_model::text::grouped;
 use plimsoll_stats::quantile::fewest_observations;
@@ -31,17 +31,18 @@ impl Plan {
 
     /// Observations in a hold if everything comes to its end: of the population that the objective is about, or of all.
     fn expected_observations(&self, objective: &Objective, metric: Metric, level: LevelPlan) -> Option<f64> {
+        let hold = self.hold_of(level).as_secs_f64();
         let shares = self.populations().zip(self.shares_of(level));
         let about =
             |plan: &Plan| objective.population.as_ref().is_none_or(|name| *name == plan.population.name);
-        let of_each =
-            shares.filter(|(plan, _)| about(plan)).map(|(plan, share)| plan.observations(metric, share));
+        let of_each = shares
+            .filter(|(plan, _)| about(plan))
+            .map(|(plan, share)| plan.observations(metric, share.rate() * hold));
         of_each.sum()
     }
 
-    /// The same of this population alone.
-    pub(crate) fn observations(&self, metric: Metric, level: LevelPlan) -> Option<f64> {
-        let due = level.rate() * self.load.hold.as_secs_f64();
+    /// The same of this population alone, of which so many messages are due.
+    pub(crate) fn observations(&self, metric: Metric, due: f64) -> Option<f64> {
         match metric {
             Metric::PublishTime | Metric::PublishTimeFromSend => Some(due),
             Metric::SubscribeTime | Metric::SubscribeTimeFromSend => {
@@ -58,11 +59,17 @@ impl Plan {
             1 => " and one other level".to_owned(),
             more => format!(" and {more} other levels"),
         };
-        let hold = (self.load.hold.as_secs_f64() * needed as f64 / expected).ceil();
-        let [needed, rate, expected, hold] = [needed as f64, rate, expected.round(), hold].map(grouped);
+        let times = needed as f64 / expected;
+        let more = |figure: f64, times: f64| grouped((figure * times).ceil());
+        let remedy = match self.load.count {
+            None => format!("hold for {} s or more", more(self.load.hold.as_secs_f64(), times)),
+            Some(CountPlan::Messages(count)) => format!("raise `messages` to {}", more(count.into(), times)),
+            Some(CountPlan::Cycles(count)) => format!("raise `cycles` to {}", more(count.into(), times)),
+        };
+        let [needed, rate, expected] = [needed as f64, rate, expected.round()].map(grouped);
         Some(format!(
             "{key} needs {needed} observations, but the hold of {rate}/s{others} has about {expected} of them: \
-             undecided; hold for {hold} s or more"
+             undecided; {remedy}"
         ))
     }
 }

@@ -304,9 +304,11 @@ pub struct LoadPlan {
     pub storm: Option<StormPlan>,
     /// Load before each hold that is not counted.
     pub warm_up: Nanos,
-    /// Measured time of each level.
+    /// Measured time of each level; of one that ends by count, how long it may take at most.
     pub hold: Nanos,
-    /// Equal parts of the hold.
+    /// After how many messages each hold ends; `None` where it ends by time.
+    pub count: Option<CountPlan>,
+    /// Parts of the hold.
     pub samples: u16,
     /// Longest wait for stragglers after each hold.
     pub drain: Nanos,
@@ -320,6 +322,32 @@ pub struct LoadPlan {
     pub precision: Nanos,
     /// How long before a due time a load thread watches its clock instead of sleeping.
     pub spin: Nanos,
+}
+
+/// After how many messages a hold ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountPlan {
+    /// So many of all devices together.
+    Messages(u32),
+    /// So many of each device.
+    Cycles(u32),
+}
+
+impl CountPlan {
+    /// How many these are in a level, of which so many devices take part unless it says otherwise.
+    pub fn messages(self, level: LevelPlan, devices: u32) -> u64 {
+        let devices = if let LevelPlan::Devices { devices, .. } = level { devices } else { devices };
+        match self {
+            CountPlan::Messages(messages) => u64::from(messages),
+            CountPlan::Cycles(cycles) => u64::from(cycles) * u64::from(devices),
+        }
+    }
+
+    /// How long they take on average; `None` where the platform decides.
+    pub fn hold(self, level: LevelPlan, devices: u32) -> Option<Nanos> {
+        let rate = Some(level.rate()).filter(|rate| *rate > 0.0)?;
+        Some(Nanos::from_secs_f64(self.messages(level, devices) as f64 / rate))
+    }
 }
 
 /// What a wake-up takes from its planned time until the thread runs, and the turn of the loop that may be under way then,

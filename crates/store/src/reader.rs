@@ -267,6 +267,7 @@ impl<C: Borrow<Connection>> RunReader<C> {
         let mut added = Added { levels: self.levels(run, position)?, ..Added::default() };
         self.read_parts(run, position, &mut added)?;
         self.read_threads(run, position, &mut added.levels)?;
+        added.levels.iter_mut().for_each(LevelRecord::put_together);
         let sql = "SELECT rowid, usage FROM component WHERE run = ? AND rowid > ? ORDER BY rowid";
         let rows = self.rows(sql, params![run, position.component], |row| {
             Ok((row.get::<_, i64>(0)?, self.parse::<ComponentUsage>(&row.get::<_, String>(1)?)?))

@@ -44,6 +44,9 @@ fn level_start() -> LevelStart {
         hold_start: Nanos(5),
         hold: Nanos(10),
         samples: 2,
+        messages: Some(7),
+        put_together: None,
+        cut: None,
     }
 }
 

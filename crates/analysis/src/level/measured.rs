@@ -29,7 +29,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
     let connecting = record.start.devices.is_some();
     // Most devices connect before the hold.
     let before = if connecting { record.warm_up.counts } else { Counts::default() };
-    let hold = measured_hold(record);
+    let hold = record.seconds();
     let per_second = |count: u64| (hold > 0.0).then(|| count as f64 / hold);
     let acknowledges = terms.acknowledges();
     let achievement = Achieved::of(record, acknowledges);
@@ -87,8 +87,9 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
         reasons: Vec::new(),
         validity,
         // A level that the user cut short is closed, but before its hold was over.
-        finished: end.is_some_and(|end| end.at >= record.start.hold_start + record.start.hold),
+        finished: record.is_whole(),
         hold,
+        messages: record.start.messages,
         due: counts.due,
         sent: counts.sent,
         unsent: counts.unsent,
@@ -244,7 +245,7 @@ fn at_work_when_late(record: &LevelRecord, bound: f64) -> Option<f64> {
 /// completed, and no longer than something was late by, unless it was not taken up at all.
 fn stood_still(record: &LevelRecord, counts: &Counts, lateness: &Histogram) -> f64 {
     let watched = record.end.as_ref().map_or(0.0, |end| end.stood_still.as_secs_f64());
-    let length = sample_seconds(record);
+    let length = record.start.sample_seconds(0);
     let is_silent = |sample: &&SampleRecord| sample.counts.completed == 0;
     let silent = record.samples.iter().flatten().filter(is_silent).count() as f64 * length;
     // A standstill that covers no whole sample leaves traces in two.
@@ -261,13 +262,6 @@ fn retries(repeated: &BTreeMap<u16, u64>) -> BTreeMap<String, u64> {
     repeated.iter().map(|(&status, &times)| (cause(status), times)).collect()
 }
 
-/// The planned hold, or of an unfinished level what its samples cover.
-fn measured_hold(record: &LevelRecord) -> f64 {
-    let planned = record.start.hold.as_secs_f64();
-    let (taken, all) = (record.samples.iter().flatten().count(), record.start.samples.max(1));
-    planned * taken as f64 / f64::from(all)
-}
-
 fn of_samples(samples: &[&SampleRecord], metric: Metric) -> Vec<Histogram> {
     samples
         .iter()
@@ -275,24 +269,21 @@ fn of_samples(samples: &[&SampleRecord], metric: Metric) -> Vec<Histogram> {
         .collect()
 }
 
-fn sample_seconds(record: &LevelRecord) -> f64 {
-    record.start.hold.as_secs_f64() / f64::from(record.start.samples.max(1))
-}
-
 fn achieved_samples(record: &LevelRecord) -> Vec<Option<f64>> {
-    let seconds = sample_seconds(record);
-    let rate = |sample: &SampleRecord| sample.counts.completed as f64 / seconds;
-    record.samples.iter().map(|sample| sample.as_ref().map(rate)).collect()
+    let rate = |(position, sample): (usize, &Option<SampleRecord>)| {
+        Some(sample.as_ref()?.counts.completed as f64 / record.start.sample_seconds(position))
+    };
+    record.samples.iter().enumerate().map(rate).collect()
 }
 
 fn backlog_slope(record: &LevelRecord) -> Option<f64> {
-    let seconds = sample_seconds(record);
-    let mut backlog = 0.0;
+    let (mut backlog, mut seconds) = (0.0, 0.0);
     let mut points = Vec::new();
     for (position, sample) in record.samples.iter().enumerate() {
         let counts = sample.as_ref()?.counts;
         backlog += counts.due as f64 - counts.completed as f64;
-        points.push(((position + 1) as f64 * seconds, backlog));
+        seconds += record.start.sample_seconds(position);
+        points.push((seconds, backlog));
     }
     slope(&points)
 }

@@ -111,6 +111,7 @@ fn small(plan: Plan) -> Plan {
         storm: None,
         warm_up: Nanos::ZERO,
         hold: Nanos::from_secs(1),
+        count: None,
         samples: 1,
         drain: PATIENCE,
         ..plan.load

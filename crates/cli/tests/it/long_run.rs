@@ -70,18 +70,8 @@ fn write(bench: &Bench) {
     let run = NewRun { id, name, scenario, terms, provenance };
     let mut writer = RunWriter::begin(&bench.path(STORE), &run, &Arc::default()).unwrap();
     let hold = Nanos::from_secs(i64::from(SAMPLES));
-    let start = LevelStart {
-        populations: Vec::new(),
-        index: 0,
-        offered: Some(OBSERVATIONS as f64),
-        in_flight: None,
-        devices: None,
-        connect_rate: None,
-        idle: None,
-        hold_start: Nanos::ZERO,
-        hold,
-        samples: SAMPLES,
-    };
+    let start =
+        LevelStart { offered: Some(OBSERVATIONS as f64), hold, samples: SAMPLES, ..LevelStart::default() };
     let mut random = random(1, &[]);
     let times: Vec<Nanos> = (0..10_007)
         .map(|_| Nanos::from_secs_f64(1e-3 * InterArrival::Exponential.sample(&mut random)))

@@ -1,7 +1,9 @@
 //! The closed and the open workload model measure the same broker alike where nothing queues.
 
-use crate::harness::{Bench, number, on_a_calm_host, until_valid};
+use crate::harness::{Bench, STORE, number, on_a_calm_host, until_valid};
 use crate::scripted_broker::{Script, ScriptedBroker};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The broker answers each message exactly 5 ms after it came, however many are under way: the time from sent is
@@ -87,4 +89,85 @@ objectives: { publish_p99: null, publish_p50: \"< 1 s\", achieved: null }
     assert!(idle["readings"].as_u64().unwrap() >= 2, "{idle}");
     assert!(idle["cpu_mean"].as_f64().unwrap() < 0.5 && idle["rss_mean"].as_f64().unwrap() > 1e5, "{idle}");
     run.says(" idle ");
+}
+
+/// What each device sent, by the log of messages: those of the warm-up are not among them.
+fn sent_by_device(bench: &Bench) -> BTreeMap<u64, u64> {
+    let csv = bench.call(["export", "last", "--store", STORE, "--format", "messages"]);
+    let mut rows = csv.stdout.lines();
+    let column = |rows: &str, name| rows.split(',').position(|own| own == name).unwrap();
+    let header = rows.next().unwrap();
+    let (device, sample) = (column(header, "device"), column(header, "sample"));
+    let mut sent = BTreeMap::new();
+    for row in rows {
+        let cells: Vec<&str> = row.split(',').collect();
+        if !cells[sample].is_empty() {
+            *sent.entry(cells[device].parse().unwrap()).or_default() += 1;
+        }
+    }
+    sent
+}
+
+/// Asserts that each stage had exactly so many messages.
+fn is_exact(level: &Value, messages: u64) {
+    for count in ["due", "sent", "acknowledged", "delivered", "messages"] {
+        assert_eq!(level[count], messages, "{count}: {level:#}");
+    }
+}
+
+#[test]
+fn a_level_ends_after_a_number_of_messages() {
+    for load in ["levels: [600, 900]", "model: closed, in_flight: [1, 3]"] {
+        let text = format!(
+            "name: counted
+platform: embedded
+population: {{ devices: 7, subscribers: 1 }}
+load: {{ {load}, messages: 500, warm_up: 100ms, drain: 1s, samples: 5 }}
+objectives: {{ publish_p99: null, achieved: null }}
+"
+        );
+        let run = Bench::new().run(&text).judged();
+        for level in run.levels() {
+            is_exact(level, 500);
+            let (total, hold) = (number(level, &["total_time"]), number(level, &["hold"]));
+            assert!(total > 0.0 && total < hold + 1.0 && hold < 20.0, "{total} of {hold}");
+        }
+    }
+}
+
+#[test]
+fn a_level_ends_after_a_number_of_messages_of_each_device() {
+    for (load, devices) in [
+        ("levels: [1000], arrivals: constant", 300),
+        ("model: closed, in_flight: [4]", 301),
+        ("devices: [150], rate_per_device: 5, arrivals: constant", 150),
+    ] {
+        let bench = Bench::new();
+        let text = format!(
+            "name: cycles
+platform: embedded
+population: {{ devices: {}, subscribers: 1 }}
+load: {{ {load}, cycles: 3, threads: 2, warm_up: 100ms, drain: 1s, samples: 5, connect_rate: 2000 }}
+record: {{ messages: true }}
+objectives: {{ publish_p99: null, achieved: null }}
+",
+            devices.max(200)
+        );
+        let run = bench.run(&text).judged();
+        is_exact(run.level(0), devices * 3);
+        let expected: BTreeMap<u64, u64> = (0..devices).map(|device| (device, 3)).collect();
+        assert_eq!(sent_by_device(&bench), expected, "{load}");
+    }
+}
+
+/// The broker answers after 5 ms, so that at most 200 of the 1,000 messages can be due in a second.
+#[test]
+fn a_level_whose_time_is_over_before_its_messages_says_so() {
+    let broker = ScriptedBroker::start(Script { delay: Some(ANSWER), ..Script::default() });
+    let text =
+        scenario(&broker, "model: closed, in_flight: [1], messages: 1000").replace("hold: 3s", "hold: 1s");
+    let run = Bench::new().run(&text).judged();
+    let incident = run.level(0)["incident"].as_str().unwrap();
+    assert!(incident.contains("of its 1,000 messages were due by then"), "{incident}");
+    assert!(number(run.level(0), &["due"]) <= 201.0, "{:#}", run.level(0));
 }

@@ -6,8 +6,14 @@ use plimsoll_model::message::Fate;
 
 mod contracts;
 
-const TIMELINE: Timeline =
-    Timeline { level: 0, start: Nanos(0), hold_start: Nanos(0), hold_end: Nanos(1000), samples: 1 };
+const TIMELINE: Timeline = Timeline {
+    level: 0,
+    start: Nanos(0),
+    hold_start: Nanos(0),
+    hold_end: Nanos(1000),
+    samples: 1,
+    cut: None,
+};
 
 /// One device, two subscribers, and what the recorder says.
 struct Bench {

@@ -7,7 +7,7 @@ use crate::driver::Driver;
 use crate::partly_open::{Behaviour, PartlyOpen};
 use crate::recorder::Timeline;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan, Model};
+use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan, Model, Plan};
 use std::iter::Peekable;
 
 /// Where messages of a level come from.
@@ -20,11 +20,12 @@ pub(super) enum Source {
 
 impl Source {
     /// Whether nothing can be due any more before `end`. In the closed models an end that is read late may still have
-    /// made the next message due then.
+    /// made the next message due then, unless they are counted.
     pub(super) fn is_exhausted(&mut self) -> bool {
         match self {
             Source::Open(arrivals) => arrivals.peek().is_none(),
-            Source::Closed(_) | Source::PartlyOpen(_) => false,
+            Source::Closed(slots) => slots.ended().is_some(),
+            Source::PartlyOpen(_) => false,
             Source::Idle => true,
         }
     }
@@ -43,43 +44,34 @@ impl Source {
     }
 }
 
+/// The arrival process of a population in a level of the open model; `number` is that of the level.
+pub(crate) fn process_of(plan: &Plan, level: LevelPlan, number: u16) -> Option<Process> {
+    let Model::Open { arrivals: gaps, per } = plan.load.model else { return None };
+    let (rate, devices) = match level {
+        LevelPlan::Devices { devices, rate } => (rate, devices),
+        LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => (rate, plan.devices),
+        LevelPlan::ConnectRate(_) => (0.0, plan.devices),
+        LevelPlan::InFlight(_) => return None,
+    };
+    Some(Process { gaps, per, rate, devices, seed: plan.seed, level: number })
+}
+
 impl<D: Driver> Shard<D> {
-    /// The source of a level's messages.
-    pub(super) fn source(&self, timeline: &Timeline, level: LevelPlan) -> Source {
-        let (rate, devices) = match level {
-            LevelPlan::Devices { devices, rate } => (rate, devices),
-            LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => (rate, self.plan.devices),
-            LevelPlan::InFlight(_) | LevelPlan::ConnectRate(_) => (0.0, self.plan.devices),
-        };
+    /// The source of a level's messages; `messages` says how many of a hold that ends after them are this population's.
+    pub(super) fn source(&self, timeline: &Timeline, level: LevelPlan, messages: Option<u64>) -> Source {
+        if let Some(process) = process_of(&self.plan, level, timeline.level) {
+            // Nothing is ever due of idle devices.
+            let end = if process.rate > 0.0 { timeline.hold_end - timeline.start } else { Nanos::ZERO };
+            return Source::Open(Box::new(Arrivals::new(process, self.share, end).peekable()));
+        }
         match (level, &self.plan.load.model) {
-            (
-                LevelPlan::Rate(_)
-                | LevelPlan::Listed { .. }
-                | LevelPlan::Devices { .. }
-                | LevelPlan::ConnectRate(_),
-                Model::Open { arrivals, per },
-            ) => {
-                let process = Process {
-                    gaps: *arrivals,
-                    per: *per,
-                    rate,
-                    devices,
-                    seed: self.plan.seed,
-                    level: timeline.level,
-                };
-                // Nothing is ever due of idle devices.
-                let end = if rate > 0.0 { timeline.hold_end - timeline.start } else { Nanos::ZERO };
-                Source::Open(Box::new(Arrivals::new(process, self.share, end).peekable()))
-            }
             (LevelPlan::InFlight(in_flight), Model::Closed { think_time, timeout }) => {
-                let pace = (*think_time, *timeout);
-                Source::Closed(ClosedLoop::new(
-                    in_flight,
-                    self.plan.devices,
-                    self.share,
-                    pace,
-                    timeline.start,
-                ))
+                let (pace, devices) = ((*think_time, *timeout), self.plan.devices);
+                let slots = ClosedLoop::new(in_flight, devices, self.share, pace, timeline.start);
+                Source::Closed(match messages {
+                    Some(all) => slots.ending_after(self.share.part(all, devices), timeline.hold_start),
+                    None => slots,
+                })
             }
             (LevelPlan::Rate(rate), Model::PartlyOpen { arrivals, messages, think_time, timeout }) => {
                 let process = Process {

@@ -225,16 +225,12 @@ fn level(index: u16, offered: f64) -> LevelRecord {
     LevelRecord {
         populations: Vec::new(),
         start: LevelStart {
-            populations: Vec::new(),
             index,
             offered: Some(offered),
-            in_flight: None,
-            devices: None,
-            connect_rate: None,
-            idle: None,
             hold_start,
             hold,
             samples: SAMPLES,
+            ..LevelStart::default()
         },
         end: Some(LevelEnd {
             index,

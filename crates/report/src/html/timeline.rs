@@ -68,13 +68,17 @@ fn completed(record: &LevelRecord, level: &LevelSummary, in_legend: bool) -> Box
 /// The middle of each sample and its rate. Samples are put together where there are too many; a gap among them makes
 /// the whole a gap.
 fn points(record: &LevelRecord, rates: &[Option<f64>]) -> Vec<(f64, Option<f64>)> {
-    let length = record.start.hold.as_secs_f64() / f64::from(record.start.samples.max(1));
     let together = rates.len().div_ceil(MOST_POINTS).max(1);
-    let begin = record.start.hold_start.as_secs_f64();
+    let mut begin = record.start.hold_start.as_secs_f64();
     let point = |(position, chunk): (usize, &[Option<f64>])| {
-        let middle = (position * together) as f64 + chunk.len() as f64 / 2.0;
-        let sum: Option<f64> = chunk.iter().copied().sum();
-        (begin + middle * length, sum.map(|sum| sum / chunk.len() as f64))
+        let samples = (position * together..).zip(chunk);
+        let lengths = samples.clone().map(|(sample, _)| record.start.sample_seconds(sample));
+        let length: f64 = lengths.sum();
+        let done = samples.map(|(sample, rate)| Some((*rate)? * record.start.sample_seconds(sample)));
+        let done: Option<f64> = done.sum();
+        let middle = begin + length / 2.0;
+        begin += length;
+        (middle, done.map(|done| done / length))
     };
     rates.chunks(together).enumerate().map(point).collect()
 }

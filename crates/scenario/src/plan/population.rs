@@ -1,6 +1,7 @@
 //! One of the populations of a run: how its devices are numbered, and what it has of the load.
 
-use super::{LevelPlan, MarkerForm, Plan};
+use super::{CountPlan, LevelPlan, MarkerForm, Plan};
+use plimsoll_model::Nanos;
 
 /// One of the populations of a run. The default is that of a run which has no other.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -102,6 +103,34 @@ impl Plan {
                 plans.iter().map(|plan| LevelPlan::ConnectRate(rate * part(plan))).collect()
             }
         }
+    }
+
+    /// After how many messages of all populations together the hold of a level of the run ends; `None` where it ends by time.
+    pub fn messages_of(&self, level: LevelPlan) -> Option<u64> {
+        Some(self.load.count?.messages(level, self.all_devices()))
+    }
+
+    /// How many of them each population sends, where it does not depend on their due times: in proportion to what it has in flight, or
+    /// to its devices.
+    pub fn messages_of_each(&self, level: LevelPlan) -> Vec<Option<u64>> {
+        let shares = self.shares_of(level);
+        match self.load.count {
+            Some(CountPlan::Messages(messages)) => {
+                let weights: Vec<f64> = shares.iter().map(|share| share.load()).collect();
+                apportioned(messages, &weights).into_iter().map(u64::from).map(Some).collect()
+            }
+            Some(CountPlan::Cycles(cycles)) => {
+                let devices = self.populations().map(|plan| u64::from(plan.devices));
+                devices.map(|devices| Some(u64::from(cycles) * devices)).collect()
+            }
+            None => vec![None; shares.len()],
+        }
+    }
+
+    /// How long a level of the run is held, as far as the plan can tell: where the platform decides, how long it may take at most.
+    pub fn hold_of(&self, level: LevelPlan) -> Nanos {
+        let counted = self.load.count.and_then(|count| count.hold(level, self.all_devices()));
+        counted.map_or(self.load.hold, |hold| hold.min(self.load.hold))
     }
 
     /// Its part of what is shared by weight, beside those of the others.

@@ -5,7 +5,8 @@ use crate::check::check_at;
 use crate::context::Context;
 use crate::objective::{self, Name};
 use crate::plan::{
-    LevelPlan, MarkerForm, Objective, Objectives, Plan, Protocol, ReceiversPlan, SharePlan, Subject,
+    CountPlan, LevelPlan, MarkerForm, Model, Objective, Objectives, Plan, Protocol, ReceiversPlan, SharePlan,
+    Subject,
 };
 use crate::tree::{Node, Value};
 use crate::yaml;
@@ -63,6 +64,7 @@ pub(crate) fn join(
     }
     check_shares(&first, context);
     check_in_flight(&first, context);
+    check_turns(&first, context);
     first.resolved = yaml::write(&json);
     context.found.is_empty().then_some(first)
 }
@@ -212,10 +214,13 @@ fn coarsen_defaults(plans: &mut [Plan], parts: &[Part]) {
     let run = Plan { others: others.iter().cloned().map(Arc::new).collect(), ..first.clone() };
     let lowest = run.load.levels.iter().copied().filter(|level| level.rate() > 0.0);
     let lowest = lowest.chain(run.load.search.map(|search| LevelPlan::Rate(search.from)));
-    let shares: Vec<Vec<LevelPlan>> = lowest.map(|level| run.shares_of(level)).collect();
+    let lowest: Vec<LevelPlan> = lowest.collect();
     for (place, (plan, part)) in plans.iter_mut().zip(parts).enumerate() {
         let fewest = |metric| {
-            let of_levels = shares.iter().filter_map(|shares| plan.observations(metric, *shares.get(place)?));
+            let of_levels = lowest.iter().filter_map(|level| {
+                let due = run.shares_of(*level).get(place)?.rate() * run.hold_of(*level).as_secs_f64();
+                plan.observations(metric, due)
+            });
             of_levels.reduce(f64::min)
         };
         let written =
@@ -235,6 +240,16 @@ fn coarsen_defaults(plans: &mut [Plan], parts: &[Part]) {
             Some(Objective { subject: Subject::Quantile(metric, q), ..objective.clone() })
         };
         plan.objectives.level = plan.objectives.level.iter().filter_map(keep).collect();
+    }
+}
+
+/// Populations of the open model send at rates of their own, so no time has equally many messages of each device of all of them.
+fn check_turns(first: &Plan, context: &mut Context<'_>) {
+    let cycles = matches!(first.load.count, Some(CountPlan::Cycles(_)));
+    if cycles && first.with_devices().count() > 1 && matches!(first.load.model, Model::Open { .. }) {
+        let message = "populations do not take turns, so no time has equally many messages of each device";
+        let help = "write `messages` in place of `cycles`: those of all populations together";
+        context.error_with_help("load.cycles", message, help);
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::{connections, search};
 use crate::context::Context;
-use crate::plan::{ArrivalsPer, CalibrationPlan, LevelPlan, LoadPlan, Model, Protocol, SearchTerms};
+use crate::plan::{
+    ArrivalsPer, CalibrationPlan, CountPlan, LevelPlan, LoadPlan, Model, Protocol, SearchTerms,
+};
 use crate::protocols::slice;
 use crate::quantity::{Quantity, Rate, Written};
 use crate::written::{Arrivals, LevelRange, Levels, Load, Marker, Per, Processors, Scenario, WorkloadModel};
@@ -23,6 +25,10 @@ const COARSEST_PRECISION: Nanos = Nanos::from_secs(1);
 const LONGEST_SPIN: Nanos = Nanos::from_millis(10);
 /// Longest time between levels.
 const LONGEST_IDLE: Nanos = Nanos::from_secs(3600);
+/// How long a level may take that ends by count, where the scenario does not say.
+const LONGEST_COUNT: Nanos = Nanos::from_secs(3600);
+/// Most messages after which a level ends: their due times are walked before it begins.
+const MOST_MESSAGES: u64 = 100_000_000;
 /// Most devices and messages of a device that an integer marker can number.
 const INTEGER_DEVICES: u32 = 1 << 17;
 const INTEGER_SEQUENCES: f64 = (1 << 24) as f64;
@@ -33,10 +39,13 @@ pub(super) fn resolve(
     context: &mut Context<'_>,
 ) -> Option<LoadPlan> {
     let load = &mut scenario.load;
-    if load.hold.0.0 / i64::from(load.samples.max(1)) < SHORTEST_SAMPLE.0 {
+    let count = count(load, context);
+    if count.is_some() && !context.written("load.hold") {
+        load.hold = Written(LONGEST_COUNT);
+    }
+    if count.is_none() && is_short(load.hold.0, load) {
         let at = if context.written("load.hold") { "load.hold" } else { "load.samples" };
-        let message = format!("{} samples of the hold are shorter than 10 ms each", load.samples);
-        context.error_with_help(at, message, "lengthen `hold` or lower `samples`");
+        context.error_with_help(at, short(load), "lengthen `hold` or lower `samples`");
     }
     check_rate(load.connect_rate.0, "load.connect_rate", context);
     let (precision, spin) = match load.model {
@@ -51,16 +60,20 @@ pub(super) fn resolve(
         WorkloadModel::Closed => closed(load, context),
         WorkloadModel::PartlyOpen => partly_open(load, context),
     }?;
+    if let Some(count) = count {
+        check_count(&scenario.load, scenario.population.devices, count, &levels, context);
+    }
     let search = search::resolve(&scenario.load, context);
     if scenario.load.search.is_some() && search.is_none() {
         return None;
     }
     let calibration = calibration(&scenario.load, context);
-    check_numbers(scenario, &levels, search.as_ref(), protocol, context);
+    check_numbers(scenario, (&levels, count), search.as_ref(), protocol, context);
     let load = &scenario.load;
     let idle = load.idle_before.map_or(Nanos::ZERO, |idle| idle.0);
     let level = idle + load.warm_up.0 + load.hold.0 + load.drain.0;
-    let again = load.again.as_ref().map_or(level * 2 * levels.len() as i64, |again| again.0);
+    let by_default = if count.is_some() { Nanos::ZERO } else { level * 2 * levels.len() as i64 };
+    let again = load.again.as_ref().map_or(by_default, |again| again.0);
     Some(LoadPlan {
         again,
         idle_before: idle_before(load, context),
@@ -72,6 +85,7 @@ pub(super) fn resolve(
         storm: None,
         warm_up: load.warm_up.0,
         hold: load.hold.0,
+        count,
         samples: load.samples,
         drain: load.drain.0,
         connect_rate: load.connect_rate.0.0,
@@ -80,6 +94,76 @@ pub(super) fn resolve(
         precision,
         spin,
     })
+}
+
+/// After how many messages each hold ends, and what excludes that.
+fn count(load: &Load, context: &mut Context<'_>) -> Option<CountPlan> {
+    let (key, count) = match (load.messages, load.cycles) {
+        (None, None) => return None,
+        (Some(messages), None) => ("messages", CountPlan::Messages(messages)),
+        (None, Some(cycles)) => ("cycles", CountPlan::Cycles(cycles)),
+        (Some(_), Some(_)) => {
+            let message = "`messages` and `cycles` exclude each other";
+            context.error_with_help(
+                "load.cycles",
+                message,
+                "remove one: `cycles` counts those of each device",
+            );
+            return None;
+        }
+    };
+    let path = format!("load.{key}");
+    let excluded = [
+        ("search", load.search.is_some()),
+        ("calibrate", load.calibrate.is_some()),
+        ("storm", load.storm.is_some()),
+        ("connect_rates", load.connect_rates.is_some()),
+        ("model: partly_open", load.model == WorkloadModel::PartlyOpen),
+    ];
+    for (other, _) in excluded.into_iter().filter(|(_, is_there)| *is_there) {
+        let message = format!("`{key}` and `{other}` exclude each other");
+        context.error_with_help(&path, message, format!("remove `{key}`: these levels end by time"));
+    }
+    if load.devices.is_some() && load.rate_per_device.is_none() {
+        let message = format!("nothing is due in levels of idle devices, so `{key}` would never end one");
+        context.error_with_help(&path, message, format!("write `rate_per_device`, or remove `{key}`"));
+    }
+    let take_turns = matches!(load.arrivals, Some(Arrivals::Constant)) && load.per != Some(Per::Device);
+    if key == "cycles" && load.model == WorkloadModel::Open && !take_turns {
+        let message = "devices that do not take turns do not send equally much in any time";
+        let help = "write `arrivals: constant` without `per: device`, or `messages` in place of `cycles`";
+        context.error_with_help(&path, message, help);
+    }
+    Some(count)
+}
+
+/// Whether the samples of such a hold are too short.
+fn is_short(hold: Nanos, load: &Load) -> bool {
+    hold / i64::from(load.samples.max(1)) < SHORTEST_SAMPLE
+}
+
+fn short(load: &Load) -> String {
+    format!("{} samples of the hold are shorter than 10 ms each", load.samples)
+}
+
+/// The same of holds that end by count, as far as their length is known, and whether anybody can count so far.
+fn check_count(load: &Load, devices: u32, count: CountPlan, levels: &[LevelPlan], context: &mut Context<'_>) {
+    let key = match count {
+        CountPlan::Messages(_) => "messages",
+        CountPlan::Cycles(_) => "cycles",
+    };
+    let at = format!("load.{key}");
+    let messages = levels.iter().map(|level| count.messages(*level, devices)).max();
+    if let Some(messages) = messages.filter(|messages| *messages > MOST_MESSAGES) {
+        let message = format!("a level can end after 100 million messages at most, and these are {messages}");
+        context.error(&at, message);
+    }
+    let shortest = levels.iter().filter_map(|level| count.hold(*level, devices)).min();
+    // Populations have their parts of the messages.
+    let shortest = shortest.filter(|_| context.part.is_none());
+    if shortest.is_some_and(|shortest| is_short(shortest, load)) {
+        context.error_with_help(&at, short(load), format!("raise `{key}` or lower `samples`"));
+    }
 }
 
 /// Time without load before each level.
@@ -314,7 +398,7 @@ fn closed(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<Leve
 /// What devices, windows and markers can number.
 fn check_numbers(
     scenario: &Scenario,
-    levels: &[LevelPlan],
+    (levels, count): (&[LevelPlan], Option<CountPlan>),
     search: Option<&SearchTerms>,
     protocol: Protocol,
     context: &mut Context<'_>,
@@ -342,14 +426,14 @@ fn check_numbers(
         let message = format!("an integer marker can number {} devices, not {devices}", INTEGER_DEVICES - 1);
         context.error_with_help("population.devices", message, "use the marker `binary` or `ascii`");
     }
-    let per_level = (scenario.load.warm_up.0 + scenario.load.hold.0).as_secs_f64();
-    let rates = levels.iter().map(|level| match level {
-        LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } | LevelPlan::Devices { rate, .. } => *rate,
-        LevelPlan::InFlight(_) | LevelPlan::ConnectRate(_) => 0.0,
-    });
+    let (warm_up, hold) = (scenario.load.warm_up.0, scenario.load.hold.0);
+    let hold_of = |level: LevelPlan| {
+        count.and_then(|count| count.hold(level, devices)).map_or(hold, |own| own.min(hold))
+    };
+    let of_level = |level: &LevelPlan| level.rate() * (warm_up + hold_of(*level)).as_secs_f64();
     // A search that spends all of its time at the top has the most messages.
     let searched = search.map_or(0.0, |search| search.to * search.time.as_secs_f64());
-    let of_one = (rates.sum::<f64>() * per_level + searched) / f64::from(devices);
+    let of_one = (levels.iter().map(of_level).sum::<f64>() + searched) / f64::from(devices);
     if of_one >= INTEGER_SEQUENCES {
         context.error_with_help(
             "message.marker",

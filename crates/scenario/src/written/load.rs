@@ -52,7 +52,7 @@ pub(crate) struct Load {
     pub stop_after_missed: Option<u16>,
     /// Of listed levels, those that decided nothing (undecided, still warming up, a busy host) are held again by themselves, at
     /// most twice each and for longer where that helps, as long as all of that takes no longer than this. Default: twice
-    /// as long as all listed levels take; `0s` for never.
+    /// as long as all listed levels take, and never where they end by `messages` or `cycles`; `0s` for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<Written<Nanos>>,
     /// Closed model: operations kept in flight over the whole population, one level each. Default: [1].
@@ -80,9 +80,18 @@ pub(crate) struct Load {
     /// Load before each hold that is not counted.
     #[serde(default = "warm_up")]
     pub warm_up: Duration,
-    /// Measured time of each level.
+    /// Measured time of each level. With `messages` or `cycles`, how long a level may take at most; the default is an hour then.
     #[serde(default = "hold")]
     pub hold: Duration,
+    /// Open and closed model: each level ends when so many messages of its hold were due, of all devices together; in the closed
+    /// model when the last of them has come to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub messages: Option<u32>,
+    /// The same as `messages` for each device. In the open model devices must take turns: `arrivals: constant`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub cycles: Option<u32>,
     /// Equal parts of the hold, each at least 10 ms long.
     #[serde(default = "samples")]
     #[schemars(range(min = 2, max = 10_000))]

@@ -169,6 +169,16 @@ fn wrong_files_are_told_with_place_and_remedy() {
                 + "mqtt: { version: \"5\" }\n"
         }),
         ("addresses", GOOD.replace("embedded", "{ profile: existing, address: \"mqtts://broker/mqtt\" }")),
+        ("count twice", GOOD.replace("step: 100 }", "step: 100 }\n  messages: 5\n  cycles: 1")),
+        ("count of a search", {
+            let search = "search: { from: 1, to: 10 }\n  messages: 5";
+            GOOD.replace("levels: { from: 100, to: 500, step: 100 }", search)
+        }),
+        ("cycles without turns", GOOD.replace("step: 100 }", "step: 100 }\n  cycles: 1")),
+        ("few messages", GOOD.replace("step: 100 }", "step: 100 }\n  messages: 100")),
+        ("count of idle devices", {
+            GOOD.replace("levels: { from: 100, to: 500, step: 100 }", "devices: [10]\n  messages: 10")
+        }),
         ("feed of both kinds", with("message: { feed: { file: rows.csv, city: { segments: 9 } } }\n")),
         ("feed of no kind", with("message: { feed: {}, template: \"{marker} {feed:lon}\" }\n")),
         ("feed of a city", {
