@@ -90,7 +90,12 @@ pub enum Reply {
     /// Every client of the last `Connect` is ready.
     AllReady,
     /// A client could not connect during set-up.
-    ConnectFailed(String),
+    ConnectFailed {
+        /// Why.
+        reason: String,
+        /// Whether it had failed before, and tried again.
+        tried_again: bool,
+    },
     /// A client could not connect during set-up and tries again.
     ConnectRepeated(String),
     /// Part of a sample.

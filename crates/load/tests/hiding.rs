@@ -95,7 +95,8 @@ fn no_token_leaves_a_load_thread_however_the_platform_repeats_it() {
     }
     shard.apply(Command::Close);
     let replies: Vec<Reply> = replies.try_iter().collect();
-    let failed = |reply: &Reply| matches!(reply, Reply::ConnectFailed(reason) if reason == "who is ***?");
+    let failed =
+        |reply: &Reply| matches!(reply, Reply::ConnectFailed { reason, .. } if reason == "who is ***?");
     assert!(replies.iter().any(failed));
     let told = replies.iter().find_map(|reply| match reply {
         Reply::Closed(_, end) => end.incident.as_deref(),

@@ -6,15 +6,13 @@ mod context;
 mod entry;
 pub mod gateway;
 pub mod http;
-mod layers;
-mod link;
 pub mod mqtt;
 pub mod null;
-mod outgoing;
 pub(crate) mod readiness;
 mod service;
 pub mod simulated;
 pub(crate) mod socket;
+mod stream;
 mod timers;
 pub mod websocket;
 mod words;
@@ -22,12 +20,12 @@ mod words;
 use crate::driver::Driver;
 pub use context::DriverContext;
 pub use entry::{BoxedPart, DriverEntry, ListenerEntry, StartService};
-pub use layers::check_tls;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{Plan, Protocol};
 pub use service::{RunService, ServiceContext, StageReader};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+pub use stream::layers::check_tls;
 
 /// Every protocol that can be spoken, one row each. Where a role is open to several, the first that has it takes it.
 pub static DRIVERS: &[DriverEntry] =

@@ -105,9 +105,8 @@ impl Engine {
                     }
                 }
                 Some(Reply::ConnectRepeated(reason)) => *self.repeated.entry(reason).or_default() += 1,
-                Some(Reply::ConnectFailed(reason)) => {
-                    // Of one that was tried again it is said for how long.
-                    let reason = match self.repeated.contains_key(&reason) {
+                Some(Reply::ConnectFailed { reason, tried_again }) => {
+                    let reason = match tried_again {
                         true => format!("{reason} (it tried again for {CONNECT_PATIENCE})"),
                         false => reason,
                     };

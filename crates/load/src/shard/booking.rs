@@ -158,9 +158,13 @@ impl<D: Driver> Shard<D> {
             }
             Event::ConnectFailed { reason, client, lasting } if self.connecting.pending > 0 => {
                 self.recorder.counts(now).connect_failed += 1;
+                let tried_again = self.retries.has_failed(client);
                 let again = !lasting && self.retries.failed(client, self.driver.now());
                 let reason = self.given.token.hide(&reason);
-                self.reply(if again { Reply::ConnectRepeated(reason) } else { Reply::ConnectFailed(reason) });
+                self.reply(match again {
+                    true => Reply::ConnectRepeated(reason),
+                    false => Reply::ConnectFailed { reason, tried_again },
+                });
             }
             Event::ConnectFailed { reason, .. } => {
                 self.recorder.counts(now).connect_failed += 1;

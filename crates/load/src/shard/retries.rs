@@ -36,6 +36,11 @@ impl Retries {
         true
     }
 
+    /// Whether an earlier attempt failed.
+    pub fn has_failed(&self, client: Client) -> bool {
+        self.failing.contains_key(&client)
+    }
+
     /// The client is connected, or not wanted any more.
     pub fn forget(&mut self, client: Client) {
         self.failing.remove(&client);

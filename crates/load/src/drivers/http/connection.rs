@@ -3,16 +3,12 @@
 use super::Io;
 use super::outcome::{MOST_TRIES, Outcome};
 use crate::driver::{Client, Event};
-use crate::drivers::layers::{Layers, hand_over};
-use crate::drivers::readiness;
-use crate::drivers::socket::{Interest, Socket};
-use crate::refusal;
+use crate::drivers::socket::Interest;
+use crate::drivers::stream::{Backoff, Stream};
 use plimsoll_codec::http::{HttpError, Reader, Side, Start};
 use plimsoll_codec::stranger::Stranger;
 use plimsoll_model::Nanos;
 use rustix::event::epoll::EventFlags;
-use rustls::ClientConfig;
-use std::sync::Arc;
 
 /// Largest answer that is taken; a longer one is a lie or an attack.
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
@@ -26,11 +22,9 @@ pub(super) struct Connection {
     device: u32,
     number: u32,
     pub state: State,
-    socket: Option<Socket>,
-    /// TLS; `None` for none.
-    layers: Option<Box<Layers>>,
-    /// What it keeps over its secured connections.
-    tls: Option<Arc<ClientConfig>>,
+    /// TCP, and TLS where there is.
+    stream: Stream,
+    /// Tells what it waited for before its last end from what it waits for now.
     generation: u32,
     reader: Reader,
     out: Vec<u8>,
@@ -40,8 +34,7 @@ pub(super) struct Connection {
     waiting: Vec<u32>,
     /// Devices that were told that it is: they are lost with it.
     standing: Vec<u32>,
-    began: Nanos,
-    pause: Nanos,
+    backoff: Backoff,
     was_ready: bool,
     /// Whether a timer looks after it; one is enough.
     watched: bool,
@@ -98,15 +91,13 @@ pub(super) enum Turn {
 }
 
 impl Connection {
-    pub fn new(lane: u32, number: u32, device: u32, pause: Nanos) -> Connection {
+    pub fn new(lane: u32, number: u32, device: u32, pauses: (Nanos, Nanos)) -> Connection {
         Connection {
             lane,
             device,
             number,
             state: State::Closed,
-            socket: None,
-            layers: None,
-            tls: None,
+            stream: Stream::default(),
             generation: 0,
             reader: Reader::new(Side::Answer, LARGEST_ANSWER),
             out: Vec::new(),
@@ -114,8 +105,7 @@ impl Connection {
             current: None,
             waiting: Vec::new(),
             standing: Vec::new(),
-            began: Nanos::ZERO,
-            pause,
+            backoff: Backoff::new(pauses),
             was_ready: false,
             watched: false,
             listed: false,
@@ -140,35 +130,15 @@ impl Connection {
     }
 
     pub fn open(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
-        self.began = io.clock.now();
         self.generation = self.generation.wrapping_add(1);
         self.watched = false;
-        if self.tls.is_none() {
-            match io.transport.of_client(Client::Device(self.device)) {
-                Ok(config) => self.tls = config,
-                Err(reason) => return self.lost(slot, reason, io, events),
-            }
-        }
-        match io.transport.layers(self.tls.as_ref(), (self.number, self.generation)) {
-            Ok(layers) => self.layers = layers,
-            Err(reason) => return self.lost(slot, reason, io, events),
-        }
-        let opened = Socket::connect(io.address, io.sources.of(self.number)).and_then(|socket| {
-            socket.register(io.readiness.epoll(), self.data(slot), Interest { read: true, write: true })?;
-            Ok(socket)
-        });
-        match opened {
-            Ok(socket) => {
-                self.socket = Some(socket);
+        match self.stream.open(slot, (Client::Device(self.device), self.number), &mut io.stream) {
+            Ok(()) => {
                 self.state = State::Connecting;
-                io.timers.set(self.began + io.connect_timeout, slot, self.generation);
+                io.timers.set(self.stream.began() + io.stream.timeout, slot, self.generation);
             }
-            Err(error) => self.lost(slot, refusal::told(error), io, events),
+            Err(reason) => self.lost(slot, reason, io, events),
         }
-    }
-
-    fn data(&self, slot: u32) -> u64 {
-        readiness::data(slot, self.generation)
     }
 
     /// Whether it takes a request now.
@@ -182,7 +152,7 @@ impl Connection {
         self.written = 0;
         let content = io.requests.write(message.device, message.sequence, &mut self.out);
         let generation = io.requests.generation();
-        let now = io.clock.now();
+        let now = io.stream.clock.now();
         let give_up_at = now + io.timeout;
         // One timer watches over all requests of a connection, for nearly all are answered long before.
         if !std::mem::replace(&mut self.watched, true) {
@@ -195,10 +165,12 @@ impl Connection {
 
     fn send(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
         while let Some(rest) = self.out.get(self.written..).filter(|rest| !rest.is_empty()) {
-            let Some(socket) = &self.socket else { return };
+            if !self.stream.is_there() {
+                return;
+            }
             // Before, not after: a platform on this host may have answered by the time that the call returns.
-            let at = io.clock.now();
-            match hand_over(rest, socket, self.layers.as_deref_mut(), &mut io.traffic) {
+            let at = io.stream.clock.now();
+            match self.stream.write(rest, &mut io.stream.traffic) {
                 Ok(0) => return self.want(slot, true, io),
                 Ok(count) => {
                     self.written += count;
@@ -214,19 +186,15 @@ impl Connection {
 
     /// Hands over what TLS has to say by itself.
     fn flush(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
-        let (Some(layers), Some(socket)) = (&mut self.layers, &self.socket) else { return };
-        match layers.flush(socket, &mut io.traffic) {
-            Ok(()) if layers.is_waiting() => self.want(slot, true, io),
+        match self.stream.flush(&mut io.stream.traffic) {
+            Ok(()) if self.stream.is_waiting() => self.want(slot, true, io),
             Ok(()) => {}
             Err(error) => self.lost(slot, format!("cannot send: {error}"), io, events),
         }
     }
 
-    fn want(&self, slot: u32, write: bool, io: &Io) {
-        if let Some(socket) = &self.socket {
-            // Fails only for a socket that is not registered, which ours is.
-            let _ = socket.modify(io.readiness.epoll(), self.data(slot), Interest { read: true, write });
-        }
+    fn want(&mut self, slot: u32, write: bool, io: &Io) {
+        self.stream.want(slot, Interest { read: true, write }, &io.stream.readiness);
     }
 
     fn report_sent(&mut self, at: Nanos, events: &mut Vec<Event>) {
@@ -250,18 +218,22 @@ impl Connection {
         io: &mut Io,
         events: &mut Vec<Event>,
     ) -> Turn {
-        let Some(socket) = self.socket.as_ref().filter(|_| generation == self.generation) else {
+        if !self.stream.is_of(generation) {
             return Turn::Same;
-        };
+        }
         if self.state == State::Connecting {
-            if let Err(error) = socket.take_error() {
-                self.lost(slot, refusal::told(error), io, events);
-                return Turn::Same;
+            match self.stream.connected(io.stream.clock.now()) {
+                Ok(true) => self.state = State::Securing,
+                Ok(false) => {
+                    self.want(slot, false, io);
+                    return self.connected(io, events);
+                }
+                Err(reason) => {
+                    self.lost(slot, reason, io, events);
+                    return Turn::Same;
+                }
             }
             self.want(slot, false, io);
-            let Some(layers) = &mut self.layers else { return self.connected(io, events) };
-            self.state = State::Securing;
-            layers.begin(io.clock.now());
             self.flush(slot, io, events);
             return Turn::Same;
         }
@@ -278,7 +250,7 @@ impl Connection {
 
     fn connected(&mut self, io: &mut Io, events: &mut Vec<Event>) -> Turn {
         self.state = State::Ready;
-        let took = io.clock.now() - self.began;
+        let took = io.stream.clock.now() - self.stream.began();
         self.was_ready = true;
         let ready =
             |again: bool| move |device: &u32| Event::Ready { client: Client::Device(*device), took, again };
@@ -291,21 +263,20 @@ impl Connection {
     }
 
     fn read(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) -> Turn {
-        let mut scratch = std::mem::take(&mut io.scratch);
+        let mut scratch = std::mem::take(&mut io.stream.scratch);
         let turn = self.read_into(slot, &mut scratch, io, events);
-        io.scratch = scratch;
+        io.stream.scratch = scratch;
         turn
     }
 
     fn read_into(&mut self, slot: u32, scratch: &mut [u8], io: &mut Io, events: &mut Vec<Event>) -> Turn {
-        let Some(socket) = &self.socket else { return Turn::Same };
-        let (at, ended) = match socket.read(scratch) {
+        let (at, ended) = match self.stream.read(scratch) {
             Ok(None) => return Turn::Same,
             Ok(Some(reading)) => {
-                let now = io.clock.now();
-                io.traffic.received += reading.length as u64;
+                let now = io.stream.clock.now();
+                io.stream.traffic.received += reading.length as u64;
                 let bytes = scratch.get(..reading.length).unwrap_or_default();
-                let at = io.readiness.received_at(now, reading.lag);
+                let at = io.stream.readiness.received_at(now, reading.lag);
                 match self.unwrap(slot, bytes, at, io, events) {
                     Ok(Turn::Free) => return Turn::Free,
                     Ok(_) => {}
@@ -333,17 +304,14 @@ impl Connection {
         io: &mut Io,
         events: &mut Vec<Event>,
     ) -> Result<Turn, String> {
-        let Some(layers) = &mut self.layers else {
+        if !self.stream.is_layered() {
             self.reader.push(bytes);
             return Ok(Turn::Same);
-        };
-        io.clear.clear();
-        let taken = layers.incoming(bytes, at, &mut io.clear);
-        self.reader.push(&io.clear);
-        let open = layers.is_open();
-        if let Ok(Some(handshake)) = &taken {
-            events.push(Event::Secured { took: handshake.took, resumed: handshake.resumed });
         }
+        io.stream.clear.clear();
+        let taken = self.stream.unwrap(bytes, at, &mut io.stream.clear, events);
+        self.reader.push(&io.stream.clear);
+        let open = self.stream.is_open();
         // Also where it failed: the platform is told why.
         self.flush(slot, io, events);
         taken?;
@@ -376,7 +344,7 @@ impl Connection {
                 let Message { device, tries, .. } =
                     self.current.as_ref().map(|current| current.message).unwrap_or_default();
                 let outcome = Outcome::of(&message, (code, reason), &io.requests, (device, tries));
-                io.traffic.answers.add(message.wire_bytes as usize, message.body.len());
+                io.stream.traffic.answers.add(message.wire_bytes as usize, message.body.len());
                 (code, outcome, message.stays && !ended)
             }
             Err(error) => {
@@ -388,7 +356,7 @@ impl Connection {
                 return Turn::Same;
             }
         };
-        self.pause = io.pauses.0;
+        self.backoff = Backoff::new(io.stream.pauses);
         if let Some(UnderWay { message, content, generation, sent, wrote_at, .. }) = self.current.take() {
             if status == UNAUTHORIZED {
                 io.requests.view().refuse(generation);
@@ -436,8 +404,7 @@ impl Connection {
     }
 
     fn close(&mut self) {
-        self.socket = None;
-        self.layers = None;
+        self.stream.close();
         self.reader.clear();
         self.out.clear();
         self.written = 0;
@@ -451,12 +418,13 @@ impl Connection {
         if generation != self.generation {
             return;
         }
-        let now = io.clock.now();
+        let now = io.stream.clock.now();
         match self.state {
             State::Pausing => self.open(slot, io, events),
-            State::Connecting | State::Securing if now >= self.began + io.connect_timeout => {
-                let what = if self.layers.is_some() { "no secured connection" } else { "no TCP connection" };
-                let reason = format!("{what} within {}", io.connect_timeout);
+            State::Connecting | State::Securing if now >= self.stream.began() + io.stream.timeout => {
+                let what =
+                    if self.stream.is_layered() { "no secured connection" } else { "no TCP connection" };
+                let reason = format!("{what} within {}", io.stream.timeout);
                 self.lost(slot, reason, io, events);
             }
             State::Ready => {
@@ -524,7 +492,7 @@ impl Connection {
 
     /// The connection is no more: a request that was sent is given up, and it is opened again after a pause.
     fn lost(&mut self, slot: u32, reason: String, io: &mut Io, events: &mut Vec<Event>) {
-        let at = io.clock.now();
+        let at = io.stream.clock.now();
         let was_ready = self.state == State::Ready;
         self.repeat_lost(at, io, events);
         io.returned.extend(self.give_up(at, events).map(|message| (self.lane, message)));
@@ -553,8 +521,7 @@ impl Connection {
             io.gave_up.append(&mut self.waiting);
         }
         if self.was_ready {
-            let pause = Nanos::from_secs_f64(self.pause.as_secs_f64() * (0.5 + 0.5 * io.random.fraction()));
-            self.pause = (self.pause * 2).min(io.pauses.1);
+            let pause = self.backoff.next(io.stream.pauses, &mut io.random);
             self.state = State::Pausing;
             io.timers.set(at + pause, slot, self.generation);
         }

@@ -7,15 +7,13 @@ mod connection;
 mod outcome;
 mod requests;
 
-use crate::clock::Clock;
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::drivers::layers::Transport;
-use crate::drivers::readiness::{Readiness, Ready};
+use crate::drivers::readiness::Ready;
+use crate::drivers::stream::StreamIo;
 use crate::drivers::timers::Timers;
 use crate::drivers::{DriverContext, DriverEntry, Part};
 use crate::roles::http_listener;
 use crate::share::Share;
-use crate::sources::Sources;
 use connection::{Connection, Message, State, Turn};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{Plan, Protocol, TransportPlan};
@@ -68,17 +66,9 @@ struct Lane {
 
 /// What all connections of a shard use in turn.
 struct Io {
-    clock: Clock,
-    readiness: Readiness,
-    address: SocketAddr,
-    sources: Sources,
+    stream: StreamIo,
     requests: Requests,
-    transport: Transport,
-    /// What came, with TLS taken off.
-    clear: Vec<u8>,
-    connect_timeout: Nanos,
     timeout: Nanos,
-    pauses: (Nanos, Nanos),
     timers: Timers<u32>,
     /// Messages to be sent again: when, in which lane, which.
     to_repeat: BinaryHeap<Reverse<(Nanos, u32, Message)>>,
@@ -86,15 +76,14 @@ struct Io {
     returned: Vec<(u32, Message)>,
     /// Devices that could not be connected and are not tried again by themselves.
     gave_up: Vec<u32>,
-    scratch: Vec<u8>,
     random: Random,
-    traffic: Traffic,
 }
 
 impl Io {
     /// Puts a message aside to be sent again after that status, or 0 for a lost connection.
     fn repeat(&mut self, lane: u32, message: Message, status: u16, at: Nanos) {
-        let pause = (self.pauses.0 * (1 << message.tries.min(10))).min(self.pauses.1);
+        let (first, longest) = self.stream.pauses;
+        let pause = (first * (1 << message.tries.min(10))).min(longest);
         let message = Message { tries: message.tries + 1, after: status, since: at, ..message };
         self.to_repeat.push(Reverse((at + pause, lane, message)));
     }
@@ -108,9 +97,7 @@ impl HttpDriver {
     pub fn new(context: &DriverContext) -> std::io::Result<HttpDriver> {
         let DriverContext { plan, run, address, given, .. } = context;
         let requests = Requests::new(plan, *run, host(plan, *address), given)?;
-        let transport =
-            Transport::new(&plan.connection.transport, plan.seed, given).map_err(std::io::Error::other)?;
-        HttpDriver::with(context, requests, plan.http.pool, transport)
+        HttpDriver::with(context, requests, plan.http.pool, &plan.connection.transport)
     }
 
     /// A driver for the queriers of a share: a query is submitted as if it were a message of the device that it is about.
@@ -123,47 +110,37 @@ impl HttpDriver {
         // What lies below other protocols lies not below the queries.
         let secured = plan.protocol() == Protocol::Http;
         let transport = if secured { plan.connection.transport.clone() } else { TransportPlan::default() };
-        let transport = Transport::new(&transport, plan.seed, given).map_err(std::io::Error::other)?;
-        HttpDriver::with(context, requests, Some(queriers), transport)
+        HttpDriver::with(context, requests, Some(queriers), &transport)
     }
 
     fn with(
         context: &DriverContext,
         requests: Requests,
         pool: Option<u32>,
-        transport: Transport,
+        transport: &TransportPlan,
     ) -> std::io::Result<HttpDriver> {
-        let &DriverContext { ref plan, address, share, clock, .. } = context;
+        let &DriverContext { ref plan, share, .. } = context;
         let owned = share.count(plan.devices);
         let (shared, lanes, width) = match pool {
             // Every shard has its part of them, and at least one.
             Some(connections) => (true, owned.min(1), connections.div_ceil(share.of).max(1)),
             None => (false, owned, plan.http.connections.max(1)),
         };
-        let pause = plan.connection.reconnect.0;
+        let pauses = plan.connection.reconnect;
         let connections = (0..lanes * width).map(|slot| {
             let (lane, within) = (slot / width, slot % width);
             let device = share.number(if shared { within } else { lane });
-            Connection::new(lane, share.number(slot), device, pause)
+            Connection::new(lane, share.number(slot), device, pauses)
         });
         let io = Io {
-            clock,
-            readiness: Readiness::new(clock, &plan.load)?,
-            address,
-            sources: Sources::new(plan.connection.source_addresses.clone(), address),
+            stream: StreamIo::new(context, transport, READ_SIZE)?,
             requests,
-            transport,
-            clear: Vec::new(),
-            connect_timeout: plan.connection.timeout,
             timeout: plan.http.timeout,
-            pauses: plan.connection.reconnect,
             timers: Timers::new(),
             to_repeat: BinaryHeap::new(),
             returned: Vec::new(),
             gave_up: Vec::new(),
-            scratch: vec![0; READ_SIZE],
             random: random(plan.seed, &[u64::from(share.index), 0x6874_7470]),
-            traffic: Traffic::default(),
         };
         Ok(HttpDriver {
             share,
@@ -246,7 +223,7 @@ impl HttpDriver {
     }
 
     fn fire_timers(&mut self, events: &mut Vec<Event>) {
-        let now = self.io.clock.now();
+        let now = self.io.stream.clock.now();
         while let Some((_, slot, generation)) = self.io.timers.due(now) {
             if let Some(connection) = self.connections.get_mut(slot as usize) {
                 connection.timer(slot, generation, &mut self.io, events);
@@ -263,16 +240,16 @@ impl HttpDriver {
 
     fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
         let urgent = self.queued > 0;
-        self.io.readiness.tell_urgency(&mut self.urgent, urgent);
-        self.io.readiness.wait(until.min(self.next_timer()));
-        let found = self.io.readiness.found();
+        self.io.stream.readiness.tell_urgency(&mut self.urgent, urgent);
+        self.io.stream.readiness.wait(until.min(self.next_timer()));
+        let found = self.io.stream.readiness.found();
         for &Ready { slot, generation, flags } in &found {
             if let Some(connection) = self.connections.get_mut(slot as usize) {
                 let turn = connection.ready(slot, generation, flags, &mut self.io, events);
                 self.turned(slot, turn);
             }
         }
-        self.io.readiness.served(found);
+        self.io.stream.readiness.served(found);
     }
 }
 
@@ -286,7 +263,7 @@ fn host(plan: &Plan, address: SocketAddr) -> String {
 
 impl Part for HttpDriver {
     fn descriptor(&self) -> BorrowedFd<'_> {
-        self.io.readiness.epoll().as_fd()
+        self.io.stream.readiness.epoll().as_fd()
     }
 
     fn next_timer(&self) -> Nanos {
@@ -294,13 +271,13 @@ impl Part for HttpDriver {
     }
 
     fn is_urgent(&self) -> bool {
-        self.io.readiness.is_urgent()
+        self.io.stream.readiness.is_urgent()
     }
 }
 
 impl Driver for HttpDriver {
     fn now(&self) -> Nanos {
-        self.io.clock.now()
+        self.io.stream.clock.now()
     }
 
     fn connect(&mut self, client: Client) -> bool {
@@ -347,7 +324,7 @@ impl Driver for HttpDriver {
     }
 
     fn withdraw(&mut self, events: &mut Vec<Event>) {
-        let at = self.io.clock.now();
+        let at = self.io.stream.clock.now();
         let abandoned =
             |message: Message| Event::Abandoned { device: message.device, sequence: message.sequence, at };
         for lane in &mut self.lanes {
@@ -376,7 +353,7 @@ impl Driver for HttpDriver {
     }
 
     fn take_traffic(&mut self) -> Traffic {
-        std::mem::take(&mut self.io.traffic)
+        std::mem::take(&mut self.io.stream.traffic)
     }
 
     fn disconnect(&mut self) {

@@ -9,13 +9,11 @@ mod sending;
 use super::session::{Session, Settings};
 use super::{Io, Timer};
 use crate::driver::{Client, Event};
-use crate::drivers::layers::Layers;
-use crate::drivers::link::Link;
-use crate::drivers::outgoing::Outgoing;
-use crate::drivers::socket::{Interest, Socket};
+use crate::drivers::stream::link::Link;
+use crate::drivers::stream::outgoing::Outgoing;
+use crate::drivers::stream::{Backoff, Stream};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::LinkPlan;
-use rustls::ClientConfig;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -23,16 +21,9 @@ use std::sync::Arc;
 pub struct Connection {
     client: Client,
     state: State,
-    socket: Option<Socket>,
-    /// What lies between session and socket; `None` for nothing.
-    layers: Option<Box<Layers>>,
-    /// What this client keeps over its secured connections.
-    tls: Option<Arc<ClientConfig>>,
+    stream: Stream,
     /// The emulated network between client and socket.
     link: Option<Box<Link>>,
-    /// Tells events of this socket from those of the one before.
-    generation: u32,
-    interest: Interest,
     session: Session,
     /// Messages that wait for the connection, the window or the socket.
     queue: VecDeque<u32>,
@@ -43,8 +34,7 @@ pub struct Connection {
     /// When `partial` was read, and how long it had been in the kernel then.
     partial_at: Nanos,
     partial_lag: Option<Nanos>,
-    /// When the present attempt to connect began, and when CONNACK came.
-    began: Nanos,
+    /// When CONNACK came.
     accepted: Option<Nanos>,
     last_write: Nanos,
     ping_sent: Option<Nanos>,
@@ -53,7 +43,7 @@ pub struct Connection {
     /// Up to which message a ping asks for arrival, and how many answers to earlier pings come before that.
     asked: Option<(u32, u32)>,
     keep_alive_at: Nanos,
-    pause: Nanos,
+    backoff: Backoff,
     was_ready: bool,
     /// Whether another attempt to connect would end the same way.
     is_refused: bool,
@@ -79,25 +69,21 @@ enum State {
 }
 
 impl Connection {
-    /// A client that was never connected; `filters` are what it subscribes to, `first_pause` is that before
+    /// A client that was never connected; `filters` are what it subscribes to, `pauses` those before
     /// connecting again.
     pub fn new(
         client: Client,
         filters: Vec<String>,
         will: Option<(String, String)>,
         settings: &Arc<Settings>,
-        first_pause: Nanos,
+        pauses: (Nanos, Nanos),
         link: LinkPlan,
     ) -> Connection {
         Connection {
             client,
             state: State::Idle,
-            socket: None,
-            layers: None,
-            tls: None,
+            stream: Stream::default(),
             link: Link::new(link),
-            generation: 0,
-            interest: Interest { read: true, write: true },
             session: Session::new(client, filters, settings).with_will(will),
             queue: VecDeque::new(),
             out: Outgoing::default(),
@@ -105,14 +91,13 @@ impl Connection {
             partial_since: Nanos::ZERO,
             partial_at: Nanos::ZERO,
             partial_lag: None,
-            began: Nanos::ZERO,
             accepted: None,
             last_write: Nanos::ZERO,
             ping_sent: None,
             last: None,
             asked: None,
             keep_alive_at: Nanos::ZERO,
-            pause: first_pause,
+            backoff: Backoff::new(pauses),
             was_ready: false,
             is_refused: false,
             busy_until: Nanos::ZERO,
@@ -126,7 +111,7 @@ impl Connection {
         let idle = self.state == State::Idle;
         if idle {
             self.state = State::Waiting;
-            io.timers.set(io.clock.now(), slot, Timer::Reconnect);
+            io.timers.set(io.stream.clock.now(), slot, Timer::Reconnect);
         }
         idle
     }
@@ -143,7 +128,7 @@ impl Connection {
         self.busy_until = Nanos::ZERO;
         self.ping_sent = None;
         self.asked = None;
-        self.pause = io.connection.reconnect.0;
+        self.backoff = Backoff::new(io.stream.pauses);
         self.was_ready = false;
         self.tell_urgency(io);
         was_ready
@@ -190,8 +175,8 @@ impl Connection {
                     }
                     State::Idle | State::Ready | State::Waiting => return,
                 };
-                if at >= self.began + io.connection.timeout {
-                    let reason = format!("{what} within {}", io.connection.timeout);
+                if at >= self.stream.began() + io.stream.timeout {
+                    let reason = format!("{what} within {}", io.stream.timeout);
                     self.failed(slot, reason, io, events);
                 }
             }
@@ -200,7 +185,7 @@ impl Connection {
                 self.keep_alive(slot, io, events);
             }
             Timer::WorkDone if self.state == State::Ready && at >= self.busy_until => {
-                let now = io.clock.now();
+                let now = io.stream.clock.now();
                 let lag = self.partial_lag.map(|lag| lag + (now - self.partial_at));
                 let bytes = std::mem::take(&mut self.partial);
                 self.parse(slot, &bytes, now, lag, io, events);
@@ -213,6 +198,6 @@ impl Connection {
 
     fn tell_urgency(&mut self, io: &mut Io) {
         let waits = !self.queue.is_empty() || !self.out.is_empty() || self.state != State::Ready;
-        io.readiness.tell_urgency(&mut self.urgent, waits && self.socket.is_some());
+        io.stream.readiness.tell_urgency(&mut self.urgent, waits && self.stream.is_there());
     }
 }

@@ -6,15 +6,13 @@ mod flight;
 mod notified;
 mod session;
 
-use super::layers::Transport;
-use super::readiness::{Readiness, Ready};
+use super::readiness::Ready;
+use super::stream::StreamIo;
 use super::timers::Timers;
-use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::{DriverContext, DriverEntry, Part};
 use crate::share::Share;
-use crate::sources::Sources;
 use crate::topology::{subscriptions_of, will_filter, will_of};
 use answers::Answers;
 use connection::Connection;
@@ -57,10 +55,7 @@ pub struct MqttDriver {
 
 /// What all connections of a shard use in turn.
 struct Io {
-    clock: Clock,
-    readiness: Readiness,
-    address: SocketAddr,
-    sources: Sources,
+    stream: StreamIo,
     /// Devices of the whole population: subscribers are numbered after them.
     population: u32,
     mqtt: MqttPlan,
@@ -73,11 +68,6 @@ struct Io {
     dirty: Vec<u32>,
     /// Messages put away because their device had no connection.
     put_away: Vec<(u32, u32)>,
-    scratch: Vec<u8>,
-    /// What lies between sessions and sockets.
-    transport: Transport,
-    /// What came, with that taken off.
-    unwrapped: Vec<u8>,
     /// The filter that tells wills from messages.
     wills: Option<String>,
     /// Answers of the platform that come as messages.
@@ -87,7 +77,6 @@ struct Io {
     content: Vec<u8>,
     topic_name: Vec<u8>,
     jitter: Random,
-    traffic: Traffic,
     /// What the platform did against the standard without harm, and how often, since the last level was closed.
     slips: Vec<(Malformed, u64)>,
     /// Acknowledgements that nothing in flight awaited, since the last level was closed: the first, for
@@ -133,20 +122,20 @@ impl MqttDriver {
     /// # Errors
     /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn new(context: &DriverContext) -> std::io::Result<MqttDriver> {
-        let &DriverContext { ref plan, run, address, share, subscribers, clock, ref given, .. } = context;
+        let &DriverContext { ref plan, run, share, subscribers, ref given, .. } = context;
         let content = plan.largest_content();
         let settings = Arc::new(Settings::new(&plan.mqtt, plan.subscribers.qos, content));
         let devices: Vec<u32> = share.numbers(plan.devices).collect();
         let (of_subscribers, count) = subscribers;
         let subscribers = of_subscribers.numbers(count);
-        let first_pause = plan.connection.reconnect.0;
+        let pauses = plan.connection.reconnect;
         let mut connections: Vec<Connection> = devices
             .iter()
             .map(|&device| {
                 let will = will_of(plan, run, device);
                 let client = Client::Device(device);
                 let filters = Answers::topic(plan, run, device).into_iter().collect();
-                Connection::new(client, filters, will, &settings, first_pause, plan.link)
+                Connection::new(client, filters, will, &settings, pauses, plan.link)
             })
             .collect();
         connections.extend(subscribers.map(|subscriber| {
@@ -156,15 +145,12 @@ impl MqttDriver {
                 filters,
                 None,
                 &settings,
-                first_pause,
+                pauses,
                 plan.subscribers.link,
             )
         }));
         let io = Io {
-            clock,
-            readiness: Readiness::new(clock, &plan.load)?,
-            address,
-            sources: Sources::new(plan.connection.source_addresses.clone(), address),
+            stream: StreamIo::new(context, &plan.connection.transport, READ_SIZE)?,
             population: plan.population.first_device.saturating_add(plan.devices),
             mqtt: plan.mqtt.clone(),
             connection: plan.connection.clone(),
@@ -174,17 +160,12 @@ impl MqttDriver {
             timers: Timers::new(),
             dirty: Vec::new(),
             put_away: Vec::new(),
-            scratch: vec![0; READ_SIZE],
-            transport: Transport::new(&plan.connection.transport, plan.seed, given)
-                .map_err(std::io::Error::other)?,
-            unwrapped: Vec::new(),
             wills: will_filter(plan, run),
             answers: Answers::of(plan, run),
             notified: Notified::of(plan, run),
             content: Vec::new(),
             topic_name: Vec::new(),
             jitter: random(plan.seed, &[u64::from(share.index), 0x6a69_7474_6572]),
-            traffic: Traffic::default(),
             slips: Vec::new(),
             unknown_acks: None,
         };
@@ -199,7 +180,7 @@ impl MqttDriver {
     }
 
     fn fire_timers(&mut self, events: &mut Vec<Event>) {
-        let now = self.io.clock.now();
+        let now = self.io.stream.clock.now();
         while let Some((at, slot, timer)) = self.io.timers.due(now) {
             if let Some(connection) = self.connections.get_mut(slot as usize) {
                 connection.timer(slot, timer, at, &mut self.io, events);
@@ -218,20 +199,20 @@ impl MqttDriver {
     }
 
     fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
-        self.io.readiness.wait(until.min(self.io.timers.next()));
-        let found = self.io.readiness.found();
+        self.io.stream.readiness.wait(until.min(self.io.timers.next()));
+        let found = self.io.stream.readiness.found();
         for &Ready { slot, generation, flags } in &found {
             if let Some(connection) = self.connections.get_mut(slot as usize) {
                 connection.ready(slot, generation, flags, &mut self.io, events);
             }
         }
-        self.io.readiness.served(found);
+        self.io.stream.readiness.served(found);
     }
 }
 
 impl Part for MqttDriver {
     fn descriptor(&self) -> BorrowedFd<'_> {
-        self.io.readiness.epoll().as_fd()
+        self.io.stream.readiness.epoll().as_fd()
     }
 
     fn next_timer(&self) -> Nanos {
@@ -239,13 +220,13 @@ impl Part for MqttDriver {
     }
 
     fn is_urgent(&self) -> bool {
-        self.io.readiness.is_urgent()
+        self.io.stream.readiness.is_urgent()
     }
 }
 
 impl Driver for MqttDriver {
     fn now(&self) -> Nanos {
-        self.io.clock.now()
+        self.io.stream.clock.now()
     }
 
     fn connect(&mut self, client: Client) -> bool {
@@ -273,7 +254,7 @@ impl Driver for MqttDriver {
     }
 
     fn withdraw(&mut self, events: &mut Vec<Event>) {
-        let now = self.io.clock.now();
+        let now = self.io.stream.clock.now();
         for connection in &mut self.connections {
             connection.withdraw(now, events);
         }
@@ -299,14 +280,14 @@ impl Driver for MqttDriver {
         self.fire_timers(events);
         self.send_dirty(events);
         if !self.io.put_away.is_empty() {
-            let at = self.io.clock.now();
+            let at = self.io.stream.clock.now();
             let abandoned = |(device, sequence)| Event::Abandoned { device, sequence, at };
             events.extend(self.io.put_away.drain(..).map(abandoned));
         }
     }
 
     fn take_traffic(&mut self) -> Traffic {
-        std::mem::take(&mut self.io.traffic)
+        std::mem::take(&mut self.io.stream.traffic)
     }
 
     fn disconnect(&mut self) {

@@ -3,19 +3,15 @@
 use super::unanswered::Unanswered;
 use super::{Io, Timer};
 use crate::driver::{Client, Event, Traffic};
-use crate::drivers::layers::websocket::WebSocket;
-use crate::drivers::layers::{Layers, hand_over};
-use crate::drivers::outgoing::Outgoing;
-use crate::drivers::readiness::data;
-use crate::drivers::socket::{Interest, Socket};
-use crate::refusal;
+use crate::drivers::socket::Interest;
+use crate::drivers::stream::layers::websocket::WebSocket;
+use crate::drivers::stream::outgoing::Outgoing;
+use crate::drivers::stream::{Backoff, Stream};
 use plimsoll_codec::websocket::header_length;
 use plimsoll_model::Nanos;
 use plimsoll_stats::distribution::random;
 use rustix::event::epoll::EventFlags;
-use rustls::ClientConfig;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// Readings of one socket before others get their turn.
 const READINGS: usize = 4;
@@ -31,15 +27,9 @@ const NOBODY: u32 = u32::MAX;
 pub struct Device {
     number: u32,
     state: State,
-    socket: Option<Socket>,
-    /// TLS; `None` for nothing.
-    layers: Option<Box<Layers>>,
-    /// What this device keeps over its secured connections.
-    tls: Option<Arc<ClientConfig>>,
+    /// TCP, and TLS where there is.
+    stream: Stream,
     websocket: Option<WebSocket>,
-    /// Tells events of this socket from those of the one before.
-    generation: u32,
-    interest: Interest,
     /// Messages that wait for the connection or the socket.
     queue: VecDeque<u32>,
     out: Outgoing,
@@ -48,8 +38,7 @@ pub struct Device {
     watched: bool,
     /// What came of a message that is not whole yet.
     partial: Vec<u8>,
-    began: Nanos,
-    pause: Nanos,
+    backoff: Backoff,
     was_ready: bool,
     dirty: bool,
     /// Counted among those whose next step waits for the platform.
@@ -70,24 +59,19 @@ enum State {
 }
 
 impl Device {
-    /// A device that was never connected; `first_pause` is that before connecting again.
-    pub fn new(number: u32, first_pause: Nanos) -> Device {
+    /// A device that was never connected; `pauses` are those before connecting again.
+    pub fn new(number: u32, pauses: (Nanos, Nanos)) -> Device {
         Device {
             number,
             state: State::Idle,
-            socket: None,
-            layers: None,
-            tls: None,
+            stream: Stream::default(),
             websocket: None,
-            generation: 0,
-            interest: Interest { read: true, write: true },
             queue: VecDeque::new(),
             out: Outgoing::default(),
             unanswered: Unanswered::default(),
             watched: false,
             partial: Vec::new(),
-            began: Nanos::ZERO,
-            pause: first_pause,
+            backoff: Backoff::new(pauses),
             was_ready: false,
             dirty: false,
             urgent: false,
@@ -99,7 +83,7 @@ impl Device {
         let idle = self.state == State::Idle;
         if idle {
             self.state = State::Waiting;
-            io.timers.set(io.clock.now(), slot, Timer::Reconnect);
+            io.timers.set(io.stream.clock.now(), slot, Timer::Reconnect);
         }
         idle
     }
@@ -110,7 +94,7 @@ impl Device {
         self.goodbye();
         self.queue.clear();
         self.unanswered.abandon().for_each(drop);
-        self.pause = io.pauses.0;
+        self.backoff = Backoff::new(io.stream.pauses);
         self.was_ready = false;
         self.tell_urgency(io);
         was_ready
@@ -129,7 +113,7 @@ impl Device {
         self.queue.clear();
         let sealed = self.sealed();
         self.out.withdraw(sealed, drop);
-        self.out.report_begun(self.number, io.clock.now(), events);
+        self.out.report_begun(self.number, io.stream.clock.now(), events);
         // An answer that is still to come would be taken for one to a message of the next level.
         if self.state == State::Ready && self.unanswered.goes_by_order() {
             let reason = "messages were not answered before their level was closed, and answers without markers are \
@@ -140,7 +124,7 @@ impl Device {
 
     /// Bytes of `out` beyond those taken that cannot be called back.
     fn sealed(&self) -> usize {
-        self.layers.as_ref().map_or(0, |layers| layers.sealed())
+        self.stream.sealed()
     }
 
     pub fn timer(&mut self, slot: u32, timer: Timer, at: Nanos, io: &mut Io, events: &mut Vec<Event>) {
@@ -158,8 +142,8 @@ impl Device {
                     }
                     State::Idle | State::Ready | State::Waiting => return,
                 };
-                if at >= self.began + io.connect_timeout {
-                    let reason = format!("{what} within {}", io.connect_timeout);
+                if at >= self.stream.began() + io.stream.timeout {
+                    let reason = format!("{what} within {}", io.stream.timeout);
                     self.failed(slot, reason, io, events);
                 }
             }
@@ -170,7 +154,7 @@ impl Device {
     /// Gives up messages that wait too long for their answers: where those have markers, they alone.
     fn give_up_overdue(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
         self.watched = false;
-        let (at, device, by_order) = (io.clock.now(), self.number, self.unanswered.goes_by_order());
+        let (at, device, by_order) = (io.stream.clock.now(), self.number, self.unanswered.goes_by_order());
         let before = events.len();
         while let Some(sequence) = self.unanswered.overdue(at) {
             events.push(Event::Abandoned { device, sequence, at });
@@ -191,33 +175,17 @@ impl Device {
     }
 
     fn open(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
-        self.began = io.clock.now();
-        self.generation = self.generation.wrapping_add(1);
         self.state = State::Connecting;
-        self.interest = Interest { read: true, write: true };
-        if self.tls.is_none() {
-            match io.transport.of_client(Client::Device(self.number)) {
-                Ok(config) => self.tls = config,
-                Err(reason) => return self.failed(slot, reason, io, events),
-            }
-        }
-        match io.transport.layers(self.tls.as_ref(), (self.number, self.generation)) {
-            Ok(layers) => self.layers = layers,
-            Err(reason) => return self.failed(slot, reason, io, events),
-        }
-        let masks = random(io.seed, &[MASKS, u64::from(self.number), u64::from(self.generation)]);
+        let opened = self.stream.open(slot, (Client::Device(self.number), self.number), &mut io.stream);
+        let masks = random(io.seed, &[MASKS, u64::from(self.number), u64::from(self.stream.generation())]);
         self.websocket = Some(WebSocket::new(masks, None));
-        let opened = Socket::connect(io.address, io.sources.of(self.number)).and_then(|socket| {
-            socket.register(io.readiness.epoll(), data(slot, self.generation), self.interest)?;
-            Ok(socket)
-        });
         match opened {
-            Ok(socket) => {
-                self.socket = Some(socket);
+            Ok(()) => {
                 self.tell_urgency(io);
-                io.timers.set(self.began + io.connect_timeout, slot, Timer::ConnectTimeout);
+                let timeout = self.stream.began() + io.stream.timeout;
+                io.timers.set(timeout, slot, Timer::ConnectTimeout);
             }
-            Err(error) => self.failed(slot, refusal::told(error), io, events),
+            Err(reason) => self.failed(slot, reason, io, events),
         }
     }
 
@@ -229,19 +197,14 @@ impl Device {
         io: &mut Io,
         events: &mut Vec<Event>,
     ) {
-        if generation != self.generation || self.socket.is_none() {
+        if !self.stream.is_of(generation) {
             return;
         }
         if self.state == State::Connecting {
-            if let Some(Err(error)) = self.socket.as_ref().map(Socket::take_error) {
-                return self.failed(slot, refusal::told(error), io, events);
-            }
-            match &mut self.layers {
-                Some(layers) => {
-                    layers.begin(io.clock.now());
-                    self.state = State::Securing;
-                }
-                None => self.ask(io),
+            match self.stream.connected(io.stream.clock.now()) {
+                Ok(true) => self.state = State::Securing,
+                Ok(false) => self.ask(io),
+                Err(reason) => return self.failed(slot, reason, io, events),
             }
         } else if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
             self.read(slot, io, events);
@@ -262,13 +225,15 @@ impl Device {
         self.dirty = false;
         loop {
             self.encode_waiting(io);
-            let Some(socket) = &self.socket else { return };
+            if !self.stream.is_there() {
+                return;
+            }
             if self.out.is_empty() || matches!(self.state, State::Connecting | State::Securing) {
                 break;
             }
             // Before, not after: a platform on this host may have answered by the time that the call returns.
-            let at = io.clock.now();
-            match hand_over(self.out.rest(), socket, self.layers.as_deref_mut(), &mut io.traffic) {
+            let at = io.stream.clock.now();
+            match self.stream.write(self.out.rest(), &mut io.stream.traffic) {
                 Ok(0) => break,
                 Ok(count) => {
                     self.out.take(count);
@@ -277,18 +242,15 @@ impl Device {
                 Err(error) => return self.failed(slot, format!("cannot send: {error}"), io, events),
             }
         }
-        if let (Some(layers), Some(socket)) = (&mut self.layers, &self.socket)
-            && let Err(error) = layers.flush(socket, &mut io.traffic)
-        {
+        if let Err(error) = self.stream.flush(&mut io.stream.traffic) {
             return self.failed(slot, format!("cannot send: {error}"), io, events);
         }
         self.watch(slot, io);
-        let below = self.layers.as_ref().is_some_and(|layers| layers.is_waiting());
-        let write = self.state == State::Connecting || below || !self.out.is_empty();
+        let write = self.state == State::Connecting || self.stream.is_waiting() || !self.out.is_empty();
         // A platform that does not take our answers to its pings gets none of them read.
         let read = !self.out.is_stuck();
         self.out.tidy();
-        self.want(slot, Interest { read, write }, io);
+        self.stream.want(slot, Interest { read, write }, &io.stream.readiness);
         self.tell_urgency(io);
     }
 
@@ -312,39 +274,31 @@ impl Device {
         }
     }
 
-    fn want(&mut self, slot: u32, interest: Interest, io: &Io) {
-        if interest != self.interest {
-            if let Some(socket) = &self.socket {
-                // Fails only for a socket that is not registered, which ours is.
-                let _ = socket.modify(io.readiness.epoll(), data(slot, self.generation), interest);
-            }
-            self.interest = interest;
-        }
-    }
-
     fn tell_urgency(&mut self, io: &mut Io) {
         let waits = !self.queue.is_empty() || !self.out.is_empty() || self.state != State::Ready;
-        io.readiness.tell_urgency(&mut self.urgent, waits && self.socket.is_some());
+        io.stream.readiness.tell_urgency(&mut self.urgent, waits && self.stream.is_there());
     }
 
     fn read(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
         for _ in 0..READINGS {
-            let Some(socket) = &self.socket else { return };
-            let mut scratch = std::mem::take(&mut io.scratch);
-            let outcome = match socket.read(&mut scratch) {
+            if !self.stream.is_there() {
+                return;
+            }
+            let mut scratch = std::mem::take(&mut io.stream.scratch);
+            let outcome = match self.stream.read(&mut scratch) {
                 Ok(None) => Ok(false),
                 Ok(Some(reading)) if reading.length == 0 => {
                     Err(self.lost("the platform closed the connection".into()))
                 }
                 Ok(Some(reading)) => {
-                    let (at, lag) = io.readiness.received(io.clock.now(), reading.lag);
-                    io.traffic.received += reading.length as u64;
+                    let (at, lag) = io.stream.readiness.received(io.stream.clock.now(), reading.lag);
+                    io.stream.traffic.received += reading.length as u64;
                     let bytes = scratch.get(..reading.length).unwrap_or_default();
                     self.take_in(bytes, at, lag, io, events).map(|()| reading.length == scratch.len())
                 }
                 Err(error) => Err(self.lost(format!("connection lost: {error}"))),
             };
-            io.scratch = scratch;
+            io.stream.scratch = scratch;
             match outcome {
                 Ok(true) => {}
                 Ok(false) => return,
@@ -372,20 +326,19 @@ impl Device {
         io: &mut Io,
         events: &mut Vec<Event>,
     ) -> Result<(), String> {
-        let Some(layers) = &mut self.layers else { return self.frames(bytes, at, lag, io, events) };
-        let mut clear = std::mem::take(&mut io.clear);
-        clear.clear();
-        let taken = layers.incoming(bytes, at, &mut clear);
-        if let Ok(Some(handshake)) = taken {
-            events.push(Event::Secured { took: handshake.took, resumed: handshake.resumed });
+        if !self.stream.is_layered() {
+            return self.frames(bytes, at, lag, io, events);
         }
-        if self.state == State::Securing && layers.is_open() {
+        let mut clear = std::mem::take(&mut io.stream.clear);
+        clear.clear();
+        let taken = self.stream.unwrap(bytes, at, &mut clear, events);
+        if self.state == State::Securing && self.stream.is_open() {
             self.ask(io);
         }
         // What came before the end may have been an answer.
         let read = self.frames(&clear, at, lag, io, events);
-        io.clear = clear;
-        taken.map(drop).and(read)
+        io.stream.clear = clear;
+        taken.and(read)
     }
 
     fn frames(
@@ -398,7 +351,7 @@ impl Device {
     ) -> Result<(), String> {
         let Some(websocket) = &mut self.websocket else { return Ok(()) };
         let (device, unanswered) = (self.number, &mut self.unanswered);
-        let Io { contents, tag, wanted, traffic, .. } = &mut *io;
+        let Io { contents, tag, wanted, stream, .. } = &mut *io;
         let mut taker = |_, content: &mut Vec<u8>| {
             let marker = contents.marker(content).filter(|marker| marker.run == *tag);
             let answered = match marker {
@@ -409,7 +362,7 @@ impl Device {
             };
             if answered.is_some() {
                 let length = content.len();
-                traffic.answers.add(header_length(length, false) + length, length);
+                stream.traffic.answers.add(header_length(length, false) + length, length);
             }
             events.push(match answered {
                 Some(sequence) => Event::Acknowledged { device, sequence, at },
@@ -428,9 +381,10 @@ impl Device {
         let read = websocket.incoming(wanted, bytes, &mut self.partial, self.out.bytes(), &mut taker);
         if self.state == State::Asking && websocket.is_open() {
             self.state = State::Ready;
-            self.pause = io.pauses.0;
+            self.backoff = Backoff::new(io.stream.pauses);
             let again = std::mem::replace(&mut self.was_ready, true);
-            let ready = Event::Ready { client: Client::Device(device), took: at - self.began, again };
+            let ready =
+                Event::Ready { client: Client::Device(device), took: at - self.stream.began(), again };
             events.push(ready);
         }
         read?;
@@ -445,18 +399,10 @@ impl Device {
 
     /// Says goodbye as well as the socket lets it, and closes.
     pub fn goodbye(&mut self) {
-        if self.state == State::Ready
-            && let (Some(websocket), Some(socket)) = (&mut self.websocket, &self.socket)
-            && self.out.is_empty()
-        {
+        let is_idle = self.state == State::Ready && self.out.is_empty();
+        if let Some(websocket) = self.websocket.as_mut().filter(|_| is_idle) {
             websocket.close(self.out.bytes());
-            // The platform learns of the end by the closed connection all the same.
-            let mut traffic = Traffic::default();
-            let _ = hand_over(self.out.rest(), socket, self.layers.as_deref_mut(), &mut traffic);
-            if let Some(layers) = &mut self.layers {
-                layers.close();
-                let _ = layers.flush(socket, &mut traffic);
-            }
+            self.stream.close_with(self.out.rest(), true, &mut Traffic::default());
         }
         self.close();
         self.state = State::Idle;
@@ -464,9 +410,7 @@ impl Device {
 
     /// Forgets the connection and what was on its way.
     fn close(&mut self) {
-        // Closing the descriptor takes it out of the epoll set.
-        self.socket = None;
-        self.layers = None;
+        self.stream.close();
         self.websocket = None;
         self.out.clear();
         self.partial = Vec::new();
@@ -474,7 +418,7 @@ impl Device {
 
     /// The connection is no more: what was in flight is given up, and the device tries again after a pause.
     fn failed(&mut self, slot: u32, reason: String, io: &mut Io, events: &mut Vec<Event>) {
-        let (at, device, was_ready) = (io.clock.now(), self.number, self.state == State::Ready);
+        let (at, device, was_ready) = (io.stream.clock.now(), self.number, self.state == State::Ready);
         // Encoded but not sent: it waits again, in front.
         let sealed = self.sealed();
         self.out.withdraw(sealed, |sequence| self.queue.push_front(sequence));
@@ -483,13 +427,8 @@ impl Device {
             events.push(Event::Abandoned { device, sequence: mark.sequence, at });
         }
         events.extend(self.unanswered.abandon().map(|sequence| Event::Abandoned { device, sequence, at }));
-        if let Some(socket) = &self.socket {
-            // The last words: the answer to a close, or what was wrong with TLS.
-            let _ = hand_over(self.out.rest(), socket, self.layers.as_deref_mut(), &mut io.traffic);
-            if let Some(layers) = &mut self.layers {
-                let _ = layers.flush(socket, &mut io.traffic);
-            }
-        }
+        // The last words: the answer to a close, or what was wrong with TLS.
+        self.stream.close_with(self.out.rest(), false, &mut io.stream.traffic);
         self.close();
         self.tell_urgency(io);
         let client = Client::Device(device);
@@ -499,8 +438,7 @@ impl Device {
             events.push(Event::ConnectFailed { client, reason, lasting: false });
         }
         if self.was_ready {
-            let pause = Nanos::from_secs_f64(self.pause.as_secs_f64() * (0.5 + 0.5 * io.random.fraction()));
-            self.pause = (self.pause * 2).min(io.pauses.1);
+            let pause = self.backoff.next(io.stream.pauses, &mut io.random);
             self.state = State::Waiting;
             io.timers.set(at + pause, slot, Timer::Reconnect);
         } else {

@@ -4,21 +4,18 @@
 mod device;
 mod unanswered;
 
-use super::layers::Transport;
-use super::readiness::{Readiness, Ready};
+use super::readiness::Ready;
+use super::stream::StreamIo;
 use super::timers::Timers;
-use crate::clock::Clock;
 use crate::content::{Contents, run_tag};
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::{DriverContext, DriverEntry, Part};
 use crate::share::Share;
-use crate::sources::Sources;
 use device::Device;
 use plimsoll_codec::websocket::Opcode;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{MarkerForm, Protocol, TransportPlan, WebSocketPlan};
 use plimsoll_stats::distribution::{Random, random};
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes read from a socket at once.
@@ -39,31 +36,20 @@ pub struct WebSocketDriver {
 
 /// What all devices of a shard use in turn.
 struct Io {
-    clock: Clock,
-    readiness: Readiness,
-    address: SocketAddr,
-    sources: Sources,
+    stream: StreamIo,
     /// What is asked for when a connection is made.
     wanted: WebSocketPlan,
-    /// TLS, where there is.
-    transport: Transport,
     contents: Contents,
     /// What our messages are: text where the content is.
     opcode: Opcode,
     tag: u16,
     seed: u64,
-    connect_timeout: Nanos,
-    pauses: (Nanos, Nanos),
     timers: Timers<Timer>,
     /// Devices with something to send.
     dirty: Vec<u32>,
-    scratch: Vec<u8>,
-    /// What came, with TLS taken off.
-    clear: Vec<u8>,
     /// A message's content.
     content: Vec<u8>,
     random: Random,
-    traffic: Traffic,
 }
 
 /// What a device wants to be woken for.
@@ -80,38 +66,29 @@ impl WebSocketDriver {
     /// # Errors
     /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn new(context: &DriverContext) -> std::io::Result<WebSocketDriver> {
-        let &DriverContext { ref plan, run, address, share, clock, ref given, .. } = context;
+        let &DriverContext { ref plan, run, share, .. } = context;
         let TransportPlan { tls, websocket } = plan.connection.transport.clone();
         let wanted = websocket.ok_or_else(|| std::io::Error::other("the address names no WebSocket"))?;
         // Messages are ours to cut, so that only TLS lies below.
-        let transport = Transport::new(&TransportPlan { tls, websocket: None }, plan.seed, given);
+        let below = TransportPlan { tls, websocket: None };
         let owned = share.numbers(plan.devices);
         let opcode = match plan.message.marker {
             MarkerForm::Binary => Opcode::Binary,
             MarkerForm::Ascii | MarkerForm::Integer => Opcode::Text,
         };
         let io = Io {
-            clock,
-            readiness: Readiness::new(clock, &plan.load)?,
-            address,
-            sources: Sources::new(plan.connection.source_addresses.clone(), address),
+            stream: StreamIo::new(context, &below, READ_SIZE)?,
             wanted,
-            transport: transport.map_err(std::io::Error::other)?,
             contents: Contents::new(plan, run),
             opcode,
             tag: run_tag(plan.message.marker, run),
             seed: plan.seed,
-            connect_timeout: plan.connection.timeout,
-            pauses: plan.connection.reconnect,
             timers: Timers::new(),
             dirty: Vec::new(),
-            scratch: vec![0; READ_SIZE],
-            clear: Vec::new(),
             content: Vec::new(),
             random: random(plan.seed, &[PAUSES, u64::from(share.index)]),
-            traffic: Traffic::default(),
         };
-        let devices = owned.map(|number| Device::new(number, plan.connection.reconnect.0)).collect();
+        let devices = owned.map(|number| Device::new(number, plan.connection.reconnect)).collect();
         Ok(WebSocketDriver { share, devices, io })
     }
 
@@ -132,20 +109,20 @@ impl WebSocketDriver {
     }
 
     fn wait(&mut self, until: Nanos, events: &mut Vec<Event>) {
-        self.io.readiness.wait(until.min(self.io.timers.next()));
-        let found = self.io.readiness.found();
+        self.io.stream.readiness.wait(until.min(self.io.timers.next()));
+        let found = self.io.stream.readiness.found();
         for &Ready { slot, generation, flags } in &found {
             if let Some(device) = self.devices.get_mut(slot as usize) {
                 device.ready(slot, generation, flags, &mut self.io, events);
             }
         }
-        self.io.readiness.served(found);
+        self.io.stream.readiness.served(found);
     }
 }
 
 impl Part for WebSocketDriver {
     fn descriptor(&self) -> BorrowedFd<'_> {
-        self.io.readiness.epoll().as_fd()
+        self.io.stream.readiness.epoll().as_fd()
     }
 
     fn next_timer(&self) -> Nanos {
@@ -153,13 +130,13 @@ impl Part for WebSocketDriver {
     }
 
     fn is_urgent(&self) -> bool {
-        self.io.readiness.is_urgent()
+        self.io.stream.readiness.is_urgent()
     }
 }
 
 impl Driver for WebSocketDriver {
     fn now(&self) -> Nanos {
-        self.io.clock.now()
+        self.io.stream.clock.now()
     }
 
     fn connect(&mut self, client: Client) -> bool {
@@ -185,7 +162,7 @@ impl Driver for WebSocketDriver {
     fn poll(&mut self, until: Nanos, events: &mut Vec<Event>) {
         self.send_dirty(events);
         self.wait(until, events);
-        let now = self.io.clock.now();
+        let now = self.io.stream.clock.now();
         while let Some((at, slot, timer)) = self.io.timers.due(now) {
             if let Some(device) = self.devices.get_mut(slot as usize) {
                 device.timer(slot, timer, at, &mut self.io, events);
@@ -195,7 +172,7 @@ impl Driver for WebSocketDriver {
     }
 
     fn take_traffic(&mut self) -> Traffic {
-        std::mem::take(&mut self.io.traffic)
+        std::mem::take(&mut self.io.stream.traffic)
     }
 
     fn disconnect(&mut self) {

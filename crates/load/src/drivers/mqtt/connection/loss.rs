@@ -9,15 +9,12 @@ use plimsoll_scenario::plan::Offline;
 impl Connection {
     /// The connection is no more: what was in flight is given up, and the client tries again after a pause.
     pub(super) fn failed(&mut self, slot: u32, reason: String, io: &mut Io, events: &mut Vec<Event>) {
-        let at = io.clock.now();
+        let at = io.stream.clock.now();
         let was_ready = self.state == State::Ready;
         let lasting = std::mem::take(&mut self.is_refused);
         let sealed = self.sealed();
-        if let (Some(layers), Some(socket)) = (&mut self.layers, &self.socket) {
-            // The last words of TLS: they tell the platform what was wrong with it.
-            let _ = layers.flush(socket, &mut io.traffic);
-        }
-        self.close();
+        // The last words of TLS: they tell the platform what was wrong with it.
+        self.stream.close_with(&[], false, &mut io.stream.traffic);
         if let Some(link) = &mut self.link {
             link.clear();
         }
@@ -62,8 +59,7 @@ impl Connection {
             events.push(Event::ConnectFailed { client, reason, lasting });
         }
         if self.was_ready {
-            let pause = Nanos::from_secs_f64(self.pause.as_secs_f64() * (0.5 + 0.5 * io.jitter.fraction()));
-            self.pause = (self.pause * 2).min(io.connection.reconnect.1);
+            let pause = self.backoff.next(io.stream.pauses, &mut io.jitter);
             self.state = State::Waiting;
             io.timers.set(at + pause, slot, Timer::Reconnect);
         } else {
@@ -75,7 +71,7 @@ impl Connection {
     pub(super) fn go_on(&mut self, io: &mut Io, events: &mut Vec<Event>) {
         let Client::Device(device) = self.client else { return };
         if self.session.begins() {
-            let at = io.clock.now();
+            let at = io.stream.clock.now();
             events.extend(self.session.abandon().map(|sequence| Event::Abandoned { device, sequence, at }));
             return;
         }
@@ -93,7 +89,7 @@ impl Connection {
             let repeated =
                 self.session.repeat((id, sequence), &io.topic_name, &io.content, &user, self.out.bytes());
             if let Err(reason) = repeated {
-                events.push(Event::Refused { device, sequence, at: io.clock.now(), reason });
+                events.push(Event::Refused { device, sequence, at: io.stream.clock.now(), reason });
             }
         }
     }

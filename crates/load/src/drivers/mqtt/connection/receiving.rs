@@ -20,9 +20,11 @@ const LONG_UNFINISHED: Nanos = Nanos::from_secs(1);
 impl Connection {
     pub(super) fn read(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
         for _ in 0..READINGS {
-            let Some(socket) = &self.socket else { return };
-            let mut scratch = std::mem::take(&mut io.scratch);
-            let reading = socket.read(&mut scratch);
+            if !self.stream.is_there() {
+                return;
+            }
+            let mut scratch = std::mem::take(&mut io.stream.scratch);
+            let reading = self.stream.read(&mut scratch);
             let outcome = match reading {
                 Ok(None) => Ok(false),
                 Ok(Some(reading)) if reading.length == 0 => {
@@ -30,17 +32,17 @@ impl Connection {
                     Err(self.lost("the platform closed the connection".into(), io))
                 }
                 Ok(Some(reading)) => {
-                    let read_at = io.clock.now();
+                    let read_at = io.stream.clock.now();
                     // A subscriber that works has the bytes when it reads them.
                     let works = io.work > Nanos::ZERO && matches!(self.client, Client::Subscriber(_));
                     let (at, lag) = if works {
                         (read_at, reading.lag)
                     } else {
-                        io.readiness.received(read_at, reading.lag)
+                        io.stream.readiness.received(read_at, reading.lag)
                     };
-                    io.traffic.received += reading.length as u64;
+                    io.stream.traffic.received += reading.length as u64;
                     let bytes = scratch.get(..reading.length).unwrap_or_default();
-                    let taken = if self.layers.is_some() {
+                    let taken = if self.stream.is_layered() {
                         self.unwrap(slot, bytes, at, lag, io, events)
                     } else {
                         self.arrive(slot, bytes, at, lag, io, events);
@@ -50,12 +52,12 @@ impl Connection {
                 }
                 Err(error) => Err(self.lost(format!("connection lost: {error}"), io)),
             };
-            io.scratch = scratch;
+            io.stream.scratch = scratch;
             match outcome {
                 Ok(true) => {}
                 Ok(false) => return,
                 // What was read before the end may have said it already.
-                Err(reason) if self.socket.is_some() => return self.failed(slot, reason, io, events),
+                Err(reason) if self.stream.is_there() => return self.failed(slot, reason, io, events),
                 Err(_) => return,
             }
         }
@@ -92,21 +94,17 @@ impl Connection {
         events: &mut Vec<Event>,
     ) -> Result<(), String> {
         let opens = self.state == State::Layering;
-        let Some(layers) = &mut self.layers else { return Ok(()) };
-        let mut session = std::mem::take(&mut io.unwrapped);
+        let mut session = std::mem::take(&mut io.stream.clear);
         session.clear();
-        let taken = layers.incoming(bytes, at, &mut session);
-        if let Ok(Some(handshake)) = taken {
-            events.push(Event::Secured { took: handshake.took, resumed: handshake.resumed });
-        }
-        if self.state == State::Layering && layers.is_open() {
+        let taken = self.stream.unwrap(bytes, at, &mut session, events);
+        if self.state == State::Layering && self.stream.is_open() {
             self.connected(slot, io, events);
         }
         if !session.is_empty() {
             self.arrive(slot, &session, at, lag, io, events);
         }
-        io.unwrapped = session;
-        taken.map(drop).map_err(|reason| {
+        io.stream.clear = session;
+        taken.map_err(|reason| {
             let transport = &io.connection.transport;
             // A certificate or a version that does not suit will not suit the next time; a server of HTTP may be busy.
             self.is_refused = opens && transport.websocket.is_none();
@@ -138,7 +136,7 @@ impl Connection {
 
     /// Handles what has come over the emulated network by now.
     pub(super) fn arrivals(&mut self, slot: u32, io: &mut Io, events: &mut Vec<Event>) {
-        let now = io.clock.now();
+        let now = io.stream.clock.now();
         let Some(link) = &mut self.link else { return };
         if link.connected_at.is_some_and(|at| at <= now) {
             link.connected_at = None;
@@ -245,7 +243,7 @@ impl Connection {
             Client::Subscriber(_) => u32::MAX,
         };
         let from_device = device != u32::MAX;
-        let answers = &mut io.traffic.answers;
+        let answers = &mut io.stream.traffic.answers;
         match self.session.receive(packet, self.out.bytes())? {
             Happened::Nothing if from_device => answers.add_part(packet.len(), 0),
             Happened::Nothing => {}
@@ -283,7 +281,7 @@ impl Connection {
                 }
                 let answer = io.answers.as_mut().filter(|_| from_device);
                 if let Some(answer) = answer.and_then(|answers| answers.read(device, payload, at)) {
-                    io.traffic.answers.add(packet.len(), payload.len());
+                    io.stream.traffic.answers.add(packet.len(), payload.len());
                     events.push(answer);
                     return Ok(());
                 }
@@ -293,7 +291,7 @@ impl Connection {
                     Client::Device(_) => (u32::MAX, None),
                 };
                 if !from_device {
-                    io.traffic.notifications.add(packet.len(), payload.len());
+                    io.stream.traffic.notifications.add(packet.len(), payload.len());
                 }
                 if let Client::Subscriber(subscriber) = self.client
                     && let Some(notified) = &mut io.notified

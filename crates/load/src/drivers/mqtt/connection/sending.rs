@@ -3,7 +3,6 @@
 use super::super::{Io, Timer};
 use super::{Connection, State};
 use crate::driver::{Client, Event};
-use crate::drivers::layers::hand_over;
 use crate::drivers::socket::Interest;
 use plimsoll_model::Nanos;
 use rustix::io::Errno;
@@ -14,12 +13,14 @@ impl Connection {
         self.dirty = false;
         loop {
             self.encode_waiting(io, events);
-            let Some(socket) = &self.socket else { return };
+            if !self.stream.is_there() {
+                return;
+            }
             if self.out.is_empty() {
                 break;
             }
             // Before, not after: a platform on this host may have answered by the time that the call returns.
-            let at = io.clock.now();
+            let at = io.stream.clock.now();
             let taken = match &mut self.link {
                 Some(link) if link.up.is_full() => Ok(0),
                 Some(link) => {
@@ -28,7 +29,7 @@ impl Connection {
                     io.timers.set(arrives, slot, Timer::Link);
                     Ok(self.out.rest().len())
                 }
-                None => hand_over(self.out.rest(), socket, self.layers.as_deref_mut(), &mut io.traffic),
+                None => self.stream.write(self.out.rest(), &mut io.stream.traffic),
             };
             match taken {
                 Ok(0) => break,
@@ -44,20 +45,19 @@ impl Connection {
             Ok(blocked) => blocked,
             Err(error) => return self.failed(slot, format!("cannot send: {error}"), io, events),
         };
-        if let (Some(layers), Some(socket)) = (&mut self.layers, &self.socket)
-            && let Err(error) = layers.flush(socket, &mut io.traffic)
-        {
+        if let Err(error) = self.stream.flush(&mut io.stream.traffic) {
             return self.failed(slot, format!("cannot send: {error}"), io, events);
         }
         let connecting = self.state == State::Connecting;
-        let below = self.layers.as_ref().is_some_and(|layers| layers.is_waiting());
-        let write = connecting || below || if self.link.is_some() { blocked } else { !self.out.is_empty() };
+        let write = connecting
+            || self.stream.is_waiting()
+            || if self.link.is_some() { blocked } else { !self.out.is_empty() };
         // A platform that does not take our acknowledgements gets none of its packets read.
-        let busy = self.busy_until > Nanos::ZERO && self.busy_until > io.clock.now();
+        let busy = self.busy_until > Nanos::ZERO && self.busy_until > io.stream.clock.now();
         let full = self.link.as_ref().is_some_and(|link| link.down.is_full());
         let read = !busy && !full && !self.out.is_stuck();
         self.out.tidy();
-        self.want(slot, Interest { read, write }, io);
+        self.stream.want(slot, Interest { read, write }, &io.stream.readiness);
         self.tell_urgency(io);
     }
 
@@ -75,7 +75,7 @@ impl Connection {
             match self.session.publish(sequence, &io.topic_name, &io.content, &user, self.out.bytes()) {
                 Ok(()) => self.out.mark(begin, sequence, io.content.len()),
                 Err(reason) => {
-                    let at = io.clock.now();
+                    let at = io.stream.clock.now();
                     events.push(Event::Refused { device, sequence, at, reason });
                 }
             }
@@ -91,10 +91,10 @@ impl Connection {
 
     /// Hands to the kernel what has come over the emulated network by now; whether the kernel took not all of it.
     fn pass_on(&mut self, io: &mut Io) -> Result<bool, Errno> {
-        let (Some(link), Some(socket)) = (&mut self.link, &self.socket) else { return Ok(false) };
-        let now = io.clock.now();
+        let Some(link) = self.link.as_mut().filter(|_| self.stream.is_there()) else { return Ok(false) };
+        let now = io.stream.clock.now();
         while let Some(mut chunk) = link.up.arrived(now) {
-            let count = hand_over(&chunk.bytes, socket, self.layers.as_deref_mut(), &mut io.traffic)?;
+            let count = self.stream.write(&chunk.bytes, &mut io.stream.traffic)?;
             if count < chunk.bytes.len() {
                 chunk.bytes.drain(..count);
                 link.up.put_back(chunk);
@@ -116,7 +116,6 @@ impl Connection {
     /// Bytes of `out` beyond those taken that cannot be called back.
     pub(super) fn sealed(&self) -> usize {
         // What goes over an emulated network has left `out` before it is secured.
-        let layers = self.layers.as_ref().filter(|_| self.link.is_none());
-        layers.map_or(0, |layers| layers.sealed())
+        if self.link.is_none() { self.stream.sealed() } else { 0 }
     }
 }

@@ -1,8 +1,8 @@
 //! What lies between a session and its socket where that is not nothing: TLS, WebSocket, or WebSocket over TLS. A message
 //! counts as sent when the kernel has the last byte of what became of it.
 
-use super::socket::Socket;
 use crate::driver::{Client, Traffic};
+use crate::drivers::socket::Socket;
 use crate::run_context::RunContext;
 use plimsoll_codec::websocket::Opcode;
 use plimsoll_model::Nanos;
@@ -244,25 +244,5 @@ fn binary_alone(opcode: Opcode, _: &mut Vec<u8>) -> Result<(), String> {
     match opcode {
         Opcode::Text => Err("the platform sent text over the WebSocket, where MQTT is binary".into()),
         _ => Ok(()),
-    }
-}
-
-/// Hands bytes of a session to the kernel, through what lies between; returns how many it has taken in full.
-///
-/// # Errors
-/// The connection is no more.
-pub fn hand_over(
-    bytes: &[u8],
-    socket: &Socket,
-    layers: Option<&mut Layers>,
-    traffic: &mut Traffic,
-) -> Result<usize, Errno> {
-    match layers {
-        Some(layers) => layers.write(bytes, socket, traffic),
-        None => {
-            let count = socket.write(bytes)?;
-            traffic.sent += count as u64;
-            Ok(count)
-        }
     }
 }
