@@ -4,7 +4,7 @@
 
 pub(crate) mod platform;
 
-use crate::harness::{ATTEMPTS, Bench, Finished, RESULTS, count};
+use crate::harness::{ATTEMPTS, Bench, Finished, RESULTS, await_calm, count};
 use platform::{Descendants, Network, Running, scripts};
 use serde_json::Value;
 use std::time::Duration;
@@ -37,7 +37,8 @@ pub(crate) const HEALTHY: Case = Case { start: Start::Profile, mapping: "http", 
 
 /// One run of a case, again where the machine was too busy to measure.
 fn run(case: Case) -> Finished {
-    for _ in 0..ATTEMPTS {
+    for attempt in 0..ATTEMPTS {
+        await_calm(attempt);
         let finished = once(case);
         let notes = finished.summary["dissection"]["notes"].to_string();
         let level = finished.level(0);

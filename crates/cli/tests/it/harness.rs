@@ -343,16 +343,28 @@ pub fn until_valid(measure: impl FnMut() -> Finished) -> Finished {
     until(measure, |level| level["validity"] == "valid")
 }
 
+/// Measures again until every level is met, for tests that look at what is said of such a run.
+#[track_caller]
+pub fn until_met(measure: impl FnMut() -> Finished) -> Finished {
+    until(measure, |level| level["verdict"] == "met")
+}
+
 /// Measures again until every level measured what the test is about, and not a machine that was busy.
 #[track_caller]
 pub fn until_told(validity: &str, measure: impl FnMut() -> Finished) -> Finished {
     until(measure, |level| level["validity"] == validity)
 }
 
+/// Waits before another attempt, longer each time: who shares this machine is busy for seconds or minutes.
+pub fn await_calm(attempt: usize) {
+    std::thread::sleep(Duration::from_secs(2) * attempt.try_into().unwrap_or(u32::MAX));
+}
+
 /// Measures again until every level is fit to be looked at.
 #[track_caller]
 pub fn until(mut measure: impl FnMut() -> Finished, fit: impl Fn(&Value) -> bool) -> Finished {
-    for _ in 0..ATTEMPTS {
+    for attempt in 0..ATTEMPTS {
+        await_calm(attempt);
         let finished = measure();
         if finished.levels().iter().all(&fit) {
             return finished;
