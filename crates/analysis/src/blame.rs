@@ -262,7 +262,7 @@ fn never_ended(level: &LevelSummary, metric: Metric, q: f64) -> bool {
 /// Whether the network's round trips are a small part of the publish time, and it lost next to nothing.
 fn is_near(level: &LevelSummary, trips: u32) -> bool {
     let trip = level.wire.network_rtt.p50.map(|trip| trip * f64::from(trips));
-    let took = level.publish_time_from_send.p50;
+    let took = level.times[Metric::PublishTimeFromSend].p50;
     !is_many(sent_again(level), level.sent) && trip.zip(took).is_some_and(|(trip, took)| trip < took * SMALL)
 }
 
@@ -492,7 +492,7 @@ mod tests {
         let mut level = LevelSummary {
             overload: true,
             achieved_ci95: Some([0.5, 0.6]),
-            publish_time_from_send: time(2.0),
+            times: [(Metric::PublishTimeFromSend, time(2.0))].into(),
             ..missed()
         };
         assert_eq!(blamed(&level, &[], false).0, Culprit::Unknown, "nothing is known of the network");

@@ -8,7 +8,7 @@ mod labels;
 use crate::level::LevelSummary;
 use crate::summary::Summary;
 use labels::Named;
-use plimsoll_model::Validity;
+use plimsoll_model::{Metric, Validity};
 use plimsoll_stats::student;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -92,13 +92,13 @@ pub struct Difference {
     /// 95 % interval of its mean minus the first's; null where one has fewer than two runs.
     pub ci95: Option<[f64; 2]>,
     /// What can be said.
-    pub finding: Finding,
+    pub finding: Conclusion,
 }
 
 /// What can be said of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Finding {
+pub enum Conclusion {
     /// Higher than the first.
     Higher,
     /// Lower than the first.
@@ -125,11 +125,11 @@ type Quantity = (&'static str, Unit, fn(&LevelSummary) -> Option<f64>);
 /// What is compared of each level, in the order of reports.
 const QUANTITIES: [Quantity; 11] = [
     ("achieved", Unit::PerSecond, |level| level.achieved),
-    ("publish time, median", Unit::Seconds, |level| level.publish_time.p50),
-    ("publish time, 99 %", Unit::Seconds, |level| level.publish_time.p99),
-    ("subscribe time, median", Unit::Seconds, |level| level.subscribe_time.p50),
-    ("subscribe time, 99 %", Unit::Seconds, |level| level.subscribe_time.p99),
-    ("query time, median", Unit::Seconds, |level| level.query_time.p50),
+    ("publish time, median", Unit::Seconds, |level| level.times[Metric::PublishTime].p50),
+    ("publish time, 99 %", Unit::Seconds, |level| level.times[Metric::PublishTime].p99),
+    ("subscribe time, median", Unit::Seconds, |level| level.times[Metric::SubscribeTime].p50),
+    ("subscribe time, 99 %", Unit::Seconds, |level| level.times[Metric::SubscribeTime].p99),
+    ("query time, median", Unit::Seconds, |level| level.times[Metric::QueryTime].p50),
     ("lost of the expected deliveries", Unit::Share, |level| {
         (level.expected_deliveries > 0).then(|| level.lost as f64 / level.expected_deliveries as f64)
     }),
@@ -159,7 +159,7 @@ pub fn compare(runs: &[Compared<'_>]) -> Comparison {
     })];
     // It falls on the levels that were run and is often only a bound: no interval tells how far two are apart.
     for row in &mut rows {
-        row.differences.fill(Difference { ci95: None, finding: Finding::Absent });
+        row.differences.fill(Difference { ci95: None, finding: Conclusion::Absent });
     }
     for label in levels(&groups) {
         for (quantity, unit, of) in QUANTITIES {
@@ -258,13 +258,13 @@ fn difference(first: &Side<'_>, other: &Side<'_>) -> Difference {
     let interval = student::difference_interval(first.values, other.values);
     let ci95 = interval.map(|interval| [interval.lo, interval.hi]);
     let finding = match interval {
-        _ if first.values.is_empty() || other.values.is_empty() => Finding::Absent,
-        _ if !first.is_whole() || !other.is_whole() => Finding::NotInAllRuns,
-        None => Finding::RunOnce,
-        Some(_) if !are_in_turns(&first.starts, &other.starts) => Finding::NotInTurns,
-        Some(interval) if interval.lo > 0.0 => Finding::Higher,
-        Some(interval) if interval.hi < 0.0 => Finding::Lower,
-        Some(_) => Finding::NotDistinguishable,
+        _ if first.values.is_empty() || other.values.is_empty() => Conclusion::Absent,
+        _ if !first.is_whole() || !other.is_whole() => Conclusion::NotInAllRuns,
+        None => Conclusion::RunOnce,
+        Some(_) if !are_in_turns(&first.starts, &other.starts) => Conclusion::NotInTurns,
+        Some(interval) if interval.lo > 0.0 => Conclusion::Higher,
+        Some(interval) if interval.hi < 0.0 => Conclusion::Lower,
+        Some(_) => Conclusion::NotDistinguishable,
     };
     Difference { ci95, finding }
 }
@@ -285,14 +285,14 @@ fn notes(groups: &[Vec<&Compared<'_>>], rows: &[Row]) -> Vec<String> {
         notes
             .push("all runs are repeats of one scenario on one platform: there is nothing to compare".into());
     }
-    if found(Finding::RunOnce) {
+    if found(Conclusion::RunOnce) {
         notes.push(
             "what was run once has no interval, so no difference is claimed: give the scenario files instead of runs, \
              with --repeat 5, to run them in turns"
                 .into(),
         );
     }
-    if found(Finding::NotInTurns) {
+    if found(Conclusion::NotInTurns) {
         notes.push(
             "the candidates did not take turns: what else changed meanwhile may be the difference, so none is \
              claimed"
@@ -322,7 +322,7 @@ fn notes(groups: &[Vec<&Compared<'_>>], rows: &[Row]) -> Vec<String> {
     let by_chance = |one: &&Difference| one.ci95.is_some_and(|[low, high]| high > low);
     let compared: Vec<&Difference> = rows.iter().flat_map(|row| &row.differences).filter(by_chance).collect();
     let claims =
-        compared.iter().filter(|one| matches!(one.finding, Finding::Higher | Finding::Lower)).count();
+        compared.iter().filter(|one| matches!(one.finding, Conclusion::Higher | Conclusion::Lower)).count();
     if claims > 0 {
         notes.push(format!(
             "of {} comparisons of what varies, one in twenty would be found different where nothing is; {claims} were",

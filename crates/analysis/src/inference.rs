@@ -127,7 +127,9 @@ pub(crate) fn infer(levels: &mut [LevelSummary], setting: Setting<'_>) {
         let robbed = level.starved.as_ref().is_some_and(|starved| starved.is_robbed());
         level.finished && level.validity == Validity::Valid && !robbed
     };
-    let timed = |level: &LevelSummary| level.publish_time_from_send.n + level.subscribe_time_from_send.n > 0;
+    let timed = |level: &LevelSummary| {
+        level.times[Metric::PublishTimeFromSend].n + level.times[Metric::SubscribeTimeFromSend].n > 0
+    };
     let measured = |level: &&LevelSummary| valid(level) && timed(level);
     let lowest = levels.iter().filter(measured).min_by(|a, b| a.load().total_cmp(&b.load())).cloned();
     let Some(reference) = lowest else { return };
@@ -152,7 +154,7 @@ fn compared<'a>(
         };
         (objective::judge(objective, level) != Standing::Met).then_some((time, q, Some(objective)))
     });
-    let there = if level.publish_time_from_send.n > 0 { "publish" } else { "subscribe" };
+    let there = if level.times[Metric::PublishTimeFromSend].n > 0 { "publish" } else { "subscribe" };
     open.unwrap_or((there, 0.5, None))
 }
 
@@ -161,8 +163,8 @@ fn compare(reference: &LevelSummary, level: &LevelSummary, setting: Setting<'_>)
     let of = |level: &LevelSummary| {
         let level = objective.map_or(level, |objective| level.about(objective));
         match time {
-            "publish" => level.publish_time_from_send.clone(),
-            _ => level.subscribe_time_from_send.clone(),
+            "publish" => level.times[Metric::PublishTimeFromSend].clone(),
+            _ => level.times[Metric::SubscribeTimeFromSend].clone(),
         }
     };
     let (before, now) = (of(reference), of(level));
@@ -304,7 +306,7 @@ impl Inference {
                 let each = delay.mean.map(|mean| format!(" after {} each", time(mean))).unwrap_or_default();
                 format!("{} {what}{each}", grouped(count as f64))
             };
-            let retries = again(level.repeated, "retries", &level.retry_delay);
+            let retries = again(level.repeated, "retries", &level.times[Metric::RetryDelay]);
             let retransmissions = match level.wire.tcp_retransmissions {
                 Some(segments) if level.retransmitted == 0 => {
                     format!("{} TCP segments sent again", grouped(segments as f64))
@@ -350,7 +352,7 @@ mod tests {
             acknowledged: Some(100),
             sent: 100,
             total_time: Some(100.0 * publish),
-            publish_time_from_send: median(publish, 0.0001),
+            times: [(Metric::PublishTimeFromSend, median(publish, 0.0001))].into(),
             wire: WireSummary {
                 network_rtt: network.map(|rtt| median(rtt, 0.00002)).unwrap_or_default(),
                 ..WireSummary::default()
@@ -414,7 +416,8 @@ mod tests {
             load_line: None,
         };
         let tail = |mut level: LevelSummary, p99: f64, again: u64| {
-            for time in [&mut level.publish_time, &mut level.publish_time_from_send] {
+            for metric in [Metric::PublishTime, Metric::PublishTimeFromSend] {
+                let time = &mut level.times[metric];
                 (time.p99, time.quantiles_ci95.p99) = (Some(p99), Some([p99 * 0.9, p99 * 1.1]));
             }
             (level.sent, level.wire.tcp_retransmissions) = (1000, Some(again));
@@ -442,7 +445,7 @@ mod tests {
         assert_eq!(because(repeated, false), PublishCause::Unknown);
         // The median rose with the network; of the tail that missed nothing is known.
         let mut few = levels(0);
-        few[1].publish_time_from_send = median(0.009, 0.0001);
+        few[1].times[Metric::PublishTimeFromSend] = median(0.009, 0.0001);
         few[1].wire.network_rtt = median(0.006, 0.00002);
         assert_eq!(because(few, false), PublishCause::Unknown);
     }
@@ -458,7 +461,7 @@ mod tests {
     #[test]
     fn a_rise_within_the_intervals_is_none() {
         let mut vague = level(1, 0.0091, Some(0.001));
-        vague.publish_time_from_send = median(0.0091, 0.02);
+        vague.times[Metric::PublishTimeFromSend] = median(0.0091, 0.02);
         let inference = inferred(vec![level(0, 0.004, Some(0.001)), vague]);
         assert_eq!(inference.publish_because, PublishCause::NoRise);
         assert_eq!(inference.publish_rise.map(|rise| rise.ci95.is_some()), Some(true));

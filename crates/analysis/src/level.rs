@@ -1,9 +1,11 @@
 //! What is told of one level.
 
 mod measured;
+pub mod times;
 mod verdict;
 
 pub use measured::summarize;
+pub use times::Times;
 
 use crate::achieved::Achieved;
 use crate::blame::Blame;
@@ -12,12 +14,13 @@ use crate::inference::Inference;
 use crate::sizes::SizesSummary;
 use crate::stall::Stall;
 use crate::starvation::Starved;
-use crate::summary::{DifferenceSummary, Generator, TimeSummary, observed};
+use crate::summary::{DifferenceSummary, Generator, TimeSummary};
 use crate::wire::WireSummary;
 use plimsoll_model::objective::Objective;
 use plimsoll_model::record::{DeathRecord, FirstLoss, LevelRecord, Terms};
 use plimsoll_model::text::grouped;
 use plimsoll_model::{Metric, Validity};
+use plimsoll_stats::student::mean_interval;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -139,30 +142,9 @@ pub struct LevelSummary {
     pub stall: Option<String>,
     /// How the times fell while the platform was still warming up, for people; null where they did not.
     pub warming: Option<String>,
-    /// Due to acknowledged; null where nothing was, as at QoS 0.
-    #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
-    pub publish_time: TimeSummary,
-    /// Sent to acknowledged; null likewise.
-    #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
-    pub publish_time_from_send: TimeSummary,
-    /// Due to received; null where nothing was, as without subscribers.
-    #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
-    pub subscribe_time: TimeSummary,
-    /// Sent to received; null likewise.
-    #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
-    pub subscribe_time_from_send: TimeSummary,
-    /// Age of the newest message of a device that a subscriber has; null where it was not recorded.
-    #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
-    pub freshness: TimeSummary,
-    /// Due to answered, of northbound queries; null where nobody asked.
-    #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
-    pub query_time: TimeSummary,
+    /// The times that are measured, by metric.
+    #[serde(flatten)]
+    pub times: Times,
     /// Northbound queries due in the hold.
     pub queries: u64,
     /// Of them, those that were answered as the profile expects.
@@ -193,16 +175,6 @@ pub struct LevelSummary {
     pub overload: bool,
     /// Growth of the number of operations due but not completed, per second.
     pub backlog_slope: Option<f64>,
-    /// First SYN to CONNACK of clients that connected in the hold; where the level connects devices, also of those that
-    /// connected before it. Its intervals are then those of independent observations. Null where none connected.
-    #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
-    pub connect_time: TimeSummary,
-    /// Connection lost to connection made again, of clients that came back within the level; its intervals are those of
-    /// independent observations. Null where none was lost and made again.
-    #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
-    pub outage: TimeSummary,
     /// The longest outage of the level, in seconds: the time until all clients were back; null where none was lost, or
     /// any was still away when the level was closed.
     pub recovery: Option<f64>,
@@ -215,11 +187,6 @@ pub struct LevelSummary {
     pub clients_away_before: Option<u32>,
     /// Messages sent again, by cause: the status of the answer that asked for it, or `connection lost`.
     pub retries: BTreeMap<String, u64>,
-    /// From that answer or loss until the message was sent again. Its intervals are those of independent observations;
-    /// null where none was.
-    #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
-    pub retry_delay: TimeSummary,
     /// Where events spent their lives, where a gateway polls for them.
     pub event_life: Option<EventLife>,
     /// Who is to blame that the level was not met; null where it was met or not finished.
@@ -235,6 +202,8 @@ pub struct LevelSummary {
     pub publish_boxplot: Option<BoxplotSummary>,
     /// Boxplot of the subscribe time, in seconds.
     pub subscribe_boxplot: Option<BoxplotSummary>,
+    /// Boxplot of the time of northbound queries, in seconds.
+    pub query_boxplot: Option<BoxplotSummary>,
     /// Completed operations per second of each sample; null for a sample that was not taken.
     pub achieved_samples: Vec<Option<f64>>,
     /// Each population by itself, in their order; absent in a run of one.
@@ -414,6 +383,12 @@ impl LevelSummary {
     /// Connected when the level ended / devices of the level.
     pub fn connected_ratio(&self) -> Option<f64> {
         Some(f64::from(self.connected?) / f64::from(self.devices.filter(|&devices| devices > 0)?))
+    }
+
+    /// The 95 % interval of the achieved load, from the samples that were taken.
+    pub fn achieved_interval(&self) -> Option<[f64; 2]> {
+        let taken: Vec<f64> = self.achieved_samples.iter().copied().flatten().collect();
+        mean_interval(&taken).map(|interval| [interval.lo.max(0.0), interval.hi])
     }
 
     /// Whether every objective is met.

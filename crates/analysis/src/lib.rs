@@ -9,6 +9,7 @@ pub mod dissection;
 mod duplicates;
 pub mod early_stop;
 pub mod event_life;
+pub mod exchange;
 pub mod gauges;
 pub mod inference;
 pub mod level;

@@ -52,7 +52,7 @@ pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
     match objective.subject {
         // A level with fewer devices than the one before connects none, so none was slow.
         Subject::Quantile(Metric::ConnectTime, _) | Subject::Mean(Metric::ConnectTime)
-            if level.connects == 0 && level.connect_time.n == 0 =>
+            if level.connects == 0 && level.times[Metric::ConnectTime].n == 0 =>
         {
             Standing::Met
         }
@@ -167,16 +167,7 @@ fn at(objective: &Objective, value: f64) -> String {
 
 /// The level's summary of a time that objectives may look at.
 pub fn time(level: &LevelSummary, metric: Metric) -> Option<&TimeSummary> {
-    match metric {
-        Metric::PublishTime => Some(&level.publish_time),
-        Metric::PublishTimeFromSend => Some(&level.publish_time_from_send),
-        Metric::SubscribeTime => Some(&level.subscribe_time),
-        Metric::SubscribeTimeFromSend => Some(&level.subscribe_time_from_send),
-        Metric::ConnectTime => Some(&level.connect_time),
-        Metric::Freshness => Some(&level.freshness),
-        Metric::QueryTime => Some(&level.query_time),
-        _ => None,
-    }
+    metric.row().objective.map(|_| &level.times[metric])
 }
 
 #[cfg(test)]
@@ -196,7 +187,7 @@ mod tests {
     fn level(p99: Option<f64>, interval: [f64; 2]) -> LevelSummary {
         let quantiles_ci95 = QuantileIntervals { p99: Some(interval), ..QuantileIntervals::default() };
         let publish_time = TimeSummary { p99, quantiles_ci95, ..TimeSummary::default() };
-        LevelSummary { publish_time, ..LevelSummary::default() }
+        LevelSummary { times: [(Metric::PublishTime, publish_time)].into(), ..LevelSummary::default() }
     }
 
     #[test]
@@ -291,7 +282,7 @@ mod tests {
             devices: Some(1000),
             connected: Some(950),
             connects: 1000,
-            connect_time,
+            times: [(Metric::ConnectTime, connect_time)].into(),
             ..LevelSummary::default()
         };
         assert_eq!(judge(&objective, &level), Standing::Met);

@@ -20,6 +20,11 @@ pub const QUANTILES: [(&str, f64); 7] =
 /// The two-sided 95 % quantile of the normal distribution.
 const Z_95: f64 = 1.959_964;
 
+/// A quantile that has enough observations beyond it.
+pub fn quantile_of(times: &Histogram, q: f64) -> Option<Nanos> {
+    quantile::quantile(times, q)
+}
+
 /// A run's result.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Summary {

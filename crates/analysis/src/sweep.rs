@@ -2,7 +2,7 @@
 
 use crate::level::LevelSummary;
 use crate::summary::Summary;
-use plimsoll_model::{Validity, Verdict};
+use plimsoll_model::{Metric, Validity, Verdict};
 use plimsoll_stats::student;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -224,11 +224,11 @@ impl Quantity {
         match self {
             Quantity::Throughput => level.achieved,
             Quantity::Done => level.achieved_ratio(),
-            Quantity::PublishTime => level.publish_time.mean,
-            Quantity::PublishTimeMedian => level.publish_time.p50,
-            Quantity::PublishTimeP99 => level.publish_time.p99,
-            Quantity::SubscribeTimeMedian => level.subscribe_time.p50,
-            Quantity::SubscribeTimeP99 => level.subscribe_time.p99,
+            Quantity::PublishTime => level.times[Metric::PublishTime].mean,
+            Quantity::PublishTimeMedian => level.times[Metric::PublishTime].p50,
+            Quantity::PublishTimeP99 => level.times[Metric::PublishTime].p99,
+            Quantity::SubscribeTimeMedian => level.times[Metric::SubscribeTime].p50,
+            Quantity::SubscribeTimeP99 => level.times[Metric::SubscribeTime].p99,
             Quantity::WaitTime => life?.wait.p50,
             Quantity::TransferTime => life?.transfer.p50,
             Quantity::DispatchTime => life?.dispatch.p50,

@@ -64,7 +64,7 @@ fn covered(utilisation: f64, seeds: std::ops::Range<u64>) -> [usize; 3] {
     let truths = [mean, mean * 2f64.ln(), mean * 100f64.ln()];
     let mut covered = [0; 3];
     for seed in seeds {
-        let time = level(utilisation, seed).publish_time;
+        let time = level(utilisation, seed).times[Metric::PublishTime].clone();
         let intervals = [time.ci95, time.quantile(0.5).1, time.quantile(0.99).1];
         for ((interval, truth), covered) in intervals.into_iter().zip(truths).zip(&mut covered) {
             // An interval that is not told claims nothing, so that it cannot be wrong.

@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_model::{Metric, Nanos};
 use plimsoll_report::terminal::{self, Colour};
-use plimsoll_runner::preflight::Finding;
+use plimsoll_runner::preflight::HostCheck;
 use plimsoll_runner::{Progress, SoFar};
 use std::collections::HashSet;
 use std::io::IsTerminal;
@@ -43,18 +43,6 @@ impl TerminalProgress {
             quiet,
             warned: HashSet::new(),
         }
-    }
-
-    /// Takes in which time stands first in the tables of a run.
-    pub fn lead_with(&mut self, leading: Metric) {
-        self.leading = leading;
-    }
-
-    /// Takes the line away, until another run begins.
-    pub fn finish(&mut self) {
-        self.bar.finish_and_clear();
-        self.bar.reset();
-        self.before = None;
     }
 }
 
@@ -119,7 +107,17 @@ pub fn colour() -> Colour {
 }
 
 impl Progress for TerminalProgress {
-    fn warned(&mut self, finding: &Finding) {
+    fn run_begun(&mut self, leading: Metric) {
+        self.leading = leading;
+    }
+
+    fn run_over(&mut self) {
+        self.bar.finish_and_clear();
+        self.bar.reset();
+        self.before = None;
+    }
+
+    fn warned(&mut self, finding: &HostCheck) {
         let told = finding.to_string();
         // Of several runs in a row each would say the same of this host.
         if !self.quiet && !self.warned.contains(&told) {

@@ -3,6 +3,7 @@
 
 pub mod counts;
 pub mod histogram;
+pub mod host_check;
 pub mod ids;
 pub mod message;
 pub mod metric;

@@ -72,6 +72,19 @@ pub struct MetricRow {
     pub needs: Needs,
     /// How many observations there would be if everything came to its end.
     pub owed: Owed,
+    /// What its intervals rest on.
+    pub observations: Observations,
+    /// What it is, for readers of the summary.
+    pub about: &'static str,
+}
+
+/// What the intervals of a metric rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Observations {
+    /// Observations of a sample depend on each other: samples are put together until they are independent.
+    InSamples,
+    /// Each observation by itself: they are few, and of clients of which none waits for another.
+    Independent,
 }
 
 /// What objectives call a metric.
@@ -126,6 +139,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: Some(ObjectiveRow { key: "publish", words: "publish time from due" }),
         needs: Needs::Acknowledgement,
         owed: Owed::Due,
+        observations: Observations::InSamples,
+        about: "Due to acknowledged; null where nothing was, as at QoS 0.",
     },
     MetricRow {
         metric: Metric::PublishTimeFromSend,
@@ -134,6 +149,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: Some(ObjectiveRow { key: "publish_from_send", words: "publish time from sent" }),
         needs: Needs::Acknowledgement,
         owed: Owed::Sent,
+        observations: Observations::InSamples,
+        about: "Sent to acknowledged; null likewise.",
     },
     MetricRow {
         metric: Metric::SubscribeTime,
@@ -142,6 +159,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: Some(ObjectiveRow { key: "subscribe", words: "subscribe time from due" }),
         needs: Needs::Subscribers,
         owed: Owed::DeliveriesOfDue,
+        observations: Observations::InSamples,
+        about: "Due to received; null where nothing was, as without subscribers.",
     },
     MetricRow {
         metric: Metric::SubscribeTimeFromSend,
@@ -150,6 +169,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: Some(ObjectiveRow { key: "subscribe_from_send", words: "subscribe time from sent" }),
         needs: Needs::Subscribers,
         owed: Owed::DeliveriesOfSent,
+        observations: Observations::InSamples,
+        about: "Sent to received; null likewise.",
     },
     MetricRow {
         metric: Metric::AcknowledgedAfterDelivery,
@@ -158,6 +179,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::InSamples,
+        about: "Publish time minus subscribe time of the first delivery of a message, where that is positive or zero.",
     },
     MetricRow {
         metric: Metric::DeliveredAfterAcknowledgement,
@@ -166,6 +189,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::InSamples,
+        about: "Subscribe time minus publish time of the first delivery of a message, where that is positive.",
     },
     MetricRow {
         metric: Metric::Lateness,
@@ -174,6 +199,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::InSamples,
+        about: "Ready minus due; null where nothing was due.",
     },
     MetricRow {
         metric: Metric::ReceiverLag,
@@ -182,6 +209,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::InSamples,
+        about: "Read minus received by the kernel; null where nothing was received.",
     },
     MetricRow {
         metric: Metric::ConnectTime,
@@ -193,6 +222,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         }),
         needs: Needs::Connecting,
         owed: Owed::Nothing,
+        observations: Observations::InSamples,
+        about: "First SYN to CONNACK of clients that connected in the hold; where the level connects devices, also of those that connected before it. Its intervals are then those of independent observations. Null where none connected.",
     },
     MetricRow {
         metric: Metric::Freshness,
@@ -204,6 +235,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         }),
         needs: Needs::Freshness,
         owed: Owed::Nothing,
+        observations: Observations::InSamples,
+        about: "Age of the newest message of a device that a subscriber has; null where it was not recorded.",
     },
     MetricRow {
         metric: Metric::Outage,
@@ -212,6 +245,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::Independent,
+        about: "Connection lost to connection made again, of clients that came back within the level; its intervals are those of independent observations. Null where none was lost and made again.",
     },
     MetricRow {
         metric: Metric::HandshakeTime,
@@ -220,6 +255,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::Independent,
+        about: "TCP connected to TLS secured, or all of the handshake of DTLS; null without both.",
     },
     MetricRow {
         metric: Metric::TcpRtt,
@@ -228,6 +265,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::InSamples,
+        about: "The smoothed round-trip time that the kernel knows of a connection; null where it was not read.",
     },
     MetricRow {
         metric: Metric::TcpLeastRtt,
@@ -236,6 +275,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::InSamples,
+        about: "The least round-trip time that the kernel knows of a connection; null where it was not read.",
     },
     MetricRow {
         metric: Metric::QueryTime,
@@ -244,6 +285,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: Some(ObjectiveRow { key: "query", words: "query time of northbound queries from due" }),
         needs: Needs::Queries,
         owed: Owed::Queries,
+        observations: Observations::InSamples,
+        about: "Due to answered, of northbound queries; null where nobody asked.",
     },
     MetricRow {
         metric: Metric::RequestRtt,
@@ -252,6 +295,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::Independent,
+        about: "Request sent to acknowledged, where the protocol itself acknowledges (CoAP); null where there was none.",
     },
     MetricRow {
         metric: Metric::RetransmissionDelay,
@@ -260,6 +305,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::Independent,
+        about: "A request's last sending to its being sent again; null where none was.",
     },
     MetricRow {
         metric: Metric::RetryDelay,
@@ -268,6 +315,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::Independent,
+        about: "From that answer or loss until the message was sent again. Its intervals are those of independent observations; null where none was.",
     },
     MetricRow {
         metric: Metric::NetworkRtt,
@@ -276,6 +325,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::Independent,
+        about: "Round trip of a probe to the platform's host; null where it was not recorded.",
     },
     MetricRow {
         metric: Metric::WaitTime,
@@ -284,6 +335,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::InSamples,
+        about: "Due to sent, of an event at its device; null without a gateway that tells of it.",
     },
     MetricRow {
         metric: Metric::TransferTime,
@@ -292,6 +345,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::InSamples,
+        about: "Fetched from the device, or sent by it, to retrieved by the gateway; null likewise.",
     },
     MetricRow {
         metric: Metric::DispatchTime,
@@ -300,6 +355,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::InSamples,
+        about: "Retrieved by the gateway to taken by its event handler; null likewise.",
     },
     MetricRow {
         metric: Metric::ProcessingTime,
@@ -308,6 +365,8 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         objective: None,
         needs: Needs::Nothing,
         owed: Owed::Nothing,
+        observations: Observations::InSamples,
+        about: "Retrieved by the gateway to its work being done; null likewise.",
     },
 ];
 

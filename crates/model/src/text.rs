@@ -24,6 +24,18 @@ pub fn grouped(number: f64) -> String {
     out
 }
 
+/// A text in one line, with an ellipsis in its middle where it is longer than so many characters: long values mostly differ at their
+/// ends.
+pub fn one_line(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let length = line.chars().count();
+    if length <= most {
+        return line;
+    }
+    let (head, tail) = (most / 2, most - most / 2 - 1);
+    line.chars().take(head).chain(['\u{2026}']).chain(line.chars().skip(length - tail)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use crate::html::head;
 use crate::plain;
 use crate::terminal::{WIDTH, bytes, floor_percent, rate, time, wrapped};
 use maud::{DOCTYPE, html};
-use plimsoll_analysis::compare::{Candidate, Comparison, Difference, Finding, Row, Unit, mean};
+use plimsoll_analysis::compare::{Candidate, Comparison, Conclusion, Difference, Row, Unit, mean};
 use std::collections::BTreeSet;
 
 /// The comparison as JSON, by its published schema.
@@ -187,13 +187,13 @@ fn told(row: &Row, difference: &Difference) -> Option<String> {
         format!("{} to {}", percent((low / base).max(-1.0)), percent(high / base))
     });
     match difference.finding {
-        Finding::Higher => Some(format!("higher: {}", by.unwrap_or_else(|| "from nothing".into()))),
-        Finding::Lower => Some(format!("lower: {}", by.unwrap_or_default())),
-        Finding::NotDistinguishable => {
+        Conclusion::Higher => Some(format!("higher: {}", by.unwrap_or_else(|| "from nothing".into()))),
+        Conclusion::Lower => Some(format!("lower: {}", by.unwrap_or_default())),
+        Conclusion::NotDistinguishable => {
             Some(format!("not distinguishable{}", by.map(|by| format!(": {by}")).unwrap_or_default()))
         }
-        Finding::NotInAllRuns => Some("not in all runs".into()),
-        Finding::RunOnce | Finding::NotInTurns | Finding::Absent => None,
+        Conclusion::NotInAllRuns => Some("not in all runs".into()),
+        Conclusion::RunOnce | Conclusion::NotInTurns | Conclusion::Absent => None,
     }
 }
 
@@ -232,10 +232,10 @@ mod tests {
                     Unit::Seconds,
                     [vec![0.001, 0.003], vec![0.004]],
                     Some([0.001, 0.003]),
-                    Finding::Higher,
+                    Conclusion::Higher,
                 ),
-                row("size", Unit::Bytes, [vec![100.0], vec![]], None, Finding::Absent),
-                row("achieved", Unit::PerSecond, [vec![1.0], vec![2.0]], None, Finding::RunOnce),
+                row("size", Unit::Bytes, [vec![100.0], vec![]], None, Conclusion::Absent),
+                row("achieved", Unit::PerSecond, [vec![1.0], vec![2.0]], None, Conclusion::RunOnce),
             ],
             notes: vec!["a note".into()],
         }

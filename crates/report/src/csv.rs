@@ -58,10 +58,10 @@ const LEVEL_COLUMNS: [LevelColumn; 30] = [
 type LevelTime = (&'static str, fn(&LevelSummary) -> &TimeSummary);
 
 const LEVEL_TIMES: [LevelTime; 5] = [
-    ("publish_time", |level| &level.publish_time),
-    ("publish_time_from_send", |level| &level.publish_time_from_send),
-    ("subscribe_time", |level| &level.subscribe_time),
-    ("subscribe_time_from_send", |level| &level.subscribe_time_from_send),
+    ("publish_time", |level| &level.times[Metric::PublishTime]),
+    ("publish_time_from_send", |level| &level.times[Metric::PublishTimeFromSend]),
+    ("subscribe_time", |level| &level.times[Metric::SubscribeTime]),
+    ("subscribe_time_from_send", |level| &level.times[Metric::SubscribeTimeFromSend]),
     ("lateness", |level| &level.generator.lateness),
 ];
 

@@ -3,7 +3,7 @@
 use crate::plain;
 use crate::terminal::{headline, headline_with_reason, leniency, rate, time};
 use plimsoll_analysis::summary::Summary;
-use plimsoll_model::Verdict;
+use plimsoll_model::{Metric, Verdict};
 
 /// One line for standard output, which GitHub shows beside the scenario file where there is one.
 pub fn annotation(summary: &Summary, file: Option<&str>) -> String {
@@ -50,9 +50,9 @@ pub fn markdown(summary: &Summary) -> String {
         out += &format!(
             "| {} | {achieved} | {delivered} | {} | {} | {} | {}{why} |\n",
             level.label(),
-            time(level.publish_time.p50),
-            time(level.publish_time.p99),
-            time(level.subscribe_time.p99),
+            time(level.times[Metric::PublishTime].p50),
+            time(level.times[Metric::PublishTime].p99),
+            time(level.times[Metric::SubscribeTime].p99),
             level.verdict.name(),
         );
     }

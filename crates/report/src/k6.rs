@@ -6,10 +6,10 @@
 
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::objective::{self, Standing};
+use plimsoll_analysis::summary::quantile_of;
 use plimsoll_model::objective::{Objective, Subject};
 use plimsoll_model::record::RunRecord;
 use plimsoll_model::{Histogram, Metric, Nanos, Validity};
-use plimsoll_stats::quantile::quantile;
 use serde_json::{Map, Value, json};
 
 /// What k6 tells of a time unless it is told otherwise.
@@ -120,7 +120,7 @@ fn of_population(name: &str, level: &LevelSummary, population: &str) -> String {
 /// A quantile that has too few observations is null.
 fn trend(histogram: &Histogram, steady: bool) -> Value {
     let millis = |time: Option<Nanos>| time.map(|time| time.as_secs_f64() * 1e3);
-    let at = |q| millis(quantile(histogram, q));
+    let at = |q| millis(quantile_of(histogram, q));
     let values = json!({
         "avg": histogram.mean().filter(|_| steady).map(|nanos| nanos / 1e6),
         "min": millis(histogram.min()),

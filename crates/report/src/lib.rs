@@ -3,7 +3,7 @@
 pub mod compare;
 pub mod csv;
 pub mod dissection;
-pub mod findings;
+pub mod doctor;
 pub mod github;
 pub mod hlog;
 pub mod html;

@@ -4,6 +4,7 @@ use crate::terminal::{time, wrapped};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use plimsoll_analysis::summary::Summary;
+use plimsoll_model::Metric;
 
 /// A run of a schedule.
 pub struct Occurrence {
@@ -51,9 +52,9 @@ pub fn render(runs: &[Occurrence]) -> String {
             let row = format!(
                 "{told:>16} {:>16}{:>9}{:>9}{:>9}{:>9}  {}",
                 level.label(),
-                time(level.publish_time.p50),
-                time(level.publish_time.p99),
-                time(level.subscribe_time.p50),
+                time(level.times[Metric::PublishTime].p50),
+                time(level.times[Metric::PublishTime].p99),
+                time(level.times[Metric::SubscribeTime].p50),
                 time(level.wire.network_rtt.p50),
                 level.verdict.name(),
             );

@@ -5,6 +5,7 @@ use crate::plain;
 use crate::terminal::{WIDTH, count, floor_percent, rate, time, wrapped};
 use plimsoll_analysis::sweep::{Cell, Measured, Quantity, RunOfCell, Sweep};
 use plimsoll_model::Validity;
+use plimsoll_model::text::one_line;
 
 /// What the terminal shows; the rest is in the page and the files.
 const SHOWN: [Quantity; 5] = [
@@ -22,18 +23,7 @@ const CURVE: usize = 40;
 
 /// A value, or what is called so, in one line of at most 32 characters.
 pub fn label(value: &str) -> String {
-    shortened(value, LABEL)
-}
-
-/// A text in one line, with an ellipsis in its middle where it is too long: long values mostly differ at their ends.
-fn shortened(text: &str, most: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let length = line.chars().count();
-    if length <= most {
-        return line;
-    }
-    let (head, tail) = (most / 2, most - most / 2 - 1);
-    line.chars().take(head).chain(['\u{2026}']).chain(line.chars().skip(length - tail)).collect()
+    one_line(value, LABEL)
 }
 
 /// The sweep as JSON, by its published schema.
@@ -186,9 +176,9 @@ fn with_interval(measured: &Measured) -> String {
 /// A table of one quantity, in as many pieces as the terminal's width asks for.
 fn tables(sweep: &Sweep, quantity: Quantity) -> String {
     let curves = sweep.curves();
-    let name = |common: &[usize]| shortened(&curve_name(sweep, common), CURVE);
+    let name = |common: &[usize]| one_line(&curve_name(sweep, common), CURVE);
     let names: Vec<String> = curves.iter().map(|(common, _)| name(common)).collect();
-    let head = shortened(&curves_name(sweep), CURVE);
+    let head = one_line(&curves_name(sweep), CURVE);
     let first = names.iter().chain([&head]).map(|name| name.chars().count()).max().unwrap_or(0);
     let columns: Vec<Vec<String>> = foot(sweep)
         .into_iter()
@@ -233,6 +223,7 @@ pub(crate) mod tests {
     use plimsoll_analysis::level::LevelSummary;
     use plimsoll_analysis::summary::TimeSummary;
     use plimsoll_analysis::sweep::{Axis, Origin, Taken};
+    use plimsoll_model::Metric;
     use plimsoll_model::Verdict;
 
     /// Two curves over three values, each run twice, one of them missing.
@@ -245,18 +236,18 @@ pub(crate) mod tests {
             axis("platform.with.handler", &["serial", "<b>"]),
             axis("gateway.delay", &["0ms", "10ms", "50ms"]),
         ];
+        let time = |p50, p99| TimeSummary { p50, p99: Some(p99), ..TimeSummary::default() };
         let taken = |handler: usize, delay: usize, achieved: f64| Taken {
             position: vec![handler, delay],
             run: format!("{handler}{delay}"),
             verdict: Verdict::Met,
             level: Some(LevelSummary {
                 achieved: Some(achieved),
-                publish_time: TimeSummary {
-                    p50: Some(1.0 / achieved),
-                    p99: Some(9.0 / achieved),
-                    ..TimeSummary::default()
-                },
-                subscribe_time: TimeSummary { p99: Some(7.0 / achieved), ..TimeSummary::default() },
+                times: [
+                    (Metric::PublishTime, time(Some(1.0 / achieved), 9.0 / achieved)),
+                    (Metric::SubscribeTime, time(None, 7.0 / achieved)),
+                ]
+                .into(),
                 finished: true,
                 ..LevelSummary::default()
             }),

@@ -217,8 +217,8 @@ pub fn table_row(
 ) -> String {
     let (offered, achieved, delivered) = (load(level), achieved(level), delivered(level));
     let (first, other) = match leading {
-        Metric::SubscribeTime => (&level.subscribe_time, &level.publish_time),
-        _ => (&level.publish_time, &level.subscribe_time),
+        Metric::SubscribeTime => (&level.times[Metric::SubscribeTime], &level.times[Metric::PublishTime]),
+        _ => (&level.times[Metric::PublishTime], &level.times[Metric::SubscribeTime]),
     };
     let again = if before.is_some_and(|before| before.load() == level.load()) { " (again)" } else { "" };
     format!(
@@ -253,8 +253,8 @@ fn populations(summary: &Summary, colour: Colour) -> String {
                 load(figures),
                 achieved(figures),
                 delivered(figures),
-                time(figures.publish_time.p99),
-                time(figures.subscribe_time.p99),
+                time(figures.times[Metric::PublishTime].p99),
+                time(figures.times[Metric::SubscribeTime].p99),
                 paint(figures.verdict.name(), tint(figures.verdict), colour),
             );
             out += &format!("{}\n", row.trim_end());
@@ -288,8 +288,8 @@ fn connections(summary: &Summary) -> String {
             level.devices.map_or("-".to_owned(), |devices| count(f64::from(devices))),
             level.connected.map_or("-".to_owned(), |connected| count(f64::from(connected))),
             count(level.connect_failed as f64),
-            time(level.connect_time.p50),
-            time(level.connect_time.p99),
+            time(level.times[Metric::ConnectTime].p50),
+            time(level.times[Metric::ConnectTime].p99),
             level.platform_memory.map_or("-".to_owned(), |memory| bytes(memory as f64)),
         );
     }

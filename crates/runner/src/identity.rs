@@ -1,6 +1,6 @@
 //! Who a run is: its id and where it comes from.
 
-use crate::preflight::Finding;
+use crate::preflight::HostCheck;
 use crate::{Options, Placement};
 use plimsoll_model::RunId;
 use plimsoll_model::record::{Listener, PopulationTerms, Provenance, Terms};
@@ -20,7 +20,7 @@ pub fn new_run(
     id: RunId,
     options: &Options,
     placement: &Placement,
-    warnings: &[Finding],
+    warnings: &[HostCheck],
 ) -> NewRun {
     let mut host = plimsoll_observe::host::facts();
     let warned =

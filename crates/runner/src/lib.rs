@@ -1,24 +1,29 @@
-//! One run from its plan to its stored result: platform, observers, engine, levels. What the command line, the page
-//! and the workers all use.
+//! One run from its plan to its stored result: platform, observers, engine, levels. Beside it what is made of several runs: the
+//! series of a schedule, sweeps, comparisons, probes. Each tells by a trait what it does, which a terminal follows, or anybody else.
 //!
 //! Main flow: [`run`] checks the host, enters the run into the store, brings the platform up, connects, runs level
 //! after level with a [`watch`] that stores what is measured as it comes, and takes everything down whatever happens.
 
 mod awake;
 pub mod capturing;
+pub mod comparison;
 mod controller;
 mod course;
+pub mod dissection;
 mod identity;
 mod observers;
 mod placement;
 pub mod preflight;
+pub mod probe;
 mod running;
 mod sampling;
-pub mod schedule;
+mod schedule;
 mod secrets;
+pub mod series;
 mod so_far;
 mod storm;
 mod suspicion;
+pub mod sweep;
 mod tap;
 mod tls_keys;
 mod token;
@@ -38,14 +43,14 @@ use plimsoll_load::engine::{Addresses, Engine, EngineError, Watch};
 use plimsoll_load::run_context::RunContext;
 use plimsoll_model::message::Fate;
 use plimsoll_model::record::{LevelRecord, LevelStart, Measurement, RunEnd, RunRecord};
-use plimsoll_model::{Nanos, RunId};
+use plimsoll_model::{Metric, Nanos, RunId};
 use plimsoll_observe::limits::Limits;
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_platform::{HttpAddresses, Planned, Platform, PlatformError};
 use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{Each, Plan, Protocol, StepPlan};
 use plimsoll_store::{RunPosition, RunWriter, StoreError};
-use preflight::{Demand, Finding, Severity};
+use preflight::{Demand, HostCheck, Severity};
 use running::{Running, RunningError};
 use secrets::Secrets;
 use std::collections::BTreeSet;
@@ -59,6 +64,7 @@ use token::{Happenings, Keeper, TokenError};
 use watch::RunWatch;
 
 /// What a run needs beside its plan.
+#[derive(Clone)]
 pub struct Options {
     /// This program, which starts the platform's components.
     pub program: PathBuf,
@@ -76,8 +82,12 @@ pub struct Options {
 
 /// What a run tells while it goes on.
 pub trait Progress {
+    /// A run begins; that time tells of its platform.
+    fn run_begun(&mut self, leading: Metric);
+    /// It is over, or could not be done.
+    fn run_over(&mut self);
     /// Something of this host may spoil or limit the run, which begins all the same.
-    fn warned(&mut self, finding: &Finding);
+    fn warned(&mut self, finding: &HostCheck);
     /// A step begins: bringing up, connecting, ...
     fn step(&mut self, what: &str);
     /// Clients connected so far.
@@ -127,6 +137,17 @@ pub fn check_certificates(plan: &Plan) -> Result<(), String> {
 /// The host makes the run impossible, or the store cannot be used. A platform that cannot be brought up or reached
 /// is no error of this function but an [`Outcome`] with the verdict `failed`.
 pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> Result<Outcome, RunError> {
+    progress.run_begun(if plan.is_delivered_apart() { Metric::SubscribeTime } else { Metric::PublishTime });
+    let outcome = run_and_store(plan, options, progress);
+    progress.run_over();
+    outcome
+}
+
+fn run_and_store(
+    plan: &Arc<Plan>,
+    options: &Options,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, RunError> {
     let is_simulated = plan.platform.profile.simulated.is_some();
     let mut findings = if is_simulated { Vec::new() } else { examine_host(plan) };
     for plan in plan.with_devices() {
@@ -174,7 +195,7 @@ pub fn run(plan: &Arc<Plan>, options: &Options, progress: &mut dyn Progress) -> 
 
 /// What this host allows, after what can be raised without anybody's leave was raised. Nothing is tried: that takes time,
 /// and whether load threads get what they need is seen in the run.
-fn examine_host(plan: &Plan) -> Vec<Finding> {
+fn examine_host(plan: &Plan) -> Vec<HostCheck> {
     let demand = Demand::of(plan);
     plimsoll_observe::limits::raise_open_files(demand.open_files());
     preflight::examine(&Limits::read(), None, Some(&demand))

@@ -1,5 +1,6 @@
 //! A level's summary from its record.
 
+use super::times::Times;
 use super::{BoxplotSummary, LevelSummary, LevelVerdict, PopulationLevel, verdict};
 use crate::achieved::{Achieved, Side};
 use crate::duplicates;
@@ -10,6 +11,7 @@ use crate::summary::{DifferenceSummary, Generator, TimeSummary};
 use crate::validity::{self, Evidence};
 use crate::wire::WireSummary;
 use crate::{memory, processors, stall, starvation, warming};
+use plimsoll_model::metric::Observations;
 use plimsoll_model::record::{ComponentUsage, LevelRecord, PopulationTerms, SampleRecord, Terms};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos, Validity};
 use plimsoll_stats::boxplot::boxplot;
@@ -43,6 +45,20 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
         of_samples(&samples, metric).iter().for_each(|histogram| merged.merge(histogram));
         merged
     };
+    // Where a level connects devices, most do so before the hold.
+    let with_early = |metric| {
+        let mut all = merged(metric);
+        let early = record.warm_up.histograms.get(&metric).filter(|_| connecting);
+        early.into_iter().for_each(|early| all.merge(early));
+        all
+    };
+    let times = Times::of(|row| match (row.metric, row.observations) {
+        (Metric::ConnectTime, _) if connecting => TimeSummary::of_independent(&with_early(row.metric)),
+        (metric, Observations::Independent) => TimeSummary::of_independent(&merged(metric)),
+        (metric, Observations::InSamples) => time(metric),
+    });
+    let mut of_connections = counts;
+    of_connections += before;
     let box_of = |metric| {
         boxplot(&merged(metric)).map(|b| BoxplotSummary {
             lower_whisker: b.lower_whisker.as_secs_f64(),
@@ -124,12 +140,7 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
         stall: silence.map(|silence| silence.in_words()),
         silence,
         warming: warming::of(record).map(|warming| warming.in_words()),
-        publish_time: time(Metric::PublishTime),
-        publish_time_from_send: time(Metric::PublishTimeFromSend),
-        subscribe_time: time(Metric::SubscribeTime),
-        subscribe_time_from_send: time(Metric::SubscribeTimeFromSend),
-        freshness: time(Metric::Freshness),
-        query_time: time(Metric::QueryTime),
+        times,
         queries: counts.queries,
         queries_answered: counts.queries_answered,
         queries_failed: counts.queries_failed,
@@ -149,26 +160,8 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
         bytes_received: counts.bytes_received,
         overload,
         backlog_slope: backlog_slope(record),
-        connect_time: if connecting {
-            let mut all = merged(Metric::ConnectTime);
-            record.warm_up.histograms.get(&Metric::ConnectTime).into_iter().for_each(|h| all.merge(h));
-            TimeSummary::of_independent(&all)
-        } else {
-            time(Metric::ConnectTime)
-        },
-        wire: if connecting {
-            let mut counts = counts;
-            counts += before;
-            WireSummary::of(&counts, |metric| {
-                let mut all = merged(metric);
-                record.warm_up.histograms.get(&metric).into_iter().for_each(|early| all.merge(early));
-                all
-            })
-        } else {
-            WireSummary::of(&counts, merged)
-        },
+        wire: WireSummary::of(&of_connections, with_early),
         retries: end.map(|end| retries(&end.repeated)).unwrap_or_default(),
-        retry_delay: TimeSummary::of_independent(&merged(Metric::RetryDelay)),
         event_life: None,
         inference: None,
         blame: None,
@@ -176,10 +169,10 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
         clients_lost: outages.map(|outages| outages.lost),
         clients_back: outages.map(|outages| outages.back),
         clients_away_before: outages.map(|outages| outages.away_before),
-        outage: TimeSummary::of_independent(&merged(Metric::Outage)),
         generator,
         publish_boxplot: box_of(Metric::PublishTime),
         subscribe_boxplot: box_of(Metric::SubscribeTime),
+        query_boxplot: box_of(Metric::QueryTime),
         achieved_samples: achieved_samples(record),
         with_missing: missing::with_missing(record, terms),
         achievement,

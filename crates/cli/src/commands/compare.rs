@@ -2,23 +2,19 @@
 
 use super::load_options::LoadOptions;
 use super::outputs;
-use super::run::perform_scenario;
+use super::run::options;
 use super::stored::StoreOption;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::{file, say};
+use crate::progress::TerminalProgress;
 use clap::Args;
-use plimsoll_analysis::compare::{Compared, compare};
-use plimsoll_analysis::summary::Summary;
 use plimsoll_model::record::RunRecord;
 use plimsoll_report::compare as render;
-use plimsoll_scenario::{Source, read_profile};
+use plimsoll_runner::comparison::{Candidate, TurnError, TurnEvents, comparison, run_in_turns};
+use plimsoll_runner::{Outcome, Progress};
 use plimsoll_store::RunReader;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// Facts of the host that repeats share.
-const HOST_FACTS: [&str; 3] = ["processor", "cores", "kernel"];
 
 /// Compares runs of the same load on several platforms, mappings or settings
 #[derive(Args)]
@@ -58,9 +54,11 @@ pub struct Compare {
 impl Compare {
     pub fn perform(self) -> Result<u8, Failure> {
         let mut read: Vec<PathBuf> = Vec::new();
+        let mut candidates = Vec::new();
         for file in self.what.iter().filter(|what| is_file(what)) {
             let options = LoadOptions::brief(file.clone(), self.set.clone(), None, None);
             options.plan()?;
+            candidates.push(Candidate { name: file.clone(), scenario: options.matrix()? });
             read.extend(options.files_read());
         }
         let outputs = [
@@ -69,23 +67,7 @@ impl Compare {
             ("--markdown", self.markdown.as_deref()),
         ];
         outputs::check(Some(&self.store.store), &read, &outputs)?;
-        let records = self.records()?;
-        let summaries: Vec<Summary> = records.iter().map(plimsoll_analysis::summarize).collect();
-        let keys: Vec<String> = records.iter().map(key).collect();
-        let runs: Vec<Compared<'_>> = records
-            .iter()
-            .zip(&summaries)
-            .zip(&keys)
-            .map(|((record, summary), key)| Compared {
-                key,
-                platform: platform(record),
-                settings: settings(record),
-                started: &record.provenance.started,
-                summary,
-                qualities: qualities(record),
-            })
-            .collect();
-        let comparison = compare(&runs);
+        let comparison = comparison(&self.records(&candidates)?);
         say(&render::terminal(&comparison));
         for (path, text) in [
             (&self.json, render::json(&comparison)),
@@ -100,74 +82,48 @@ impl Compare {
     }
 
     /// The runs that are named, and those of the scenario files once they have been run.
-    fn records(&self) -> Result<Vec<RunRecord>, Failure> {
-        let (files, named): (Vec<&String>, Vec<&String>) = self.what.iter().partition(|what| is_file(what));
-        let mut ids: Vec<String> = named.into_iter().cloned().collect();
-        for turn in 1..=self.repeat {
-            for file in &files {
-                let mut set = self.set.clone();
-                set.push(format!("seed={turn}"));
-                ids.push(perform_scenario((*file).clone(), set, &self.store, self.quiet)?);
-            }
+    fn records(&self, candidates: &[Candidate]) -> Result<Vec<RunRecord>, Failure> {
+        let named = self.what.iter().filter(|what| !is_file(what));
+        let mut ids: Vec<String> = named.cloned().collect();
+        if !candidates.is_empty() {
+            let events = &mut ToldTurns { progress: TerminalProgress::new(self.quiet), quiet: self.quiet };
+            ids.extend(run_in_turns(candidates, self.repeat, &options(&self.store)?, events)?);
         }
         let reader = RunReader::open(&self.store.store)?;
         ids.iter().map(|id| Ok(reader.run(id)?)).collect()
     }
 }
 
+/// Tells of the runs of scenario files.
+struct ToldTurns {
+    progress: TerminalProgress,
+    quiet: bool,
+}
+
+impl TurnEvents for ToldTurns {
+    fn progress(&mut self) -> &mut dyn Progress {
+        &mut self.progress
+    }
+
+    fn run_ended(&mut self, name: &str, outcome: &Outcome) {
+        if !self.quiet {
+            let (id, verdict) = (&outcome.record.id, outcome.summary.verdict.name());
+            say(&format!("{name}: run {id} {verdict}\n"));
+        }
+    }
+}
+
+impl From<TurnError> for Failure {
+    fn from(error: TurnError) -> Failure {
+        match error {
+            TurnError::Scenario(error) => error.into(),
+            TurnError::Run(error) => error.into(),
+            TurnError::Failed { .. } => Failure::Undoable(error.to_string()),
+            TurnError::Interrupted => Failure::Interrupted(super::run::KEPT),
+        }
+    }
+}
+
 fn is_file(what: &str) -> bool {
     what.ends_with(".yaml") || what.ends_with(".yml") || Path::new(what).is_file()
-}
-
-/// What repeats of one candidate have in common: all that was asked for, of the same platform by the same program on the
-/// same host.
-fn key(record: &RunRecord) -> String {
-    let from = &record.provenance;
-    let host = HOST_FACTS.map(|fact| from.host.get(fact).cloned().unwrap_or_default());
-    [&without_seed(&record.scenario), &from.profile, &from.plimsoll, &host.join(" ")]
-        .map(String::as_str)
-        .join("\n")
-}
-
-/// The scenario without its seed, which repeats do not share.
-fn without_seed(scenario: &str) -> String {
-    let lines = scenario.lines().filter(|line| !line.starts_with("seed:"));
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-/// The platform, and its mapping where it has several.
-fn platform(record: &RunRecord) -> String {
-    let platform = &record.provenance.platform;
-    let profile = platform.get("profile").cloned().unwrap_or_else(|| record.name.clone());
-    match platform.get("mapping") {
-        Some(mapping) => format!("{profile}/{mapping}"),
-        None => profile,
-    }
-}
-
-/// What was asked for, and of whom: what tells candidates apart is among these.
-fn settings(record: &RunRecord) -> BTreeMap<String, String> {
-    let from = &record.provenance;
-    let mut settings = plimsoll_scenario::settings(&record.scenario);
-    settings.insert("Plimsoll".into(), from.plimsoll.clone());
-    let facts =
-        HOST_FACTS.into_iter().filter_map(|fact| Some((fact.to_owned(), from.host.get(fact)?.clone())));
-    settings.extend(facts);
-    settings
-}
-
-/// What the run's profile says beside numbers; nothing where this version cannot read it any more.
-fn qualities(record: &RunRecord) -> BTreeMap<String, String> {
-    let source = Source { name: "profile".into(), text: record.provenance.profile.clone() };
-    read_profile(source, &|_| Ok(String::new())).map(|profile| profile.qualities).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_seed_is_no_part_of_what_is_compared() {
-        assert_eq!(without_seed("name: a\nseed: 1\nload:\n  seed: 2"), "name: a\nload:\n  seed: 2");
-    }
 }

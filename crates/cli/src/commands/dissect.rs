@@ -7,17 +7,14 @@ use crate::interrupt::stop_flag;
 use crate::output::{file, say};
 use crate::progress::ReadingProgress;
 use clap::{Args, ValueEnum};
-use plimsoll_analysis::dissection::summarize;
+use plimsoll_analysis::exchange::ExchangeRow;
 use plimsoll_capture::component::Components;
-use plimsoll_capture::hops::Ways;
 use plimsoll_capture::marker::{Form, Pattern, Search};
-use plimsoll_capture::phases::Phases;
-use plimsoll_capture::pipeline::dissect;
 use plimsoll_capture::source::{Source, SourceError};
-use plimsoll_capture::table::{Batch, Settings};
 use plimsoll_capture::tls::keys::Keys;
 use plimsoll_model::wire::SharedId;
 use plimsoll_report::dissection as render;
+use plimsoll_runner::dissection::Dissection;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -104,49 +101,36 @@ impl Dissect {
     pub fn perform(self) -> Result<u8, Failure> {
         self.check_outputs()?;
         let search = self.search()?;
-        let components = Arc::new(self.components()?);
-        let phases = Arc::new(Phases::default());
+        let components = self.components()?;
         let keys =
             Keys::of_files(&self.keys, self.follow).map_err(|error| Failure::Undoable(error.to_string()))?;
-        let keys = Arc::new(keys);
         let stop =
             stop_flag().map_err(|error| Failure::Undoable(format!("cannot watch for signals: {error}")))?;
         // What is wrong with an input is told before an output is begun.
         let sources = self.sources(&stop)?;
         let mut exports = self.exports()?;
-        let settings = Settings {
-            search: search.clone(),
-            components: Arc::clone(&components),
-            phases: Arc::clone(&phases),
-            keys: Arc::clone(&keys),
-            exchanges: true,
-            only_known: false,
-            open: self.conversations as usize,
-            stop: Arc::clone(&stop),
-        };
-        let mut ways = Ways::new(Arc::clone(&phases));
-        let mut broken = None;
         let progress = ReadingProgress::new(self.quiet, sizes(&self.files));
         let threads = self.threads.map_or_else(threads, usize::from);
-        let dissected = dissect(sources, &settings, threads, &mut |batch, read| {
-            ways.hear(&batch);
-            for export in &mut exports {
-                if let Err(error) = export.write(&batch, &components, &search) {
-                    broken.get_or_insert(Failure::unwritable(&export.path, &error));
+        let (conversations, stopping) = (self.conversations as usize, Arc::clone(&stop));
+        let dissection = Dissection { search, components, keys, conversations, threads, stop: stopping };
+        let mut broken = None;
+        let read = dissection.read((sources, &self.files), &mut |rows, read| {
+            if !exports.is_empty() {
+                let rows: Vec<ExchangeRow> = rows.collect();
+                for export in &mut exports {
+                    if let Err(error) = export.write(&rows) {
+                        broken.get_or_insert(Failure::unwritable(&export.path, &error));
+                    }
                 }
             }
             progress.read(read);
-        })
-        .map_err(unreadable)?;
+        });
+        let summary = read.map_err(unreadable)?;
         progress.finish();
         if let Some(failure) = broken {
             return Err(failure);
         }
         exports.into_iter().try_for_each(Exporting::finish)?;
-        ways.finish(dissected.last);
-        let paths: Vec<String> = self.files.iter().map(|path| path.display().to_string()).collect();
-        let mut summary = summarize(&dissected, &paths, &ways, &components, &phases, &search, None);
-        summary.notes.extend(keys.notes());
         say(&render::terminal::render(&summary));
         if let Some(path) = &self.summary_json {
             outputs::write(path, &render::json(&summary))?;
@@ -276,18 +260,13 @@ impl Exporting {
         Ok(Exporting { path: path.to_owned(), output, writing })
     }
 
-    fn write(&mut self, batch: &Batch, components: &Components, search: &Search) -> std::io::Result<()> {
-        let mut exchanges = batch.exchanges.iter();
+    fn write(&mut self, rows: &[ExchangeRow]) -> std::io::Result<()> {
         match &mut self.writing {
-            Writing::Csv(out) => {
-                exchanges.try_for_each(|one| render::csv::write(out, one, components, search))
-            }
-            Writing::Otlp(..) if batch.exchanges.is_empty() => Ok(()),
-            Writing::Otlp(out, spans) => {
-                out.write_all(spans.line(&batch.exchanges, components, search).as_bytes())
-            }
+            Writing::Csv(out) => rows.iter().try_for_each(|row| render::csv::write(out, row)),
+            Writing::Otlp(..) if rows.is_empty() => Ok(()),
+            Writing::Otlp(out, spans) => out.write_all(spans.line(rows).as_bytes()),
             #[cfg(feature = "parquet")]
-            Writing::Parquet(table) => exchanges.try_for_each(|one| table.write(one, components, search)),
+            Writing::Parquet(table) => rows.iter().try_for_each(|row| table.write(row)),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::progress::colour;
 use clap::Args;
 use plimsoll_observe::limits::{Limits, raise_open_files};
 use plimsoll_observe::probe::Probe;
-use plimsoll_report::findings;
+use plimsoll_report::doctor;
 use plimsoll_runner::preflight::{Demand, Severity, examine};
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl Doctor {
         }
         let probe = Probe::take(PROBE);
         let found = examine(&Limits::read(), Some(&probe), demand.as_ref());
-        say(&findings::render(&found, colour()));
+        say(&doctor::render(&found, colour()));
         let impossible = found.iter().any(|finding| finding.severity == Severity::Problem);
         Ok(if impossible { exit_code::USAGE } else { exit_code::MET })
     }

@@ -37,7 +37,7 @@ pub enum Command {
     Runs(runs::Runs),
     Show(show::Show),
     Compare(compare::Compare),
-    Sweep(sweep::Sweeping),
+    Sweep(sweep::Sweep),
     Report(report::Report),
     Capture(capture::Capture),
     Dissect(dissect::Dissect),

@@ -8,24 +8,21 @@ use crate::output::{complain, file, say};
 use crate::progress::{TerminalProgress, colour};
 use crate::{exit_code, interrupt};
 use clap::{Args, ValueEnum};
+use jiff::Zoned;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_codec::credentials::hide_credentials;
-use plimsoll_model::{Metric, Verdict};
 use plimsoll_report::series::{self, Occurrence};
 use plimsoll_report::terminal::Detail;
 use plimsoll_report::{github, html, json, junit, terminal};
-use plimsoll_runner::{Options, Outcome, run, schedule};
+use plimsoll_runner::series::{SeriesEvents, run_series};
+use plimsoll_runner::{Options, Outcome, Progress, RunError, run};
 use plimsoll_scenario::plan::{Plan, SchedulePlan};
 use std::fs::OpenOptions;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-/// How often the clock is looked at while a schedule waits.
-const LOOK: Duration = Duration::from_millis(200);
+use std::sync::atomic::Ordering;
 
 /// Brings the platform up, loads it, measures, stores, prints and writes a report
 #[derive(Args)]
@@ -132,7 +129,7 @@ impl Run {
             return self.perform_series(&plan, schedule);
         }
         let progress = &mut TerminalProgress::new(self.amount.quiet);
-        let outcome = perform_plan(&plan, &self.store, progress, Occasion::default())?;
+        let outcome = run(&plan, &options(&self.store)?, progress)?;
         // An output may be a pipe that nobody reads.
         interrupt::end_at_next_signal();
         self.tell(&outcome, &[]);
@@ -141,47 +138,17 @@ impl Run {
 
     /// One run after the other, each told when it is over; the code of the worst of them.
     fn perform_series(&self, plan: &Arc<Plan>, schedule: &SchedulePlan) -> Result<u8, Failure> {
-        let stop = interrupt::stop_flag()
-            .map_err(|error| Failure::Undoable(format!("cannot catch signals: {error}")))?;
-        let mut occurrences: Vec<Occurrence> = Vec::new();
-        let mut verdicts = Vec::new();
-        let mut first = None;
-        let mut progress = TerminalProgress::new(self.amount.quiet);
-        for begin in schedule::begins(schedule, &jiff::Zoned::now()) {
-            // Where nothing is real, time is not either.
-            let simulated = plan.platform.profile.simulated.is_some();
-            let started = simulated.then(|| begin.timestamp().to_string());
-            if !simulated && !await_begin(&begin, self.amount.quiet, &stop) {
-                break;
-            }
-            let occasion = Occasion { series: first.clone(), started };
-            let outcome = match perform_plan(plan, &self.store, &mut progress, occasion) {
-                Ok(outcome) => outcome,
-                Err(Failure::Interrupted(_)) => break,
-                // What stands in the way now may be gone by the next time.
-                Err(failure) => {
-                    complain(&failure.to_string());
-                    verdicts.push(Verdict::Failed);
-                    continue;
-                }
-            };
-            first.get_or_insert_with(|| outcome.record.id.clone());
-            verdicts.push(outcome.summary.verdict);
-            let started = outcome.record.provenance.started.clone();
-            occurrences.push(Occurrence { started, summary: outcome.summary.clone() });
-            self.tell(&outcome, &occurrences);
-            if outcome.summary.verdict == Verdict::Interrupted {
-                break;
-            }
+        let options = options(&self.store)?;
+        let progress = TerminalProgress::new(self.amount.quiet);
+        let mut told = ToldSeries { command: self, progress, occurrences: Vec::new() };
+        let worst = run_series(plan, schedule, &options, &mut told);
+        if told.occurrences.len() > 1 {
+            say(&series::render(&told.occurrences));
         }
-        if occurrences.len() > 1 {
-            say(&series::render(&occurrences));
-        }
-        if stop.load(Ordering::Relaxed) {
+        if options.stop.load(Ordering::Relaxed) {
             return Err(Failure::Interrupted(KEPT));
         }
-        let worst = |verdict: &Verdict| WORST_FIRST.iter().position(|known| known == verdict);
-        Ok(verdicts.iter().min_by_key(|verdict| worst(verdict)).map_or(exit_code::MET, |v| exit_code::of(*v)))
+        Ok(worst.map_or(exit_code::MET, exit_code::of))
     }
 
     /// Prints and writes how a run ended; `series` has all runs of its schedule so far. What cannot be written is told, and the
@@ -236,82 +203,46 @@ impl Run {
     }
 }
 
-/// Which of several runs says how all of them ended.
-const WORST_FIRST: [Verdict; 6] = [
-    Verdict::Failed,
-    Verdict::Interrupted,
-    Verdict::Running,
-    Verdict::Invalid,
-    Verdict::Missed,
-    Verdict::Met,
-];
-
-/// Waits until a run of a schedule is to begin; whether it is, for the user may end the schedule instead.
-fn await_begin(begin: &jiff::Zoned, quiet: bool, stop: &AtomicBool) -> bool {
-    let ahead = || begin.timestamp().as_millisecond() - jiff::Timestamp::now().as_millisecond();
-    if ahead() > LOOK.as_millis() as i64 && !quiet {
-        complain(&format!("the next run begins at {}", begin.strftime("%Y-%m-%d %H:%M:%S %Z")));
-    }
-    // The wall clock is looked at again and again: it may be set, and the host may sleep.
-    while ahead() > 0 && !stop.load(Ordering::Relaxed) {
-        let rest = Duration::from_millis(ahead().max(0).unsigned_abs());
-        std::thread::sleep(rest.min(LOOK));
-    }
-    !stop.load(Ordering::Relaxed)
+/// Tells of the runs of a schedule.
+struct ToldSeries<'a> {
+    command: &'a Run,
+    progress: TerminalProgress,
+    occurrences: Vec<Occurrence>,
 }
 
-/// When a run takes place, and among which others.
-#[derive(Default)]
-pub struct Occasion {
-    /// The schedule that it belongs to: the id of its first run.
-    pub series: Option<String>,
-    /// When it begins in simulated time, RFC 3339; `None` for now.
-    pub started: Option<String>,
+impl SeriesEvents for ToldSeries<'_> {
+    fn progress(&mut self) -> &mut dyn Progress {
+        &mut self.progress
+    }
+
+    fn waits_until(&mut self, begin: &Zoned) {
+        if !self.command.amount.quiet {
+            complain(&format!("the next run begins at {}", begin.strftime("%Y-%m-%d %H:%M:%S %Z")));
+        }
+    }
+
+    fn run_ended(&mut self, outcome: Outcome) {
+        let started = outcome.record.provenance.started.clone();
+        self.occurrences.push(Occurrence { started, summary: outcome.summary.clone() });
+        self.command.tell(&outcome, &self.occurrences);
+    }
+
+    fn run_failed(&mut self, why: RunError) {
+        complain(&Failure::from(why).to_string());
+    }
 }
 
-/// Runs a plan, with its progress.
-pub fn perform_plan(
-    plan: &Arc<Plan>,
-    store: &StoreOption,
-    progress: &mut TerminalProgress,
-    Occasion { series, started }: Occasion,
-) -> Result<Outcome, Failure> {
+/// What every run of this program needs beside its plan.
+pub fn options(store: &StoreOption) -> Result<Options, Failure> {
     let undoable = |what: &str, error: std::io::Error| Failure::Undoable(format!("{what}: {error}"));
-    let options = Options {
+    Ok(Options {
         program: std::env::current_exe().map_err(|error| undoable("cannot find this program", error))?,
         store: store.store.clone(),
         command: command_line(),
-        series,
-        started,
+        series: None,
+        started: None,
         stop: interrupt::stop_flag().map_err(|error| undoable("cannot catch signals", error))?,
-    };
-    progress.lead_with(if plan.is_delivered_apart() { Metric::SubscribeTime } else { Metric::PublishTime });
-    let outcome = run(plan, &options, progress);
-    progress.finish();
-    Ok(outcome?)
-}
-
-/// Runs a scenario file with keys set and prints how it ended; the run's id.
-///
-/// # Errors
-/// Beside those of a run: one that failed or was interrupted, for nothing can be compared with it.
-pub fn perform_scenario(
-    file: String,
-    set: Vec<String>,
-    store: &StoreOption,
-    quiet: bool,
-) -> Result<String, Failure> {
-    let plan = Arc::new(LoadOptions::brief(file.clone(), set, None, None).plan()?);
-    let outcome = perform_plan(&plan, store, &mut TerminalProgress::new(quiet), Occasion::default())?;
-    let summary = &outcome.summary;
-    if !quiet {
-        say(&format!("{file}: run {} {}\n", outcome.record.id, summary.verdict.name()));
-    }
-    match summary.verdict {
-        Verdict::Failed => Err(Failure::Undoable(format!("{file}: {}", summary.reason))),
-        Verdict::Interrupted => Err(Failure::Interrupted(KEPT)),
-        _ => Ok(outcome.record.id),
-    }
+    })
 }
 
 /// The command line as typed, with passwords and values of queries left out of addresses.

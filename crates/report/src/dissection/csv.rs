@@ -1,10 +1,7 @@
 //! Exchanges as CSV, one a line: times in seconds since 1970 with nanoseconds.
 
 use crate::plain;
-use plimsoll_capture::component::Components;
-use plimsoll_capture::heard::Exchange;
-use plimsoll_capture::marker::Search;
-use plimsoll_capture::table::Located;
+use plimsoll_analysis::exchange::ExchangeRow;
 use plimsoll_model::Nanos;
 use std::io::{self, Write};
 
@@ -14,44 +11,37 @@ request_first,request_last,request_bytes,first_sign,response_first,response_last
 response_time,device,sequence";
 
 /// Writes one line.
-pub fn write(
-    out: &mut dyn Write,
-    exchange: &Located<Exchange>,
-    components: &Components,
-    search: &Search,
-) -> io::Result<()> {
-    let heard = &exchange.heard;
-    let [client, server] = exchange.parties.map(|party| components.name(&party));
+pub fn write(out: &mut dyn Write, row: &ExchangeRow) -> io::Result<()> {
     write!(
         out,
         "{},{},{},{},{},{},{},{},{},{},{},{},{},",
-        plain::csv(&client),
-        exchange.client,
-        plain::csv(&server),
-        exchange.server,
-        exchange.protocol.name(),
-        heard.requester.name(),
-        plain::csv(heard.verb.as_str()),
-        heard.outcome.name(),
-        plain::csv(heard.status.as_str()),
-        seconds(heard.request.first),
-        seconds(heard.request.last),
-        heard.request.bytes,
-        heard.interim.map(seconds).unwrap_or_default(),
+        plain::csv(&row.client.0),
+        row.client.1,
+        plain::csv(&row.server.0),
+        row.server.1,
+        row.protocol,
+        row.requester(),
+        plain::csv(&row.verb),
+        row.outcome.name(),
+        plain::csv(&row.status),
+        seconds(row.request.first),
+        seconds(row.request.last),
+        row.request.bytes,
+        row.first_sign.map(seconds).unwrap_or_default(),
     )?;
-    match heard.response {
+    match row.response {
         Some(response) => write!(
             out,
             "{},{},{},{:.9}",
             seconds(response.first),
             seconds(response.last),
             response.bytes,
-            (response.last - heard.request.last).as_secs_f64()
+            (response.last - row.request.last).as_secs_f64()
         )?,
         None => write!(out, ",,,")?,
     }
-    match heard.marker {
-        Some(marker) => writeln!(out, ",{},{}", plain::csv(&search.name(marker.device)), marker.sequence),
+    match &row.message {
+        Some(message) => writeln!(out, ",{},{}", plain::csv(&message.device), message.sequence),
         None => writeln!(out, ",,"),
     }
 }

@@ -1,11 +1,7 @@
 //! Exchanges as spans in OTLP's JSON form (OpenTelemetry Protocol 1.x, one `TracesData` object a line), which Jaeger, Grafana
 //! Tempo and the OpenTelemetry collector's file receiver read. Exchanges with the same marker are one trace.
 
-use plimsoll_capture::component::Components;
-use plimsoll_capture::dissect::Side;
-use plimsoll_capture::heard::Exchange;
-use plimsoll_capture::marker::Search;
-use plimsoll_capture::table::Located;
+use plimsoll_analysis::exchange::ExchangeRow;
 use plimsoll_model::wire::Outcome;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -24,17 +20,12 @@ pub struct Spans {
 
 impl Spans {
     /// One `TracesData` object of all those exchanges, on one line.
-    pub fn line(
-        &mut self,
-        exchanges: &[Located<Exchange>],
-        components: &Components,
-        search: &Search,
-    ) -> String {
+    pub fn line(&mut self, rows: &[ExchangeRow]) -> String {
         let mut by_service: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-        for exchange in exchanges {
+        for row in rows {
             self.made += 1;
-            let [asks, asked] = exchange.asker_and_asked().map(|party| components.name(&party));
-            by_service.entry(asks).or_default().push(self.span(exchange, &asked, search));
+            let [(asks, _), _] = row.asker_and_asked();
+            by_service.entry(asks.clone()).or_default().push(self.span(row));
         }
         let resources: Vec<Value> = by_service
             .into_iter()
@@ -50,49 +41,44 @@ impl Spans {
         line
     }
 
-    fn span(&self, exchange: &Located<Exchange>, asked: &str, search: &Search) -> Value {
-        let heard = &exchange.heard;
-        let end =
-            heard.response.map_or(heard.request.last, |response| response.last).max(heard.request.first);
-        let (ours, theirs) = match heard.requester {
-            Side::Client => (exchange.client, exchange.server),
-            Side::Server => (exchange.server, exchange.client),
-        };
+    fn span(&self, row: &ExchangeRow) -> Value {
+        let end = row.response.map_or(row.request.last, |response| response.last).max(row.request.first);
+        let [(_, ours), (asked, theirs)] = row.asker_and_asked();
         let mut attributes = vec![
-            text("rpc.system", exchange.protocol.name()),
+            text("rpc.system", row.protocol),
             text("peer.service", asked),
             text("network.local.address", &ours.ip().to_string()),
-            number("network.local.port", u64::from(ours.port)),
+            number("network.local.port", u64::from(ours.port())),
             text("server.address", &theirs.ip().to_string()),
-            number("server.port", u64::from(theirs.port)),
-            text("plimsoll.outcome", heard.outcome.name()),
-            number("plimsoll.request.bytes", heard.request.bytes),
+            number("server.port", u64::from(theirs.port())),
+            text("plimsoll.outcome", row.outcome.name()),
+            number("plimsoll.request.bytes", row.request.bytes),
         ];
-        if let Some(response) = heard.response {
+        if let Some(response) = row.response {
             attributes.push(number("plimsoll.response.bytes", response.bytes));
-            attributes.push(text("plimsoll.status", heard.status.as_str()));
+            attributes.push(text("plimsoll.status", &row.status));
         }
-        let trace = match heard.marker {
-            Some(marker) => {
-                attributes.push(text("plimsoll.device", &search.name(marker.device)));
-                attributes.push(number("plimsoll.sequence", marker.sequence));
+        let trace = match &row.message {
+            Some(message) => {
+                attributes.push(text("plimsoll.device", &message.device));
+                attributes.push(number("plimsoll.sequence", message.sequence));
                 // Never that of an exchange without a marker.
-                u128::from(marker.device) << 64 | u128::from(marker.sequence) | 1 << 127
+                u128::from(message.number) << 64 | u128::from(message.sequence) | 1 << 127
             }
             None => u128::from(self.made) | 1 << 126,
         };
-        let status = match heard.outcome {
+        let status = match row.outcome {
             Outcome::Answered | Outcome::OneWay => json!({ "code": OK }),
-            Outcome::Failed => json!({ "code": ERROR, "message": heard.status.as_str() }),
+            Outcome::Failed => json!({ "code": ERROR, "message": &row.status }),
             Outcome::Unanswered => json!({ "code": ERROR, "message": "unanswered" }),
             Outcome::Unknown => json!({}),
         };
         json!({
             "traceId": format!("{trace:032x}"),
             "spanId": format!("{:016x}", self.made),
-            "name": format!("{} {}", exchange.protocol.name(), heard.verb),
+            "name": format!("{} {}", row.protocol, row.verb),
             "kind": CLIENT,
-            "startTimeUnixNano": heard.request.first.0.to_string(),
+            "startTimeUnixNano": row.request.first.0.to_string(),
             "endTimeUnixNano": end.0.to_string(),
             "attributes": attributes,
             "status": status,

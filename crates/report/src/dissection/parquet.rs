@@ -6,10 +6,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
-use plimsoll_capture::component::Components;
-use plimsoll_capture::heard::Exchange;
-use plimsoll_capture::marker::Search;
-use plimsoll_capture::table::Located;
+use plimsoll_analysis::exchange::ExchangeRow;
 use plimsoll_model::Nanos;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -95,38 +92,31 @@ impl<W: Write + Send> Table<W> {
     }
 
     /// Adds a row.
-    pub fn write(
-        &mut self,
-        exchange: &Located<Exchange>,
-        components: &Components,
-        search: &Search,
-    ) -> io::Result<()> {
-        let heard = &exchange.heard;
-        let [client, server] = exchange.parties.map(|party| components.name(&party));
-        let (client_address, server_address) = (exchange.client.to_string(), exchange.server.to_string());
+    pub fn write(&mut self, row: &ExchangeRow) -> io::Result<()> {
+        let (client_address, server_address) = (row.client.1.to_string(), row.server.1.to_string());
         let texts = [
-            &client,
+            &row.client.0,
             &client_address,
-            &server,
+            &row.server.0,
             &server_address,
-            exchange.protocol.name(),
-            heard.requester.name(),
-            heard.verb.as_str(),
-            heard.outcome.name(),
-            heard.status.as_str(),
+            row.protocol,
+            row.requester(),
+            &row.verb,
+            row.outcome.name(),
+            &row.status,
         ];
         for (column, text) in self.texts.iter_mut().zip(texts) {
             column.push(ByteArray::from(text));
         }
-        let request = heard.request;
+        let request = row.request;
         for (column, number) in
             self.numbers.iter_mut().zip([request.first.0, request.last.0, request.bytes as i64])
         {
             column.push(number);
         }
-        let response = heard.response;
+        let response = row.response;
         let options = [
-            heard.interim.map(|Nanos(at)| at),
+            row.first_sign.map(|Nanos(at)| at),
             response.map(|response| response.first.0),
             response.map(|response| response.last.0),
             response.map(|response| response.bytes as i64),
@@ -135,8 +125,9 @@ impl<W: Write + Send> Table<W> {
         for (column, option) in self.options.iter_mut().zip(options) {
             column.push(option);
         }
-        self.device.push(heard.marker.map(|marker| ByteArray::from(search.name(marker.device).as_str())));
-        self.sequence.push(heard.marker.map(|marker| marker.sequence as i64));
+        let message = row.message.as_ref();
+        self.device.push(message.map(|message| ByteArray::from(message.device.as_str())));
+        self.sequence.push(message.map(|message| message.sequence as i64));
         if self.sequence.levels.len() < GROUP { Ok(()) } else { self.write_group().map_err(broken) }
     }
 
@@ -198,35 +189,25 @@ mod tests {
     use super::*;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
-    use plimsoll_capture::dissect::Side;
-    use plimsoll_capture::heard::ConversationId;
-    use plimsoll_capture::packet::Endpoint;
-    use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
+    use plimsoll_model::wire::{Outcome, Span};
     use std::net::SocketAddr;
 
-    fn exchange(number: i64) -> Located<Exchange> {
-        let end = |port: u16| Endpoint::from(SocketAddr::from(([127, 0, 0, 1], port)));
+    fn exchange(number: i64) -> ExchangeRow {
+        let end = |name: &str, port: u16| (name.to_owned(), SocketAddr::from(([127, 0, 0, 1], port)));
         let span = |at: i64| Span { first: Nanos(at), last: Nanos(at + 5), bytes: 10 };
         let answered = number % 2 == 0;
-        Located {
-            client: end(50_000),
-            server: end(6379),
-            parties: [Components::default().client(&end(50_000)), Components::default().server(&end(6379))],
-            protocol: Protocol::Redis,
-            heard: Exchange {
-                conversation: ConversationId(0),
-                protocol: Protocol::Redis,
-                requester: Side::Client,
-                verb: Label::new("GET"),
-                outcome: if answered { Outcome::Answered } else { Outcome::Unanswered },
-                status: Label::default(),
-                request: span(number),
-                interim: None,
-                response: answered.then(|| span(number + 100)),
-                marker: None,
-                carried: false,
-                asking: plimsoll_capture::dissect::Asking::Now,
-            },
+        ExchangeRow {
+            client: end("client", 50_000),
+            server: end("redis", 6379),
+            is_asked_by_server: false,
+            protocol: "redis",
+            verb: "GET".into(),
+            outcome: if answered { Outcome::Answered } else { Outcome::Unanswered },
+            status: String::new(),
+            request: span(number),
+            first_sign: None,
+            response: answered.then(|| span(number + 100)),
+            message: None,
         }
     }
 
@@ -236,8 +217,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("plimsoll-{}.parquet", std::process::id()));
         let file = std::fs::File::create(&path).unwrap();
         let mut table = Table::begin(file).unwrap();
-        let (components, search) = (Components::default(), Search::default());
-        (0..rows).for_each(|number| table.write(&exchange(number), &components, &search).unwrap());
+        (0..rows).for_each(|number| table.write(&exchange(number)).unwrap());
         table.finish().unwrap();
         let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
         std::fs::remove_file(&path).unwrap();

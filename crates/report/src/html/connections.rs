@@ -5,6 +5,7 @@ use crate::html::table::{Column, level_cell, number_cell, table};
 use crate::terminal;
 use maud::{Markup, html};
 use plimsoll_analysis::summary::Summary;
+use plimsoll_model::Metric;
 
 /// One row a level.
 pub fn body(summary: &Summary) -> Markup {
@@ -21,8 +22,8 @@ pub fn body(summary: &Summary) -> Markup {
         .levels
         .iter()
         .map(|level| {
-            let p50 = level.connect_time.p50.map(|time| terminal::time(Some(time)));
-            let p99 = level.connect_time.p99.map(|time| terminal::time(Some(time)));
+            let p50 = level.times[Metric::ConnectTime].p50.map(|time| terminal::time(Some(time)));
+            let p99 = level.times[Metric::ConnectTime].p99.map(|time| terminal::time(Some(time)));
             html! {
                 tr {
                     (level_cell(level))

@@ -11,10 +11,12 @@ use serde::Serialize;
 pub const BLUE: &str = "#2f7fc1";
 /// Subscribe times.
 pub const PURPLE: &str = "#b8629b";
+/// Times of northbound queries.
+pub const ORANGE: &str = "#d55e00";
 /// What only guides the eye.
 pub const NEUTRAL: &str = "#8791a0";
 /// One each for several curves of equal rank.
-pub const CURVES: [&str; 6] = [BLUE, "#d55e00", "#009e73", PURPLE, "#e69f00", "#56b4e9"];
+pub const CURVES: [&str; 6] = [BLUE, ORANGE, "#009e73", PURPLE, "#e69f00", "#56b4e9"];
 /// Most points of one curve: beyond it, neighbours are put together.
 pub const MOST_POINTS: usize = 200;
 

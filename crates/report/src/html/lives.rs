@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use plimsoll_analysis::event_life::{ClockSummary, EventLife};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::{Summary, TimeSummary};
+use plimsoll_model::Metric;
 
 /// Whether a gateway told of events.
 pub fn told(summary: &Summary) -> bool {
@@ -46,7 +47,7 @@ fn rows(level: &LevelSummary, life: &EventLife) -> Vec<Markup> {
         ("transfer", &life.transfer),
         ("dispatch", &life.dispatch),
         ("processing", &life.processing),
-        ("publish time", &level.publish_time),
+        ("publish time", &level.times[Metric::PublishTime]),
     ];
     let row = |(place, (name, time)): (usize, (&str, &TimeSummary))| {
         let first = place == 0;

@@ -7,7 +7,6 @@ use crate::terminal;
 use maud::{Markup, html};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::summary::{LoadLine, Summary};
-use plimsoll_stats::student::mean_interval;
 use plotly::Scatter;
 use plotly::common::{Anchor, DashType, Fill, Font, HoverInfo, Line, Marker, Mode};
 use plotly::layout::{Annotation, HAlign};
@@ -36,12 +35,6 @@ pub fn body(summary: &Summary) -> Markup {
     }
 }
 
-/// The 95 % interval of the achieved load, from the samples that were taken.
-fn interval(level: &LevelSummary) -> Option<[f64; 2]> {
-    let taken: Vec<f64> = level.achieved_samples.iter().copied().flatten().collect();
-    mean_interval(&taken).map(|interval| [interval.lo.max(0.0), interval.hi])
-}
-
 fn chart(summary: &Summary, closed: bool) -> Figure {
     let levels: Vec<&LevelSummary> =
         level::rising(summary).into_iter().filter(|level| level.achieved.is_some()).collect();
@@ -53,7 +46,7 @@ fn chart(summary: &Summary, closed: bool) -> Figure {
     };
     let highest = levels.iter().map(|level| level.load()).fold(0.0, f64::max);
     let offered = levels.iter().filter_map(|level| level.offered);
-    let bands = levels.iter().filter_map(|level| Some(interval(level)?[1]));
+    let bands = levels.iter().filter_map(|level| Some(level.achieved_interval()?[1]));
     let achieved = levels.iter().filter_map(|level| level.achieved);
     let right = highest.max(1.0) * 1.06;
     let top = offered.chain(bands).chain(achieved).fold(1.0, f64::max) * 1.08;
@@ -100,7 +93,7 @@ fn chart(summary: &Summary, closed: bool) -> Figure {
 
 fn add_band(figure: &mut Figure, levels: &[&LevelSummary]) {
     let bands: Vec<(f64, [f64; 2])> =
-        levels.iter().filter_map(|level| Some((level.load(), interval(level)?))).collect();
+        levels.iter().filter_map(|level| Some((level.load(), level.achieved_interval()?))).collect();
     let edge = |end: usize| -> Box<Scatter<f64, Option<f64>>> {
         let (x, y) = bands.iter().map(|(x, ends)| (*x, ends.get(end).copied())).unzip();
         Scatter::new(x, y)
@@ -121,8 +114,9 @@ fn add_markers(figure: &mut Figure, levels: &[&LevelSummary], verdict: LevelVerd
     let told: Vec<String> = chosen
         .iter()
         .map(|level| {
-            let band =
-                interval(level).map(|[lo, hi]| format!(" ({} to {})", level::rate(lo), level::rate(hi)));
+            let band = level
+                .achieved_interval()
+                .map(|[lo, hi]| format!(" ({} to {})", level::rate(lo), level::rate(hi)));
             let achieved = level.achieved.map(level::rate).unwrap_or_default();
             let name = level::name(level);
             format!("{name}: {}<br>achieved {achieved}/s{}", verdict.name(), band.unwrap_or_default())
@@ -179,7 +173,7 @@ fn levels(summary: &Summary) -> Markup {
                 tr {
                     (level_cell(level))
                     (verdict_cell(level.verdict))
-                    (interval_cell(level.achieved, interval(level), level::rate))
+                    (interval_cell(level.achieved, level.achieved_interval(), level::rate))
                     (number_cell(delivered))
                     td.why { (level::why(level)) }
                 }

@@ -5,6 +5,7 @@ use crate::terminal;
 use maud::{Markup, html};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
+use plimsoll_model::Metric;
 
 /// Whether any level lost a connection.
 pub fn happened(summary: &Summary) -> bool {
@@ -37,8 +38,8 @@ pub fn body(summary: &Summary) -> Markup {
                     (clients(level.clients_lost))
                     (clients(level.clients_back))
                     (clients(level.clients_away_before))
-                    (shown(level.outage.p50))
-                    (shown(level.outage.p90))
+                    (shown(level.times[Metric::Outage].p50))
+                    (shown(level.times[Metric::Outage].p90))
                     (shown(level.recovery))
                     (number_cell(Some(terminal::count(level.unsent as f64))))
                     td.why { (level.incident.clone().unwrap_or_default()) }

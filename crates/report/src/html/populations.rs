@@ -6,6 +6,7 @@ use crate::terminal::{count, floor_percent, rate};
 use maud::{Markup, html};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict, PopulationLevel};
 use plimsoll_analysis::summary::Summary;
+use plimsoll_model::Metric;
 
 /// Whether there are several.
 pub fn are_several(summary: &Summary) -> bool {
@@ -62,10 +63,10 @@ fn row(level: &LevelSummary, own: &PopulationLevel) -> Markup {
             (number_cell(offered))
             (number_cell(per_second(figures.achieved)))
             (number_cell(delivered.map(|share| format!("{} %", floor_percent(share)))))
-            (time_cell(figures.publish_time.p50))
-            (time_cell(figures.publish_time.p99))
-            (time_cell(figures.subscribe_time.p50))
-            (time_cell(figures.subscribe_time.p99))
+            (time_cell(figures.times[Metric::PublishTime].p50))
+            (time_cell(figures.times[Metric::PublishTime].p99))
+            (time_cell(figures.times[Metric::SubscribeTime].p50))
+            (time_cell(figures.times[Metric::SubscribeTime].p99))
             (verdict_cell(figures.verdict))
         }
     }

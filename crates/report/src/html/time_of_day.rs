@@ -7,6 +7,7 @@ use crate::series::{Occurrence, by_time_of_day};
 use maud::{Markup, html};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::{Summary, TimeSummary};
+use plimsoll_model::Metric;
 use plotly::Scatter;
 use plotly::common::{ErrorData, ErrorType, Marker, Mode};
 
@@ -33,10 +34,10 @@ pub fn body(runs: &[Occurrence]) -> Markup {
                 tr {
                     td { (told) }
                     (level_cell(level))
-                    (time_cell(level.publish_time.p50))
-                    (time_cell(level.publish_time.p99))
-                    (time_cell(level.subscribe_time.p50))
-                    (time_cell(level.subscribe_time.p99))
+                    (time_cell(level.times[Metric::PublishTime].p50))
+                    (time_cell(level.times[Metric::PublishTime].p99))
+                    (time_cell(level.times[Metric::SubscribeTime].p50))
+                    (time_cell(level.times[Metric::SubscribeTime].p99))
                     (time_cell(level.wire.network_rtt.p50))
                     (number_cell(Some((level.repeated + level.retransmitted).to_string())))
                     (number_cell(Some(level.lost.to_string())))
@@ -69,8 +70,8 @@ fn chart(sorted: &[(f64, String, &Summary)], label: &str) -> Figure {
         told.collect()
     };
     let shown = [
-        ("publish time", BLUE, times(|level| &level.publish_time)),
-        ("subscribe time", PURPLE, times(|level| &level.subscribe_time)),
+        ("publish time", BLUE, times(|level| &level.times[Metric::PublishTime])),
+        ("subscribe time", PURPLE, times(|level| &level.times[Metric::SubscribeTime])),
     ];
     let values: Vec<f64> =
         shown.iter().flat_map(|(.., points)| points.iter().flat_map(|(_, q)| *q)).collect();

@@ -1,6 +1,6 @@
-//! Publish and subscribe time per level: boxplots and quantiles with their intervals.
+//! Publish, subscribe and query time per level: boxplots and quantiles with their intervals.
 
-use crate::html::figure::{self, BLUE, Figure, PURPLE};
+use crate::html::figure::{self, BLUE, Figure, ORANGE, PURPLE};
 use crate::html::level;
 use crate::html::table::{Column, level_cell, table, time_cell, time_interval_cell};
 use maud::{Markup, html};
@@ -18,7 +18,7 @@ use plotly::{BoxPlot, Layout};
 /// A box as Plotly takes it: position, and the points beyond the whiskers.
 type Boxes = BoxPlot<f64, Vec<f64>>;
 
-/// One of the two times, and how it is shown.
+/// One of the times, and how it is shown.
 struct Shown {
     metric: Metric,
     name: &'static str,
@@ -26,7 +26,7 @@ struct Shown {
     boxplot: fn(&LevelSummary) -> Option<&BoxplotSummary>,
 }
 
-const SHOWN: [Shown; 2] = [
+const SHOWN: [Shown; 3] = [
     Shown {
         metric: Metric::PublishTime,
         name: "publish time",
@@ -38,6 +38,12 @@ const SHOWN: [Shown; 2] = [
         name: "subscribe time",
         colour: PURPLE,
         boxplot: |level| level.subscribe_boxplot.as_ref(),
+    },
+    Shown {
+        metric: Metric::QueryTime,
+        name: "query time",
+        colour: ORANGE,
+        boxplot: |level| level.query_boxplot.as_ref(),
     },
 ];
 
@@ -57,8 +63,8 @@ pub fn body(record: &RunRecord, summary: &Summary) -> Markup {
             p.empty { "No message was acknowledged or delivered." }
         } @else {
             (chart(record, &levels, &shown).render(
-                "Time from due to acknowledged and to received: the box holds the middle half of the messages, \
-                 whiskers reach 1.5 box lengths, the dot is the slowest message; dashed lines are objectives."
+                "Time from due to acknowledged and to received, of queries to answered: the box holds the middle half, \
+                 whiskers reach 1.5 box lengths, the dot is the slowest; dashed lines are objectives."
             ))
             (quantiles(summary, &shown))
         }
@@ -193,7 +199,7 @@ fn quantiles(summary: &Summary, shown: &[&Shown]) -> Markup {
             .map(Column::Number),
         )
         .collect();
-    let ages = summary.levels.iter().any(|level| level.freshness.n > 0);
+    let ages = summary.levels.iter().any(|level| level.times[Metric::Freshness].n > 0);
     let freshness = ages.then_some((Metric::Freshness, "freshness"));
     let times: Vec<(Metric, &str)> =
         shown.iter().map(|shown| (shown.metric, shown.name)).chain(freshness).collect();
@@ -220,8 +226,9 @@ fn quantiles(summary: &Summary, shown: &[&Shown]) -> Markup {
 fn row(level: &LevelSummary, metric: Metric, name: &str, first: bool) -> Markup {
     let absent = TimeSummary::default();
     let (from_send, lateness) = match metric {
-        Metric::SubscribeTime => (&level.subscribe_time_from_send, &level.generator.lateness),
-        Metric::PublishTime => (&level.publish_time_from_send, &level.generator.lateness),
+        Metric::SubscribeTime => (&level.times[Metric::SubscribeTimeFromSend], &level.generator.lateness),
+        Metric::PublishTime => (&level.times[Metric::PublishTimeFromSend], &level.generator.lateness),
+        Metric::QueryTime => (&absent, &level.generator.lateness),
         _ => (&absent, &absent),
     };
     let time = objective::time(level, metric).unwrap_or(&absent);

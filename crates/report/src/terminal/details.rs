@@ -5,6 +5,7 @@ use crate::plain;
 use plimsoll_analysis::event_life::EventLife;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::summary::{ComponentSummary, IdleUsage, Summary};
+use plimsoll_model::Metric;
 
 /// What was due is said beside what was asked for where it differs by more than this share.
 const FAR: f64 = 0.05;
@@ -97,7 +98,7 @@ fn outages(summary: &Summary) -> String {
         if level.clients_away_before.is_some_and(|away| away > 0) {
             text += &format!("; {} lost earlier stayed away", number(level.clients_away_before));
         }
-        if let Some(p50) = level.outage.p50 {
+        if let Some(p50) = level.times[Metric::Outage].p50 {
             text += &format!("; outages of {} at p50", time(Some(p50)));
         }
         out += &wrapped(&text, "  ").join("\n");
@@ -116,8 +117,8 @@ fn northbound(summary: &Summary) -> String {
             level.label(),
             count(level.queries as f64),
             count(unanswered as f64),
-            time(level.query_time.p50),
-            time(level.query_time.p99),
+            time(level.times[Metric::QueryTime].p50),
+            time(level.times[Metric::QueryTime].p99),
         );
         out += &wrapped(&told, "  ").join("\n");
         out.push('\n');
@@ -133,7 +134,7 @@ fn event_lives(summary: &Summary) -> String {
         format!(
             "{:>9}{load:>10}{:>11}{:>11}{:>11}{:>11}{:>12}\n",
             level.label(),
-            time(level.publish_time.p50),
+            time(level.times[Metric::PublishTime].p50),
             time(life.wait.p50),
             time(life.transfer.p50),
             time(life.dispatch.p50),

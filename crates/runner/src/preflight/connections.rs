@@ -1,6 +1,6 @@
 //! What connections need: open files, local ports, source addresses, room in queues.
 
-use super::{Demand, Finding, Place};
+use super::{Demand, HostCheck, Place};
 use plimsoll_model::text::grouped;
 use plimsoll_observe::limits::Limits;
 
@@ -13,19 +13,19 @@ const WIDEST: u64 = 64_512;
 /// How long a platform may stop accepting, as in a collection of garbage, before its queue must be full.
 const PAUSE: f64 = 0.1;
 
-pub fn open_files(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
+pub fn open_files(limits: &Limits, demand: Option<&Demand>) -> Option<HostCheck> {
     const SUBJECT: &str = "open files";
     let soft = limits.open_files?;
     let most = limits.open_files_hard.unwrap_or(u64::MAX).max(soft);
     let Some(demand) = demand else {
         if most >= PLENTY_OF_FILES {
-            return Some(Finding::good(
+            return Some(HostCheck::good(
                 SUBJECT,
                 format!("this process may have {}, up to {} on demand", shown(soft), shown(most)),
             ));
         }
         let told = format!("this process may have {}, and each connection is one", shown(most));
-        return Some(Finding::warning(SUBJECT, told, raise_files(PLENTY_OF_FILES, limits)));
+        return Some(HostCheck::warning(SUBJECT, told, raise_files(PLENTY_OF_FILES, limits)));
     };
     let (connections, needed) = (demand.connections, demand.open_files());
     if needed > most {
@@ -38,13 +38,13 @@ pub fn open_files(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
         let told = format!(
             "{connections} connections{listening} need {needed} open files, but this process may have {most}"
         );
-        return Some(Finding::problem(SUBJECT, told, remedy));
+        return Some(HostCheck::problem(SUBJECT, told, remedy));
     }
     let raised = match needed > soft {
         true => format!("; the limit of {} is raised by itself", shown(soft)),
         false => String::new(),
     };
-    Some(Finding::good(SUBJECT, format!("{} needed, {} allowed{raised}", shown(needed), shown(most))))
+    Some(HostCheck::good(SUBJECT, format!("{} needed, {} allowed{raised}", shown(needed), shown(most))))
 }
 
 fn raise_files(needed: u64, limits: &Limits) -> String {
@@ -57,36 +57,36 @@ fn raise_files(needed: u64, limits: &Limits) -> String {
     )
 }
 
-pub fn local_ports(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
+pub fn local_ports(limits: &Limits, demand: Option<&Demand>) -> Option<HostCheck> {
     const SUBJECT: &str = "local ports";
     let ports = limits.local_ports.filter(|&ports| ports > 0)?;
     let Some(demand) = demand else {
         let told = format!("{} connections to one platform from each address of this host", shown(ports));
-        return Some(Finding::good(SUBJECT, told));
+        return Some(HostCheck::good(SUBJECT, told));
     };
     if demand.place == Place::Loopback && demand.sources == 0 {
         let told = "connections spread over the addresses 127.0.0.0/8 by themselves";
-        return Some(Finding::good(SUBJECT, told));
+        return Some(HostCheck::good(SUBJECT, told));
     }
     let addresses = demand.sources.max(1) as u64;
     let (room, wanted) = (ports * addresses, demand.connections);
     let from = if addresses == 1 { "one address".to_owned() } else { format!("{addresses} addresses") };
     let (told_wanted, told_room) = (shown(wanted), shown(room));
     if wanted as f64 <= room as f64 * PORTS_WELL_USED {
-        return Some(Finding::good(SUBJECT, format!("{told_wanted} of {told_room} from {from}")));
+        return Some(HostCheck::good(SUBJECT, format!("{told_wanted} of {told_room} from {from}")));
     }
     let remedy = more_ports(wanted, addresses, ports);
     Some(match wanted > room {
         true => {
             let told =
                 format!("{told_wanted} connections to one platform, but {from} can have {told_room} of them");
-            Finding::problem(SUBJECT, told, remedy)
+            HostCheck::problem(SUBJECT, told, remedy)
         }
         false => {
             let told = format!(
                 "{told_wanted} connections of the {told_room} that {from} can have: ports become scarce"
             );
-            Finding::warning(SUBJECT, told, remedy)
+            HostCheck::warning(SUBJECT, told, remedy)
         }
     })
 }
@@ -110,21 +110,21 @@ fn more_ports(wanted: u64, addresses: u64, ports: u64) -> String {
     )
 }
 
-pub fn source_addresses(demand: Option<&Demand>) -> Option<Finding> {
+pub fn source_addresses(demand: Option<&Demand>) -> Option<HostCheck> {
     const SUBJECT: &str = "source addresses";
     let demand = demand.filter(|demand| demand.sources > 0)?;
     let Some(first) = demand.foreign_sources.first() else {
-        return Some(Finding::good(SUBJECT, format!("this host has all {}", demand.sources)));
+        return Some(HostCheck::good(SUBJECT, format!("this host has all {}", demand.sources)));
     };
     let shown: Vec<String> = demand.foreign_sources.iter().take(4).map(ToString::to_string).collect();
     let more = demand.foreign_sources.len() - shown.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let told = format!("this host does not have {}{more}", shown.join(", "));
     let remedy = format!("`sudo ip addr add {first}/PREFIX dev INTERFACE` for each");
-    Some(Finding::problem(SUBJECT, told, remedy))
+    Some(HostCheck::problem(SUBJECT, told, remedy))
 }
 
-pub fn accept_queue(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
+pub fn accept_queue(limits: &Limits, demand: Option<&Demand>) -> Option<HostCheck> {
     const SUBJECT: &str = "accept queue";
     let (queue, half_open) = (limits.accept_queue?, limits.half_open?);
     let room = queue.min(half_open);
@@ -132,7 +132,7 @@ pub fn accept_queue(limits: &Limits, demand: Option<&Demand>) -> Option<Finding>
         let [queue, half_open] = [queue, half_open].map(shown);
         let told =
             format!("a platform on this host can have {queue} connections wait, and {half_open} half open");
-        return Some(Finding::good(SUBJECT, told));
+        return Some(HostCheck::good(SUBJECT, told));
     };
     if demand.place == Place::Elsewhere {
         return None;
@@ -142,7 +142,7 @@ pub fn accept_queue(limits: &Limits, demand: Option<&Demand>) -> Option<Finding>
         false => (demand.connect_rate * PAUSE).min(demand.connections as f64) as u64,
     };
     if at_once <= room {
-        return Some(Finding::good(
+        return Some(HostCheck::good(
             SUBJECT,
             format!("{} connections can wait for the platform", shown(room)),
         ));
@@ -158,14 +158,14 @@ pub fn accept_queue(limits: &Limits, demand: Option<&Demand>) -> Option<Finding>
     );
     let remedy =
         format!("`sudo sysctl -w net.core.somaxconn={at_once} net.ipv4.tcp_max_syn_backlog={at_once}`");
-    Some(Finding::warning(SUBJECT, told, remedy))
+    Some(HostCheck::warning(SUBJECT, told, remedy))
 }
 
-pub fn tracked(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
+pub fn tracked(limits: &Limits, demand: Option<&Demand>) -> Option<HostCheck> {
     const SUBJECT: &str = "firewall";
     let (room, demand) = (limits.tracked?, demand?);
     if demand.connections <= room {
-        return Some(Finding::good(
+        return Some(HostCheck::good(
             SUBJECT,
             format!("it can keep track of {} more connections", shown(room)),
         ));
@@ -177,7 +177,7 @@ pub fn tracked(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
         shown(room)
     );
     let most = wanted * 2;
-    Some(Finding::warning(SUBJECT, told, format!("`sudo sysctl -w net.netfilter.nf_conntrack_max={most}`")))
+    Some(HostCheck::warning(SUBJECT, told, format!("`sudo sysctl -w net.netfilter.nf_conntrack_max={most}`")))
 }
 
 /// A count for people; commands have their numbers without commas.

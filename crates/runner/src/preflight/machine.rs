@@ -1,6 +1,6 @@
 //! What the machine must give: processors, memory, time.
 
-use super::{Demand, Finding, Place};
+use super::{Demand, HostCheck, Place};
 use plimsoll_model::text::grouped;
 use plimsoll_model::{Histogram, Nanos};
 use plimsoll_observe::limits::Limits;
@@ -31,17 +31,17 @@ const STEAL: f64 = 0.01;
 /// The probe itself is busy for a few per cent of one processor.
 const BUSY: f64 = 0.2;
 
-pub fn kernel(limits: &Limits) -> Option<Finding> {
+pub fn kernel(limits: &Limits) -> Option<HostCheck> {
     const SUBJECT: &str = "kernel";
     let (major, minor) = limits.kernel?;
     if (major, minor) >= OLDEST_KERNEL {
-        return Some(Finding::good(SUBJECT, format!("Linux {major}.{minor}")));
+        return Some(HostCheck::good(SUBJECT, format!("Linux {major}.{minor}")));
     }
     let told = format!("Linux {major}.{minor} has no epoll_pwait2, without which load threads cannot wait");
-    Some(Finding::problem(SUBJECT, told, "use Linux 5.11 or later"))
+    Some(HostCheck::problem(SUBJECT, told, "use Linux 5.11 or later"))
 }
 
-pub fn processors(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
+pub fn processors(limits: &Limits, demand: Option<&Demand>) -> Option<HostCheck> {
     const SUBJECT: &str = "processors";
     let count = limits.processors?;
     if let Some(quota) = limits.quota.filter(|&quota| quota < count as f64) {
@@ -49,21 +49,21 @@ pub fn processors(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
             "the control group grants {quota:.2} of {count} processors, and stops all threads when that is used up"
         );
         let remedy = "lift its cpu limit (docker: run without `--cpus`; cgroup: cpu.max)";
-        return Some(Finding::warning(SUBJECT, told, remedy));
+        return Some(HostCheck::warning(SUBJECT, told, remedy));
     }
     let Some(demand) = demand else {
         return Some(match count {
-            1 => Finding::warning(
+            1 => HostCheck::warning(
                 SUBJECT,
                 "one, which a platform on this host would share with the load",
                 FURTHER,
             ),
-            _ => Finding::good(SUBJECT, format!("{count}")),
+            _ => HostCheck::good(SUBJECT, format!("{count}")),
         });
     };
     if demand.shared {
         let told = "load threads and platform share processors: their numbers influence each other";
-        return Some(Finding::warning(SUBJECT, told, FURTHER));
+        return Some(HostCheck::warning(SUBJECT, told, FURTHER));
     }
     let threads = demand.threads;
     let plural = if threads == 1 { "load thread" } else { "load threads" };
@@ -73,7 +73,7 @@ pub fn processors(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
             format!(", {} for the platform", count.saturating_sub(threads as u64))
         }
     };
-    Some(Finding::good(SUBJECT, format!("{threads} for {plural}{rest}")))
+    Some(HostCheck::good(SUBJECT, format!("{threads} for {plural}{rest}")))
 }
 
 /// What a load thread spends on a gap that it draws, at most: measured at 5 ns for uniform gaps and 30 ns for gamma ones.
@@ -82,7 +82,7 @@ const OF_GAP: Nanos = Nanos(30);
 const DRAWING: f64 = 0.03;
 
 /// Arrivals that no closed form gives and that cannot be divided over the load threads.
-pub fn arrivals(demand: Option<&Demand>) -> Option<Finding> {
+pub fn arrivals(demand: Option<&Demand>) -> Option<HostCheck> {
     let demand = demand.filter(|demand| demand.threads > 1)?;
     let spent = demand.walked * OF_GAP.as_secs_f64();
     if spent <= DRAWING {
@@ -95,17 +95,17 @@ pub fn arrivals(demand: Option<&Demand>) -> Option<Finding> {
         spent * 100.0
     );
     let remedy = "`arrivals: poisson` or `constant`, which are divided over the threads, or `per: device`";
-    Some(Finding::warning("arrivals", told, remedy))
+    Some(HostCheck::warning("arrivals", told, remedy))
 }
 
 const FURTHER: &str =
     "run the platform on another host, or on one with more processors; fewer `load.threads`";
 
-pub fn memory(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
+pub fn memory(limits: &Limits, demand: Option<&Demand>) -> Option<HostCheck> {
     const SUBJECT: &str = "memory";
     let free = limits.memory?;
     let Some(demand) = demand else {
-        return Some(Finding::good(SUBJECT, format!("{} to be had", size(free))));
+        return Some(HostCheck::good(SUBJECT, format!("{} to be had", size(free))));
     };
     let ends = if demand.place == Place::Elsewhere { 1 } else { 2 };
     let of_client = if demand.secured { OF_SECURED_CLIENT } else { OF_CLIENT };
@@ -122,34 +122,34 @@ pub fn memory(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
     );
     let remedy = "use fewer devices, or a host with more memory";
     Some(if needed > free {
-        Finding::problem(SUBJECT, told, remedy)
+        HostCheck::problem(SUBJECT, told, remedy)
     } else if needed as f64 > free as f64 * MEMORY_WELL_USED {
-        Finding::warning(SUBJECT, told, remedy)
+        HostCheck::warning(SUBJECT, told, remedy)
     } else {
-        Finding::good(SUBJECT, told)
+        HostCheck::good(SUBJECT, told)
     })
 }
 
-pub fn swap(limits: &Limits) -> Option<Finding> {
+pub fn swap(limits: &Limits) -> Option<HostCheck> {
     const SUBJECT: &str = "swap";
     let (swapped, free, total) = (limits.swapped?, limits.memory?, limits.memory_total?);
     if swapped == 0 {
-        return Some(Finding::good(SUBJECT, "none in use"));
+        return Some(HostCheck::good(SUBJECT, "none in use"));
     }
     let told = format!("{} are on disk", size(swapped));
     if free as f64 >= total as f64 * SCARCE {
-        return Some(Finding::good(SUBJECT, format!("{told}, and memory is free")));
+        return Some(HostCheck::good(SUBJECT, format!("{told}, and memory is free")));
     }
     let told = format!("{told} and memory is scarce: what must be read back comes late");
-    Some(Finding::warning(SUBJECT, told, "end what needs the memory, then `sudo swapoff -a`"))
+    Some(HostCheck::warning(SUBJECT, told, "end what needs the memory, then `sudo swapoff -a`"))
 }
 
-pub fn tasks(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
+pub fn tasks(limits: &Limits, demand: Option<&Demand>) -> Option<HostCheck> {
     const SUBJECT: &str = "tasks";
     let left = limits.tasks?;
     let needed = demand.map_or(1, |demand| demand.threads as u64) + TASKS_BESIDE;
     if left >= needed {
-        return Some(Finding::good(
+        return Some(HostCheck::good(
             SUBJECT,
             format!("the control group allows {} more", grouped(left as f64)),
         ));
@@ -157,33 +157,33 @@ pub fn tasks(limits: &Limits, demand: Option<&Demand>) -> Option<Finding> {
     let [left, needed] = [left, needed].map(|count| grouped(count as f64));
     let told =
         format!("the control group allows {left} more processes and threads, about {needed} are needed");
-    Some(Finding::warning(SUBJECT, told, "raise its limit (docker: `--pids-limit`; cgroup: pids.max)"))
+    Some(HostCheck::warning(SUBJECT, told, "raise its limit (docker: `--pids-limit`; cgroup: pids.max)"))
 }
 
-pub fn governor(limits: &Limits) -> Option<Finding> {
+pub fn governor(limits: &Limits) -> Option<HostCheck> {
     const SUBJECT: &str = "cpu governor";
     let governor = limits.governor.as_ref()?;
     if governor == "performance" {
-        return Some(Finding::good(SUBJECT, "performance"));
+        return Some(HostCheck::good(SUBJECT, "performance"));
     }
     let told =
         format!("{governor}: processors slow down while there is little to do, so times depend on the load");
-    Some(Finding::warning(SUBJECT, told, "`sudo cpupower frequency-set -g performance`"))
+    Some(HostCheck::warning(SUBJECT, told, "`sudo cpupower frequency-set -g performance`"))
 }
 
-pub fn clock_source(limits: &Limits) -> Option<Finding> {
+pub fn clock_source(limits: &Limits) -> Option<HostCheck> {
     const SUBJECT: &str = "clock source";
     let source = limits.clock_source.as_ref()?;
     if !SLOW_CLOCKS.contains(&source.as_str()) {
-        return Some(Finding::good(SUBJECT, source.clone()));
+        return Some(HostCheck::good(SUBJECT, source.clone()));
     }
     let told = format!("{source}: each reading of the clock takes about a microsecond instead of some 20 ns");
     let remedy =
         "boot with `tsc=reliable` where the processor's counter is; in a virtual machine use kvm-clock";
-    Some(Finding::warning(SUBJECT, told, remedy))
+    Some(HostCheck::warning(SUBJECT, told, remedy))
 }
 
-pub fn wake_ups(probe: &Probe, demand: Option<&Demand>) -> Option<Finding> {
+pub fn wake_ups(probe: &Probe, demand: Option<&Demand>) -> Option<HostCheck> {
     const SUBJECT: &str = "wake-ups";
     let at = |late: &Histogram, q| late.quantile(q);
     let (half, most) = (at(&probe.wake_up, 0.5)?, at(&probe.wake_up, 0.99)?);
@@ -192,28 +192,28 @@ pub fn wake_ups(probe: &Probe, demand: Option<&Demand>) -> Option<Finding> {
     if most > LATENESS {
         let told = format!("{told}: levels will be generator_bound or host_bound");
         let remedy = "keep other work off this host; a virtual machine needs processors of its own";
-        return Some(Finding::warning(SUBJECT, told, remedy));
+        return Some(HostCheck::warning(SUBJECT, told, remedy));
     }
     Some(match demand.map(|demand| demand.precision) {
         Some(precision) if precision > Nanos::ZERO && most > precision => {
             let told = format!("{told}, more than the {precision} of load.precision");
             let remedy = format!("`--set load.precision={}us`, or a calmer host", most.0 / 1_000 + 1);
-            Finding::warning(SUBJECT, told, remedy)
+            HostCheck::warning(SUBJECT, told, remedy)
         }
-        Some(_) => Finding::good(SUBJECT, told),
-        None => Finding::good(SUBJECT, format!("{told}: load.precision can be kept down to that")),
+        Some(_) => HostCheck::good(SUBJECT, told),
+        None => HostCheck::good(SUBJECT, format!("{told}: load.precision can be kept down to that")),
     })
 }
 
-pub fn precedence(probe: &Probe, demand: Option<&Demand>) -> Option<Finding> {
+pub fn precedence(probe: &Probe, demand: Option<&Demand>) -> Option<HostCheck> {
     const SUBJECT: &str = "precedence";
     if probe.precedence {
-        return Some(Finding::good(SUBJECT, "load threads may go before other processes"));
+        return Some(HostCheck::good(SUBJECT, "load threads may go before other processes"));
     }
     // Where the platform has the same processors, load threads would not ask for it.
     demand.is_none_or(|demand| !demand.shared).then(|| {
         let told = "load threads may not go before other processes, and are late when those run";
-        Finding::warning(
+        HostCheck::warning(
             SUBJECT,
             told,
             "run as root, or `sudo setcap cap_sys_nice+ep \"$(command -v plimsoll)\"`",
@@ -221,27 +221,27 @@ pub fn precedence(probe: &Probe, demand: Option<&Demand>) -> Option<Finding> {
     })
 }
 
-pub fn steal(probe: &Probe) -> Option<Finding> {
+pub fn steal(probe: &Probe) -> Option<HostCheck> {
     const SUBJECT: &str = "steal";
     let steal = probe.steal?;
     let share = steal * 100.0;
     if steal <= STEAL {
         let told = format!("the hypervisor takes {share:.1} % just now, while there is little to do");
-        return Some(Finding::good(SUBJECT, told));
+        return Some(HostCheck::good(SUBJECT, told));
     }
     let told =
         format!("the hypervisor takes {share:.1} % of the processors' time: times will be too long by that");
-    Some(Finding::warning(SUBJECT, told, "use a machine whose processors are not shared"))
+    Some(HostCheck::warning(SUBJECT, told, "use a machine whose processors are not shared"))
 }
 
-pub fn busy(probe: &Probe, limits: &Limits) -> Option<Finding> {
+pub fn busy(probe: &Probe, limits: &Limits) -> Option<HostCheck> {
     const SUBJECT: &str = "other work";
     let (busy, count) = (probe.busy?, limits.processors?);
     if busy <= BUSY {
-        return Some(Finding::good(SUBJECT, "next to none just now"));
+        return Some(HostCheck::good(SUBJECT, "next to none just now"));
     }
     let told = format!("{busy:.1} of {count} processors are busy just now");
-    Some(Finding::warning(SUBJECT, told, "end it while you measure; `top` tells what it is"))
+    Some(HostCheck::warning(SUBJECT, told, "end it while you measure; `top` tells what it is"))
 }
 
 /// A size for people.
@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    fn severity(found: Option<Finding>) -> Severity {
+    fn severity(found: Option<HostCheck>) -> Severity {
         found.unwrap().severity
     }
 

@@ -3,8 +3,8 @@
 use plimsoll_analysis::blame::Culprit;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
-use plimsoll_model::Verdict;
-use plimsoll_runner::preflight::Finding;
+use plimsoll_model::{Metric, Verdict};
+use plimsoll_runner::preflight::HostCheck;
 use plimsoll_runner::{Options, Progress, SoFar, run};
 use plimsoll_scenario::{Environment, Source, load};
 use std::sync::Arc;
@@ -134,7 +134,9 @@ pub fn certifies(summary: &Summary) -> bool {
 struct Silent;
 
 impl Progress for Silent {
-    fn warned(&mut self, _: &Finding) {}
+    fn run_begun(&mut self, _: Metric) {}
+    fn run_over(&mut self) {}
+    fn warned(&mut self, _: &HostCheck) {}
     fn step(&mut self, _: &str) {}
     fn connected(&mut self, _: u64, _: u64) {}
     fn level_begun(&mut self, _: usize, _: Option<usize>, _: &str) {}

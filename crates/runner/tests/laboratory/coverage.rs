@@ -1,6 +1,7 @@
 //! Whether the intervals that judgements rest on cover the truth as often as they say.
 
 use super::bench::{Setup, seeds};
+use plimsoll_model::Metric;
 
 /// How often 95 % intervals must cover in so many trials so that an exact binomial test at 1 % does not refuse them.
 fn least(trials: u64) -> u64 {
@@ -38,8 +39,8 @@ fn intervals_of_quantiles_and_of_what_was_achieved_cover() {
             let [lo, hi] = interval.unwrap();
             u64::from(lo <= truth && truth <= hi)
         };
-        median += covers(level.publish_time_from_send.quantiles_ci95.p50, truth(0.5));
-        tail += covers(level.publish_time_from_send.quantiles_ci95.p99, truth(0.99));
+        median += covers(level.times[Metric::PublishTimeFromSend].quantiles_ci95.p50, truth(0.5));
+        tail += covers(level.times[Metric::PublishTimeFromSend].quantiles_ci95.p99, truth(0.99));
         achieved += covers(level.achieved_ci95, 1.0);
     }
     println!("of {trials} intervals cover: median {median}, p99 {tail}, achieved {achieved}");

@@ -1,9 +1,9 @@
 //! What the models of docs/gateway.md say of the combinations of a sweep over gateways that poll their devices.
 
+use crate::Placement;
 use plimsoll_analysis::sweep::{Cell, Quantity, Sweep};
 use plimsoll_gateway::bounds::{self, Costs, Measured, Setting};
 use plimsoll_gateway::configuration::{Configuration, Model};
-use plimsoll_runner::Placement;
 use plimsoll_scenario::Matrix;
 use plimsoll_scenario::plan::{Plan, Protocol};
 use std::collections::HashMap;

@@ -1,10 +1,10 @@
 //! What `plimsoll doctor` found, on 80 columns, with or without colour.
 
 use crate::terminal::{Colour, wrapped};
-use plimsoll_runner::preflight::{Finding, Severity};
+use plimsoll_model::host_check::{HostCheck, Severity};
 
 /// One block a finding: how it bears on the run, what was looked at, what was found, what to do; a last line sums up.
-pub fn render(findings: &[Finding], colour: Colour) -> String {
+pub fn render(findings: &[HostCheck], colour: Colour) -> String {
     let mut out = String::new();
     for finding in findings {
         let indent = format!("{:<8} {:<17} ", name(finding.severity), finding.subject);
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn fits_80_columns_and_sums_up() {
-        let finding = |severity, told: &str, remedy: &str| Finding {
+        let finding = |severity, told: &str, remedy: &str| HostCheck {
             subject: "source addresses",
             severity,
             told: told.into(),
