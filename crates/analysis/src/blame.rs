@@ -4,18 +4,17 @@
 mod captured;
 
 use crate::dissection::DissectionSummary;
-use crate::inference::{PublishCause, SMALL, sent_again};
-use crate::level::{LevelSummary, LevelVerdict, PopulationLevel};
+use crate::inference::{SMALL, sent_again};
+use crate::level::{Blame, Culprit, LevelSummary, LevelVerdict, PopulationLevel, PublishCause};
 use crate::missing::NEVER;
-use crate::objective::{self, Standing};
+use crate::objective::Standing;
+use crate::standing::standing;
 use crate::usage;
 use captured::{Captured, Named};
 use plimsoll_model::objective::{Objectives, Subject};
 use plimsoll_model::record::{ComponentUsage, LevelRecord, LevelStart};
 use plimsoll_model::text::grouped;
 use plimsoll_model::{Metric, Nanos, Validity};
-use schemars::JsonSchema;
-use serde::Serialize;
 use std::ops::Range;
 
 /// Share of what it may use from which on a component is at its limit.
@@ -32,19 +31,6 @@ const NEXT: f64 = 0.75;
 /// What a platform on this host lacks of which no process is known.
 const UNNAMED: &str = "which component it was can be told where `platform.components` names them";
 
-/// Who is to blame, and why.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Blame {
-    /// Who.
-    pub culprit: Culprit,
-    /// The component, where it is known which one.
-    pub component: Option<String>,
-    /// It in one clause, for a headline: `worker lost 139 of 3209 deliveries`.
-    pub claim: String,
-    /// What shows it, for people.
-    pub evidence: String,
-}
-
 impl Blame {
     /// No component in particular.
     fn on(culprit: Culprit, what: String) -> Blame {
@@ -56,41 +42,6 @@ impl Blame {
         let Some(Named { component, did, evidence }) = named else { return self };
         let (claim, evidence) = (format!("{component} {did}"), format!("{}; {evidence}", self.evidence));
         Blame { component: Some(component), claim, evidence, ..self }
-    }
-}
-
-/// Who can be to blame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Culprit {
-    /// The platform.
-    Platform,
-    /// The way between us and the platform.
-    Network,
-    /// Both of them.
-    PlatformAndNetwork,
-    /// The load generator.
-    Generator,
-    /// Our subscribers.
-    Receiver,
-    /// The host of the generator or of the platform.
-    Host,
-    /// It cannot be said.
-    Unknown,
-}
-
-impl Culprit {
-    /// For people.
-    pub fn name(self) -> &'static str {
-        match self {
-            Culprit::Platform => "the platform",
-            Culprit::Network => "the network",
-            Culprit::PlatformAndNetwork => "the platform and the network",
-            Culprit::Generator => "the load generator",
-            Culprit::Receiver => "our subscribers",
-            Culprit::Host => "the host",
-            Culprit::Unknown => "not known",
-        }
     }
 }
 
@@ -232,8 +183,7 @@ fn about<'a>(
     objectives: &Objectives,
 ) -> (About, Option<String>, Option<&'a PopulationLevel>) {
     use Metric::{Freshness, PublishTime, PublishTimeFromSend, SubscribeTime, SubscribeTimeFromSend};
-    let standings: Vec<_> =
-        objectives.level.iter().map(|one| (one, objective::standing(one, level, record))).collect();
+    let standings: Vec<_> = objectives.level.iter().map(|one| (one, standing(one, level, record))).collect();
     let missed = standings.iter().find(|(_, standing)| matches!(standing, Standing::Missed(_)));
     let first = missed.or_else(|| standings.iter().find(|(_, standing)| *standing != Standing::Met));
     let population = first.and_then(|(objective, _)| level.population_of(objective));
@@ -343,7 +293,7 @@ fn fullest(components: &[ComponentUsage], start: &LevelStart) -> Option<Named> {
 mod tests {
     use super::*;
     use crate::stall::Stall;
-    use crate::summary::TimeSummary;
+    use crate::time_summary::TimeSummary;
     use plimsoll_model::objective::{Comparison, Objective};
     use plimsoll_model::record::SampleRecord;
     use plimsoll_model::{Counts, Histogram};

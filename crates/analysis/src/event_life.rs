@@ -1,6 +1,6 @@
 //! Where events spend their lives between a device and the end of their work at a gateway.
 
-use crate::summary::TimeSummary;
+use crate::time_summary::TimeSummary;
 use plimsoll_model::Metric;
 use plimsoll_model::record::ClockRecord;
 use schemars::JsonSchema;

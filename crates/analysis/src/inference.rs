@@ -5,14 +5,12 @@
 //! host, nor where it rose by more than it can have added, nor where the connections under load saw nothing of it. What is
 //! compared is the quantile that missed; where none did, the median.
 
-use crate::level::LevelSummary;
+use crate::level::{Inference, LevelSummary, PublishCause, Rise, TotalCause};
 use crate::objective::{self, Standing};
-use crate::summary::TimeSummary;
+use crate::time_summary::TimeSummary;
 use plimsoll_model::objective::{Objective, Objectives, Subject};
 use plimsoll_model::text::grouped;
 use plimsoll_model::{Metric, Validity};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 /// Below this share of a time or of its rise the network is not the reason, and above its complement it is the only one.
 pub(crate) const SMALL: f64 = 0.1;
@@ -20,75 +18,6 @@ pub(crate) const SMALL: f64 = 0.1;
 const OF_THE_SLOW: f64 = 0.5;
 /// A total time rose where it is longer by more than this: it has no interval, for each level has one.
 const LONGER: f64 = 0.02;
-
-/// What a level's times say beside those of the lowest level.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Inference {
-    /// The level that it is compared with: the lowest one that was measured to its end.
-    pub reference: u16,
-    /// Which time is compared, from send: `publish` or `subscribe`.
-    pub time: &'static str,
-    /// Which quantile of it: that of an objective that is not met, else the median.
-    pub quantile: f64,
-    /// That time less that of the reference, in seconds; null where either has none.
-    pub publish_rise: Option<Rise>,
-    /// The median of the network's own round trip less that of the reference.
-    pub network_rise: Option<Rise>,
-    /// What that time rose with.
-    pub publish_because: PublishCause,
-    /// Of its rise, the share that the network's round trips make; null where that cannot be said.
-    pub network_share: Option<f64>,
-    /// The 95 % interval of that share, the intervals of both rises in it; null likewise.
-    pub network_share_ci95: Option<[f64; 2]>,
-    /// Total time over that of the reference: for equal holds, in the closed model for as many messages. Null where either
-    /// has none.
-    pub total_ratio: Option<f64>,
-    /// What the total time rose with.
-    pub total_because: TotalCause,
-}
-
-/// A median less another, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Rise {
-    /// The difference.
-    pub seconds: f64,
-    /// Its 95 % interval; null where one of the medians has none.
-    pub ci95: Option<[f64; 2]>,
-}
-
-/// What a publish time rose with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PublishCause {
-    /// It did not, as far as the intervals can tell.
-    NoRise,
-    /// The network's round trip rose with it.
-    Network,
-    /// The network's round trip did not.
-    Platform,
-    /// The network's round trip makes a part of it.
-    Both,
-    /// About as many messages as were slow had segments that were sent again.
-    Retransmissions,
-    /// It rose, but the network's round trip is not known, or not well enough to tell.
-    Unknown,
-}
-
-/// What a total time rose with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TotalCause {
-    /// It did not.
-    NoRise,
-    /// More messages were sent again after an answer that asks for it, or a lost connection.
-    Retries,
-    /// More segments or requests were sent again because no acknowledgement came.
-    Retransmissions,
-    /// Both.
-    Both,
-    /// Neither of them rose: the publish times themselves are longer.
-    Neither,
-}
 
 impl Rise {
     fn of(reference: &TimeSummary, level: &TimeSummary, q: f64) -> Option<Rise> {

@@ -1,23 +1,23 @@
 //! What is told of one level.
 
-mod measured;
+mod blame;
+mod inference;
 pub mod times;
-mod verdict;
 
-pub use measured::summarize;
+pub use blame::{Blame, Culprit};
+pub use inference::{Inference, PublishCause, Rise, TotalCause};
 pub use times::Times;
 
 use crate::achieved::Achieved;
-use crate::blame::Blame;
 use crate::event_life::EventLife;
-use crate::inference::Inference;
+use crate::generator::Generator;
 use crate::sizes::SizesSummary;
 use crate::stall::Stall;
 use crate::starvation::Starved;
-use crate::summary::{DifferenceSummary, Generator, TimeSummary};
+use crate::time_summary::{DifferenceSummary, TimeSummary};
 use crate::wire::WireSummary;
 use plimsoll_model::objective::Objective;
-use plimsoll_model::record::{DeathRecord, FirstLoss, LevelRecord, Terms};
+use plimsoll_model::record::{DeathRecord, FirstLoss};
 use plimsoll_model::text::grouped;
 use plimsoll_model::{Metric, Validity};
 use plimsoll_stats::student::mean_interval;
@@ -26,7 +26,7 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// A level's result.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct LevelSummary {
     /// The level's number within the run.
     pub index: u16,
@@ -340,12 +340,6 @@ impl LevelVerdict {
             LevelVerdict::Invalid => "invalid",
             LevelVerdict::Unfinished => "unfinished",
         }
-    }
-}
-
-impl Default for LevelSummary {
-    fn default() -> LevelSummary {
-        summarize(&LevelRecord::default(), &Terms::default(), &[])
     }
 }
 

@@ -2,7 +2,7 @@
 //! verdict. Pure: the same record gives the same summary.
 
 mod achieved;
-pub mod blame;
+mod blame;
 mod clear;
 pub mod compare;
 pub mod dissection;
@@ -11,9 +11,11 @@ pub mod early_stop;
 pub mod event_life;
 pub mod exchange;
 pub mod gauges;
-pub mod inference;
+pub mod generator;
+mod inference;
 pub mod level;
 pub mod load_line;
+mod measured;
 mod memory;
 pub mod missing;
 pub mod objective;
@@ -22,18 +24,24 @@ mod processors;
 pub mod search;
 pub mod sizes;
 mod stall;
+mod standing;
 mod starvation;
 pub mod summary;
 pub mod sweep;
+pub mod time_summary;
 pub mod usage;
 pub mod validity;
+mod verdict;
 mod warming;
 pub mod wire;
 
 use dissection::DissectionSummary;
+pub use measured::summarize as summarize_level;
 use plimsoll_model::record::{RunEnd, RunRecord, Terms};
 use plimsoll_model::{Histogram, Metric, Verdict};
-use summary::{ComponentSummary, Generator, Summary, TimeSummary};
+
+use summary::{ComponentSummary, Summary};
+use time_summary::TimeSummary;
 
 /// The version of the summary's schema. Version 1 is frozen: keys may be added to it, none is taken away or changes its
 /// meaning or unit (docs/metrics.md).
@@ -41,7 +49,7 @@ pub const SCHEMA: u32 = 1;
 
 /// The summary of a run, as far as it was recorded.
 pub fn summarize(record: &RunRecord) -> Summary {
-    let summarize = |level| level::summarize(level, &record.terms, &record.components);
+    let summarize = |level| measured::summarize(level, &record.terms, &record.components);
     let mut levels: Vec<_> = record.levels.iter().map(summarize).collect();
     let trips = if record.terms.qos == 2 { 2 } else { 1 };
     let Terms { local, ref objectives, .. } = record.terms;
@@ -115,7 +123,11 @@ pub fn summarize(record: &RunRecord) -> Summary {
         search: finding,
         leading_time: record.terms.leading_time(),
         objectives: record.terms.objectives.level.iter().map(ToString::to_string).collect(),
-        generator: Generator::over(&levels, over_levels(Metric::Lateness), over_levels(Metric::ReceiverLag)),
+        generator: summary::generator_over(
+            &levels,
+            over_levels(Metric::Lateness),
+            over_levels(Metric::ReceiverLag),
+        ),
         connect_time: TimeSummary::of(&connect_time.into_iter().collect::<Vec<_>>(), true),
         wire: wire::WireSummary::of(&record.set_up.counts, |metric| {
             record.set_up.histograms.get(&metric).cloned().unwrap_or_default()

@@ -1,15 +1,39 @@
 //! The load line (rule 6) and the verdict.
 
 use crate::level::{LevelSummary, LevelVerdict};
-use crate::processor_bound;
+use crate::processor_bound::{self, ProcessorBound};
 use crate::search::{Ending, Finding};
-use crate::summary::LoadLine;
 use plimsoll_model::Verdict;
 use plimsoll_model::record::{DeathRecord, RunRecord};
 use plimsoll_model::text::grouped;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// A level that missed is far above one that was met where its load is more than this times that.
 const WIDE: f64 = 1.1;
+
+/// The load line.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct LoadLine {
+    /// Operations per second: offered in the open model, achieved in the closed one; null where devices are idle.
+    pub rate: Option<f64>,
+    /// Devices connected; null where the levels do not differ in that.
+    pub devices: Option<u32>,
+    /// Connections per second; null where the levels do not differ in that.
+    pub connect_rate: Option<f64>,
+    /// Index of the level.
+    pub level: u16,
+    /// Whether the platform may bear more: no level was missed, or the next one decides nothing.
+    pub at_least: bool,
+    /// Load of the lowest level above it that missed, up to which the load line may lie; null where none did.
+    pub below: Option<f64>,
+    /// An upper bound by what a component uses of its processors; null where a level missed, or none used enough to tell.
+    pub at_most: Option<ProcessorBound>,
+    /// Why the next level does not meet; null where there is none.
+    pub limited_by: Option<String>,
+    /// Index of that next level; null where there is none.
+    pub next_level: Option<u16>,
+}
 
 /// The top of the unbroken run of met levels from the lowest. Of a load that was held again the hold that decided counts.
 pub fn find(levels: &[LevelSummary]) -> Option<LoadLine> {

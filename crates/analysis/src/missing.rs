@@ -1,7 +1,7 @@
 //! Times of messages that never came to their end: longer than any bound. A quantile objective looks at all that was due,
 //! so each missing one takes a place behind the longest time that was seen, in the sample in which it was due.
 
-use crate::summary::TimeSummary;
+use crate::time_summary::TimeSummary;
 use plimsoll_model::metric::Owed;
 use plimsoll_model::objective::Subject;
 use plimsoll_model::record::{LevelRecord, Terms};

@@ -1,10 +1,9 @@
 //! Whether a level meets an objective: its interval must lie inside.
 
 use crate::achieved::Side;
-use crate::clear;
 use crate::level::LevelSummary;
 use crate::missing::NEVER;
-use crate::summary::TimeSummary;
+use crate::time_summary::TimeSummary;
 use plimsoll_model::Metric;
 use plimsoll_model::objective::{Comparison, Objective, Subject};
 use plimsoll_model::record::LevelRecord;
@@ -20,18 +19,6 @@ pub enum Standing {
     Missed(String),
     /// The measurement is too short to tell: the reason.
     Undecided(String),
-}
-
-/// Judges one objective by all that is known: where a quantile does not exist, by the observations beyond its bound.
-pub fn standing(objective: &Objective, level: &LevelSummary, record: &LevelRecord) -> Standing {
-    let (level, record) = about(objective, level, record);
-    match judge(objective, level) {
-        Standing::Undecided(why) => match clear::is_clear_of_few(objective, level, record) {
-            Some(reason) => Standing::Missed(reason),
-            None => Standing::Undecided(why),
-        },
-        standing => standing,
-    }
 }
 
 /// What an objective looks at: the level, or one of its populations.
@@ -173,8 +160,7 @@ pub fn time(level: &LevelSummary, metric: Metric) -> Option<&TimeSummary> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::level;
-    use crate::summary::QuantileIntervals;
+    use crate::time_summary::QuantileIntervals;
     use plimsoll_model::objective::Objectives;
     use plimsoll_model::record::{LevelEnd, LevelRecord, LevelStart, SampleRecord, Terms};
     use plimsoll_model::{Counts, Histogram, Nanos};
@@ -229,7 +215,7 @@ mod tests {
             samples: (0..10).map(|_| Some(sample())).collect(),
             threads: Vec::new(),
         };
-        judge(&objective, &level::summarize(&record, &terms, &[]))
+        judge(&objective, &crate::summarize_level(&record, &terms, &[]))
     }
 
     #[test]

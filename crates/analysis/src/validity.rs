@@ -1,6 +1,6 @@
 //! Whose limit was it (rule 2): whether a level measured the platform or ourselves.
 
-use crate::summary::Generator;
+use crate::generator::Generator;
 use plimsoll_model::record::Terms;
 use plimsoll_model::{Counts, Nanos, Validity};
 

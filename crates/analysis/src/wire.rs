@@ -1,6 +1,6 @@
 //! What happens below MQTT: handshakes of TLS, and what the kernel knows of TCP.
 
-use crate::summary::TimeSummary;
+use crate::time_summary::TimeSummary;
 use plimsoll_model::text::grouped;
 use plimsoll_model::{Counts, Histogram, Metric};
 use schemars::JsonSchema;

@@ -4,7 +4,8 @@
 // Helpers of tests may fail as tests do.
 #![allow(clippy::unwrap_used)]
 
-use plimsoll_analysis::level::{LevelSummary, summarize};
+use plimsoll_analysis::level::LevelSummary;
+use plimsoll_analysis::summarize_level as summarize;
 use plimsoll_model::record::{LevelEnd, LevelRecord, LevelStart, SampleRecord, Terms};
 use plimsoll_model::{Counts, Metric, Nanos};
 use plimsoll_stats::distribution::{InterArrival, random};

@@ -4,7 +4,8 @@ use crate::output::{complain, harmless};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_model::{Metric, Nanos};
-use plimsoll_report::terminal::{self, Colour};
+use plimsoll_report::terminal;
+use plimsoll_report::text::{self, Colour};
 use plimsoll_runner::preflight::HostCheck;
 use plimsoll_runner::{Progress, SoFar};
 use std::collections::HashSet;
@@ -50,17 +51,17 @@ impl TerminalProgress {
 fn told(so_far: &SoFar, leading: Metric) -> String {
     let mut told = String::new();
     if let Some(rate) = so_far.rate {
-        told += &format!(", {}/s", terminal::rate(rate.round()));
+        told += &format!(", {}/s", text::rate(rate.round()));
     }
     let name = if leading == Metric::SubscribeTime { "sub" } else { "pub" };
     for (quantile, time) in [("p50", so_far.p50), ("p99", so_far.p99)] {
         if let Some(time) = time {
-            told += &format!(", {name} {quantile} {}", terminal::time(Some(Nanos::as_secs_f64(time))));
+            told += &format!(", {name} {quantile} {}", text::time(Some(Nanos::as_secs_f64(time))));
         }
     }
     if so_far.rate.is_some() {
         let s = if so_far.errors == 1 { "" } else { "s" };
-        told += &format!(", {} error{s}", terminal::count(so_far.errors as f64));
+        told += &format!(", {} error{s}", text::count(so_far.errors as f64));
     }
     // Whether the level is valid is known at its end: it takes more than that.
     told += match (so_far.sends_in_time, so_far.reads_in_time) {
@@ -91,7 +92,7 @@ impl ReadingProgress {
         if let Some(of) = self.of {
             self.bar.set_position((bytes * FINE / of.max(1)).min(FINE));
         }
-        self.bar.set_prefix(terminal::bytes(bytes as f64));
+        self.bar.set_prefix(text::bytes(bytes as f64));
     }
 
     /// Takes the line away.

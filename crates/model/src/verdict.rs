@@ -3,10 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 /// Whose limit a level met (rule 2 of the measurement rules).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Validity {
     /// The platform was what was measured.
+    #[default]
     Valid,
     /// The generator could not keep up with its own plan.
     GeneratorBound,

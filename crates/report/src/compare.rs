@@ -2,7 +2,7 @@
 
 use crate::html::head;
 use crate::plain;
-use crate::terminal::{WIDTH, bytes, floor_percent, rate, time, wrapped};
+use crate::text::{WIDTH, bytes, floor_percent, rate, time, wrapped};
 use maud::{DOCTYPE, html};
 use plimsoll_analysis::compare::{Candidate, Comparison, Conclusion, Difference, Row, Unit, mean};
 use std::collections::BTreeSet;

@@ -2,7 +2,8 @@
 
 use crate::plain;
 use plimsoll_analysis::level::LevelSummary;
-use plimsoll_analysis::summary::{Summary, TimeSummary};
+use plimsoll_analysis::summary::Summary;
+use plimsoll_analysis::time_summary::TimeSummary;
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::record::RunRecord;
 use plimsoll_model::{Metric, Nanos};

@@ -1,6 +1,6 @@
 //! What `plimsoll doctor` found, on 80 columns, with or without colour.
 
-use crate::terminal::{Colour, wrapped};
+use crate::text::{Colour, wrapped};
 use plimsoll_model::host_check::{HostCheck, Severity};
 
 /// One block a finding: how it bears on the run, what was looked at, what was found, what to do; a last line sums up.

@@ -1,7 +1,8 @@
 //! The result for GitHub Actions: a workflow command that becomes an annotation, and a summary of the job in Markdown.
 
 use crate::plain;
-use crate::terminal::{headline, headline_with_reason, leniency, rate, time};
+use crate::terminal::{headline, headline_with_reason, leniency};
+use crate::text::{rate, time};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::{Metric, Verdict};
 
@@ -42,7 +43,7 @@ pub fn markdown(summary: &Summary) -> String {
         let achieved = level.achieved.map_or("-".to_owned(), |achieved| format!("{}/s", rate(achieved)));
         let share = level.delivered_ratio().filter(|_| level.expected_deliveries > 0);
         let delivered =
-            share.map_or("-".to_owned(), |share| format!("{} %", crate::terminal::floor_percent(share)));
+            share.map_or("-".to_owned(), |share| format!("{} %", crate::text::floor_percent(share)));
         let why = match level.is_met() {
             true => String::new(),
             false => format!(": {}", plain::markdown(&level.why())),

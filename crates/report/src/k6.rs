@@ -6,7 +6,7 @@
 
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::objective::{self, Standing};
-use plimsoll_analysis::summary::quantile_of;
+use plimsoll_analysis::time_summary::quantile_of;
 use plimsoll_model::objective::{Objective, Subject};
 use plimsoll_model::record::RunRecord;
 use plimsoll_model::{Histogram, Metric, Nanos, Validity};

@@ -16,4 +16,5 @@ pub mod plain;
 pub mod series;
 pub mod sweep;
 pub mod terminal;
+pub mod text;
 mod wall;

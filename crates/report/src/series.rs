@@ -1,6 +1,6 @@
 //! Runs of one schedule: their figures by the time of day.
 
-use crate::terminal::{time, wrapped};
+use crate::text::{time, wrapped};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use plimsoll_analysis::summary::Summary;

@@ -2,7 +2,7 @@
 
 use crate::csv;
 use crate::plain;
-use crate::terminal::{WIDTH, count, floor_percent, rate, time, wrapped};
+use crate::text::{WIDTH, count, floor_percent, rate, time, wrapped};
 use plimsoll_analysis::sweep::{Cell, Measured, Quantity, RunOfCell, Sweep};
 use plimsoll_model::Validity;
 use plimsoll_model::text::one_line;
@@ -221,8 +221,8 @@ fn tables(sweep: &Sweep, quantity: Quantity) -> String {
 pub(crate) mod tests {
     use super::*;
     use plimsoll_analysis::level::LevelSummary;
-    use plimsoll_analysis::summary::TimeSummary;
     use plimsoll_analysis::sweep::{Axis, Origin, Taken};
+    use plimsoll_analysis::time_summary::TimeSummary;
     use plimsoll_model::Metric;
     use plimsoll_model::Verdict;
 

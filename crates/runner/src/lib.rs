@@ -535,7 +535,7 @@ fn connect_and_run_levels(
         let added = watch.added(id, &mut position)?;
         components.extend(added.components);
         for record in added.levels {
-            let level = plimsoll_analysis::level::summarize(&record, &terms, &components);
+            let level = plimsoll_analysis::summarize_level(&record, &terms, &components);
             watch.level_ended(&level);
             levels.push(level);
             records.push(record);

@@ -1,7 +1,7 @@
 //! The times of a level that have a key of their own in its summary, by metric: a row of the table of metrics is all that a new one
 //! needs here.
 
-use crate::summary::TimeSummary;
+use crate::time_summary::TimeSummary;
 use plimsoll_model::Metric;
 use plimsoll_model::metric::{METRIC_COUNT, METRICS, MetricRow};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

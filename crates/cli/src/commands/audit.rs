@@ -12,7 +12,7 @@ use plimsoll_model::{Histogram, Nanos};
 use plimsoll_platform::folder::Folder;
 use plimsoll_platform::guard::{Bounds, Guarded, guarded};
 use plimsoll_platform::is_installed;
-use plimsoll_report::terminal;
+use plimsoll_report::text;
 use plimsoll_target::open_loop;
 use plimsoll_target::record::{self, Account};
 use plimsoll_target::station::Station;
@@ -160,7 +160,7 @@ fn page(
     open: Option<&(f64, Histogram)>,
 ) -> String {
     let mut out = String::from("\n");
-    for line in terminal::wrapped(&format!("audit of: {command}"), "") {
+    for line in text::wrapped(&format!("audit of: {command}"), "") {
         out.push_str(&format!("{line}\n"));
     }
     if status != WELL {
@@ -188,13 +188,13 @@ fn page(
         let line = format!("{name:<10}{:>14}{:>14}{due:>16}", shown(reported), shown(truth));
         format!("{}\n", line.trim_end())
     };
-    let count = |number: f64| terminal::count(number);
+    let count = |number: f64| text::count(number);
     out.push_str(&row("messages", of(Figure::Count).map(count), Some(count(account.arrived as f64)), None));
-    let per_second = |rate: f64| format!("{}/s", terminal::rate(rate));
+    let per_second = |rate: f64| format!("{}/s", text::rate(rate));
     let planned = rate.map(per_second);
     out.push_str(&row("rate", of(Figure::Rate).map(per_second), account.rate().map(per_second), planned));
     for (name, figure, truth, due) in times {
-        let time = |seconds: f64| terminal::time(Some(seconds));
+        let time = |seconds: f64| text::time(Some(seconds));
         out.push_str(&row(name, of(figure).map(time), truth.map(time), due.map(time)));
     }
     let Account { served, dropped, refused, unserved, .. } = account;

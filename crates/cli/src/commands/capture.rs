@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::interrupt::stop_flag;
 use crate::output::{complain, file, say};
 use clap::Args;
-use plimsoll_report::terminal::count;
+use plimsoll_report::text::count;
 use plimsoll_runner::capturing::{Capturing, CapturingError, Death, Network, Wanted};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::output::say;
 use clap::Args;
 use plimsoll_report::sweep::label;
-use plimsoll_report::terminal::wrapped;
+use plimsoll_report::text::wrapped;
 use plimsoll_scenario::Matrix;
 
 /// Reads the scenario and says what would happen; touches nothing

@@ -7,7 +7,7 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::say;
 use crate::progress::TerminalProgress;
-use plimsoll_report::terminal::{count, wrapped};
+use plimsoll_report::text::{count, wrapped};
 use plimsoll_runner::probe::{ProbeError, Probed, probe};
 use plimsoll_scenario::plan::MarkerForm;
 use std::path::PathBuf;

@@ -13,7 +13,7 @@ use plimsoll_analysis::sweep::{Cell, Quantity, Sweep as Runs, Taken};
 use plimsoll_model::{Metric, Validity};
 use plimsoll_report::html::sweep as page;
 use plimsoll_report::sweep as render;
-use plimsoll_report::terminal;
+use plimsoll_report::text;
 use plimsoll_runner::Progress;
 use plimsoll_runner::sweep::{Place, SweepEvents, Sweeping};
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ impl SweepEvents for ToldSweep {
         if !self.quiet {
             let from = if was_stored { " (stored)" } else { "" };
             let told = format!("{}: {}{from}", numbered(place), one_line(taken));
-            say(&format!("{}\n", terminal::wrapped(&told, "  ").join("\n").trim_start()));
+            say(&format!("{}\n", text::wrapped(&told, "  ").join("\n").trim_start()));
         }
     }
 
@@ -165,8 +165,8 @@ impl Sweep {
 /// What a run found, in a line.
 fn one_line(taken: &Taken) -> String {
     let Some(level) = &taken.level else { return "nothing was measured".into() };
-    let achieved = level.achieved.map_or("-".into(), |rate| format!("{}/s", terminal::count(rate)));
-    let time = terminal::time(level.times[Metric::PublishTime].p50);
+    let achieved = level.achieved.map_or("-".into(), |rate| format!("{}/s", text::count(rate)));
+    let time = text::time(level.times[Metric::PublishTime].p50);
     match level.validity {
         Validity::Valid => format!("{achieved}, {} {time}", Quantity::PublishTimeMedian.name()),
         other => format!("{achieved}, left out: {}", other.name()),

@@ -1,6 +1,6 @@
 //! A capture's summary on 80 columns.
 
-use crate::terminal::{bytes, count, time, wrapped};
+use crate::text::{bytes, count, time, wrapped};
 use plimsoll_analysis::dissection::{DissectionSummary, PhaseSummary, ServiceSummary, last_seen};
 
 /// Services that are listed.
@@ -229,7 +229,7 @@ fn doubts(summary: &DissectionSummary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::WIDTH;
+    use crate::text::WIDTH;
     use plimsoll_analysis::dissection::{HopSummary, PathStep, TimesSummary, WaySummary};
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::html::figure::{self, CURVES, Figure, MOST_POINTS, NEUTRAL};
 use crate::html::table::{Column, number_cell, share_cell, table};
 use crate::html::time_axis;
-use crate::terminal;
+use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::Nanos;
@@ -64,8 +64,8 @@ fn totals(summary: &Summary) -> Markup {
                     (share_cell(Some(component.cpu_max)))
                     (share_cell(component.idle.as_ref().map(|idle| idle.cpu_mean)))
                     (share_cell(component.run_delay))
-                    (number_cell(Some(terminal::bytes(component.rss_max as f64))))
-                    (number_cell(Some(terminal::count(component.descriptors_max as f64))))
+                    (number_cell(Some(text::bytes(component.rss_max as f64))))
+                    (number_cell(Some(text::count(component.descriptors_max as f64))))
                 }
             }
         })

@@ -139,7 +139,7 @@ pub fn log_axis(title: &str, values: impl Iterator<Item = f64>) -> Axis {
 /// A tick of a logarithmic axis: as many decimals as it needs, thousands set apart.
 fn decimal(value: f64) -> String {
     if value >= 1.0 {
-        return crate::terminal::count(value);
+        return crate::text::count(value);
     }
     let decimals = (-value.log10()).ceil().max(0.0) as usize;
     format!("{value:.decimals$}")

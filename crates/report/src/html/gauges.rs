@@ -2,7 +2,7 @@
 
 use crate::html::level;
 use crate::html::table::{Column, level_cell, number_cell, table};
-use crate::terminal;
+use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::gauges::GaugeSummary;
 use plimsoll_analysis::summary::Summary;
@@ -54,10 +54,10 @@ fn cells(gauge: &GaugeSummary, level: &plimsoll_analysis::level::LevelSummary) -
 fn shown(value: f64, unit: &str) -> String {
     match unit {
         "share" => format!("{:.1} %", value * 100.0),
-        "bytes" => terminal::bytes(value),
-        "seconds" => terminal::time(Some(value)),
-        "1/s" => format!("{}/s", terminal::rate(value)),
-        other => format!("{} {other}", terminal::rate(value)),
+        "bytes" => text::bytes(value),
+        "seconds" => text::time(Some(value)),
+        "1/s" => format!("{}/s", text::rate(value)),
+        other => format!("{} {other}", text::rate(value)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::html::level;
 use crate::html::table::{Column, level_cell, number_cell, percent, share_cell, table, time_cell};
-use crate::terminal;
+use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::summary::Summary;
@@ -32,7 +32,7 @@ pub fn body(record: &RunRecord, summary: &Summary) -> Markup {
     html! {
         p {
             "A level counts only where the platform was the limit: lateness (ready minus due) and receiver lag (read \
-             minus received) stay within " strong { (terminal::time(Some(bound))) } " at p99, and the host leaves \
+             minus received) stay within " strong { (text::time(Some(bound))) } " at p99, and the host leaves \
              the load threads their processors."
         }
         (table(&columns, &rows))
@@ -66,7 +66,7 @@ fn row(level: &LevelSummary, bound: f64) -> Markup {
 /// A time that has a bound, marked where it is beyond.
 fn bounded_cell(seconds: Option<f64>, bound: f64) -> Markup {
     match seconds.filter(|seconds| *seconds > bound) {
-        Some(seconds) => html! { td.num.violation { (terminal::time(Some(seconds))) } },
+        Some(seconds) => html! { td.num.violation { (text::time(Some(seconds))) } },
         None => time_cell(seconds),
     }
 }

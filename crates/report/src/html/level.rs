@@ -1,8 +1,10 @@
 //! How a level is named, ordered and coloured throughout the report.
 
 use crate::terminal;
+use crate::text;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
-use plimsoll_analysis::summary::{LoadLine, Summary};
+use plimsoll_analysis::load_line::LoadLine;
+use plimsoll_analysis::summary::Summary;
 use plimsoll_model::Validity;
 use plotly::common::MarkerSymbol;
 
@@ -33,18 +35,18 @@ pub fn name(level: &LevelSummary) -> String {
         return format!("{} connections/s", rate(connect_rate));
     }
     if let Some(devices) = level.devices {
-        return format!("{} devices", terminal::count(f64::from(devices)));
+        return format!("{} devices", text::count(f64::from(devices)));
     }
     match (level.offered, level.in_flight) {
         (Some(offered), _) => format!("{}/s", rate(offered)),
-        (None, Some(in_flight)) => format!("{} in flight", terminal::count(f64::from(in_flight))),
+        (None, Some(in_flight)) => format!("{} in flight", text::count(f64::from(in_flight))),
         (None, None) => format!("level {}", level.index + 1),
     }
 }
 
 /// A rate with thousands set apart, and with decimals only where it is small.
 pub fn rate(rate: f64) -> String {
-    if rate.abs() < 100.0 && rate.fract() != 0.0 { format!("{rate:.1}") } else { terminal::count(rate) }
+    if rate.abs() < 100.0 && rate.fract() != 0.0 { format!("{rate:.1}") } else { text::count(rate) }
 }
 
 /// Whether the run kept a number of operations in flight instead of offering a rate.

@@ -2,11 +2,12 @@
 
 use crate::html::level;
 use crate::html::table::{Column, level_cell, number_cell, table, time_interval_cell};
-use crate::terminal::{self, count, floor_percent};
+use crate::text::{self, count, floor_percent};
 use maud::{Markup, html};
 use plimsoll_analysis::event_life::{ClockSummary, EventLife};
 use plimsoll_analysis::level::LevelSummary;
-use plimsoll_analysis::summary::{Summary, TimeSummary};
+use plimsoll_analysis::summary::Summary;
+use plimsoll_analysis::time_summary::TimeSummary;
 use plimsoll_model::Metric;
 
 /// Whether a gateway told of events.
@@ -70,7 +71,7 @@ fn rows(level: &LevelSummary, life: &EventLife) -> Vec<Markup> {
 
 /// How well times that begin by one clock and end by the other are known.
 fn clock_line(level: &LevelSummary, clock: &ClockSummary) -> String {
-    let time = |seconds: f64| terminal::time(Some(seconds.abs()));
+    let time = |seconds: f64| text::time(Some(seconds.abs()));
     let side = if clock.offset < 0.0 { "behind" } else { "ahead of" };
     let drift = match clock.drift_within {
         Some(within) => format!("its drift is {:.1} ± {within:.1} parts per million", clock.drift),

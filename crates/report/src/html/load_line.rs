@@ -3,10 +3,11 @@
 use crate::html::figure::{self, BLUE, Figure, NEUTRAL};
 use crate::html::level;
 use crate::html::table::{Column, interval_cell, level_cell, number_cell, table, verdict_cell};
-use crate::terminal;
+use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
-use plimsoll_analysis::summary::{LoadLine, Summary};
+use plimsoll_analysis::load_line::LoadLine;
+use plimsoll_analysis::summary::Summary;
 use plotly::Scatter;
 use plotly::common::{Anchor, DashType, Fill, Font, HoverInfo, Line, Marker, Mode};
 use plotly::layout::{Annotation, HAlign};
@@ -168,7 +169,7 @@ fn levels(summary: &Summary) -> Markup {
         .iter()
         .map(|level| {
             let delivered = (level.expected_deliveries > 0).then(|| level.delivered_ratio()).flatten();
-            let delivered = delivered.map(|share| format!("{} %", terminal::floor_percent(share)));
+            let delivered = delivered.map(|share| format!("{} %", text::floor_percent(share)));
             html! {
                 tr {
                     (level_cell(level))

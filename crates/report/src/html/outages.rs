@@ -1,7 +1,7 @@
 //! Connections that were lost and made again, level by level.
 
 use crate::html::table::{Column, level_cell, number_cell, table};
-use crate::terminal;
+use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
@@ -25,8 +25,8 @@ pub fn body(summary: &Summary) -> Markup {
         Column::Number("Messages not sent"),
         Column::Text("What happened"),
     ];
-    let shown = |time: Option<f64>| number_cell(time.map(|time| terminal::time(Some(time))));
-    let clients = |number: Option<u32>| number_cell(number.map(|number| terminal::count(number.into())));
+    let shown = |time: Option<f64>| number_cell(time.map(|time| text::time(Some(time))));
+    let clients = |number: Option<u32>| number_cell(number.map(|number| text::count(number.into())));
     let rows: Vec<Markup> = summary
         .levels
         .iter()
@@ -41,7 +41,7 @@ pub fn body(summary: &Summary) -> Markup {
                     (shown(level.times[Metric::Outage].p50))
                     (shown(level.times[Metric::Outage].p90))
                     (shown(level.recovery))
-                    (number_cell(Some(terminal::count(level.unsent as f64))))
+                    (number_cell(Some(text::count(level.unsent as f64))))
                     td.why { (level.incident.clone().unwrap_or_default()) }
                 }
             }

@@ -3,7 +3,7 @@
 use crate::html::figure::{self, BLUE, CURVES, Figure, NEUTRAL, PURPLE};
 use crate::html::level;
 use crate::html::table::{Column, number_cell, table};
-use crate::terminal;
+use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::sizes::{PartsSummary, SizesSummary};
@@ -95,7 +95,7 @@ fn sizes(levels: &[&LevelSummary]) -> Markup {
             Column::Number("received"),
         ]);
     }
-    let size = |bytes: Option<f64>| number_cell(bytes.map(terminal::bytes));
+    let size = |bytes: Option<f64>| number_cell(bytes.map(text::bytes));
     let rows = levels.iter().flat_map(|level| {
         let sizes = &level.sizes;
         kinds(sizes).into_iter().enumerate().map(move |(place, (name, parts))| {

@@ -2,7 +2,7 @@
 
 use crate::html::level;
 use crate::html::table::{Column, level_cell, number_cell, table, time_cell, verdict_cell};
-use crate::terminal::{count, floor_percent, rate};
+use crate::text::{count, floor_percent, rate};
 use maud::{Markup, html};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict, PopulationLevel};
 use plimsoll_analysis::summary::Summary;

@@ -2,7 +2,7 @@
 
 use crate::html::figure::{self, BLUE, CURVES, Figure, PURPLE};
 use crate::html::table::{Column, Tone, count_cell, number_cell, percent, table, time_cell};
-use crate::terminal;
+use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::dissection::{DissectionSummary, ServiceSummary, TimesSummary, last_seen};
 use plotly::box_plot::BoxPoints;
@@ -29,9 +29,9 @@ pub fn calls(dissection: &DissectionSummary) -> Markup {
     let services = asking(dissection);
     html! {
         p {
-            (terminal::count(dissection.packets as f64)) " packets, "
-            (terminal::bytes(dissection.bytes as f64)) "; "
-            (terminal::count(dissection.retransmissions as f64)) " TCP segments were sent again."
+            (text::count(dissection.packets as f64)) " packets, "
+            (text::bytes(dissection.bytes as f64)) "; "
+            (text::count(dissection.retransmissions as f64)) " TCP segments were sent again."
         }
         @if services.is_empty() {
             p.empty { "No requests were seen." }
@@ -64,9 +64,9 @@ fn matrix(services: &[&ServiceSummary]) -> Markup {
         let both = services.iter().filter(|service| service.client == client && service.server == server);
         let lines: Vec<String> = both
             .map(|service| {
-                let bytes = terminal::bytes((service.bytes_sent + service.bytes_received) as f64);
-                let count = terminal::count(service.count as f64);
-                let (p50, p99) = (terminal::time(service.p50), terminal::time(service.p99));
+                let bytes = text::bytes((service.bytes_sent + service.bytes_received) as f64);
+                let count = text::count(service.count as f64);
+                let (p50, p99) = (text::time(service.p50), text::time(service.p99));
                 format!("{}: {count}, {p50}, {p99}, {bytes}", service.protocol)
             })
             .collect();
@@ -157,8 +157,8 @@ fn service_table(services: &[&ServiceSummary]) -> Markup {
                     (time_cell(service.p50))
                     (time_cell(service.p99))
                     (time_cell(service.first_byte_time.p50))
-                    (number_cell(Some(terminal::bytes(service.bytes_sent as f64))))
-                    (number_cell(Some(terminal::bytes(service.bytes_received as f64))))
+                    (number_cell(Some(text::bytes(service.bytes_sent as f64))))
+                    (number_cell(Some(text::bytes(service.bytes_received as f64))))
                     (count_cell(again, Tone::Plain))
                 }
             }
@@ -216,7 +216,7 @@ pub fn ways(dissection: &DissectionSummary) -> Markup {
     html! {
         @if let Some(phase) = busiest {
             p {
-                "The way of " (terminal::count(phase.ways.messages as f64)) " messages"
+                "The way of " (text::count(phase.ways.messages as f64)) " messages"
                 @if !phase.name.is_empty() { " of " (phase.name) }
                 ", with the median of the time since the first passage:"
             }
@@ -224,7 +224,7 @@ pub fn ways(dissection: &DissectionSummary) -> Markup {
                 @for step in &phase.ways.path {
                     li {
                         (step.from) " \u{2192} " strong { (step.to) } " "
-                        (step.protocol) " " (step.verb) " after " (terminal::time(step.since_first))
+                        (step.protocol) " " (step.verb) " after " (text::time(step.since_first))
                         @if step.share < 0.9999 { ", " (percent(step.share)) " of them" }
                     }
                 }
@@ -322,12 +322,12 @@ fn losses(dissection: &DissectionSummary) -> Markup {
     html! {
         @if messages.lost > 0 {
             p {
-                (terminal::count(messages.lost as f64)) " of " (terminal::count(messages.marked as f64))
+                (text::count(messages.lost as f64)) " of " (text::count(messages.marked as f64))
                 " marked messages were lost:"
             }
             ul {
                 @for (component, lost) in &dissection.losses_by_component {
-                    li { (terminal::count(*lost as f64)) " were " strong { (last_seen(component)) } }
+                    li { (text::count(*lost as f64)) " were " strong { (last_seen(component)) } }
                 }
             }
             (table(

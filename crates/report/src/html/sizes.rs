@@ -3,7 +3,7 @@
 use crate::html::level;
 use crate::html::parts;
 use crate::html::table::{Column, Tone, count_cell, level_cell, number_cell, share_cell, table, time_cell};
-use crate::terminal;
+use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::summary::Summary;
 
@@ -28,9 +28,9 @@ pub fn body(summary: &Summary) -> Markup {
         }
         @if summary.connect_time.n > 0 {
             p.note {
-                "Connecting during set-up took " (terminal::time(summary.connect_time.p50)) " at the median and at \
-                 most " (terminal::time(summary.connect_time.max)) ", over "
-                (terminal::count(summary.connect_time.n as f64)) " clients."
+                "Connecting during set-up took " (text::time(summary.connect_time.p50)) " at the median and at \
+                 most " (text::time(summary.connect_time.max)) ", over "
+                (text::count(summary.connect_time.n as f64)) " clients."
             }
         }
     }
@@ -78,7 +78,7 @@ fn throughput(summary: &Summary) -> Markup {
         Column::Number("Bytes sent"),
         Column::Number("Bytes received"),
     ];
-    let per_second = |rate: f64| format!("{}/s", terminal::bytes(rate));
+    let per_second = |rate: f64| format!("{}/s", text::bytes(rate));
     let size = |bytes: f64| format!("{bytes:.0} B");
     let rows: Vec<Markup> = summary
         .levels
@@ -93,8 +93,8 @@ fn throughput(summary: &Summary) -> Markup {
                     (number_cell(level.delivered_bytes_per_second.map(per_second)))
                     (number_cell(level.marshalled_size.map(size)))
                     (number_cell(level.publication_size.map(size)))
-                    (number_cell(Some(terminal::bytes(level.bytes_sent as f64))))
-                    (number_cell(Some(terminal::bytes(level.bytes_received as f64))))
+                    (number_cell(Some(text::bytes(level.bytes_sent as f64))))
+                    (number_cell(Some(text::bytes(level.bytes_received as f64))))
                 }
             }
         })

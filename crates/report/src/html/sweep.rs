@@ -5,7 +5,7 @@ use crate::html::table::{Column, interval_cell, number_cell, table};
 use crate::html::verdict::started;
 use crate::html::{head, plotly_script};
 use crate::sweep::{at, axis_name, curve_name, curves_name, foot, heading, measured, shown};
-use crate::terminal::{self, count};
+use crate::text::{self, count};
 use maud::{DOCTYPE, Markup, html};
 use plimsoll_analysis::sweep::{Cell, Origin, Quantity, Sweep};
 use plotly::Scatter;
@@ -49,7 +49,7 @@ pub fn page(sweep: &Sweep) -> String {
 
 /// Of what the page is, in a line.
 fn origin(origin: &Origin) -> String {
-    let time = |seconds: Option<f64>| seconds.map(|seconds| terminal::time(Some(seconds)));
+    let time = |seconds: Option<f64>| seconds.map(|seconds| text::time(Some(seconds)));
     let parts = [
         origin.platform.as_ref().map(|platform| format!("platform {platform}")),
         time(origin.hold).map(|hold| format!("hold {hold}")),

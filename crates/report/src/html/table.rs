@@ -1,7 +1,7 @@
 //! Tables and the cells that they share.
 
 use crate::html::level;
-use crate::terminal;
+use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 
@@ -80,7 +80,7 @@ pub fn chip(verdict: LevelVerdict) -> Markup {
 /// A count; zero stands back, anything else in the tone given.
 pub fn count_cell(number: u64, tone: Tone) -> Markup {
     let class = if number == 0 { "num zero" } else { tone.class() };
-    html! { td class=(class) { (terminal::count(number as f64)) } }
+    html! { td class=(class) { (text::count(number as f64)) } }
 }
 
 /// A number as already written, right-aligned; absent ones stand back.
@@ -93,7 +93,7 @@ pub fn number_cell(text: Option<String>) -> Markup {
 
 /// A time in seconds.
 pub fn time_cell(seconds: Option<f64>) -> Markup {
-    number_cell(seconds.map(|seconds| terminal::time(Some(seconds))))
+    number_cell(seconds.map(|seconds| text::time(Some(seconds))))
 }
 
 /// A value with its 95 % interval below it.
@@ -119,7 +119,7 @@ fn range(lo: &str, hi: &str) -> String {
 
 /// A time in seconds with its 95 % interval.
 pub fn time_interval_cell(value: Option<f64>, interval: Option<[f64; 2]>) -> Markup {
-    interval_cell(value, interval, |seconds| terminal::time(Some(seconds)))
+    interval_cell(value, interval, |seconds| text::time(Some(seconds)))
 }
 
 /// A share of 1 in percent.

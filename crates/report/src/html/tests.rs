@@ -1,7 +1,8 @@
 //! The page as a whole, on a synthetic run and on what may go wrong with one.
 
 use super::*;
-use crate::terminal::{Colour, Detail};
+use crate::terminal::Detail;
+use crate::text::Colour;
 use plimsoll_analysis::level::LevelVerdict;
 use plimsoll_analysis::summarize;
 use plimsoll_model::record::{LevelOutages, RunEnd};

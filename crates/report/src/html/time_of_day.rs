@@ -6,7 +6,8 @@ use crate::html::table::{Column, level_cell, number_cell, table, time_cell, verd
 use crate::series::{Occurrence, by_time_of_day};
 use maud::{Markup, html};
 use plimsoll_analysis::level::LevelSummary;
-use plimsoll_analysis::summary::{Summary, TimeSummary};
+use plimsoll_analysis::summary::Summary;
+use plimsoll_analysis::time_summary::TimeSummary;
 use plimsoll_model::Metric;
 use plotly::Scatter;
 use plotly::common::{ErrorData, ErrorType, Marker, Mode};

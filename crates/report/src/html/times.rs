@@ -6,7 +6,8 @@ use crate::html::table::{Column, level_cell, table, time_cell, time_interval_cel
 use maud::{Markup, html};
 use plimsoll_analysis::level::{BoxplotSummary, LevelSummary};
 use plimsoll_analysis::objective;
-use plimsoll_analysis::summary::{Summary, TimeSummary};
+use plimsoll_analysis::summary::Summary;
+use plimsoll_analysis::time_summary::TimeSummary;
 use plimsoll_model::Metric;
 use plimsoll_model::objective::{Objective, Subject};
 use plimsoll_model::record::RunRecord;
@@ -240,7 +241,7 @@ fn row(level: &LevelSummary, metric: Metric, name: &str, first: bool) -> Markup 
         tr.group[first] {
             @if first { (level_cell(level)) } @else { td {} }
             td.nowrap { (name.trim_end_matches(" time")) }
-            td.num { (crate::terminal::count(time.n as f64)) }
+            td.num { (crate::text::count(time.n as f64)) }
             (time_interval_cell(time.mean, time.ci95))
             @for q in [0.5, 0.9, 0.99, 0.999] { (quantile_cell(q)) }
             (time_cell(time.max))

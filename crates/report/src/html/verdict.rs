@@ -3,11 +3,13 @@
 use crate::html::level;
 use crate::html::table::{Column, chip, table};
 use crate::terminal;
+use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
+use plimsoll_analysis::load_line::LoadLine;
 use plimsoll_analysis::objective;
 use plimsoll_analysis::objective::{Standing, judge};
-use plimsoll_analysis::summary::{LoadLine, Summary};
+use plimsoll_analysis::summary::Summary;
 use plimsoll_model::Verdict;
 use plimsoll_model::objective::{Objective, Subject};
 use plimsoll_model::record::{RunRecord, Terms};
@@ -67,8 +69,7 @@ fn sentences(summary: &Summary) -> Vec<String> {
     let Some(line) = &summary.load_line else { return sentences };
     let top = level::of_load_line(summary, line);
     if let Some(in_flight) = top.and_then(|level| level.in_flight) {
-        sentences
-            .push(format!("Reached with {} operations in flight.", terminal::count(f64::from(in_flight))));
+        sentences.push(format!("Reached with {} operations in flight.", text::count(f64::from(in_flight))));
     }
     sentences.push(match next_level(summary, line) {
         Some(next) => {
@@ -101,7 +102,7 @@ fn facts(record: &RunRecord, summary: &Summary) -> Vec<(&'static str, String)> {
     let terms = &record.terms;
     let provenance = &record.provenance;
     let people = |count: u32, one: &str| {
-        format!("{} {one}{}", terminal::count(f64::from(count)), if count == 1 { "" } else { "s" })
+        format!("{} {one}{}", text::count(f64::from(count)), if count == 1 { "" } else { "s" })
     };
     let mut facts = vec![
         ("Platform", platform(&provenance.platform)),

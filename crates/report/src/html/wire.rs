@@ -1,14 +1,14 @@
 //! What connections cost below the protocol, in the set-up and level by level.
 
 use crate::html::table::{Column, number_cell, table};
-use crate::terminal;
+use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_analysis::wire::WireSummary;
 
 /// Whether there is anything to tell.
 pub fn told(summary: &Summary) -> bool {
-    rows_of(summary).iter().any(|(_, wire)| !wire.in_words(terminal::time).is_empty())
+    rows_of(summary).iter().any(|(_, wire)| !wire.in_words(text::time).is_empty())
 }
 
 fn rows_of(summary: &Summary) -> Vec<(String, &WireSummary)> {
@@ -20,11 +20,11 @@ fn rows_of(summary: &Summary) -> Vec<(String, &WireSummary)> {
 type Shown = (&'static str, fn(&WireSummary) -> Option<String>);
 
 fn time(seconds: Option<f64>) -> Option<String> {
-    seconds.map(|seconds| terminal::time(Some(seconds)))
+    seconds.map(|seconds| text::time(Some(seconds)))
 }
 
 fn some(count: u64) -> Option<String> {
-    (count > 0).then(|| terminal::count(count as f64))
+    (count > 0).then(|| text::count(count as f64))
 }
 
 const SHOWN: [Shown; 14] = [
@@ -38,7 +38,7 @@ const SHOWN: [Shown; 14] = [
     ("TCP p99", |wire| time(wire.tcp_rtt.p99)),
     ("TCP least p50", |wire| time(wire.tcp_least_rtt.p50)),
     ("Segments in flight", |wire| wire.tcp_in_flight.map(|segments| format!("{segments:.2}"))),
-    ("Segments sent again", |wire| wire.tcp_retransmissions.map(|again| terminal::count(again as f64))),
+    ("Segments sent again", |wire| wire.tcp_retransmissions.map(|again| text::count(again as f64))),
     ("Request round trip p50", |wire| time(wire.request_rtt.p50)),
     ("Request p99", |wire| time(wire.request_rtt.p99)),
     ("Retransmitted after, mean", |wire| time(wire.retransmission_delay.mean)),
@@ -67,7 +67,7 @@ pub fn body(summary: &Summary) -> Markup {
         .iter()
         .filter_map(|level| Some((level, level.inference.as_ref()?)))
         .filter_map(|(level, inference)| {
-            let told = inference.in_words(level, |seconds| terminal::time(Some(seconds)));
+            let told = inference.in_words(level, |seconds| text::time(Some(seconds)));
             (!told.is_empty()).then(|| (level.label(), told.join("; ")))
         })
         .collect();

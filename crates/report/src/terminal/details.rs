@@ -1,7 +1,8 @@
 //! What stands below the table of levels where everything is to be said.
 
-use super::{bytes, connections, count, floor_percent, leniency, rate, reason, time, wrapped};
+use super::{connections, leniency, reason};
 use crate::plain;
+use crate::text::{bytes, count, floor_percent, rate, time, wrapped};
 use plimsoll_analysis::event_life::EventLife;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::summary::{ComponentSummary, IdleUsage, Summary};

@@ -1,6 +1,6 @@
 //! Runs a scenario against a simulated platform.
 
-use plimsoll_analysis::blame::Culprit;
+use plimsoll_analysis::level::Culprit;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::{Metric, Verdict};

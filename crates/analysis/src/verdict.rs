@@ -4,9 +4,10 @@
 //! measured generator, receiver or host is invalid, and so is a miss of a platform whose processors others held; what nothing
 //! proves, or what was still changing, is undecided; and what is left is what the objectives say.
 
-use super::{LevelSummary, LevelVerdict};
 use crate::clear;
-use crate::objective::{self, Standing};
+use crate::level::{self, LevelSummary, LevelVerdict};
+use crate::objective::Standing;
+use crate::standing::standing;
 use crate::validity;
 use plimsoll_model::objective::{Objective, Subject};
 use plimsoll_model::record::{DeathRecord, LevelRecord, Terms};
@@ -20,7 +21,7 @@ const UNPROVED: f64 = 0.001;
 const MOSTLY_REFUSED: f64 = 0.5;
 
 /// Puts verdict, reasons and validity into the summary of a level; `why_invalid` says why where it is not valid.
-pub(super) fn judge(
+pub(crate) fn judge(
     level: &mut LevelSummary,
     record: &LevelRecord,
     terms: &Terms,
@@ -31,7 +32,7 @@ pub(super) fn judge(
         level.reasons.extend(level.incident.clone());
         return;
     }
-    let of = |objective| objective::standing(objective, level, record);
+    let of = |objective| standing(objective, level, record);
     let standings: Vec<(&Objective, Standing)> =
         terms.objectives.level.iter().map(|objective| (objective, of(objective))).collect();
     decide(level, record, &standings, why_invalid);
@@ -142,7 +143,7 @@ fn unproved(level: &LevelSummary) -> String {
 fn in_words(death: &DeathRecord, record: &LevelRecord) -> String {
     let DeathRecord { component, status, at, last_words } = death;
     let when = *at - record.start.hold_start;
-    let load = super::label(&record.start);
+    let load = level::label(&record.start);
     let when = match when >= Nanos::ZERO {
         true => format!("after {:.1} s", when.as_secs_f64()),
         false => "before its hold".to_owned(),

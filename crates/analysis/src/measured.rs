@@ -1,16 +1,16 @@
 //! A level's summary from its record.
 
-use super::times::Times;
-use super::{BoxplotSummary, LevelSummary, LevelVerdict, PopulationLevel, verdict};
 use crate::achieved::{Achieved, Side};
 use crate::duplicates;
 use crate::event_life::EventLife;
+use crate::generator::Generator;
+use crate::level::{BoxplotSummary, LevelSummary, LevelVerdict, PopulationLevel, Times};
 use crate::missing;
 use crate::sizes::SizesSummary;
-use crate::summary::{DifferenceSummary, Generator, TimeSummary};
+use crate::time_summary::{DifferenceSummary, TimeSummary};
 use crate::validity::{self, Evidence};
 use crate::wire::WireSummary;
-use crate::{memory, processors, stall, starvation, warming};
+use crate::{memory, processors, stall, starvation, verdict, warming};
 use plimsoll_model::metric::Observations;
 use plimsoll_model::record::{ComponentUsage, LevelRecord, PopulationTerms, SampleRecord, Terms};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos, Validity};

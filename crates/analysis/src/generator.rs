@@ -1,0 +1,26 @@
+//! How the load generator itself fared.
+
+use crate::time_summary::{TimeSummary, observed};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The load generator's own health.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct Generator {
+    /// Ready minus due; null where nothing was due.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
+    pub lateness: TimeSummary,
+    /// Read minus received by the kernel; null where nothing was received.
+    #[serde(serialize_with = "observed")]
+    #[schemars(with = "Option<TimeSummary>")]
+    pub receiver_lag: TimeSummary,
+    /// Processor use of each load thread, 1 for a whole processor; null where it could not be read.
+    pub cpu: Vec<Option<f64>>,
+    /// Share of the time that load threads were runnable without a processor.
+    pub run_delay: Option<f64>,
+    /// Share of the time that the hypervisor took from the load threads' processors.
+    pub steal: Option<f64>,
+    /// Processor time of all load threads per million operations sent, in seconds.
+    pub cpu_per_million: Option<f64>,
+}

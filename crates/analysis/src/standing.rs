@@ -1,0 +1,19 @@
+//! How a level stands with an objective by all that is known of it.
+
+use crate::clear;
+use crate::level::LevelSummary;
+use crate::objective::{self, Standing};
+use plimsoll_model::objective::Objective;
+use plimsoll_model::record::LevelRecord;
+
+/// Judges one objective by all that is known: where a quantile does not exist, by the observations beyond its bound.
+pub fn standing(objective: &Objective, level: &LevelSummary, record: &LevelRecord) -> Standing {
+    let (level, record) = objective::about(objective, level, record);
+    match objective::judge(objective, level) {
+        Standing::Undecided(why) => match clear::is_clear_of_few(objective, level, record) {
+            Some(reason) => Standing::Missed(reason),
+            None => Standing::Undecided(why),
+        },
+        standing => standing,
+    }
+}
