@@ -164,7 +164,7 @@ pub fn compare(runs: &[Compared<'_>]) -> Comparison {
     for label in levels(&groups) {
         for (quantity, unit, of) in QUANTITIES {
             let value = |run: &Compared<'_>| {
-                let level = run.summary.levels.iter().find(|level| level.label() == label);
+                let level = run.summary.levels.iter().find(|level| level.load.to_string() == label);
                 level.filter(|level| level.validity == Validity::Valid).and_then(of)
             };
             rows.push(row(&groups, Some(label.clone()), quantity, unit, value));
@@ -172,7 +172,7 @@ pub fn compare(runs: &[Compared<'_>]) -> Comparison {
         for population in populations(&groups, &label) {
             for (quantity, unit, of) in QUANTITIES {
                 let value = |run: &Compared<'_>| {
-                    let level = run.summary.levels.iter().find(|level| level.label() == label);
+                    let level = run.summary.levels.iter().find(|level| level.load.to_string() == label);
                     let level = level.filter(|level| level.validity == Validity::Valid)?;
                     of(&level.populations.iter().find(|own| own.name == population)?.figures)
                 };
@@ -204,7 +204,7 @@ fn candidates(groups: &[Vec<&Compared<'_>>]) -> Vec<Candidate> {
 fn populations(groups: &[Vec<&Compared<'_>>], label: &str) -> Vec<String> {
     let levels = groups.iter().flatten().flat_map(|run| &run.summary.levels);
     let mut names: Vec<String> = Vec::new();
-    for own in levels.filter(|level| level.label() == label).flat_map(|level| &level.populations) {
+    for own in levels.filter(|level| level.load.to_string() == label).flat_map(|level| &level.populations) {
         if !names.contains(&own.name) {
             names.push(own.name.clone());
         }
@@ -216,7 +216,7 @@ fn populations(groups: &[Vec<&Compared<'_>>], label: &str) -> Vec<String> {
 fn levels(groups: &[Vec<&Compared<'_>>]) -> Vec<String> {
     let mut labels: Vec<String> = Vec::new();
     for level in groups.iter().flatten().flat_map(|run| &run.summary.levels) {
-        let label = level.label();
+        let label = level.load.to_string();
         if !labels.contains(&label) {
             labels.push(label);
         }
@@ -302,7 +302,7 @@ fn notes(groups: &[Vec<&Compared<'_>>], rows: &[Row]) -> Vec<String> {
     let mut left_out = Vec::new();
     for run in groups.iter().flatten() {
         let levels = run.summary.levels.iter().filter(|level| level.validity != Validity::Valid);
-        left_out.extend(levels.map(|level| format!("{} of {}", level.label(), run.summary.run)));
+        left_out.extend(levels.map(|level| format!("{} of {}", level.load, run.summary.run)));
     }
     // A level that decided nothing is held again.
     left_out.dedup();

@@ -46,7 +46,7 @@ fn is_gone(record: &RunRecord) -> bool {
 
 /// How many of the listed levels were not run, if any; a level that was held again is one.
 fn not_run(listed: u16, levels: &[LevelSummary]) -> Option<usize> {
-    let mut loads: Vec<f64> = levels.iter().map(LevelSummary::load).collect();
+    let mut loads: Vec<f64> = levels.iter().map(|level| level.load.amount()).collect();
     loads.sort_by(f64::total_cmp);
     loads.dedup();
     usize::from(listed).checked_sub(loads.len()).filter(|&count| count > 0)
@@ -57,7 +57,7 @@ fn lowest_of_missed_row(run: &[LevelSummary], after: u16) -> Option<f64> {
     let mut row: Vec<f64> = Vec::new();
     for level in run {
         if level.verdict == LevelVerdict::Missed {
-            row.push(level.load());
+            row.push(level.load.amount());
         } else {
             row.clear();
         }
@@ -72,11 +72,12 @@ fn lowest_of_missed_row(run: &[LevelSummary], after: u16) -> Option<f64> {
 mod tests {
     use super::*;
     use LevelVerdict::{Invalid, Met, Missed, Undecided};
+    use plimsoll_model::Load;
 
     fn run(levels: &[(f64, LevelVerdict)]) -> Vec<LevelSummary> {
         let level = |(index, &(rate, verdict)): (u16, &(f64, LevelVerdict))| LevelSummary {
             index,
-            offered: Some(rate),
+            load: Load::Rate(rate),
             verdict,
             ..LevelSummary::default()
         };

@@ -60,7 +60,8 @@ pub(crate) fn infer(levels: &mut [LevelSummary], setting: Setting<'_>) {
         level.times[Metric::PublishTimeFromSend].n + level.times[Metric::SubscribeTimeFromSend].n > 0
     };
     let measured = |level: &&LevelSummary| valid(level) && timed(level);
-    let lowest = levels.iter().filter(measured).min_by(|a, b| a.load().total_cmp(&b.load())).cloned();
+    let lowest =
+        levels.iter().filter(measured).min_by(|a, b| a.load.amount().total_cmp(&b.load.amount())).cloned();
     let Some(reference) = lowest else { return };
     let others = |level: &&mut LevelSummary| valid(level) && level.index != reference.index;
     for level in levels.iter_mut().filter(others) {
@@ -185,7 +186,7 @@ fn tcp_retransmissions(level: &LevelSummary) -> u64 {
 
 /// The total time for a second of hold, or in the closed model for a message.
 fn per_load(level: &LevelSummary) -> Option<f64> {
-    let of = match level.in_flight {
+    let of = match level.load.in_flight() {
         Some(_) => level.acknowledged.unwrap_or(level.sent) as f64,
         None => level.hold,
     };
@@ -250,7 +251,7 @@ impl Inference {
                     "without more retries or retransmissions: each publish takes longer".to_owned()
                 }
             };
-            let like = if level.in_flight.is_some() { "as many messages" } else { "as long a hold" };
+            let like = if level.load.in_flight().is_some() { "as many messages" } else { "as long a hold" };
             told.push(format!("total time for {like} is {ratio:.2} times as long, {with}"));
         }
         told
@@ -261,6 +262,7 @@ impl Inference {
 mod tests {
     use super::*;
     use crate::wire::WireSummary;
+    use plimsoll_model::Load;
 
     const NONE: Objectives = Objectives { level: Vec::new(), load_line: None };
     const REMOTE: Setting<'static> = Setting { trips: 1, local: false, objectives: &NONE };
@@ -275,7 +277,7 @@ mod tests {
     fn level(index: u16, publish: f64, network: Option<f64>) -> LevelSummary {
         LevelSummary {
             index,
-            in_flight: Some(u32::from(index) + 1),
+            load: Load::InFlight(u32::from(index) + 1),
             finished: true,
             validity: Validity::Valid,
             acknowledged: Some(100),

@@ -18,8 +18,7 @@ use crate::time_summary::{DifferenceSummary, TimeSummary};
 use crate::wire::WireSummary;
 use plimsoll_model::objective::Objective;
 use plimsoll_model::record::{DeathRecord, FirstLoss};
-use plimsoll_model::text::grouped;
-use plimsoll_model::{Metric, Validity};
+use plimsoll_model::{LevelIndex, Load, Metric, Validity};
 use plimsoll_stats::student::mean_interval;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -29,15 +28,11 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct LevelSummary {
     /// The level's number within the run.
-    pub index: u16,
-    /// Operations per second asked for; null in the closed model.
-    pub offered: Option<f64>,
-    /// Operations kept in flight; null in the open model.
-    pub in_flight: Option<u32>,
-    /// Devices that the level connects; null where all are connected before the first level.
-    pub devices: Option<u32>,
-    /// Connections begun per second, where levels differ in that; else null.
-    pub connect_rate: Option<f64>,
+    pub index: LevelIndex,
+    /// What it asks for.
+    #[serde(flatten)]
+    #[schemars(with = "LoadKeys")]
+    pub load: Load,
     /// Of those devices, the ones connected when the level ended; null where the level connects none.
     pub connected: Option<u32>,
     /// Devices that the level began to connect.
@@ -228,6 +223,20 @@ pub struct LevelSummary {
     pub is_worth_again: bool,
 }
 
+/// The keys of a load.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "for the schema alone")]
+struct LoadKeys {
+    /// Operations per second asked for; null in the closed model.
+    offered: Option<f64>,
+    /// Operations kept in flight; null in the open model.
+    in_flight: Option<u32>,
+    /// Devices that the level connects; null where all are connected before the first level.
+    devices: Option<u32>,
+    /// Connections begun per second, where levels differ in that; else null.
+    connect_rate: Option<f64>,
+}
+
 /// A level of one of several populations.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PopulationLevel {
@@ -344,18 +353,6 @@ impl LevelVerdict {
 }
 
 impl LevelSummary {
-    /// `1,000/s`, `50 in flight`, `2,000 devices` or `500 connections/s`.
-    pub fn label(&self) -> String {
-        label_of(self.offered, self.in_flight, self.devices, self.connect_rate)
-    }
-
-    /// What was asked for: operations per second, in the closed model operations in flight, or else devices or
-    /// connections per second.
-    pub fn load(&self) -> f64 {
-        let connecting = self.connect_rate.or(self.devices.map(f64::from));
-        connecting.or(self.offered).or(self.in_flight.map(f64::from)).unwrap_or(0.0)
-    }
-
     /// The population that an objective looks at; `None` where it looks at all together.
     pub fn population_of(&self, objective: &Objective) -> Option<&PopulationLevel> {
         self.populations.iter().find(|own| Some(&own.name) == objective.population.as_ref())
@@ -376,7 +373,7 @@ impl LevelSummary {
 
     /// Connected when the level ended / devices of the level.
     pub fn connected_ratio(&self) -> Option<f64> {
-        Some(f64::from(self.connected?) / f64::from(self.devices.filter(|&devices| devices > 0)?))
+        Some(f64::from(self.connected?) / f64::from(self.load.devices().filter(|&devices| devices > 0)?))
     }
 
     /// The 95 % interval of the achieved load, from the samples that were taken.
@@ -422,26 +419,7 @@ impl LevelSummary {
     }
 }
 
-/// A level as it is named before it was run.
-pub fn label(start: &plimsoll_model::record::LevelStart) -> String {
-    label_of(start.offered, start.in_flight, start.devices, start.connect_rate)
-}
-
 /// What the hold of a level is called among the phases of a run.
 pub fn phase(start: &plimsoll_model::record::LevelStart) -> String {
-    format!("level {} ({})", usize::from(start.index) + 1, label(start))
-}
-
-fn label_of(
-    offered: Option<f64>,
-    in_flight: Option<u32>,
-    devices: Option<u32>,
-    connect_rate: Option<f64>,
-) -> String {
-    match (connect_rate, devices, offered, in_flight) {
-        (Some(rate), ..) => format!("{} connections/s", grouped(rate)),
-        (None, Some(devices), ..) => format!("{} devices", grouped(f64::from(devices))),
-        (None, None, Some(rate), _) => format!("{}/s", grouped(rate)),
-        (None, None, None, count) => format!("{} in flight", grouped(f64::from(count.unwrap_or_default()))),
-    }
+    format!("level {} ({})", usize::from(start.index) + 1, start.load)
 }

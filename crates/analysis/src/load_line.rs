@@ -45,12 +45,12 @@ pub fn find(levels: &[LevelSummary]) -> Option<LoadLine> {
     let is_missed = |level: &LevelSummary| level.verdict == LevelVerdict::Missed && level.death.is_none();
     let missed = rising[met..].iter().find(|level| is_missed(level));
     Some(LoadLine {
-        rate: top.offered.or(top.achieved),
-        devices: top.devices.filter(|_| top.connect_rate.is_none()),
-        connect_rate: top.connect_rate,
+        rate: top.load.offered().or(top.achieved),
+        devices: top.load.devices().filter(|_| top.load.connect_rate().is_none()),
+        connect_rate: top.load.connect_rate(),
         level: top.index,
         at_least: next.is_none_or(|level| !is_missed(level)),
-        below: missed.map(|level| level.load()),
+        below: missed.map(|level| level.load.amount()),
         at_most: None,
         limited_by: next.map(|level| level.why()),
         next_level: next.map(|level| level.index),
@@ -62,7 +62,7 @@ pub fn of_search(levels: &[LevelSummary], finding: &Finding) -> Option<LoadLine>
     let level = |index: Option<u16>| levels.iter().find(|level| Some(level.index) == index);
     let (line, above) = (level(finding.level)?, level(finding.above));
     Some(LoadLine {
-        rate: Some(line.offered?),
+        rate: Some(line.load.offered()?),
         devices: None,
         connect_rate: None,
         level: line.index,
@@ -132,7 +132,7 @@ fn without_line(levels: &[LevelSummary], finding: Option<&Finding>) -> (Verdict,
     let Some(lowest) = rising.first() else {
         return (Verdict::Failed, "no level was run".into());
     };
-    let why = format!("the lowest level, {}: {}", lowest.label(), lowest.why());
+    let why = format!("the lowest level, {}: {}", lowest.load, lowest.why());
     match lowest.verdict {
         LevelVerdict::Missed => (Verdict::Missed, why),
         LevelVerdict::Invalid => (Verdict::Invalid, format!("this host cannot decide: {why}")),
@@ -145,9 +145,9 @@ fn undecided(levels: &[LevelSummary], line: &LoadLine) -> String {
     let next = levels.iter().find(|level| Some(level.index) == line.next_level);
     match next {
         Some(next) if next.verdict == LevelVerdict::Invalid => {
-            format!("this host cannot decide, at {} {}", next.label(), next.why())
+            format!("this host cannot decide, at {} {}", next.load, next.why())
         }
-        Some(next) => format!("at {} {}", next.label(), next.why()),
+        Some(next) => format!("at {} {}", next.load, next.why()),
         None => "no higher level was run".into(),
     }
 }
@@ -211,9 +211,9 @@ pub(crate) fn rising(levels: &[LevelSummary]) -> Vec<&LevelSummary> {
     rising.sort_by(|a, b| {
         let of_one_load =
             (weight(a), std::cmp::Reverse(a.index)).cmp(&(weight(b), std::cmp::Reverse(b.index)));
-        a.load().total_cmp(&b.load()).then(of_one_load)
+        a.load.amount().total_cmp(&b.load.amount()).then(of_one_load)
     });
-    rising.dedup_by(|later, kept| later.load() == kept.load());
+    rising.dedup_by(|later, kept| later.load.amount() == kept.load.amount());
     rising
 }
 
@@ -221,11 +221,12 @@ pub(crate) fn rising(levels: &[LevelSummary]) -> Vec<&LevelSummary> {
 mod tests {
     use super::*;
     use LevelVerdict::{Invalid, Met, Missed, Undecided};
+    use plimsoll_model::Load;
 
     fn levels(verdicts: &[LevelVerdict]) -> Vec<LevelSummary> {
         let level = |(index, verdict): (u16, &LevelVerdict)| LevelSummary {
             index,
-            offered: Some(100.0 * f64::from(index + 1)),
+            load: Load::Rate(100.0 * f64::from(index + 1)),
             verdict: *verdict,
             reasons: vec!["because".into()],
             ..LevelSummary::default()

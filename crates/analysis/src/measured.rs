@@ -28,14 +28,14 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
         sum += sample.counts;
         sum
     });
-    let connecting = record.start.devices.is_some();
+    let connecting = record.start.load.devices().is_some();
     // Most devices connect before the hold.
     let before = if connecting { record.warm_up.counts } else { Counts::default() };
     let hold = record.seconds();
     let per_second = |count: u64| (hold > 0.0).then(|| count as f64 / hold);
     let acknowledges = terms.acknowledges();
     let achievement = Achieved::of(record, acknowledges);
-    let overload = record.start.offered.is_some() && achievement.side(STEADY) == Side::Outside;
+    let overload = record.start.load.offered().is_some() && achievement.side(STEADY) == Side::Outside;
     let time = |metric| {
         let histograms = of_samples(&samples, metric);
         TimeSummary::of(&histograms.iter().collect::<Vec<_>>(), !overload)
@@ -88,16 +88,14 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
     let lost_acknowledged = counts.lost_acknowledged().filter(|_| acknowledges);
     let mut summary = LevelSummary {
         index: record.start.index,
-        offered: record.start.offered,
-        in_flight: record.start.in_flight,
-        devices: record.start.devices,
-        connect_rate: record.start.connect_rate,
+        load: record.start.load,
         connected: end.map(|end| end.connected).filter(|_| connecting),
         connects: counts.connects + before.connects,
         connect_failed: counts.connect_failed + before.connect_failed,
         platform_memory: memory::at_end_of_hold(components, record),
         platform_cpu: processors::in_hold(components, &record.start),
-        achieved: per_second(counts.completed).filter(|_| !connecting || record.start.offered.is_some()),
+        achieved: per_second(counts.completed)
+            .filter(|_| !connecting || record.start.load.offered().is_some()),
         achieved_ci95: achievement.ci95,
         verdict: LevelVerdict::Unfinished,
         reasons: Vec::new(),

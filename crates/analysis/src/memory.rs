@@ -23,7 +23,7 @@ pub fn at_end_of_hold(components: &[ComponentUsage], level: &LevelRecord) -> Opt
 pub fn per_connection(levels: &[LevelSummary]) -> Option<f64> {
     let points: Vec<(f64, f64)> = levels
         .iter()
-        .filter(|level| level.connect_rate.is_none())
+        .filter(|level| level.load.connect_rate().is_none())
         .filter_map(|level| Some((f64::from(level.connected?), level.platform_memory? as f64)))
         .collect();
     slope(&points)

@@ -80,7 +80,7 @@ fn owed(record: &LevelRecord, terms: &Terms, metric: Metric) -> Vec<u64> {
 
 /// Devices that a level began to connect and that were not connected when it ended.
 fn connecting(record: &LevelRecord) -> Option<TimeSummary> {
-    let missing = record.start.devices?.saturating_sub(record.end.as_ref()?.connected);
+    let missing = record.start.load.devices()?.saturating_sub(record.end.as_ref()?.connected);
     let mut all = Histogram::new();
     let samples = record.samples.iter().flatten().chain([&record.warm_up]);
     samples

@@ -163,7 +163,7 @@ mod tests {
     use crate::time_summary::QuantileIntervals;
     use plimsoll_model::objective::Objectives;
     use plimsoll_model::record::{LevelEnd, LevelRecord, LevelStart, SampleRecord, Terms};
-    use plimsoll_model::{Counts, Histogram, Nanos};
+    use plimsoll_model::{Counts, Histogram, Load, Nanos};
 
     fn p99_below_50_ms() -> Objective {
         let subject = Subject::Quantile(Metric::PublishTime, 0.99);
@@ -205,7 +205,7 @@ mod tests {
         let record = LevelRecord {
             populations: Vec::new(),
             start: LevelStart {
-                offered: Some(100.0),
+                load: Load::Rate(100.0),
                 hold: Nanos::from_secs(10),
                 samples: 10,
                 ..LevelStart::default()
@@ -265,7 +265,7 @@ mod tests {
         // 0.9 x 800, less and plus 1.96 x sqrt(800 x 0.9 x 0.1): the order statistics 703 and 737.
         assert!((lo - 0.703).abs() < 0.002 && (hi - 0.737).abs() < 0.002, "{lo} {hi}");
         let mut level = LevelSummary {
-            devices: Some(1000),
+            load: Load::Devices { devices: 1000, rate: None },
             connected: Some(950),
             connects: 1000,
             times: [(Metric::ConnectTime, connect_time)].into(),
@@ -276,7 +276,11 @@ mod tests {
         all.record_n(NEVER, 100);
         level.with_missing.insert(Metric::ConnectTime, TimeSummary::of_independent(&all));
         assert!(matches!(judge(&objective, &level), Standing::Missed(_)));
-        let none = LevelSummary { devices: Some(10), connected: Some(10), ..LevelSummary::default() };
+        let none = LevelSummary {
+            load: Load::Devices { devices: 10, rate: None },
+            connected: Some(10),
+            ..LevelSummary::default()
+        };
         assert_eq!(judge(&objective, &none), Standing::Met);
     }
 }

@@ -62,8 +62,9 @@ fn of_component(
     let processors = own.filter_map(|usage| usage.processors).max()?;
     let point = |(start, level): &(&LevelStart, &LevelSummary)| {
         let used = usage::share(components, name, &usage::hold(start), |usage| Some(usage.cpu))?;
-        let rate =
-            level.achieved.filter(|&rate| rate > 0.0 && level.offered.is_some() && level.death.is_none())?;
+        let rate = level
+            .achieved
+            .filter(|&rate| rate > 0.0 && level.load.offered().is_some() && level.death.is_none())?;
         Some((rate, used))
     };
     let mut points: Vec<(f64, f64)> = levels.iter().filter_map(point).collect();
@@ -92,7 +93,7 @@ fn rounded(rate: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_model::Nanos;
+    use plimsoll_model::{Load, Nanos};
 
     /// Levels of ten seconds, each with its rate and the share of a processor that the broker used.
     fn bound(levels: &[(f64, f64)], processors: u16) -> Option<ProcessorBound> {
@@ -105,7 +106,7 @@ mod tests {
         };
         let starts: Vec<LevelStart> = (0..levels.len()).map(start).collect();
         let summary = |&(rate, _): &(f64, f64)| LevelSummary {
-            offered: Some(rate),
+            load: Load::Rate(rate),
             achieved: Some(rate),
             ..LevelSummary::default()
         };

@@ -494,7 +494,7 @@ fn tried(record: &LevelRecord, level: &LevelSummary, begin: Nanos) -> Option<Tri
         LevelVerdict::Unfinished => return None,
     };
     let over = record.end.as_ref()?.at - begin;
-    Some(Tried { index: level.index, rate: level.offered?, outcome, over })
+    Some(Tried { index: level.index, rate: level.load.offered()?, outcome, over })
 }
 
 /// To so many significant digits as people care to read.

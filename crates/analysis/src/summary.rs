@@ -80,8 +80,8 @@ impl Summary {
     /// held several times counts once.
     pub fn number_of_load(&self, level: u16) -> (usize, usize) {
         let rising = load_line::rising(&self.levels);
-        let load = self.levels.iter().find(|one| one.index == level).map(LevelSummary::load);
-        let below = rising.iter().filter(|one| load.is_some_and(|load| one.load() < load)).count();
+        let load = self.levels.iter().find(|one| one.index == level).map(|level| level.load.amount());
+        let below = rising.iter().filter(|one| load.is_some_and(|load| one.load.amount() < load)).count();
         (below + 1, rising.len())
     }
 

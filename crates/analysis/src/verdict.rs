@@ -5,7 +5,7 @@
 //! proves, or what was still changing, is undecided; and what is left is what the objectives say.
 
 use crate::clear;
-use crate::level::{self, LevelSummary, LevelVerdict};
+use crate::level::{LevelSummary, LevelVerdict};
 use crate::objective::Standing;
 use crate::standing::standing;
 use crate::validity;
@@ -143,7 +143,7 @@ fn unproved(level: &LevelSummary) -> String {
 fn in_words(death: &DeathRecord, record: &LevelRecord) -> String {
     let DeathRecord { component, status, at, last_words } = death;
     let when = *at - record.start.hold_start;
-    let load = level::label(&record.start);
+    let load = record.start.load;
     let when = match when >= Nanos::ZERO {
         true => format!("after {:.1} s", when.as_secs_f64()),
         false => "before its hold".to_owned(),

@@ -7,7 +7,7 @@
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summarize_level as summarize;
 use plimsoll_model::record::{LevelEnd, LevelRecord, LevelStart, SampleRecord, Terms};
-use plimsoll_model::{Counts, Metric, Nanos};
+use plimsoll_model::{Counts, Load, Metric, Nanos};
 use plimsoll_stats::distribution::{InterArrival, random};
 use plimsoll_stats::queue::{Queue, ServiceTime, Settings};
 
@@ -44,7 +44,7 @@ fn level(utilisation: f64, seed: u64) -> LevelSummary {
     let record = LevelRecord {
         populations: Vec::new(),
         start: LevelStart {
-            offered: Some(rate),
+            load: Load::Rate(rate),
             hold_start: WARM_UP,
             hold: HOLD,
             samples: SAMPLES,

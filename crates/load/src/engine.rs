@@ -17,9 +17,9 @@ use crate::run_context::RunContext;
 use crate::shard::source::process_of;
 use crate::shard::{Command, Reply};
 use crate::share::Share;
-use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, PopulationEnd, PopulationStart, SamplePart};
+use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, PopulationEnd, SamplePart};
 use plimsoll_model::samples::pieces_of;
-use plimsoll_model::{Nanos, RunId};
+use plimsoll_model::{Load, Nanos, RunId};
 use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{LevelPlan, Plan};
 use population::{Population, RunParts, throttles};
@@ -243,22 +243,18 @@ impl Engine {
     ) -> Result<LevelStart, EngineError> {
         let warm_up = self.plan.load.warm_up;
         let all = self.plan.all_devices();
-        let (mut offered, mut in_flight, mut devices, mut connect_rate) = (None, None, None, None);
-        let mut connecting = 0.0;
-        match level {
-            LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => offered = Some(rate),
-            LevelPlan::InFlight(count) => in_flight = Some(count),
-            LevelPlan::Devices { devices: wanted, rate } => {
-                (devices, offered) = (Some(wanted), (rate > 0.0).then_some(rate));
+        let load = asked(level, Some(all));
+        let connecting = match level {
+            LevelPlan::Devices { devices, .. } => {
                 self.release(level, watch)?;
-                connecting = f64::from(wanted.saturating_sub(self.connected)) / self.plan.load.connect_rate;
+                f64::from(devices.saturating_sub(self.connected)) / self.plan.load.connect_rate
             }
             LevelPlan::ConnectRate(rate) => {
-                (devices, connect_rate) = (Some(all), Some(rate));
                 self.release(LevelPlan::Devices { devices: 0, rate: 0.0 }, watch)?;
-                connecting = f64::from(all) / rate;
+                f64::from(all) / rate
             }
-        }
+            LevelPlan::Rate(_) | LevelPlan::Listed { .. } | LevelPlan::InFlight(_) => 0.0,
+        };
         let messages = self.plan.messages_of(level);
         let (hold, samples, put_together) = match messages {
             Some(_) if level.rate() == 0.0 => {
@@ -275,14 +271,11 @@ impl Engine {
         let idle = None;
         let populations = match self.plan.with_devices().count() {
             1 => Vec::new(),
-            _ => self.plan.shares_of(level).into_iter().map(started).collect(),
+            _ => self.plan.shares_of(level).into_iter().map(|share| asked(share, None)).collect(),
         };
         Ok(LevelStart {
             index,
-            offered,
-            in_flight,
-            devices,
-            connect_rate,
+            load,
             populations,
             idle,
             hold_start,
@@ -399,13 +392,13 @@ impl Engine {
                 shard.tell(Command::Run { timeline, level, messages, drain_end })?;
             }
         }
-        if start.devices.is_some() {
+        if start.load.devices().is_some() {
             let counts = levels.iter().zip(&self.plans).map(|(level, plan)| match level {
                 LevelPlan::Devices { devices, .. } => *devices,
                 _ => plan.devices,
             });
             let clients: Vec<Vec<Client>> = self.devices(counts);
-            let rate = start.connect_rate.unwrap_or(self.plan.load.connect_rate);
+            let rate = start.load.connect_rate().unwrap_or(self.plan.load.connect_rate);
             self.tell_to_connect(&clients, self.now() + LEAD, rate, false)?;
         }
         let mut stopped = false;
@@ -530,18 +523,13 @@ impl Engine {
     }
 }
 
-/// What a population has of a level, as it is recorded.
-fn started(level: LevelPlan) -> PopulationStart {
-    let start = PopulationStart::default();
+/// What a level asks for, as it is recorded; `all` devices, where it connects all of those that it is about.
+fn asked(level: LevelPlan, all: Option<u32>) -> Load {
     match level {
-        LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => {
-            PopulationStart { offered: Some(rate), ..start }
-        }
-        LevelPlan::InFlight(count) => PopulationStart { in_flight: Some(count), ..start },
-        LevelPlan::Devices { devices, rate } => {
-            PopulationStart { devices: Some(devices), offered: (rate > 0.0).then_some(rate), ..start }
-        }
-        LevelPlan::ConnectRate(rate) => PopulationStart { connect_rate: Some(rate), ..start },
+        LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => Load::Rate(rate),
+        LevelPlan::InFlight(count) => Load::InFlight(count),
+        LevelPlan::Devices { devices, rate } => Load::Devices { devices, rate: (rate > 0.0).then_some(rate) },
+        LevelPlan::ConnectRate(rate) => Load::ConnectRate { rate, devices: all },
     }
 }
 

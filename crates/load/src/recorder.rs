@@ -1,6 +1,7 @@
 //! Counts and histograms of one load thread, cut into samples.
 
-use plimsoll_model::record::{LevelIndex, SamplePart};
+use plimsoll_model::LevelIndex;
+use plimsoll_model::record::SamplePart;
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 
 /// Where in a level something belongs.

@@ -8,6 +8,9 @@ use std::fmt;
 #[serde(transparent)]
 pub struct DeviceId(pub u32);
 
+/// A level's number within the run, from 0.
+pub type LevelIndex = u16;
+
 const RUN_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Names one run: it stands in client ids, default topics, markers and the run store, so that what an earlier

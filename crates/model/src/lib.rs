@@ -5,6 +5,7 @@ pub mod counts;
 pub mod histogram;
 pub mod host_check;
 pub mod ids;
+pub mod load;
 pub mod message;
 pub mod metric;
 pub mod objective;
@@ -18,7 +19,8 @@ pub mod wire;
 
 pub use counts::Counts;
 pub use histogram::Histogram;
-pub use ids::{DeviceId, RunId};
+pub use ids::{DeviceId, LevelIndex, RunId};
+pub use load::Load;
 pub use metric::Metric;
 pub use time::Nanos;
 pub use verdict::{Validity, Verdict};

@@ -1,7 +1,7 @@
 //! The message log: what became of every single message.
 
+use crate::LevelIndex;
 use crate::Nanos;
-use crate::record::LevelIndex;
 
 /// One message as the ledger left it: when it was done with, or when its level was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,12 +2,9 @@
 //! run store gives it back. Everything that analysis and reports know of a run is here.
 
 use crate::message::MessageRecord;
-use crate::{Counts, Histogram, Metric, Nanos};
+use crate::{Counts, Histogram, LevelIndex, Load, Metric, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// A level's number within the run, from 0.
-pub type LevelIndex = u16;
 
 /// A part of what was seen of one sample since the last part: histograms and counts to be added up.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,23 +31,16 @@ impl SamplePart {
 pub struct LevelStart {
     /// The level.
     pub index: LevelIndex,
-    /// Operations per second asked for; `None` in the closed model.
-    pub offered: Option<f64>,
-    /// Operations kept in flight by the closed model; `None` in the open model.
-    pub in_flight: Option<u32>,
-    /// Devices that the level connects; `None` where all are connected before the first level.
-    #[serde(default)]
-    pub devices: Option<u32>,
-    /// Connections begun per second, where levels differ in that.
-    #[serde(default)]
-    pub connect_rate: Option<f64>,
+    /// What it asks for.
+    #[serde(flatten)]
+    pub load: Load,
     /// Between which times nobody loaded the platform just before, on the run's clock; `None` where the scenario asks for no such
     /// time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<(Nanos, Nanos)>,
     /// What each population has of it, in their order; empty in a run of one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub populations: Vec<PopulationStart>,
+    pub populations: Vec<Load>,
     /// When the hold began, on the run's clock.
     pub hold_start: Nanos,
     /// Length of the hold; of one whose length is known at its end only, how long it may be at most.
@@ -66,19 +56,6 @@ pub struct LevelStart {
     /// The length of samples that were put together of pieces; `None` where they are equal parts of the hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<Nanos>,
-}
-
-/// What one of several populations has of a level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PopulationStart {
-    /// Operations per second asked of it; `None` in the closed model.
-    pub offered: Option<f64>,
-    /// Operations that it keeps in flight; `None` in the open model.
-    pub in_flight: Option<u32>,
-    /// Devices of it that the level connects; `None` where all are connected before the first level.
-    pub devices: Option<u32>,
-    /// Connections of it begun per second, where levels differ in that.
-    pub connect_rate: Option<f64>,
 }
 
 /// How a level ended for one of several populations.
@@ -512,11 +489,8 @@ impl LevelRecord {
     pub fn begun(start: LevelStart, end: Option<LevelEnd>, populations: usize) -> LevelRecord {
         let samples = vec![None; usize::from(start.samples)];
         let of = |number: usize| {
-            let own = start.populations.get(number).copied().unwrap_or_default();
-            let PopulationStart { offered, in_flight, devices, connect_rate } = own;
-            let populations = Vec::new();
-            let start =
-                LevelStart { offered, in_flight, devices, connect_rate, populations, ..start.clone() };
+            let load = start.populations.get(number).copied().unwrap_or_default();
+            let start = LevelStart { load, populations: Vec::new(), ..start.clone() };
             let end = end.clone().map(|end| {
                 let own = end.populations.get(number).cloned().unwrap_or_default();
                 let PopulationEnd { first_sent, last_done, first_loss, connected, outages } = own;

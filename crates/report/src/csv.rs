@@ -24,8 +24,8 @@ type LevelColumn = (&'static str, fn(&LevelSummary) -> String);
 
 const LEVEL_COLUMNS: [LevelColumn; 30] = [
     ("level", |level| number(level.index)),
-    ("offered", |level| optional(level.offered)),
-    ("in_flight", |level| optional(level.in_flight)),
+    ("offered", |level| optional(level.load.offered())),
+    ("in_flight", |level| optional(level.load.in_flight())),
     ("achieved", |level| optional(level.achieved)),
     ("verdict", |level| level.verdict.name().to_owned()),
     ("validity", |level| level.validity.name().to_owned()),
@@ -49,8 +49,8 @@ const LEVEL_COLUMNS: [LevelColumn; 30] = [
     ("bytes_sent", |level| level.bytes_sent.to_string()),
     ("bytes_received", |level| level.bytes_received.to_string()),
     ("total_time", |level| optional(level.total_time)),
-    ("devices", |level| optional(level.devices)),
-    ("connect_rate", |level| optional(level.connect_rate)),
+    ("devices", |level| optional(level.load.devices())),
+    ("connect_rate", |level| optional(level.load.connect_rate())),
     ("connected", |level| optional(level.connected)),
     ("connect_failed", |level| level.connect_failed.to_string()),
 ];

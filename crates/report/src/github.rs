@@ -50,7 +50,7 @@ pub fn markdown(summary: &Summary) -> String {
         };
         out += &format!(
             "| {} | {achieved} | {delivered} | {} | {} | {} | {}{why} |\n",
-            level.label(),
+            level.load,
             time(level.times[Metric::PublishTime].p50),
             time(level.times[Metric::PublishTime].p99),
             time(level.times[Metric::SubscribeTime].p99),

@@ -23,7 +23,7 @@ pub fn render(record: &RunRecord) -> String {
     out += &format!("#[StartTime: {start:.3} (seconds since epoch), {written}]\n");
     out += "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
     for level in &record.levels {
-        let label = plimsoll_analysis::level::label(&level.start);
+        let label = level.start.load;
         out += &format!("#[Level {}: {label}]\n", level.start.index);
         for (position, sample) in (0..).zip(&level.samples) {
             let begin = wall.seconds(level.start.hold_start + level.start.sample_begin(position));

@@ -34,7 +34,7 @@ impl Rows {
         let level = |record: &plimsoll_model::record::LevelRecord, summary: &LevelSummary| Level {
             index: record.start.index,
             // As readers of the format expect: one cell without quotes.
-            label: summary.label().replace(',', ""),
+            label: summary.load.to_string().replace(',', ""),
             end: record.end.as_ref().map(|end| end.at),
             sent_bytes: summary.publication_size.unwrap_or(0.0).round() as u64,
         };

@@ -28,7 +28,7 @@ pub fn render(summary: &Summary) -> String {
     };
     let mut tests = vec![("verdict".to_owned(), None, of_run)];
     for level in &summary.levels {
-        let name = format!("level {}: {}", level.index + 1, level.label());
+        let name = format!("level {}: {}", level.index + 1, level.load);
         tests.push((name, Some(level.hold), of_level(level, summary.verdict)));
     }
     let count = |wanted: fn(&End) -> bool| tests.iter().filter(|(_, _, end)| wanted(end)).count();

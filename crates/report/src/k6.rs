@@ -99,7 +99,7 @@ const RATES: [(&str, Share); 3] = [
     ("achieved", |level| {
         Some(((level.achieved? * level.hold).round() as u64, level.due)).filter(|_| level.due > 0)
     }),
-    ("connected", |level| Some((level.connected?.into(), level.devices?.into()))),
+    ("connected", |level| Some((level.connected?.into(), level.load.devices()?.into()))),
 ];
 
 fn merged(level: &plimsoll_model::record::LevelRecord, metric: Metric) -> Histogram {

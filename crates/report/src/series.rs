@@ -51,7 +51,7 @@ pub fn render(runs: &[Occurrence]) -> String {
         for level in &summary.levels {
             let row = format!(
                 "{told:>16} {:>16}{:>9}{:>9}{:>9}{:>9}  {}",
-                level.label(),
+                level.load,
                 time(level.times[Metric::PublishTime].p50),
                 time(level.times[Metric::PublishTime].p99),
                 time(level.times[Metric::SubscribeTime].p50),

@@ -8,7 +8,7 @@ use plimsoll_analysis::level::Culprit;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::load_line::LoadLine;
 use plimsoll_analysis::summary::Summary;
-use plimsoll_model::{Metric, Verdict};
+use plimsoll_model::{Load, Metric, Verdict};
 
 /// Characters of a population's name that a table has room for.
 const NAME: usize = 12;
@@ -74,7 +74,7 @@ fn cause(summary: &Summary) -> String {
 
 /// Why a level was not met, and who is to blame.
 fn reason(level: &LevelSummary) -> String {
-    let text = format!("{} {}: {}", level.label(), level.verdict.name(), level.why());
+    let text = format!("{} {}: {}", level.load, level.verdict.name(), level.why());
     let blame = blamed(level).into_iter().flat_map(|blamed| wrapped(&blamed, "    "));
     wrapped(&text, "  ").into_iter().chain(blame).map(|line| line + "\n").collect()
 }
@@ -118,14 +118,13 @@ pub(crate) fn headline_with_reason(summary: &Summary) -> String {
 /// What makes the verdict stricter, where a level was missed that nothing demands.
 pub(crate) fn leniency(summary: &Summary) -> Option<String> {
     let level = summary.tolerated()?;
-    let demand = match level.offered {
+    let demand = match level.load.offered() {
         Some(offered) => format!("set objectives.load_line to \">= {offered}\", or list that level alone"),
         None => "list that level alone".to_owned(),
     };
     Some(format!(
         "{} was missed, but the run is met because its lowest level is: to require {}, {demand}",
-        level.label(),
-        level.label()
+        level.load, level.load
     ))
 }
 
@@ -144,8 +143,7 @@ fn found(summary: &Summary) -> String {
         }
         None => "no load line".to_owned(),
     };
-    let bounded =
-        summary.bounding().and_then(|level| Some(format!("; at {} {}", level.label(), claim(level)?)));
+    let bounded = summary.bounding().and_then(|level| Some(format!("; at {} {}", level.load, claim(level)?)));
     let bounded = bounded.unwrap_or_default();
     format!("{line}{bounded}  [{name} run {run}]")
 }
@@ -172,11 +170,11 @@ pub fn load_line(line: &LoadLine) -> String {
 
 /// What was asked for, short enough for a column.
 fn load(level: &LevelSummary) -> String {
-    match (level.offered, level.in_flight, level.connect_rate) {
-        (Some(rate), ..) => format!("{}/s", self::rate(rate)),
-        (None, Some(in_flight), _) => format!("{in_flight} open"),
-        (None, None, Some(connects)) => format!("{} con/s", self::rate(connects)),
-        (None, None, None) => format!("{} dev", count(f64::from(level.devices.unwrap_or(0)))),
+    match level.load {
+        Load::Rate(rate) | Load::Devices { rate: Some(rate), .. } => format!("{}/s", self::rate(rate)),
+        Load::InFlight(operations) => format!("{operations} open"),
+        Load::ConnectRate { rate, .. } => format!("{} con/s", self::rate(rate)),
+        Load::Devices { devices, rate: None } => format!("{} dev", count(f64::from(devices))),
     }
 }
 
@@ -211,7 +209,11 @@ pub fn table_row(
         Metric::SubscribeTime => (&level.times[Metric::SubscribeTime], &level.times[Metric::PublishTime]),
         _ => (&level.times[Metric::PublishTime], &level.times[Metric::SubscribeTime]),
     };
-    let again = if before.is_some_and(|before| before.load() == level.load()) { " (again)" } else { "" };
+    let again = if before.is_some_and(|before| before.load.amount() == level.load.amount()) {
+        " (again)"
+    } else {
+        ""
+    };
     format!(
         "{offered:>9}{achieved:>10}{delivered:>10}{:>9}{:>9}{:>9}{:>10}  {}{again}",
         time(first.p50),
@@ -265,7 +267,7 @@ pub fn blamed(level: &LevelSummary) -> Option<String> {
 
 /// Levels that connect devices: a table of their own.
 fn connections(summary: &Summary) -> String {
-    if summary.levels.iter().all(|level| level.devices.is_none()) {
+    if summary.levels.iter().all(|level| level.load.devices().is_none()) {
         return String::new();
     }
     let mut out = format!(
@@ -273,10 +275,10 @@ fn connections(summary: &Summary) -> String {
         "devices", "connected", "begun/s", "failed", "connect p50", "connect p99", "memory"
     );
     for level in &summary.levels {
-        let rate = level.connect_rate.map_or("-".to_owned(), self::rate);
+        let rate = level.load.connect_rate().map_or("-".to_owned(), self::rate);
         out += &format!(
             "{:>9}{:>11}{rate:>9}{:>8}{:>12}{:>12}{:>12}\n",
-            level.devices.map_or("-".to_owned(), |devices| count(f64::from(devices))),
+            level.load.devices().map_or("-".to_owned(), |devices| count(f64::from(devices))),
             level.connected.map_or("-".to_owned(), |connected| count(f64::from(connected))),
             count(level.connect_failed as f64),
             time(level.times[Metric::ConnectTime].p50),

@@ -75,7 +75,7 @@ impl<'a> Course<'a> {
             self.again.0 = 0;
             let needless = |after| early_stop::is_needless(level.load(), levels, after);
             if !load.stop_after_missed.is_some_and(needless) {
-                let falls = levels.last().is_some_and(|last| level.load() < last.load());
+                let falls = levels.last().is_some_and(|last| level.load() < last.load.amount());
                 let settle = falls && leaves_something_behind(levels);
                 return Some(Next { level, hold: load.hold, settle, purpose: "" });
             }
@@ -114,7 +114,7 @@ fn calibrated(terms: CalibrationPlan, levels: &[LevelSummary]) -> Option<f64> {
         return None;
     }
     match (holds(last), levels.iter().all(holds)) {
-        (true, true) => last.offered.map(|rate| 2.0 * rate),
+        (true, true) => last.load.offered().map(|rate| 2.0 * rate),
         (true, false) => None,
         (false, _) => {
             last.achieved.map(|rate| if rate < 10.0 { rate } else { rate.floor() }).filter(|rate| *rate > 0.0)
@@ -130,13 +130,14 @@ fn leaves_something_behind(levels: &[LevelSummary]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_model::Load;
 
     const TERMS: CalibrationPlan = CalibrationPlan { from: 100.0, done: 0.9, attempts: 5 };
 
     fn level(offered: f64, achieved: f64) -> LevelSummary {
         let due = (offered * 10.0) as u64;
         LevelSummary {
-            offered: Some(offered),
+            load: Load::Rate(offered),
             achieved: Some(achieved),
             due,
             hold: 10.0,

@@ -135,7 +135,7 @@ impl<'a> RunWatch<'a> {
     /// Stores that a level begins; `purpose` says what it is for, where it is not one of a list, and `number` which it is.
     pub fn begin_level(&mut self, start: &LevelStart, purpose: &str, number: usize) {
         self.measured_now(Measurement::LevelStarted(start.clone()));
-        let label = plimsoll_analysis::level::label(start);
+        let label = start.load.to_string();
         let label = if purpose.is_empty() { label } else { format!("{label} ({purpose})") };
         self.progress.level_begun(number, self.levels, &label);
         self.level = Some(LevelWatch::begin(start, &self.terms));

@@ -7,7 +7,7 @@ use plimsoll_model::message::{Fate, MessageRecord};
 use plimsoll_model::record::{
     ComponentUsage, LevelEnd, LevelStart, Measurement, Provenance, RunEnd, SamplePart, Terms, ThreadUsage,
 };
-use plimsoll_model::{Counts, Histogram, Metric, Nanos};
+use plimsoll_model::{Counts, Histogram, Load, Metric, Nanos};
 use plimsoll_store::{NewRun, RunReader, RunWriter, StoreError};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -36,10 +36,7 @@ fn level_start() -> LevelStart {
     LevelStart {
         populations: Vec::new(),
         index: 0,
-        offered: Some(100.0),
-        in_flight: None,
-        devices: None,
-        connect_rate: None,
+        load: Load::Rate(100.0),
         idle: Some((Nanos(1), Nanos(3))),
         hold_start: Nanos(5),
         hold: Nanos(10),

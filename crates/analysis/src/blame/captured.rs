@@ -151,11 +151,11 @@ impl<'a> Captured<'a> {
 mod tests {
     use super::*;
     use crate::dissection::{ErrorSummary, HopSummary, TimesSummary, WaySummary};
-    use plimsoll_model::Nanos;
+    use plimsoll_model::{Load, Nanos};
 
     fn start() -> LevelStart {
         LevelStart {
-            offered: Some(40.0),
+            load: Load::Rate(40.0),
             hold_start: Nanos::from_secs(2),
             hold: Nanos::from_secs(8),
             samples: 8,

@@ -2,7 +2,7 @@
 
 use crate::harness::{Bench, STORE};
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, Provenance, RunEnd, SamplePart, Terms};
-use plimsoll_model::{Counts, Histogram, Metric, Nanos};
+use plimsoll_model::{Counts, Histogram, Load, Metric, Nanos};
 use plimsoll_stats::distribution::{InterArrival, random};
 use plimsoll_store::{NewRun, RunWriter};
 use std::sync::Arc;
@@ -71,7 +71,7 @@ fn write(bench: &Bench) {
     let mut writer = RunWriter::begin(&bench.path(STORE), &run, &Arc::default()).unwrap();
     let hold = Nanos::from_secs(i64::from(SAMPLES));
     let start =
-        LevelStart { offered: Some(OBSERVATIONS as f64), hold, samples: SAMPLES, ..LevelStart::default() };
+        LevelStart { load: Load::Rate(OBSERVATIONS as f64), hold, samples: SAMPLES, ..LevelStart::default() };
     let mut random = random(1, &[]);
     let times: Vec<Nanos> = (0..10_007)
         .map(|_| Nanos::from_secs_f64(1e-3 * InterArrival::Exponential.sample(&mut random)))

@@ -28,7 +28,7 @@ pub fn body(summary: &Summary) -> Markup {
                 tr {
                     (level_cell(level))
                     (number_cell(level.connected.map(|connected| text::count(f64::from(connected)))))
-                    (number_cell(level.connect_rate.map(level::rate)))
+                    (number_cell(level.load.connect_rate().map(level::rate)))
                     (number_cell(Some(text::count(level.connect_failed as f64))))
                     (number_cell(p50))
                     (number_cell(p99))

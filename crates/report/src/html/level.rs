@@ -5,7 +5,7 @@ use crate::text;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::load_line::LoadLine;
 use plimsoll_analysis::summary::Summary;
-use plimsoll_model::Validity;
+use plimsoll_model::{Load, Validity};
 use plotly::common::MarkerSymbol;
 
 /// Every verdict, in the order of legends.
@@ -20,7 +20,7 @@ pub const VERDICTS: [LevelVerdict; 5] = [
 /// The levels by rising load.
 pub fn rising(summary: &Summary) -> Vec<&LevelSummary> {
     let mut levels: Vec<&LevelSummary> = summary.levels.iter().collect();
-    levels.sort_by(|a, b| a.load().total_cmp(&b.load()));
+    levels.sort_by(|a, b| a.load.amount().total_cmp(&b.load.amount()));
     levels
 }
 
@@ -29,18 +29,12 @@ pub fn of_load_line<'a>(summary: &'a Summary, line: &LoadLine) -> Option<&'a Lev
     summary.levels.iter().find(|level| level.index == line.level)
 }
 
-/// `5,000/s` or `50 in flight`.
+/// `5,000/s`, `50 in flight`, `2,000 devices` or `500 connections/s`.
 pub fn name(level: &LevelSummary) -> String {
-    if let Some(connect_rate) = level.connect_rate {
-        return format!("{} connections/s", rate(connect_rate));
-    }
-    if let Some(devices) = level.devices {
-        return format!("{} devices", text::count(f64::from(devices)));
-    }
-    match (level.offered, level.in_flight) {
-        (Some(offered), _) => format!("{}/s", rate(offered)),
-        (None, Some(in_flight)) => format!("{} in flight", text::count(f64::from(in_flight))),
-        (None, None) => format!("level {}", level.index + 1),
+    match level.load {
+        Load::Rate(offered) => format!("{}/s", rate(offered)),
+        Load::ConnectRate { rate: connects, .. } => format!("{} connections/s", rate(connects)),
+        load => load.to_string(),
     }
 }
 
@@ -51,12 +45,12 @@ pub fn rate(rate: f64) -> String {
 
 /// Whether the run kept a number of operations in flight instead of offering a rate.
 pub fn is_closed(summary: &Summary) -> bool {
-    summary.levels.iter().all(|level| level.offered.is_none() && level.devices.is_none())
+    summary.levels.iter().all(|level| level.load.in_flight().is_some())
 }
 
 /// Whether levels connect devices.
 pub fn connects(summary: &Summary) -> bool {
-    summary.levels.iter().any(|level| level.devices.is_some())
+    summary.levels.iter().any(|level| level.load.devices().is_some())
 }
 
 /// The load line with its unit.

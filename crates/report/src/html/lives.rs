@@ -93,10 +93,11 @@ fn clock_line(level: &LevelSummary, clock: &ClockSummary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_model::Load;
 
     #[test]
     fn a_clock_is_told_with_what_is_not_known_of_it() {
-        let level = LevelSummary { offered: Some(50.0), ..LevelSummary::default() };
+        let level = LevelSummary { load: Load::Rate(50.0), ..LevelSummary::default() };
         let mut clock = ClockSummary {
             offset: -0.0012,
             offset_within: 0.00005,

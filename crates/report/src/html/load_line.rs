@@ -45,8 +45,8 @@ fn chart(summary: &Summary, closed: bool) -> Figure {
         (false, true) => "Operations in flight",
         (false, false) => "Offered load (msg/s)",
     };
-    let highest = levels.iter().map(|level| level.load()).fold(0.0, f64::max);
-    let offered = levels.iter().filter_map(|level| level.offered);
+    let highest = levels.iter().map(|level| level.load.amount()).fold(0.0, f64::max);
+    let offered = levels.iter().filter_map(|level| level.load.offered());
     let bands = levels.iter().filter_map(|level| Some(level.achieved_interval()?[1]));
     let achieved = levels.iter().filter_map(|level| level.achieved);
     let right = highest.max(1.0) * 1.06;
@@ -56,11 +56,11 @@ fn chart(summary: &Summary, closed: bool) -> Figure {
         .y_axis(figure::axis("Achieved load (msg/s)").range(vec![0.0, top]));
     let mark = summary.load_line.as_ref().and_then(|line| Some((line, level::of_load_line(summary, line)?)));
     if let Some((line, level)) = mark {
-        layout = layout.annotations(vec![load_line_label(line, level.load(), right)]);
+        layout = layout.annotations(vec![load_line_label(line, level.load.amount(), right)]);
     }
     let mut figure = Figure::new("chart-load-line", 440, layout);
     if let Some((_, level)) = mark {
-        let x = level.load();
+        let x = level.load.amount();
         let upright = Scatter::new(vec![x, x], vec![0.0, top])
             .mode(Mode::Lines)
             .show_legend(false)
@@ -78,7 +78,7 @@ fn chart(summary: &Summary, closed: bool) -> Figure {
         figure.add(ideal);
     }
     add_band(&mut figure, &levels);
-    let (x, y) = levels.iter().map(|level| (level.load(), level.achieved)).unzip();
+    let (x, y) = levels.iter().map(|level| (level.load.amount(), level.achieved)).unzip();
     let path: Box<Scatter<f64, Option<f64>>> = Scatter::new(x, y);
     figure.add(
         path.mode(Mode::Lines)
@@ -94,7 +94,7 @@ fn chart(summary: &Summary, closed: bool) -> Figure {
 
 fn add_band(figure: &mut Figure, levels: &[&LevelSummary]) {
     let bands: Vec<(f64, [f64; 2])> =
-        levels.iter().filter_map(|level| Some((level.load(), level.achieved_interval()?))).collect();
+        levels.iter().filter_map(|level| Some((level.load.amount(), level.achieved_interval()?))).collect();
     let edge = |end: usize| -> Box<Scatter<f64, Option<f64>>> {
         let (x, y) = bands.iter().map(|(x, ends)| (*x, ends.get(end).copied())).unzip();
         Scatter::new(x, y)
@@ -111,7 +111,7 @@ fn add_markers(figure: &mut Figure, levels: &[&LevelSummary], verdict: LevelVerd
     if chosen.is_empty() {
         return;
     }
-    let (x, y) = chosen.iter().map(|level| (level.load(), level.achieved)).unzip();
+    let (x, y) = chosen.iter().map(|level| (level.load.amount(), level.achieved)).unzip();
     let told: Vec<String> = chosen
         .iter()
         .map(|level| {

@@ -49,9 +49,9 @@ pub fn body(summary: &Summary) -> Markup {
 fn row(level: &LevelSummary, own: &PopulationLevel) -> Markup {
     let figures = &own.figures;
     let per_second = |value: Option<f64>| value.map(|value| format!("{}/s", rate(value)));
-    let offered = match figures.in_flight {
+    let offered = match figures.load.in_flight() {
         Some(in_flight) => Some(format!("{} in flight", count(f64::from(in_flight)))),
-        None => per_second(figures.offered),
+        None => per_second(figures.load.offered()),
     };
     let delivered = figures.delivered_ratio().filter(|_| figures.expected_deliveries > 0);
     html! {

@@ -5,7 +5,7 @@ use plimsoll_model::record::{
     ClockRecord, ComponentUsage, FirstLoss, LevelEnd, LevelRecord, LevelStart, Provenance, RunEnd, RunRecord,
     SampleRecord, Terms, ThreadUsage,
 };
-use plimsoll_model::{Counts, Histogram, Metric, Nanos};
+use plimsoll_model::{Counts, Histogram, Load, Metric, Nanos};
 use plimsoll_stats::distribution::{InterArrival, Random, random};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -63,8 +63,7 @@ fn draw() -> RunRecord {
 pub fn closed() -> RunRecord {
     let mut record = record();
     for level in &mut record.levels {
-        level.start.offered = None;
-        level.start.in_flight = Some(1 << level.start.index);
+        level.start.load = Load::InFlight(1 << level.start.index);
     }
     record
 }
@@ -81,7 +80,7 @@ pub fn devices() -> RunRecord {
     record.terms.objectives.level = vec![connected];
     for level in &mut record.levels {
         let devices = 1000 * u32::from(level.start.index + 1);
-        (level.start.offered, level.start.devices) = (None, Some(devices));
+        level.start.load = Load::Devices { devices, rate: None };
         level.warm_up.counts.connects = 1000;
         level.threads.clear();
         for sample in level.samples.iter_mut().flatten() {
@@ -226,7 +225,7 @@ fn level(index: u16, offered: f64) -> LevelRecord {
         populations: Vec::new(),
         start: LevelStart {
             index,
-            offered: Some(offered),
+            load: Load::Rate(offered),
             hold_start,
             hold,
             samples: SAMPLES,
@@ -331,7 +330,7 @@ fn components(levels: &[LevelRecord]) -> Vec<ComponentUsage> {
         let running = levels
             .iter()
             .find(|level| level.start.hold_start < at && at <= level.start.hold_start + level.start.hold);
-        let offered = running.and_then(|level| level.start.offered).unwrap_or(0.0);
+        let offered = running.and_then(|level| level.start.load.offered()).unwrap_or(0.0);
         backlog = (backlog + offered - CAPACITY).max(0.0);
         let cpu = (offered / CAPACITY).min(0.99) * (1.0 - 0.04 * random.fraction());
         components.push(usage("mosquitto", second, cpu.max(0.01), 14.0 + backlog / 400.0));

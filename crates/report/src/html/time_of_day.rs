@@ -16,7 +16,8 @@ use plotly::common::{ErrorData, ErrorType, Marker, Mode};
 pub fn body(runs: &[Occurrence]) -> Markup {
     let sorted = by_time_of_day(runs);
     let lowest = sorted.iter().flat_map(|(_, _, summary)| level::rising(summary).into_iter().take(1));
-    let lowest = lowest.min_by(|a, b| a.load().total_cmp(&b.load())).map(LevelSummary::label);
+    let lowest =
+        lowest.min_by(|a, b| a.load.amount().total_cmp(&b.load.amount())).map(|level| level.load.to_string());
     let columns = [
         Column::Text("Begun"),
         Column::Text("Level"),
@@ -60,7 +61,8 @@ pub fn body(runs: &[Occurrence]) -> Markup {
 
 fn chart(sorted: &[(f64, String, &Summary)], label: &str) -> Figure {
     let hours = figure::axis("Time of day (h)").range(vec![0.0, 24.0]).dtick(3.0);
-    let of_level = |summary: &&Summary| summary.levels.iter().find(|level| level.label() == label).cloned();
+    let of_level =
+        |summary: &&Summary| summary.levels.iter().find(|level| level.load.to_string() == label).cloned();
     let levels: Vec<(f64, LevelSummary)> =
         sorted.iter().filter_map(|(hour, _, summary)| Some((*hour, of_level(summary)?))).collect();
     let times = |pick: fn(&LevelSummary) -> &TimeSummary| -> Vec<(f64, [f64; 3])> {

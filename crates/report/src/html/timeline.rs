@@ -33,11 +33,11 @@ pub fn body(record: &RunRecord, summary: &Summary) -> Markup {
 
 fn offered(record: &RunRecord) -> Box<Scatter<f64, Option<f64>>> {
     let mut points: Vec<(f64, Option<f64>)> = Vec::new();
-    for level in record.levels.iter().filter(|level| level.start.offered.is_some()) {
+    for level in record.levels.iter().filter(|level| level.start.load.offered().is_some()) {
         let begin = level.start.hold_start;
         let end = begin + level.start.hold;
-        points.push((begin.as_secs_f64(), level.start.offered));
-        points.push((end.as_secs_f64(), level.start.offered));
+        points.push((begin.as_secs_f64(), level.start.load.offered()));
+        points.push((end.as_secs_f64(), level.start.load.offered()));
         points.push((end.as_secs_f64(), None));
     }
     let in_legend = !points.is_empty();

@@ -39,7 +39,7 @@ pub fn header(record: &RunRecord, summary: &Summary) -> Markup {
 fn headline(summary: &Summary) -> String {
     let dead = summary.levels.iter().find_map(|level| Some((level.death.as_ref()?, level)));
     if let Some((death, level)) = dead {
-        return format!("{} died at {}", death.component, level.label());
+        return format!("{} died at {}", death.component, level.load);
     }
     match (&summary.load_line, summary.verdict) {
         (Some(line), _) => {
@@ -68,7 +68,7 @@ fn sentences(summary: &Summary) -> Vec<String> {
     sentences.extend(summary.notes.iter().map(|note| sentence(note)));
     let Some(line) = &summary.load_line else { return sentences };
     let top = level::of_load_line(summary, line);
-    if let Some(in_flight) = top.and_then(|level| level.in_flight) {
+    if let Some(in_flight) = top.and_then(|level| level.load.in_flight()) {
         sentences.push(format!("Reached with {} operations in flight.", text::count(f64::from(in_flight))));
     }
     sentences.push(match next_level(summary, line) {

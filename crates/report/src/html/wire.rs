@@ -12,7 +12,7 @@ pub fn told(summary: &Summary) -> bool {
 }
 
 fn rows_of(summary: &Summary) -> Vec<(String, &WireSummary)> {
-    let levels = summary.levels.iter().map(|level| (level.label(), &level.wire));
+    let levels = summary.levels.iter().map(|level| (level.load.to_string(), &level.wire));
     std::iter::once(("set-up".to_owned(), &summary.wire)).chain(levels).collect()
 }
 
@@ -68,11 +68,11 @@ pub fn body(summary: &Summary) -> Markup {
         .filter_map(|level| Some((level, level.inference.as_ref()?)))
         .filter_map(|(level, inference)| {
             let told = inference.in_words(level, |seconds| text::time(Some(seconds)));
-            (!told.is_empty()).then(|| (level.label(), told.join("; ")))
+            (!told.is_empty()).then(|| (level.load.to_string(), told.join("; ")))
         })
         .collect();
     let lowest = summary.levels.iter().find_map(|level| level.inference.as_ref()).and_then(|inference| {
-        summary.levels.iter().find(|level| level.index == inference.reference).map(|level| level.label())
+        summary.levels.iter().find(|level| level.index == inference.reference).map(|level| level.load)
     });
     html! {
         (table(&columns, &rows))

@@ -73,12 +73,12 @@ fn reasons(summary: &Summary) -> String {
 
 /// Where clearly more or less was due than was asked for, as random arrivals fall.
 fn few_due(level: &LevelSummary) -> Option<String> {
-    let offered = level.offered.filter(|_| level.finished && level.hold > 0.0)?;
+    let offered = level.load.offered().filter(|_| level.finished && level.hold > 0.0)?;
     let due = level.due as f64 / level.hold;
     ((due / offered - 1.0).abs() > FAR).then(|| {
         format!(
             "{}: {} were due in {} s, {}/s, as random arrivals fell",
-            level.label(),
+            level.load,
             level.due,
             level.hold,
             rate(due)
@@ -92,7 +92,7 @@ fn outages(summary: &Summary) -> String {
     for level in summary.levels.iter().filter(|level| level.has_outages()) {
         let number = |clients: Option<u32>| count(clients.unwrap_or(0).into());
         let (back, lost) = (number(level.clients_back), number(level.clients_lost));
-        let mut text = format!("{}: {back} of {lost} lost clients came back", level.label());
+        let mut text = format!("{}: {back} of {lost} lost clients came back", level.load);
         if let Some(recovery) = level.recovery {
             text += &format!(", all within {}", time(Some(recovery)));
         }
@@ -115,7 +115,7 @@ fn northbound(summary: &Summary) -> String {
         let unanswered = level.queries - level.queries_answered.min(level.queries);
         let told = format!(
             "{}: {} queries, {} unanswered or refused; query time p50 {}, p99 {}",
-            level.label(),
+            level.load,
             count(level.queries as f64),
             count(unanswered as f64),
             time(level.times[Metric::QueryTime].p50),
@@ -134,7 +134,7 @@ fn event_lives(summary: &Summary) -> String {
         let load = life.load.map_or("-".into(), |load| format!("{} %", floor_percent(load.min(1.0))));
         format!(
             "{:>9}{load:>10}{:>11}{:>11}{:>11}{:>11}{:>12}\n",
-            level.label(),
+            level.load,
             time(level.times[Metric::PublishTime].p50),
             time(life.wait.p50),
             time(life.transfer.p50),
@@ -154,7 +154,7 @@ fn event_lives(summary: &Summary) -> String {
 
 /// What connections cost below the protocol, where there is anything to tell.
 fn wire(summary: &Summary) -> String {
-    let levels = summary.levels.iter().map(|level| (level.label(), &level.wire));
+    let levels = summary.levels.iter().map(|level| (level.load.to_string(), &level.wire));
     let mut out = String::new();
     for (label, wire) in std::iter::once(("set-up".to_owned(), &summary.wire)).chain(levels) {
         let told = wire.in_words(time);
@@ -169,7 +169,9 @@ fn wire(summary: &Summary) -> String {
 /// What a message weighs at the lowest level: levels rarely differ in that.
 fn sizes(summary: &Summary) -> String {
     let sent = summary.levels.iter().filter(|level| level.sizes.request.is_some());
-    let Some(level) = sent.min_by(|a, b| a.load().total_cmp(&b.load())) else { return String::new() };
+    let Some(level) = sent.min_by(|a, b| a.load.amount().total_cmp(&b.load.amount())) else {
+        return String::new();
+    };
     let sizes = &level.sizes;
     let parts =
         [("request", sizes.request), ("response", sizes.response), ("notification", sizes.notification)];
@@ -191,7 +193,7 @@ fn rises(summary: &Summary) -> String {
         let Some(inference) = &level.inference else { continue };
         let told = inference.in_words(level, |seconds| time(Some(seconds)));
         if !told.is_empty() {
-            out += &wrapped(&format!("{}: {}", level.label(), told.join("; ")), "  ").join("\n");
+            out += &wrapped(&format!("{}: {}", level.load, told.join("; ")), "  ").join("\n");
             out.push('\n');
         }
     }
@@ -239,7 +241,7 @@ fn ledger(summary: &Summary) -> String {
         // Where the level is not met, its reasons tell the incident.
         told.extend(level.incident.clone().filter(|_| level.verdict == LevelVerdict::Met));
         if !told.is_empty() {
-            let text = format!("{}: {}", level.label(), told.join(", "));
+            let text = format!("{}: {}", level.load, told.join(", "));
             out += &wrapped(&text, "  ").join("\n");
             out += "\n";
         }

@@ -109,7 +109,7 @@ pub fn named(level: &LevelSummary) -> Named {
 /// hold counts.
 pub fn blamed(summary: &Summary) -> Named {
     let is_last = |level: &&LevelSummary| {
-        !summary.levels.iter().any(|later| later.index > level.index && later.load() == level.load())
+        !summary.levels.iter().any(|later| later.index > level.index && later.load == level.load)
     };
     let last = summary.levels.iter().filter(is_last).rev().map(named);
     last.into_iter().find(|named| *named != Named::Nobody).unwrap_or(Named::Nobody)

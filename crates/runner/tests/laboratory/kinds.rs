@@ -484,7 +484,7 @@ fn judge(place: usize, kind: &Kind, seeds: u64) -> (usize, String, Vec<String>) 
             let levels: Vec<String> = summary
                 .levels
                 .iter()
-                .map(|level| format!("{} {:?}: {:?}", level.label(), level.verdict, level.reasons))
+                .map(|level| format!("{} {:?}: {:?}", level.load, level.verdict, level.reasons))
                 .collect();
             wrong.push(format!("{}, seed {seed}: {says:?}, {}: {levels:#?}", kind.name, summary.reason));
         }
