@@ -23,44 +23,103 @@ const STEADY: f64 = 0.99;
 
 /// Summarises and judges a level; `components` is what was read of the platform's processes over the whole run.
 pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsage]) -> LevelSummary {
-    let samples: Vec<&SampleRecord> = record.samples.iter().flatten().collect();
-    let counts = samples.iter().fold(Counts::default(), |mut sum, sample| {
-        sum += sample.counts;
-        sum
-    });
-    let connecting = record.start.load.devices().is_some();
-    // Most devices connect before the hold.
-    let before = if connecting { record.warm_up.counts } else { Counts::default() };
-    let hold = record.seconds();
-    let per_second = |count: u64| (hold > 0.0).then(|| count as f64 / hold);
-    let acknowledges = terms.acknowledges();
-    let achievement = Achieved::of(record, acknowledges);
+    let achievement = Achieved::of(record, terms.acknowledges());
     let overload = record.start.load.offered().is_some() && achievement.side(STEADY) == Side::Outside;
-    let time = |metric| {
-        let histograms = of_samples(&samples, metric);
-        TimeSummary::of(&histograms.iter().collect::<Vec<_>>(), !overload)
+    let seen = Seen::of(record, terms, overload);
+    let starved = starvation::in_hold(components, &record.start);
+    let mut level = LevelSummary {
+        index: record.start.index,
+        load: record.start.load,
+        // A level that the user cut short is closed, but before its hold was over.
+        finished: record.is_whole(),
+        hold: seen.hold,
+        messages: record.start.messages,
+        platform_memory: memory::at_end_of_hold(components, record),
+        platform_cpu: processors::in_hold(components, &record.start),
+        achieved_ci95: achievement.ci95,
+        achieved_samples: achieved_samples(record),
+        achievement,
+        overload,
+        backlog_slope: backlog_slope(record),
+        warming: warming::of(record).map(|warming| warming.in_words()),
+        held_by_others: starved.as_ref().map(|starved| starved.share),
+        starved,
+        populations: populations(record, terms),
+        ..LevelSummary::default()
     };
-    let merged = |metric| {
+    seen.ledger(&mut level);
+    seen.traffic(&mut level);
+    seen.times(&mut level);
+    seen.end(&mut level);
+    let why_invalid = seen.generator(&mut level);
+    verdict::judge(&mut level, record, terms, why_invalid);
+    name_who_robbed(&mut level, record, components);
+    level
+}
+
+/// What was seen of a level.
+struct Seen<'a> {
+    record: &'a LevelRecord,
+    terms: &'a Terms,
+    samples: Vec<&'a SampleRecord>,
+    counts: Counts,
+    /// What was counted before the hold, where the level connects devices: most of them connect then.
+    before: Counts,
+    /// Length of the hold, in seconds.
+    hold: f64,
+    overload: bool,
+}
+
+impl<'a> Seen<'a> {
+    fn of(record: &'a LevelRecord, terms: &'a Terms, overload: bool) -> Seen<'a> {
+        let samples: Vec<&SampleRecord> = record.samples.iter().flatten().collect();
+        let mut counts = Counts::default();
+        samples.iter().for_each(|sample| counts += sample.counts);
+        let connecting = record.start.load.devices().is_some();
+        let before = if connecting { record.warm_up.counts } else { Counts::default() };
+        Seen { record, terms, samples, counts, before, hold: record.seconds(), overload }
+    }
+
+    /// Whether the level connects devices.
+    fn connects(&self) -> bool {
+        self.record.start.load.devices().is_some()
+    }
+
+    fn per_second(&self, count: u64) -> Option<f64> {
+        (self.hold > 0.0).then(|| count as f64 / self.hold)
+    }
+
+    /// Bytes of a message sent, of so many in all.
+    fn mean_size(&self, bytes: u64) -> Option<f64> {
+        (self.counts.sent > 0).then(|| bytes as f64 / self.counts.sent as f64)
+    }
+
+    fn of_samples(&self, metric: Metric) -> Vec<Histogram> {
+        let of = |sample: &&SampleRecord| sample.histograms.get(&metric).cloned();
+        self.samples.iter().map(|sample| of(sample).unwrap_or_else(Histogram::packed)).collect()
+    }
+
+    fn merged(&self, metric: Metric) -> Histogram {
         let mut merged = Histogram::new();
-        of_samples(&samples, metric).iter().for_each(|histogram| merged.merge(histogram));
+        self.of_samples(metric).iter().for_each(|histogram| merged.merge(histogram));
         merged
-    };
-    // Where a level connects devices, most do so before the hold.
-    let with_early = |metric| {
-        let mut all = merged(metric);
-        let early = record.warm_up.histograms.get(&metric).filter(|_| connecting);
+    }
+
+    /// The same with what was seen before the hold, where the level connects devices.
+    fn with_early(&self, metric: Metric) -> Histogram {
+        let mut all = self.merged(metric);
+        let early = self.record.warm_up.histograms.get(&metric).filter(|_| self.connects());
         early.into_iter().for_each(|early| all.merge(early));
         all
-    };
-    let times = Times::of(|row| match (row.metric, row.observations) {
-        (Metric::ConnectTime, _) if connecting => TimeSummary::of_independent(&with_early(row.metric)),
-        (metric, Observations::Independent) => TimeSummary::of_independent(&merged(metric)),
-        (metric, Observations::InSamples) => time(metric),
-    });
-    let mut of_connections = counts;
-    of_connections += before;
-    let box_of = |metric| {
-        boxplot(&merged(metric)).map(|b| BoxplotSummary {
+    }
+
+    fn time(&self, metric: Metric) -> TimeSummary {
+        let histograms = self.of_samples(metric);
+        TimeSummary::of(&histograms.iter().collect::<Vec<_>>(), !self.overload)
+    }
+
+    fn boxplot(&self, metric: Metric) -> Option<BoxplotSummary> {
+        boxplot(&self.merged(metric)).map(|b| BoxplotSummary {
             lower_whisker: b.lower_whisker.as_secs_f64(),
             p25: b.p25.as_secs_f64(),
             p50: b.p50.as_secs_f64(),
@@ -69,128 +128,137 @@ pub fn summarize(record: &LevelRecord, terms: &Terms, components: &[ComponentUsa
             outliers: b.outliers,
             max: b.max.as_secs_f64(),
         })
-    };
-    let (generator, wait_per_turn) =
-        generator(record, &counts, time(Metric::Lateness), time(Metric::ReceiverLag));
-    let q = validity::quantile(terms);
-    let tail = |metric| merged(metric).quantile(q).map(Nanos::as_secs_f64);
-    let (lateness, receiver_lag) = (tail(Metric::Lateness), tail(Metric::ReceiverLag));
-    let stood_still = stood_still(record, &counts, &merged(Metric::Lateness));
-    let at_work_when_late = at_work_when_late(record, validity::bound(terms, hold));
-    let evidence =
-        Evidence { hold, q, lateness, receiver_lag, wait_per_turn, at_work_when_late, stood_still };
-    let (validity, why_invalid) = validity::judge(&counts, &generator, &evidence, terms);
-    let end = record.end.as_ref();
-    let silence = stall::of(record).filter(|_| acknowledges);
-    let mean_size = |bytes: u64| (counts.sent > 0).then(|| bytes as f64 / counts.sent as f64);
-    let outages = end.and_then(|end| end.outages);
-    let publish_from_send = merged(Metric::PublishTimeFromSend);
-    let lost_acknowledged = counts.lost_acknowledged().filter(|_| acknowledges);
-    let mut summary = LevelSummary {
-        index: record.start.index,
-        load: record.start.load,
-        connected: end.map(|end| end.connected).filter(|_| connecting),
-        connects: counts.connects + before.connects,
-        connect_failed: counts.connect_failed + before.connect_failed,
-        platform_memory: memory::at_end_of_hold(components, record),
-        platform_cpu: processors::in_hold(components, &record.start),
-        achieved: per_second(counts.completed)
-            .filter(|_| !connecting || record.start.load.offered().is_some()),
-        achieved_ci95: achievement.ci95,
-        verdict: LevelVerdict::Unfinished,
-        reasons: Vec::new(),
-        validity,
-        // A level that the user cut short is closed, but before its hold was over.
-        finished: record.is_whole(),
-        hold,
-        messages: record.start.messages,
-        due: counts.due,
-        sent: counts.sent,
-        unsent: counts.unsent,
-        never_ready: counts.never_ready,
-        unproved: counts.unproved,
-        acknowledged: acknowledges.then_some(counts.acknowledged),
-        refused: counts.refused,
-        repeated: counts.repeated,
-        retransmitted: counts.retransmitted,
-        expected_deliveries: counts.expected_deliveries,
-        delivered: counts.delivered,
-        late: counts.late,
-        superseded: counts.superseded,
-        lost: counts.lost(),
-        lost_acknowledged,
-        lost_unacknowledged: lost_acknowledged.map(|lost| counts.lost().saturating_sub(lost)),
-        duplicated: counts.duplicated,
-        duplicates_legal: duplicates::legal(terms),
-        reordered: counts.reordered,
-        foreign: counts.foreign,
-        unknown_acks: counts.unknown_acks,
-        retained: counts.retained,
-        wills: counts.wills,
-        disconnected: counts.disconnected,
-        reconnects: counts.reconnects,
+    }
+
+    /// What became of every message.
+    fn ledger(&self, level: &mut LevelSummary) {
+        let Seen { counts, before, terms, .. } = self;
+        let acknowledges = terms.acknowledges();
+        let has_rate = !self.connects() || self.record.start.load.offered().is_some();
+        level.achieved = self.per_second(counts.completed).filter(|_| has_rate);
+        level.connects = counts.connects + before.connects;
+        level.connect_failed = counts.connect_failed + before.connect_failed;
+        level.due = counts.due;
+        level.sent = counts.sent;
+        level.unsent = counts.unsent;
+        level.never_ready = counts.never_ready;
+        level.unproved = counts.unproved;
+        level.acknowledged = acknowledges.then_some(counts.acknowledged);
+        level.refused = counts.refused;
+        level.repeated = counts.repeated;
+        level.retransmitted = counts.retransmitted;
+        level.expected_deliveries = counts.expected_deliveries;
+        level.delivered = counts.delivered;
+        level.late = counts.late;
+        level.superseded = counts.superseded;
+        level.lost = counts.lost();
+        level.lost_acknowledged = counts.lost_acknowledged().filter(|_| acknowledges);
+        level.lost_unacknowledged = level.lost_acknowledged.map(|lost| counts.lost().saturating_sub(lost));
+        level.duplicated = counts.duplicated;
+        level.duplicates_legal = duplicates::legal(terms);
+        level.reordered = counts.reordered;
+        level.foreign = counts.foreign;
+        level.unknown_acks = counts.unknown_acks;
+        level.retained = counts.retained;
+        level.wills = counts.wills;
+        level.disconnected = counts.disconnected;
+        level.reconnects = counts.reconnects;
+        level.queries = counts.queries;
+        level.queries_answered = counts.queries_answered;
+        level.queries_failed = counts.queries_failed;
+    }
+
+    /// Sizes and bytes, and what connections cost.
+    fn traffic(&self, level: &mut LevelSummary) {
+        let counts = &self.counts;
+        let mean = self.merged(Metric::PublishTimeFromSend).mean();
+        level.marshalled_size = self.mean_size(counts.content_bytes);
+        level.publication_size = self.mean_size(counts.publication_bytes);
+        level.goodput = level.marshalled_size.zip(mean).map(|(size, mean)| size / (mean / 1e9));
+        level.delivered_bytes_per_second = self.per_second(counts.delivered_bytes);
+        level.sizes = SizesSummary::of(counts, self.terms.listener);
+        level.bytes_sent = counts.bytes_sent;
+        level.bytes_received = counts.bytes_received;
+        let mut of_connections = *counts;
+        of_connections += self.before;
+        level.wire = WireSummary::of(&of_connections, |metric| self.with_early(metric));
+    }
+
+    /// Times, and what is told of them.
+    fn times(&self, level: &mut LevelSummary) {
+        level.times = Times::of(|row| match (row.metric, row.observations) {
+            (Metric::ConnectTime, _) if self.connects() => {
+                TimeSummary::of_independent(&self.with_early(row.metric))
+            }
+            (metric, Observations::Independent) => TimeSummary::of_independent(&self.merged(metric)),
+            (metric, Observations::InSamples) => self.time(metric),
+        });
+        level.publish_minus_subscribe = DifferenceSummary::of(
+            &self.merged(Metric::AcknowledgedAfterDelivery),
+            &self.merged(Metric::DeliveredAfterAcknowledgement),
+        );
+        level.publish_boxplot = self.boxplot(Metric::PublishTime);
+        level.subscribe_boxplot = self.boxplot(Metric::SubscribeTime);
+        level.query_boxplot = self.boxplot(Metric::QueryTime);
+        level.with_missing = missing::with_missing(self.record, self.terms);
+        level.silence = stall::of(self.record).filter(|_| self.terms.acknowledges());
+        level.stall = level.silence.map(|silence| silence.in_words());
+    }
+
+    /// What is known since the level's end.
+    fn end(&self, level: &mut LevelSummary) {
+        let end = self.record.end.as_ref();
+        let clock = end.and_then(|end| end.clock);
+        level.event_life = EventLife::of(level.achieved_ratio(), clock, |metric| self.time(metric));
+        let Some(end) = end else { return };
+        level.connected = self.connects().then_some(end.connected);
         // What was lost when the level closed may have come late.
-        first_loss: end.and_then(|end| end.first_loss).filter(|_| counts.lost() > 0),
-        incident: end.and_then(|end| end.incident.clone()),
-        death: end.and_then(|end| end.death.clone()),
-        stood_still,
-        held_by_others: None,
-        stall: silence.map(|silence| silence.in_words()),
-        silence,
-        warming: warming::of(record).map(|warming| warming.in_words()),
-        times,
-        queries: counts.queries,
-        queries_answered: counts.queries_answered,
-        queries_failed: counts.queries_failed,
-        publish_minus_subscribe: DifferenceSummary::of(
-            &merged(Metric::AcknowledgedAfterDelivery),
-            &merged(Metric::DeliveredAfterAcknowledgement),
-        ),
-        total_time: end.and_then(|end| Some((end.last_done? - end.first_sent?).as_secs_f64())),
-        goodput: publish_from_send
-            .mean()
-            .and_then(|mean| Some(mean_size(counts.content_bytes)? / (mean / 1e9))),
-        delivered_bytes_per_second: per_second(counts.delivered_bytes),
-        marshalled_size: mean_size(counts.content_bytes),
-        publication_size: mean_size(counts.publication_bytes),
-        sizes: SizesSummary::of(&counts, terms.listener),
-        bytes_sent: counts.bytes_sent,
-        bytes_received: counts.bytes_received,
-        overload,
-        backlog_slope: backlog_slope(record),
-        wire: WireSummary::of(&of_connections, with_early),
-        retries: end.map(|end| retries(&end.repeated)).unwrap_or_default(),
-        event_life: None,
-        inference: None,
-        blame: None,
-        recovery: outages.and_then(|outages| outages.recovery()).map(Nanos::as_secs_f64),
-        clients_lost: outages.map(|outages| outages.lost),
-        clients_back: outages.map(|outages| outages.back),
-        clients_away_before: outages.map(|outages| outages.away_before),
-        generator,
-        publish_boxplot: box_of(Metric::PublishTime),
-        subscribe_boxplot: box_of(Metric::SubscribeTime),
-        query_boxplot: box_of(Metric::QueryTime),
-        achieved_samples: achieved_samples(record),
-        with_missing: missing::with_missing(record, terms),
-        achievement,
-        starved: starvation::in_hold(components, &record.start),
-        is_worth_again: false,
-        populations: populations(record, terms),
-    };
-    summary.held_by_others = summary.starved.as_ref().map(|starved| starved.share);
-    summary.event_life = EventLife::of(summary.achieved_ratio(), end.and_then(|end| end.clock), time);
-    verdict::judge(&mut summary, record, terms, why_invalid);
-    let by_host = summary.verdict == LevelVerdict::Invalid && summary.validity == Validity::HostBound;
-    // Who held the processors of load threads is said of a component, too, if it is not what was robbed itself.
-    let is_robbed = summary.starved.as_ref().is_some_and(|starved| starved.is_robbed());
-    if by_host && !is_robbed && summary.stood_still == 0.0 {
+        level.first_loss = end.first_loss.filter(|_| self.counts.lost() > 0);
+        level.incident.clone_from(&end.incident);
+        level.death.clone_from(&end.death);
+        level.total_time = end.last_done.zip(end.first_sent).map(|(done, sent)| (done - sent).as_secs_f64());
+        level.retries = retries(&end.repeated);
+        if let Some(outages) = end.outages {
+            level.recovery = outages.recovery().map(Nanos::as_secs_f64);
+            level.clients_lost = Some(outages.lost);
+            level.clients_back = Some(outages.back);
+            level.clients_away_before = Some(outages.away_before);
+        }
+    }
+
+    /// The generator's health, and whether the level measured the platform; why not, where it did not.
+    fn generator(&self, level: &mut LevelSummary) -> Option<String> {
+        let Seen { record, terms, hold, .. } = *self;
+        let times = [Metric::Lateness, Metric::ReceiverLag].map(|metric| self.time(metric));
+        let (generator, wait_per_turn) = generator(record, &self.counts, times);
+        let q = validity::quantile(terms);
+        let tail = |metric| self.merged(metric).quantile(q).map(Nanos::as_secs_f64);
+        level.stood_still = stood_still(record, &self.counts, &self.merged(Metric::Lateness));
+        let evidence = Evidence {
+            hold,
+            q,
+            lateness: tail(Metric::Lateness),
+            receiver_lag: tail(Metric::ReceiverLag),
+            wait_per_turn,
+            at_work_when_late: at_work_when_late(record, validity::bound(terms, hold)),
+            stood_still: level.stood_still,
+        };
+        let (validity, why_invalid) = validity::judge(&self.counts, &generator, &evidence, terms);
+        (level.generator, level.validity) = (generator, validity);
+        why_invalid
+    }
+}
+
+/// Who held the processors of load threads is said of a component, too, if it is not what was robbed itself.
+fn name_who_robbed(level: &mut LevelSummary, record: &LevelRecord, components: &[ComponentUsage]) {
+    let by_host = level.verdict == LevelVerdict::Invalid && level.validity == Validity::HostBound;
+    let is_robbed = level.starved.as_ref().is_some_and(|starved| starved.is_robbed());
+    if by_host && !is_robbed && level.stood_still == 0.0 {
         let beside = starvation::beside_load(components, &record.start);
-        if let (Some(reason), Some(beside)) = (summary.reasons.first_mut(), beside) {
+        if let (Some(reason), Some(beside)) = (level.reasons.first_mut(), beside) {
             *reason += &format!("; {beside}");
         }
     }
-    summary
 }
 
 /// Each population by itself. The host gives its load threads what it gives all of them.
@@ -253,13 +321,6 @@ fn retries(repeated: &BTreeMap<u16, u64>) -> BTreeMap<String, u64> {
     repeated.iter().map(|(&status, &times)| (cause(status), times)).collect()
 }
 
-fn of_samples(samples: &[&SampleRecord], metric: Metric) -> Vec<Histogram> {
-    samples
-        .iter()
-        .map(|sample| sample.histograms.get(&metric).cloned().unwrap_or_else(Histogram::packed))
-        .collect()
-}
-
 fn achieved_samples(record: &LevelRecord) -> Vec<Option<f64>> {
     let rate = |(position, sample): (usize, &Option<SampleRecord>)| {
         Some(sample.as_ref()?.counts.completed as f64 / record.start.sample_seconds(position))
@@ -283,8 +344,7 @@ fn backlog_slope(record: &LevelRecord) -> Option<f64> {
 fn generator(
     record: &LevelRecord,
     counts: &Counts,
-    lateness: TimeSummary,
-    receiver_lag: TimeSummary,
+    [lateness, receiver_lag]: [TimeSummary; 2],
 ) -> (Generator, Option<f64>) {
     let readings = &record.threads;
     let wall: Nanos = readings.iter().map(|reading| reading.wall).sum();

@@ -1,8 +1,7 @@
 //! Keys under the names that they had before: a scenario, `--set` and `matrix` may use either.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::matrix::is_within;
-use crate::tree::{Entry, Node, Value};
+use crate::tree::{Entry, Node, Value, is_within};
 use serde_json::{Value as Json, json};
 
 /// Earlier names, and the present ones.

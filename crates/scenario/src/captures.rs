@@ -1,12 +1,38 @@
 //! Values that set-up steps took out of the platform's answers, for later requests.
 
 use crate::Variables;
-use crate::plan::{CapturedName, Each};
 use plimsoll_codec::hiding::hide;
 use std::collections::HashMap;
 
 /// Shorter ones are found in texts that have nothing to do with them.
 const SHORTEST_SECRET: usize = 4;
+
+/// How often a step is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Each {
+    /// Once.
+    #[default]
+    Once,
+    /// Once for each device.
+    Device,
+    /// Once for each subscriber.
+    Subscriber,
+    /// Once for each pair of a device and a subscriber.
+    Pair,
+    /// Once for each thing that the platform is filled with.
+    Item,
+}
+
+/// A captured value's name, and for whom it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapturedName {
+    /// The name.
+    pub name: String,
+    /// For whom: of a step that is done once for each device, each device has its own.
+    pub each: Each,
+    /// Whether it is not shown: its own name, or that of a header that it stands in, tells of a secret.
+    pub secret: bool,
+}
 
 /// Captured values by slot, each for the one whom it was captured for.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@ use crate::Environment;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::feeds::Feeds;
 use crate::plan::PopulationPlan;
-use crate::populations::Part;
+use crate::populations::part::Part;
 use crate::template::TemplateError;
 use crate::tree::Node;
 use serde::Serialize;

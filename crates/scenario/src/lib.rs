@@ -5,6 +5,7 @@
 //! is the plan. Each step reports everything that it finds wrong at once. Pure: files and the environment are
 //! reached through what the caller passes.
 
+mod address;
 mod aliases;
 mod captures;
 mod check;
@@ -46,10 +47,11 @@ pub use diagnostic::{Diagnostic, Diagnostics};
 pub use matrix::{Axis, Matrix, matrix};
 pub use numbers::numbers;
 pub use overrides::Override;
+pub use profiles::platform_schema;
 pub use profiles::{profile, profiles, read_profile};
 pub use quantity::duration;
 pub use quick::{PASSWORD_VARIABLE, QuickOptions, quick};
-pub use schema::{platform_schema, scenario_schema};
+pub use schema::scenario_schema;
 pub use settings::settings;
 pub use span::{Source, Span};
 pub use template::{Columns, Variables};

@@ -7,7 +7,7 @@ use crate::inputs::Inputs;
 use crate::overrides::{self, Change, Override};
 use crate::plan::Plan;
 use crate::span::{Origin, Source, Span};
-use crate::tree::{Entry, Node, Value};
+use crate::tree::{Entry, Node, Value, is_within};
 use crate::{Environment, plan_of, reader};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -292,12 +292,6 @@ fn vary(axes: &mut Vec<Axis>, key: Option<String>, change: Change, found: &mut D
         found.push(Diagnostic::new(&axis.span, format!("`matrix` has more than {MOST_KEYS} keys")));
         axes.truncate(MOST_KEYS);
     }
-}
-
-/// Whether a key is that one or below it; all are where none is named.
-pub(crate) fn is_within(key: &str, above: Option<&str>) -> bool {
-    let Some(above) = above else { return true };
-    key.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The lists of values within nested maps, one more than there may be at most; what is neither is an error.

@@ -11,6 +11,8 @@ pub use plimsoll_model::search::SearchTerms;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use std::sync::Arc;
 
+pub use crate::address::{Endpoint, Protocol, Wire};
+pub use crate::captures::{CapturedName, Each};
 pub use crate::protocols::coap::plan::{CoapPlan, DtlsPlan, KeyPlan, PskPlan};
 pub use crate::protocols::gateway::plan::GatewayPlan;
 pub use crate::protocols::http::plan::HttpPlan;
@@ -22,14 +24,11 @@ pub use capture::{CapturePlan, WireNetwork, WirePlace};
 pub use connection::{
     ClientIdentity, ConnectionPlan, Identities, Offline, TlsPlan, TransportPlan, WebSocketPlan,
 };
-pub use platform::{Endpoint, PlatformPlan, RunningPlace, RunningPlan, StatePlan};
+pub use platform::{PlatformPlan, RunningPlace, RunningPlan, StatePlan};
 pub use population::{PopulationPlan, ReceiversPlan, SharePlan};
-pub use protocol::{Protocol, Wire};
-pub(crate) use protocol::{SCHEMES, Scheme};
 pub use roles::{
-    AnswerPlan, Capture, CaptureFrom, CapturedName, Delivery, DeviceRole, Each, ListenerRole,
-    NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, RequestPlan, RolePlan,
-    StepPlan,
+    AnswerPlan, Capture, CaptureFrom, Delivery, DeviceRole, ListenerRole, NotificationAnswerPlan,
+    NotifiedRole, ObservePlan, OptionPlan, OptionValue, RequestPlan, RolePlan, StepPlan,
 };
 pub use schedule::{SchedulePlan, TimeOfDay};
 pub use token::{Grant, TokenEndpoint, TokenPlan};
@@ -38,7 +37,6 @@ mod capture;
 mod connection;
 mod platform;
 mod population;
-mod protocol;
 mod roles;
 mod schedule;
 mod token;

@@ -2,6 +2,7 @@
 //! that everything keeps its place in the file; then the plans are put together.
 
 mod joined;
+pub(crate) mod part;
 
 use crate::aliases;
 use crate::check::check_at;
@@ -12,6 +13,7 @@ use crate::span::Span;
 use crate::tree::{Entry, Node, Value};
 use crate::written::{CommonSubscribers, OnePopulation, Subscribers};
 pub(crate) use joined::join;
+pub(crate) use part::Part;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
@@ -25,28 +27,6 @@ const ONLY: &str = "devices";
 pub(crate) const COMMON: &str = "subscribers";
 /// Sections that a population may have of its own, laid over those of the scenario.
 const SECTIONS: [&str; 6] = ["platform", "connection", "mqtt", "http", "coap", "gateway"];
-
-/// A population as a scenario of its own.
-pub(crate) struct Part {
-    /// Everything that holds for it.
-    pub root: Node,
-    /// Its place among the others.
-    pub population: PopulationPlan,
-    /// Devices of all populations together; `None` where it is the only one.
-    pub all_devices: Option<u32>,
-    /// Sections that it has of its own; what others hold is the scenario's, and may mean nothing to its protocol.
-    own: BTreeSet<&'static str>,
-    /// What it has written itself, as far as the resolved scenario repeats that.
-    platform: Option<Json>,
-    load: Option<Json>,
-}
-
-impl Part {
-    /// Whether a section is the scenario's, for those whom it concerns.
-    pub fn inherits(&self, section: &str) -> bool {
-        !self.own.contains(section)
-    }
-}
 
 /// The populations of a scenario that has several, or subscribers apart from them; `None` where it has one, or where something
 /// is wrong, which `found` then says.

@@ -4,10 +4,10 @@ use crate::check::{check, near_miss};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::profile::Profile;
 use crate::reader::read;
-use crate::resolve::{Compiler, RoleError};
-use crate::schema::platform_schema;
+use crate::schema::schema;
 use crate::span::{Origin, Source};
 use crate::tree::Node;
+use compile::{Compiler, RoleError};
 use plimsoll_model::wire::SharedId;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,6 +15,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(crate) mod compile;
 mod components;
 pub(crate) mod roles;
 mod simulated;
@@ -107,6 +108,11 @@ pub fn profile(name: &str) -> Option<Profile> {
 pub(crate) fn help_for_unknown(name: &str) -> String {
     let help = near_miss(name, names().iter().map(String::as_str));
     format!("{help}; or the path of a file, with a `/` in it or ending in `.yaml`")
+}
+
+/// The JSON Schema (draft 2020-12) of platform profiles.
+pub fn platform_schema() -> serde_json::Value {
+    schema::<WrittenProfile>("Plimsoll platform profile")
 }
 
 /// Gives the text of a file by its path relative to a profile's folder, or says why there is none.
@@ -278,7 +284,7 @@ fn check_roles(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics) {
             Compiler { variables: &profile.variables, token: true, columns: None, errors: Vec::new() };
         let mut errors = Vec::new();
         // What the environment holds is seen when a scenario asks for it.
-        crate::resolve::token::resolve(token, &compiler, &|_| Some("/".to_owned()), &mut errors);
+        compile::token::resolve(token, &compiler, &|_| Some("/".to_owned()), &mut errors);
         for RoleError { path, message, help } in errors {
             found.push(Diagnostic::new(root.locate(&format!("token.{path}")), message).help(help));
         }

@@ -1,8 +1,9 @@
 //! Quantities as people write them: `30s`, `1.5k/s`, `1 KiB`, `>= 99.9 %`, `mqtt://host:1883`. Each form is a `format`
 //! of the JSON Schema, so that the check of the tree and the types agree on it.
 
-use crate::plan::{Comparison, Endpoint, SCHEMES, Scheme};
+use crate::address::{Endpoint, SCHEMES, Scheme};
 use plimsoll_model::Nanos;
+use plimsoll_model::objective::Comparison;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
@@ -418,7 +419,7 @@ pub(crate) fn rate_condition(text: &str) -> Result<Condition, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Protocol, Wire};
+    use crate::address::{Protocol, Wire};
     use proptest::prelude::*;
 
     #[test]

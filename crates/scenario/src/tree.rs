@@ -149,6 +149,12 @@ impl Node {
     }
 }
 
+/// Whether a key is that one or below it; all are where none is named.
+pub(crate) fn is_within(key: &str, above: Option<&str>) -> bool {
+    let Some(above) = above else { return true };
+    key.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

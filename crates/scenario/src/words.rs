@@ -1,7 +1,7 @@
 //! Parts of a plan in words, which descriptions share.
 
 use crate::plan::{LinkPlan, Plan};
-use crate::protocols::mqtt::QosLevel;
+use crate::protocols::mqtt::qos::QosLevel;
 use crate::quantity::Quantity;
 use plimsoll_codec::credentials::hide_query_secrets;
 use plimsoll_codec::mqtt::QoS;

@@ -18,7 +18,7 @@ mod tls;
 pub(crate) use crate::protocols::coap::written::{Coap, Dtls, Key};
 pub(crate) use crate::protocols::gateway::written::Gateway;
 pub(crate) use crate::protocols::http::written::Http;
-pub(crate) use crate::protocols::mqtt::QosLevel;
+pub(crate) use crate::protocols::mqtt::qos::QosLevel;
 pub(crate) use crate::protocols::mqtt::written::{Mqtt, ProtocolVersion};
 pub(crate) use crate::quantity::Duration;
 pub(crate) use arrivals::{Arrivals, Per};

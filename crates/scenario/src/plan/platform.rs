@@ -1,6 +1,7 @@
 //! The platform under test: its profile, where it is, what is spoken there.
 
-use super::{Protocol, RolePlan, Wire};
+use super::RolePlan;
+use crate::address::{Endpoint, Protocol};
 use crate::profile::{Component, Profile};
 use crate::secret::Secret;
 use std::collections::BTreeMap;
@@ -74,19 +75,4 @@ impl PlatformPlan {
             && self.protocol() != Protocol::Gateway
             && self.profile.components.iter().any(told)
     }
-}
-
-/// Where a platform is reached, as the user named it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// What is spoken there.
-    pub protocol: Protocol,
-    /// What lies between that and TCP.
-    pub wire: Wire,
-    /// Name or address.
-    pub host: String,
-    /// Port.
-    pub port: u16,
-    /// Path of the WebSocket or before that of requests, from its first slash; empty without one.
-    pub path: String,
 }

@@ -2,6 +2,7 @@
 //! listeners of subscribers.
 
 use super::{MarkerForm, Piece, Protocol, Template, TokenPlan};
+use crate::captures::{CapturedName, Each};
 use plimsoll_model::Nanos;
 use std::collections::BTreeMap;
 
@@ -83,22 +84,6 @@ pub struct StepPlan {
     pub request: RequestPlan,
     /// What is kept of the answers.
     pub captures: Vec<Capture>,
-}
-
-/// How often a step is done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Each {
-    /// Once.
-    #[default]
-    Once,
-    /// Once for each device.
-    Device,
-    /// Once for each subscriber.
-    Subscriber,
-    /// Once for each pair of a device and a subscriber.
-    Pair,
-    /// Once for each thing that the platform is filled with.
-    Item,
 }
 
 /// A request.
@@ -194,17 +179,6 @@ pub enum CaptureFrom {
     Header(String),
     /// The last part of the path that the Location field names.
     LocationEnd,
-}
-
-/// A captured value's name, and for whom it is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CapturedName {
-    /// The name.
-    pub name: String,
-    /// For whom: of a step that is done once for each device, each device has its own.
-    pub each: Each,
-    /// Whether it is not shown: its own name, or that of a header that it stands in, tells of a secret.
-    pub secret: bool,
 }
 
 /// Where subscribers listen, and what they answer.

@@ -3,7 +3,6 @@
 mod capture;
 mod connection;
 mod connections;
-mod delivery;
 mod feed;
 mod identities;
 mod load;
@@ -12,7 +11,6 @@ mod northbound;
 mod objectives;
 mod platform;
 mod population;
-mod roles;
 mod running;
 mod schedule;
 mod search;
@@ -20,10 +18,7 @@ mod state;
 mod storm;
 mod subscribers;
 mod target;
-pub(crate) mod token;
 mod transport;
-
-pub(crate) use roles::{Compiler, RoleError};
 
 use crate::context::Context;
 use crate::names;

@@ -1,11 +1,11 @@
 //! The platform under test: its profile, where it is, how its roles speak.
 
-use super::roles::Compiler;
 use crate::check::near_miss;
 use crate::context::Context;
 use crate::plan::{Endpoint, PlatformPlan, RolePlan, Secret, TokenPlan};
 use crate::profile::{Component, Profile, Roles};
 use crate::profiles;
+use crate::profiles::compile::{Compiler, token};
 use crate::span::Source;
 use crate::written::{AttachedPlatform, Platform, Scenario, SubscriberGroup, Subscribers, With};
 use plimsoll_codec::credentials::query_secrets;
@@ -87,7 +87,7 @@ fn token(
 ) -> Option<TokenPlan> {
     let written = attached.token.as_deref().or(profile.token.as_ref())?;
     let mut errors = Vec::new();
-    let plan = super::token::resolve(written, compiler, context.environment.variable, &mut errors);
+    let plan = token::resolve(written, compiler, context.environment.variable, &mut errors);
     for error in errors {
         match attached.token {
             Some(_) => {

@@ -6,7 +6,7 @@ pub(crate) mod written;
 
 pub(crate) use resolve::resolve;
 
-use super::{Slice, one_each};
+use super::slice::{Slice, one_each};
 use crate::context::Context;
 use crate::plan::{Plan, Protocol};
 use crate::quantity::Quantity;

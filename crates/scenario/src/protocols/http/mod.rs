@@ -6,7 +6,7 @@ pub(crate) mod written;
 
 pub(crate) use resolve::resolve;
 
-use super::Slice;
+use super::slice::Slice;
 use crate::context::Context;
 use crate::plan::{Plan, Protocol};
 use crate::words::request_in_words;

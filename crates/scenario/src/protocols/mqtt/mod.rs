@@ -1,15 +1,14 @@
 //! MQTT 3.1.1 and 5.
 
 pub(crate) mod plan;
-mod qos;
+pub(crate) mod qos;
 mod resolve;
 pub(crate) mod session;
 pub(crate) mod written;
 
-pub(crate) use qos::QosLevel;
 pub(crate) use resolve::{LONGEST_TEXT, has_window, resolve};
 
-use super::{Slice, one_each};
+use super::slice::{Slice, one_each};
 use crate::context::Context;
 use crate::plan::{Plan, Protocol};
 use crate::words::{level_of, link_in_words};

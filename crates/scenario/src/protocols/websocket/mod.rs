@@ -4,7 +4,7 @@ mod resolve;
 
 pub(crate) use resolve::over_websocket;
 
-use super::{Slice, one_each};
+use super::slice::{Slice, one_each};
 use crate::plan::{MarkerForm, Plan, Protocol};
 use plimsoll_model::text::grouped;
 

@@ -1,4 +1,4 @@
-//! What can be spoken, and how addresses say it.
+//! Addresses of platforms: what is spoken there, and how an address says it.
 
 /// What devices speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,4 +90,19 @@ impl Scheme {
         let found = SCHEMES.iter().find(|scheme| scheme.protocol == spoken && scheme.wire == wire);
         found.unwrap_or(&SCHEMES[0])
     }
+}
+
+/// Where a platform is reached, as the user named it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// What is spoken there.
+    pub protocol: Protocol,
+    /// What lies between that and TCP.
+    pub wire: Wire,
+    /// Name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// Path of the WebSocket or before that of requests, from its first slash; empty without one.
+    pub path: String,
 }

@@ -1,6 +1,6 @@
 //! The access token that a profile or a scenario asks for.
 
-use super::roles::{Compiler, RoleError};
+use super::{Compiler, RoleError};
 use crate::plan::{Grant, Secret, TokenEndpoint, TokenPlan};
 use crate::profiles::token::{ClientIn, GrantWritten, Token};
 use crate::written::With;

@@ -1,5 +1,8 @@
 //! From what a profile says of the roles to what they send: variables filled in, templates compiled.
 
+mod delivery;
+pub(crate) mod token;
+
 use crate::plan::{
     AnswerPlan, Capture, CaptureFrom, CapturedName, DeviceRole, Each, ListenerRole, MarkerForm,
     NotificationAnswerPlan, NotifiedRole, ObservePlan, OptionPlan, OptionValue, Piece, Protocol, RequestPlan,

@@ -1,0 +1,40 @@
+//! What a slice is.
+
+use crate::context::Context;
+use crate::plan::{Plan, Protocol};
+use crate::written::Scenario;
+
+/// What the rest of the crate asks of a protocol.
+pub(crate) struct Slice {
+    /// Which it is.
+    pub protocol: Protocol,
+    /// How devices that speak it are called where something "means nothing to" them.
+    pub name: &'static str,
+    /// Its section of a scenario; empty where it has none.
+    pub section: &'static str,
+    /// Takes what its section says out of the scenario of a population that speaks something else.
+    pub forget: fn(&mut Scenario),
+    /// The keys of `connection` that mean something to it.
+    pub connection: &'static [&'static str],
+    /// Whether messages have a target: a topic or a path.
+    pub has_target: bool,
+    /// Whether subscribers may be clients that speak it, and a network between them and the platform is emulated.
+    pub has_subscribers: bool,
+    /// Whether subscribers may observe resources of the platform (RFC 7641).
+    pub has_observers: bool,
+    /// Reports what a scenario says of it although devices speak something else.
+    pub unspoken: fn(&Scenario, &Slice, &mut Context<'_>),
+    /// How many operations all devices may have in flight together, and what raises that; `None` where nothing bounds it.
+    pub most_in_flight: fn(&Scenario) -> Option<(u64, &'static str)>,
+    /// How many sockets the devices have.
+    pub sockets: fn(&Plan) -> u64,
+    /// Whether the platform answers each message by the protocol itself.
+    pub is_answered: fn(&Plan) -> bool,
+    /// The devices and what they send, for people.
+    pub describe: fn(&Plan) -> String,
+}
+
+/// A socket for each device.
+pub(super) fn one_each(plan: &Plan) -> u64 {
+    u64::from(plan.devices)
+}
