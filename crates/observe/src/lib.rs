@@ -12,6 +12,7 @@ pub mod pressure;
 pub mod probe;
 pub mod process;
 pub mod sampler;
+pub mod samplers;
 pub mod tcp;
 pub mod threads;
 pub mod vigil;

@@ -1,7 +1,5 @@
 //! What is looked at beside what the platform's processes and connections use, each kind in one entry of one table. A new observer is
-//! a file with its entry, and a line of [`SAMPLERS`]; store, summary and report know what it reads by the names that it gives.
-
-use crate::pressure;
+//! a file with its entry, and a line of [`crate::samplers::SAMPLERS`]; store, summary and report know what it reads by the names that it gives.
 
 /// A look at something, again and again.
 pub trait Sampler: Send {
@@ -20,7 +18,7 @@ pub struct Look {
     pub value: f64,
 }
 
-/// A row of [`SAMPLERS`].
+/// A row of [`crate::samplers::SAMPLERS`].
 #[derive(Clone, Copy)]
 pub struct SamplerEntry {
     /// Its name in the store, the summary and the report.
@@ -29,28 +27,4 @@ pub struct SamplerEntry {
     pub unit: &'static str,
     /// Begins it; `None` where this host has nothing of that kind.
     pub begin: fn() -> Option<Box<dyn Sampler>>,
-}
-
-/// All of them, in the order of reports.
-pub static SAMPLERS: &[SamplerEntry] = &[pressure::ENTRY];
-
-/// A sampler that reads, and its entry.
-pub type Begun = (&'static SamplerEntry, Box<dyn Sampler>);
-
-/// Begins those that this host has.
-pub fn begin_all() -> Vec<Begun> {
-    SAMPLERS.iter().filter_map(|entry| Some((entry, (entry.begin)()?))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_distinct_and_units_known() {
-        for (place, entry) in SAMPLERS.iter().enumerate() {
-            assert_eq!(SAMPLERS.iter().position(|other| other.name == entry.name), Some(place));
-            assert!(["share", "bytes", "1/s", "seconds"].contains(&entry.unit), "{}", entry.unit);
-        }
-    }
 }

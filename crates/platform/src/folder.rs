@@ -2,8 +2,8 @@
 //! any more, so that none stays however Plimsoll ends. Where that process was killed as well, the next one that makes such a
 //! folder removes it.
 
+use crate::guarding::{await_close, take_name};
 use crate::strays::end_strays;
-use crate::supervise::{await_close, take_name};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::process::geteuid;
 use std::fs::{self, File, OpenOptions, Permissions};

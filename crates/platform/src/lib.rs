@@ -5,7 +5,9 @@ mod component;
 mod environment;
 pub mod folder;
 pub mod guard;
+mod guarding;
 mod interruptible;
+mod options;
 mod output;
 mod placeholders;
 mod reset;
@@ -16,8 +18,9 @@ mod user;
 
 pub use component::is_installed;
 pub use interruptible::{pause, unless_stopped};
+pub use options::Options;
 pub use reset::{await_return, reset};
-pub use running::{Death, HttpAddresses, Options, Planned, Platform};
+pub use running::{Death, HttpAddresses, Planned, Platform};
 
 use std::path::PathBuf;
 

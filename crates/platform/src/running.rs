@@ -4,6 +4,7 @@ use crate::PlatformError;
 use crate::component::{GRACE, Running};
 use crate::folder::Folder;
 use crate::interruptible::unless_stopped;
+use crate::options::Options;
 use crate::output::{last_lines, last_words};
 use crate::placeholders::Placeholders;
 use plimsoll_scenario::plan::{Endpoint, PlatformPlan, Protocol};
@@ -13,8 +14,6 @@ use rustix::process::geteuid;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -30,19 +29,6 @@ const STATUS_LINE: usize = 12;
 const SETTLED: Duration = Duration::from_millis(500);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// How to bring a platform up.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// This program: it starts components (`guard`) and stands for `{plimsoll}`.
-    pub program: PathBuf,
-    /// Processors for the platform; empty for any.
-    pub processors: Vec<usize>,
-    /// Whether devices speak MQTT 5, for which a platform may have a port of its own.
-    pub mqtt5: bool,
-    /// Set to give up while components are awaited.
-    pub stop: Arc<AtomicBool>,
-}
 
 /// A platform that is up: started by us, or running already. Dropping it takes down what we started.
 #[derive(Debug)]

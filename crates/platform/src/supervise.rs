@@ -7,6 +7,7 @@
 
 use crate::folder;
 use crate::guard::{Bounds, heard};
+use crate::guarding::{await_close, take_name};
 use crate::user::to_become;
 use plimsoll_observe::process::family;
 use rustix::fs::Mode;
@@ -15,7 +16,7 @@ use rustix::process::{
     kill_process_group, set_child_subreaper, set_parent_process_death_signal, setrlimit, umask, wait,
 };
 use rustix::thread::{CpuSet, sched_setaffinity, set_thread_gid, set_thread_groups, set_thread_uid};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -23,8 +24,6 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The name of guards in lists of processes: who kills all that is called like Plimsoll leaves them to do their work.
-const NAME: &std::ffi::CStr = c"platform-guard";
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long the command may take to end by itself where Plimsoll is gone.
@@ -117,24 +116,6 @@ fn prepare(parent: i32, bounds: &Bounds, command: &[String]) -> io::Result<Comma
 
 fn is_orphan(parent: i32) -> bool {
     getppid().map(Pid::as_raw_pid) != Some(parent)
-}
-
-/// Gives this process the name of a guard.
-pub(crate) fn take_name() {
-    // It is only for people's lists.
-    let _ = rustix::thread::set_name(NAME);
-}
-
-/// Returns when the other end of the line is closed.
-pub(crate) fn await_close(mut line: io::Stdin) {
-    let mut bytes = [0; 64];
-    loop {
-        match line.read(&mut bytes) {
-            Ok(1..) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Ok(0) | Err(_) => return,
-        }
-    }
 }
 
 /// Kills all that descends from this process.

@@ -6,7 +6,7 @@ use plimsoll_load::engine::Engine;
 use plimsoll_model::record::{ComponentUsage, Gauge, ThreadUsage};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use plimsoll_observe::network::NetworkProbe;
-use plimsoll_observe::sampler::{self, Begun};
+use plimsoll_observe::samplers::{self, Begun};
 use plimsoll_observe::tcp::TcpSampler;
 use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_platform::Platform;
@@ -75,7 +75,7 @@ impl Observers {
                 load: engine.threads().into_iter().map(|(_, processor)| processor).collect(),
                 network,
                 tcp: TcpSampler::new(platform.address(), engine.listening_ports()),
-                samplers: sampler::begin_all(),
+                samplers: samplers::begin_all(),
             })),
         }
     }

@@ -1,6 +1,7 @@
 //! What a run knows and its store must not: values from the environment, passwords, and what is shown for an access token.
 
-use crate::token;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use plimsoll_codec::credentials::query_secrets;
 use plimsoll_codec::hiding::hide;
 use plimsoll_scenario::plan::{Grant, Plan, TokenEndpoint};
@@ -28,7 +29,7 @@ impl Secrets {
             }
             if let Some(secret) = &terms.client_secret {
                 plain.push(&secret.0);
-                forms.push(token::shown(&terms.client_id, &secret.0));
+                forms.push(shown(&terms.client_id, &secret.0));
             }
         }
         forms.extend(plain.into_iter().map(str::to_owned));
@@ -43,4 +44,22 @@ impl Secrets {
     pub fn hide(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, secret| hide(&text, secret))
     }
+}
+
+/// What the header Authorization shows of a client (RFC 6749 section 2.3.1).
+pub(crate) fn shown(id: &str, secret: &str) -> String {
+    BASE64_STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)))
+}
+
+/// A value as a form carries it (application/x-www-form-urlencoded).
+pub(crate) fn encoded(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'*' | b'-' | b'.' | b'_' => out.push(char::from(byte)),
+            b' ' => out.push('+'),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
 }

@@ -2,9 +2,7 @@
 //! its own. What could not be renewed is told in the report; the run goes on, and the platform's answers show the rest.
 
 use crate::controller::{self, Unanswered, Written};
-use crate::secrets::Secrets;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
+use crate::secrets::{Secrets, encoded, shown};
 use plimsoll_codec::hiding::{cut, hide};
 use plimsoll_load::run_context::RunContext;
 use plimsoll_scenario::plan::{Grant, Plan, TokenEndpoint, TokenPlan};
@@ -311,24 +309,6 @@ fn hidden(words: String, fields: &[(&str, &str)]) -> String {
     let secret = |name: &str| ["password", "client_secret", "refresh_token"].contains(&name);
     let secrets = fields.iter().filter(|(name, _)| secret(name));
     secrets.fold(words, |words, (_, value)| hide(&words, value))
-}
-
-/// What the header Authorization shows of a client (RFC 6749 section 2.3.1).
-pub(crate) fn shown(id: &str, secret: &str) -> String {
-    BASE64_STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)))
-}
-
-/// A value as a form carries it (application/x-www-form-urlencoded).
-pub(crate) fn encoded(value: &str) -> String {
-    let mut out = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        match byte {
-            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'*' | b'-' | b'.' | b'_' => out.push(char::from(byte)),
-            b' ' => out.push('+'),
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

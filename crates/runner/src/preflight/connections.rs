@@ -1,6 +1,7 @@
 //! What connections need: open files, local ports, source addresses, room in queues.
 
-use super::{Demand, HostCheck, Place};
+use super::demand::{Demand, Place};
+use plimsoll_model::host_check::HostCheck;
 use plimsoll_model::text::grouped;
 use plimsoll_observe::limits::Limits;
 

@@ -1,6 +1,7 @@
 //! What the machine must give: processors, memory, time.
 
-use super::{Demand, HostCheck, Place};
+use super::demand::{Demand, Place};
+use plimsoll_model::host_check::HostCheck;
 use plimsoll_model::text::grouped;
 use plimsoll_model::{Histogram, Nanos};
 use plimsoll_observe::limits::Limits;

@@ -1,6 +1,6 @@
 //! Levels that connect devices: so many devices, or so many connections per second.
 
-use super::load::check_rate;
+use super::rate::check_rate;
 use crate::context::Context;
 use crate::plan::LevelPlan;
 use crate::written::Load;

@@ -1,5 +1,6 @@
 //! How much, when and for how long.
 
+use super::rate::check_rate;
 use super::{connections, search};
 use crate::context::Context;
 use crate::plan::{
@@ -13,8 +14,6 @@ use plimsoll_stats::distribution::InterArrival;
 
 /// Most levels of one run.
 const MOST_LEVELS: usize = 1000;
-/// Highest rate, in operations or connections per second.
-const HIGHEST_RATE: f64 = 1e7;
 /// Shortest sample.
 const SHORTEST_SAMPLE: Nanos = Nanos::from_millis(10);
 /// Fine enough to be small beside the times of a platform on a local network (0.2 ms and more), coarse enough for a
@@ -361,17 +360,6 @@ fn decimal(rate: f64) -> f64 {
 fn too_many(count: f64, path: &str, context: &mut Context<'_>) {
     let message = format!("these are {count} levels, more than the {MOST_LEVELS} that a run may have");
     context.error(path, message);
-}
-
-/// Whether a rate is usable; reports it where not.
-pub(super) fn check_rate(Rate(rate): Rate, path: &str, context: &mut Context<'_>) -> bool {
-    let fine = rate > 0.0 && rate <= HIGHEST_RATE;
-    if rate <= 0.0 {
-        context.error(path, "a rate must be above zero");
-    } else if !fine {
-        context.error(path, "a rate can be 10 million per second at most");
-    }
-    fine
 }
 
 fn closed(load: &mut Load, context: &mut Context<'_>) -> Option<(Model, Vec<LevelPlan>)> {

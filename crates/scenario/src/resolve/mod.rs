@@ -11,6 +11,7 @@ mod northbound;
 mod objectives;
 mod platform;
 mod population;
+mod rate;
 mod running;
 mod schedule;
 mod search;

@@ -1,6 +1,7 @@
 //! Queries beside the devices' load.
 
-use super::load::{check_rate, gaps_of};
+use super::load::gaps_of;
+use super::rate::check_rate;
 use crate::context::Context;
 use crate::plan::{NorthboundPlan, PlatformPlan};
 use crate::written::Northbound;

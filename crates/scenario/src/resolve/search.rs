@@ -1,6 +1,6 @@
 //! The search for the load line.
 
-use super::load::check_rate;
+use super::rate::check_rate;
 use crate::context::Context;
 use crate::plan::SearchTerms;
 use crate::quantity::Quantity;
