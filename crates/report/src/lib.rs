@@ -13,6 +13,7 @@ pub mod junit;
 pub mod k6;
 pub mod listing;
 pub mod plain;
+pub mod plan;
 pub mod series;
 pub mod sweep;
 pub mod terminal;

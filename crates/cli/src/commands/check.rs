@@ -6,9 +6,11 @@ use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::say;
 use clap::Args;
+use plimsoll_report::plan;
 use plimsoll_report::sweep::label;
 use plimsoll_report::text::wrapped;
 use plimsoll_scenario::Matrix;
+use plimsoll_scenario::plan::Plan;
 
 /// Reads the scenario and says what would happen; touches nothing
 #[derive(Args)]
@@ -32,11 +34,11 @@ impl Check {
             _ if self.probe => {
                 // Of an address, load and devices are the probe's own.
                 if self.load.file().is_some() {
-                    say(&format!("{}\n", self.load.plan()?.describe()));
+                    say(&format!("{}\n", told(&self.load.plan()?)));
                 }
                 return probe::perform(&self.load.to_probe());
             }
-            _ => say(&self.load.plan()?.describe()),
+            _ => say(&told(&self.load.plan()?)),
         }
         Ok(exit_code::MET)
     }
@@ -58,5 +60,9 @@ fn described(matrix: &Matrix) -> String {
         told += &format!("each turn at most {all}, if all take as long as the first\n");
         told += "\nthe first of them:\n\n";
     }
-    told + &matrix.first.describe()
+    told + &self::told(&matrix.first)
+}
+
+fn told(plan: &Plan) -> String {
+    plan::render(&plan.name, &plan.facts())
 }

@@ -1,6 +1,6 @@
 //! What scenarios without error become.
 
-use crate::support::{load, load_with};
+use crate::support::{facts, load, load_with};
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::{Metric, Nanos};
 use plimsoll_scenario::plan::{
@@ -155,10 +155,7 @@ fn levels_may_be_devices_or_connections_per_second() {
     assert_eq!(levels(&plan), [100.0, 1000.0].map(LevelPlan::ConnectRate));
     assert_eq!(plan.longest_duration(), Nanos::from_secs_f64(40.0 + 0.1 + 0.01));
     for text in ["devices: [5, 10], rate_per_device: 0.5", "connect_rates: [100, 1k/s]"] {
-        insta::assert_snapshot!(
-            format!("described_{}", text.split(':').next().unwrap()),
-            with(text).describe()
-        );
+        insta::assert_snapshot!(format!("facts_{}", text.split(':').next().unwrap()), facts(&with(text)));
     }
 }
 
@@ -173,7 +170,7 @@ fn a_storm_kills_the_component_that_devices_connect_to() {
         ("broker", Nanos::from_secs(5), Nanos::from_secs(2))
     );
     assert_eq!(plan.connection.offline, Offline::KeepLatest);
-    insta::assert_snapshot!("described_storm", plan.describe());
+    insta::assert_snapshot!("facts_storm", facts(&plan));
     let plan = load(LEAST).unwrap();
     assert_eq!((plan.load.storm, plan.connection.offline), (None, Offline::Buffer));
 }
@@ -195,7 +192,7 @@ fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
     assert_eq!(plan.coap.max_retransmit, 4);
     let coaps = LEAST.replace("embedded", "{ profile: existing, address: \"coaps://localhost\" }")
         + "coap: { dtls: { identity: \"d{device}\", key: { env: BROKER_PASSWORD } } }\n";
-    let described = plan.describe().split_whitespace().collect::<Vec<_>>().join(" ");
+    let described = facts(&plan).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(described.contains("up to 4 requests each at a time, non-confirmable"), "{described}");
     let partly_open =
         LEAST.replace("levels: [100]", "model: partly_open, session_messages: 3, levels: [100]");
@@ -203,7 +200,7 @@ fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
         "platform: embedded",
         "platform: { profile: existing, address: \"http://service:8080/in/{device}/?q=1\" }",
     );
-    let target = load(&at_path).unwrap().describe();
+    let target = facts(&load(&at_path).unwrap());
     assert!(target.contains("POST /in/0/?q=1 at service:8080"), "{target}");
     for text in [
         LEAST,
@@ -242,7 +239,7 @@ fn messages_over_websocket_are_text_where_their_content_is() {
         let plan = load(&text).unwrap();
         assert_eq!(plan.protocol(), Protocol::WebSocket);
         assert_eq!(plan.connection.transport.websocket.as_ref().unwrap().path, "/in");
-        let described = plan.describe();
+        let described = facts(&plan);
         assert!(described.contains(&format!("over WebSocket, {kind} messages")), "{described}");
     }
 }
@@ -276,12 +273,11 @@ fn the_resolved_scenario_shows_every_default() {
 }
 
 #[test]
-fn a_plan_is_described_in_80_columns() {
+fn a_plan_is_told_in_facts() {
     let closed = LEAST.replace("levels: [100]", "model: closed, in_flight: [1, 5]");
     for (name, text) in [("least", LEAST), ("everything", EVERYTHING), ("closed", &closed)] {
-        let described = load(text).unwrap().describe();
-        assert!(described.lines().all(|line| line.chars().count() <= 80), "{described}");
-        insta::assert_snapshot!(format!("described_{name}"), described);
+        let described = facts(&load(text).unwrap());
+        insta::assert_snapshot!(format!("facts_{name}"), described);
     }
 }
 
@@ -605,7 +601,7 @@ fn levels_may_be_idle_before() {
     assert_eq!(plan.load.idle_before, Nanos::from_secs(120));
     let without = load_with(LEAST, &["load.levels=[1, 2]", "load.again=0s"]).unwrap();
     assert_eq!(plan.longest_duration(), without.longest_duration() + Nanos::from_secs(240));
-    assert!(plan.describe().contains("2m without load, "), "{}", plan.describe());
+    assert!(facts(&plan).contains("2m without load, "), "{}", facts(&plan));
     let searched = ["load.levels=null", "load.search={ from: 1, to: 10 }", "load.idle_before=1s"];
     let errors = load_with(LEAST, &searched).unwrap_err().to_string();
     assert!(errors.contains("`idle_before` is for listed levels"), "{errors}");

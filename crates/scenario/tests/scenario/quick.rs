@@ -1,6 +1,6 @@
 //! The file-less form.
 
-use crate::support::ENVIRONMENT;
+use crate::support::{ENVIRONMENT, facts};
 use plimsoll_scenario::plan::{LevelPlan, Plan, Protocol};
 use plimsoll_scenario::{Diagnostics, Environment, Override, QuickOptions};
 
@@ -122,7 +122,7 @@ fn values_of_a_query_are_not_shown() {
     assert_eq!(plan.name, "http://h/in?site=***&token=***");
     let secrets: Vec<&str> = plan.platform.secrets.iter().map(|secret| secret.0.as_str()).collect();
     assert_eq!(secrets, ["tik%2Ftak", "tik/tak"]);
-    for text in [&plan.resolved, &plan.describe()] {
+    for text in [&plan.resolved, &facts(&plan)] {
         assert!(text.contains("/in?site=north&token=***") && !text.contains("tik"), "{text}");
     }
     for address in [
@@ -241,7 +241,7 @@ fn levels_too_short_for_an_objective_are_told_with_the_hold_that_they_need() {
             && text.ends_with("hold for 10 s or more")),
         "{told:?}"
     );
-    assert!(plan.describe().contains("warning"), "{}", plan.describe());
+    assert!(facts(&plan).contains("warning"), "{}", facts(&plan));
     let plan = quick(&options("10s"), &[], &ENVIRONMENT).unwrap();
     assert_eq!(plan.too_few_observations(), [""; 0]);
 }

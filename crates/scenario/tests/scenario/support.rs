@@ -40,3 +40,8 @@ pub fn load_with(text: &str, overrides: &[&str]) -> Result<Plan, Diagnostics> {
     let overrides: Vec<Override> = overrides.iter().map(|text| Override::Key((*text).to_owned())).collect();
     plimsoll_scenario::load(&source, &overrides, &ENVIRONMENT)
 }
+
+/// The facts of a plan, one on a line.
+pub fn facts(plan: &Plan) -> String {
+    plan.facts().iter().map(|(label, text)| format!("{label}: {text}\n")).collect()
+}
