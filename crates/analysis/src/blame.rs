@@ -3,10 +3,10 @@
 
 mod captured;
 
+use crate::censored::NEVER;
 use crate::dissection::DissectionSummary;
 use crate::inference::{SMALL, sent_again};
 use crate::level::{Blame, Culprit, LevelSummary, LevelVerdict, PopulationLevel, PublishCause};
-use crate::missing::NEVER;
 use crate::objective::Standing;
 use crate::standing::standing;
 use crate::usage;
@@ -205,7 +205,7 @@ fn about<'a>(
 
 /// Whether so much never came to its end that a quantile does not exist.
 fn never_ended(level: &LevelSummary, metric: Metric, q: f64) -> bool {
-    let value = level.with_missing.get(&metric).and_then(|time| time.quantile(q).0);
+    let value = level.with_censored.get(&metric).and_then(|time| time.quantile(q).0);
     value.is_some_and(|value| value >= NEVER.as_secs_f64())
 }
 

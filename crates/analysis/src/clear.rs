@@ -1,8 +1,8 @@
 //! Whether a miss is clear although generator, receiver or host were not in order: the platform missed even if all that they
 //! may have added is taken off.
 
+use crate::censored::NEVER;
 use crate::level::LevelSummary;
-use crate::missing::NEVER;
 use crate::objective;
 use crate::validity::NEVER_READY;
 use plimsoll_model::objective::{Objective, Subject};
@@ -114,7 +114,7 @@ fn time_is_clear(
         all
     };
     let times = all(metric);
-    let owed = level.with_missing.get(&metric).map_or(times.count(), |time| time.n);
+    let owed = level.with_censored.get(&metric).map_or(times.count(), |time| time.n);
     // What was never sent may have waited for a thread of ours, where these were the limit.
     let ours = if level.validity == Validity::Valid { level.never_ready } else { level.unsent };
     let missing = owed.saturating_sub(times.count()).saturating_sub(ours);

@@ -206,9 +206,9 @@ pub struct LevelSummary {
     #[schemars(default)]
     pub populations: Vec<PopulationLevel>,
     /// The times that quantile objectives are judged by where they differ from those above: what never came to its end
-    /// counts as [`crate::missing::NEVER`].
+    /// counts as [`crate::censored::NEVER`].
     #[serde(skip)]
-    pub with_missing: BTreeMap<Metric, TimeSummary>,
+    pub with_censored: BTreeMap<Metric, TimeSummary>,
     /// What the objective `achieved` is judged by.
     #[serde(skip)]
     pub achievement: Achieved,

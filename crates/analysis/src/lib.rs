@@ -3,6 +3,7 @@
 
 mod achieved;
 mod blame;
+pub mod censored;
 mod clear;
 pub mod compare;
 pub mod dissection;
@@ -17,7 +18,6 @@ pub mod level;
 pub mod load_line;
 mod measured;
 mod memory;
-pub mod missing;
 pub mod objective;
 pub mod processor_bound;
 mod processors;

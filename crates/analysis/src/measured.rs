@@ -1,11 +1,11 @@
 //! A level's summary from its record.
 
 use crate::achieved::{Achieved, Side};
+use crate::censored;
 use crate::duplicates;
 use crate::event_life::EventLife;
 use crate::generator::Generator;
 use crate::level::{BoxplotSummary, LevelSummary, LevelVerdict, PopulationLevel, Times};
-use crate::missing;
 use crate::sizes::SizesSummary;
 use crate::time_summary::{DifferenceSummary, TimeSummary};
 use crate::validity::{self, Evidence};
@@ -200,7 +200,7 @@ impl<'a> Seen<'a> {
         level.publish_boxplot = self.boxplot(Metric::PublishTime);
         level.subscribe_boxplot = self.boxplot(Metric::SubscribeTime);
         level.query_boxplot = self.boxplot(Metric::QueryTime);
-        level.with_missing = missing::with_missing(self.record, self.terms);
+        level.with_censored = censored::with_censored(self.record, self.terms);
         level.silence = stall::of(self.record).filter(|_| self.terms.acknowledges());
         level.stall = level.silence.map(|silence| silence.in_words());
     }

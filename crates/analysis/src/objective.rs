@@ -1,8 +1,8 @@
 //! Whether a level meets an objective: its interval must lie inside.
 
 use crate::achieved::Side;
+use crate::censored::NEVER;
 use crate::level::LevelSummary;
-use crate::missing::NEVER;
 use crate::time_summary::TimeSummary;
 use plimsoll_model::Metric;
 use plimsoll_model::objective::{Comparison, Objective, Subject};
@@ -47,7 +47,7 @@ pub fn judge(objective: &Objective, level: &LevelSummary) -> Standing {
         Subject::Achieved => judge_achieved(objective, level),
         Subject::Connected => judge_count(objective, level.connected_ratio()),
         Subject::Quantile(metric, q) => {
-            let time = level.with_missing.get(&metric).or_else(|| time(level, metric));
+            let time = level.with_censored.get(&metric).or_else(|| time(level, metric));
             let (value, interval) = time.map(|time| time.quantile(q)).unwrap_or_default();
             if value.is_none() {
                 let [has, needs] = [time.map_or(0, |time| time.n), quantile::fewest_observations(q)]
@@ -274,7 +274,7 @@ mod tests {
         assert_eq!(judge(&objective, &level), Standing::Met);
         // A hundred more that never came: the 90 % quantile of all is none of those that did.
         all.record_n(NEVER, 100);
-        level.with_missing.insert(Metric::ConnectTime, TimeSummary::of_independent(&all));
+        level.with_censored.insert(Metric::ConnectTime, TimeSummary::of_independent(&all));
         assert!(matches!(judge(&objective, &level), Standing::Missed(_)));
         let none = LevelSummary {
             load: Load::Devices { devices: 10, rate: None },

@@ -109,7 +109,7 @@ impl Spread {
 
 /// What devices speak that send their events of their own accord.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Protocol {
+pub enum PushProtocol {
     /// Calls of JSON objects over TCP.
     Tcp,
     /// HTTP/1.1.
@@ -118,16 +118,16 @@ pub enum Protocol {
     Mqtt,
 }
 
-impl Protocol {
+impl PushProtocol {
     /// All.
-    pub const ALL: [Protocol; 3] = [Protocol::Tcp, Protocol::Http, Protocol::Mqtt];
+    pub const ALL: [PushProtocol; 3] = [PushProtocol::Tcp, PushProtocol::Http, PushProtocol::Mqtt];
 
     /// As on command lines.
     pub const fn name(self) -> &'static str {
         match self {
-            Protocol::Tcp => "tcp",
-            Protocol::Http => "http",
-            Protocol::Mqtt => "mqtt",
+            PushProtocol::Tcp => "tcp",
+            PushProtocol::Http => "http",
+            PushProtocol::Mqtt => "mqtt",
         }
     }
 }
@@ -161,7 +161,7 @@ macro_rules! named {
     )*};
 }
 
-named!(Model, Reactor, Order, Spread, Protocol);
+named!(Model, Reactor, Order, Spread, PushProtocol);
 
 /// What manager and gateway must agree on before a test, under the names of work E where it has them. What a gateway of somebody
 /// else does not send is not compared.

@@ -2,7 +2,7 @@
 
 use crate::bootup::{BootupError, Interface, Manager};
 use crate::calls::{CallError, resolve};
-use crate::configuration::{Configuration, OutOfRange, Protocol};
+use crate::configuration::{Configuration, OutOfRange, PushProtocol};
 use crate::dispatcher;
 use crate::handler::Shared;
 use crate::log::Log;
@@ -46,7 +46,7 @@ pub struct Push {
     /// What it is.
     pub configuration: Configuration,
     /// What the devices speak.
-    pub protocol: Protocol,
+    pub protocol: PushProtocol,
     /// Where they connect.
     pub listener: TcpListener,
     /// A test manager that is asked whether it is started with the same configuration, and starts the test.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use plimsoll_gateway::configuration::{Configuration, Model, Order, Protocol, Reactor, Spread};
+use plimsoll_gateway::configuration::{Configuration, Model, Order, PushProtocol, Reactor, Spread};
 use plimsoll_gateway::gateway::{Done, Push};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -22,7 +22,7 @@ const DISPATCHERS: [(Model, Reactor); 4] = [
 /// Lets devices have their way with a gateway, whose work takes some milliseconds; what it says of itself then.
 fn with_gateway(
     (dispatcher, event_loop): (Model, Reactor),
-    protocol: Protocol,
+    protocol: PushProtocol,
     devices: impl FnOnce(SocketAddr),
 ) -> Done {
     let configuration = Configuration {
@@ -51,10 +51,10 @@ fn with_gateway(
     running.join().unwrap().unwrap()
 }
 
-fn connect(protocol: Protocol, address: SocketAddr) -> TcpStream {
+fn connect(protocol: PushProtocol, address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    if protocol == Protocol::Mqtt {
+    if protocol == PushProtocol::Mqtt {
         stream.write_all(b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x00\x00\x01d").unwrap();
         stream.read_exact(&mut [0; 4]).unwrap();
     }
@@ -62,17 +62,17 @@ fn connect(protocol: Protocol, address: SocketAddr) -> TcpStream {
 }
 
 /// An event as it goes over the wire, and its answer.
-fn event(protocol: Protocol, number: u8) -> (Vec<u8>, Vec<u8>) {
+fn event(protocol: PushProtocol, number: u8) -> (Vec<u8>, Vec<u8>) {
     match protocol {
-        Protocol::Tcp => (
+        PushProtocol::Tcp => (
             format!("{{\"name\":\"event\",\"args\":[\"a-{number}\"]}}\n").into_bytes(),
             b"{\"result\":true}\n".to_vec(),
         ),
-        Protocol::Http => (
+        PushProtocol::Http => (
             format!("POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\na-{number}").into_bytes(),
             b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
         ),
-        Protocol::Mqtt => (
+        PushProtocol::Mqtt => (
             [&[0x32, 8, 0, 1, b't', 0, number][..], format!("a-{number}").as_bytes()].concat(),
             vec![0x40, 2, 0, number],
         ),
@@ -82,7 +82,7 @@ fn event(protocol: Protocol, number: u8) -> (Vec<u8>, Vec<u8>) {
 /// Who says nothing more after its events, but has not closed, is answered each of them; then the gateway closes.
 #[test]
 fn who_says_nothing_more_is_answered() {
-    for protocol in Protocol::ALL {
+    for protocol in PushProtocol::ALL {
         for dispatcher in DISPATCHERS {
             let done = with_gateway(dispatcher, protocol, |address| {
                 let mut device = connect(protocol, address);
@@ -105,15 +105,15 @@ fn who_says_nothing_more_is_answered() {
 #[test]
 fn who_drips_is_sent_away() {
     thread::scope(|scope| {
-        for protocol in Protocol::ALL {
+        for protocol in PushProtocol::ALL {
             for dispatcher in DISPATCHERS {
                 // The beginning of a message, and what may follow for ever.
                 let (begin, drip): (&[u8], &[u8]) = match protocol {
-                    Protocol::Tcp => (b"{", b" "),
-                    Protocol::Http => {
+                    PushProtocol::Tcp => (b"{", b" "),
+                    PushProtocol::Http => {
                         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n")
                     }
-                    Protocol::Mqtt => (b"\x30\xff\xff\x3f", b"a"),
+                    PushProtocol::Mqtt => (b"\x30\xff\xff\x3f", b"a"),
                 };
                 scope.spawn(move || {
                     let done = with_gateway(dispatcher, protocol, |address| {
@@ -139,9 +139,9 @@ fn who_drips_is_sent_away() {
 #[test]
 fn a_long_message_behind_an_event_is_taken() {
     for dispatcher in DISPATCHERS {
-        let done = with_gateway(dispatcher, Protocol::Http, |address| {
-            let mut device = connect(Protocol::Http, address);
-            let (first, answer) = event(Protocol::Http, 1);
+        let done = with_gateway(dispatcher, PushProtocol::Http, |address| {
+            let mut device = connect(PushProtocol::Http, address);
+            let (first, answer) = event(PushProtocol::Http, 1);
             let head = b"POST / HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n";
             device.write_all(&[&first, &head[..], &vec![b'x'; 1_000_000]].concat()).unwrap();
             let mut answers = vec![0; 2 * answer.len()];

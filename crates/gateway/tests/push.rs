@@ -4,7 +4,7 @@
 
 mod told;
 
-use plimsoll_gateway::configuration::{Configuration, Model, Protocol, Reactor, Spread};
+use plimsoll_gateway::configuration::{Configuration, Model, PushProtocol, Reactor, Spread};
 use plimsoll_gateway::gateway::{Bootup, Done, GatewayError, Push};
 use rustix::net::sockopt;
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ struct Running {
     gateway: JoinHandle<Result<Done, GatewayError>>,
 }
 
-fn start_in(folder: &Path, configuration: Configuration, protocol: Protocol) -> Running {
+fn start_in(folder: &Path, configuration: Configuration, protocol: PushProtocol) -> Running {
     start_on(TcpListener::bind("127.0.0.1:0").unwrap(), folder, configuration, protocol)
 }
 
@@ -31,7 +31,7 @@ fn start_on(
     listener: TcpListener,
     folder: &Path,
     configuration: Configuration,
-    protocol: Protocol,
+    protocol: PushProtocol,
 ) -> Running {
     let address = listener.local_addr().unwrap();
     let log = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -63,15 +63,15 @@ impl Running {
 
 /// A device of the tests' own.
 struct Device {
-    protocol: Protocol,
+    protocol: PushProtocol,
     stream: TcpStream,
 }
 
 impl Device {
-    fn connect(protocol: Protocol, address: SocketAddr) -> Device {
+    fn connect(protocol: PushProtocol, address: SocketAddr) -> Device {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        if protocol == Protocol::Mqtt {
+        if protocol == PushProtocol::Mqtt {
             stream.write_all(b"\x10\x0d\x00\x04MQTT\x04\x02\x00\x00\x00\x01d").unwrap();
             let mut connack = [0; 4];
             stream.read_exact(&mut connack).unwrap();
@@ -83,17 +83,17 @@ impl Device {
     /// An event as it goes over the wire, in one of the forms that there are.
     fn words(&self, name: &str, number: usize) -> Vec<u8> {
         match self.protocol {
-            Protocol::Tcp => format!("{{\"name\":\"event\",\"args\":[\"{name}\"]}}").into_bytes(),
-            Protocol::Http if number.is_multiple_of(2) => {
+            PushProtocol::Tcp => format!("{{\"name\":\"event\",\"args\":[\"{name}\"]}}").into_bytes(),
+            PushProtocol::Http if number.is_multiple_of(2) => {
                 format!("POST /any HTTP/1.1\r\nHost: g\r\nContent-Length: {}\r\n\r\n{name}", name.len())
                     .into_bytes()
             }
-            Protocol::Http => format!(
+            PushProtocol::Http => format!(
                 "POST / HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n \r\n{:x}\r\n{name}\r\n0\r\n\r\n",
                 name.len()
             )
             .into_bytes(),
-            Protocol::Mqtt => {
+            PushProtocol::Mqtt => {
                 let rest = [&[0, 1, b't'][..], &(number as u16 + 1).to_be_bytes(), name.as_bytes()].concat();
                 [&[0x32, rest.len() as u8][..], &rest].concat()
             }
@@ -102,16 +102,16 @@ impl Device {
 
     fn answer(&self, number: usize, is_done: bool) -> Vec<u8> {
         match (self.protocol, is_done) {
-            (Protocol::Tcp, true) => b"{\"result\":true}\n".to_vec(),
-            (Protocol::Tcp, false) => {
+            (PushProtocol::Tcp, true) => b"{\"result\":true}\n".to_vec(),
+            (PushProtocol::Tcp, false) => {
                 b"{\"error\":{\"name\":\"OSError\",\"args\":[\"The work of the event failed.\"]}}\n".to_vec()
             }
-            (Protocol::Http, true) => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
-            (Protocol::Http, false) => {
+            (PushProtocol::Http, true) => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
+            (PushProtocol::Http, false) => {
                 b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n".to_vec()
             }
-            (Protocol::Mqtt, true) => [&[0x40, 2][..], &(number as u16 + 1).to_be_bytes()].concat(),
-            (Protocol::Mqtt, false) => Vec::new(),
+            (PushProtocol::Mqtt, true) => [&[0x40, 2][..], &(number as u16 + 1).to_be_bytes()].concat(),
+            (PushProtocol::Mqtt, false) => Vec::new(),
         }
     }
 
@@ -138,7 +138,7 @@ impl Device {
 }
 
 /// Eight devices, twenty events of each, half of the devices without a wait for answers.
-fn all_are_done_once(configuration: Configuration, protocol: Protocol) {
+fn all_are_done_once(configuration: Configuration, protocol: PushProtocol) {
     let what = format!("{}/{} over {protocol}", configuration.dispatcher, configuration.event_handler);
     let folder = tempfile::tempdir().unwrap();
     let gateway = start_in(folder.path(), configuration, protocol);
@@ -157,7 +157,7 @@ fn all_are_done_once(configuration: Configuration, protocol: Protocol) {
 
 #[test]
 fn all_nine_take_every_event_once_and_in_order_over_every_protocol() {
-    for protocol in Protocol::ALL {
+    for protocol in PushProtocol::ALL {
         for dispatcher in Model::ALL {
             for handler in Model::ALL {
                 all_are_done_once(configuration(dispatcher, handler), protocol);
@@ -168,7 +168,7 @@ fn all_nine_take_every_event_once_and_in_order_over_every_protocol() {
 
 #[test]
 fn our_own_loop_does_the_same() {
-    for protocol in Protocol::ALL {
+    for protocol in PushProtocol::ALL {
         for (dispatcher, handler) in [
             (Model::Serial, Model::Cooperative),
             (Model::Cooperative, Model::Serial),
@@ -190,7 +190,7 @@ fn light(dispatcher: Model) -> Configuration {
 #[test]
 fn devices_that_misbehave_hold_up_nobody() {
     thread::scope(|scope| {
-        for protocol in Protocol::ALL {
+        for protocol in PushProtocol::ALL {
             for dispatcher in Model::ALL {
                 scope.spawn(move || {
                     let folder = tempfile::tempdir().unwrap();
@@ -226,13 +226,13 @@ fn devices_that_misbehave_hold_up_nobody() {
 fn nobody_fills_the_memory() {
     for dispatcher in Model::ALL {
         let folder = tempfile::tempdir().unwrap();
-        let gateway = start_in(folder.path(), light(dispatcher), Protocol::Http);
-        let mut large = Device::connect(Protocol::Http, gateway.address);
+        let gateway = start_in(folder.path(), light(dispatcher), PushProtocol::Http);
+        let mut large = Device::connect(PushProtocol::Http, gateway.address);
         large.stream.write_all(b"POST / HTTP/1.1\r\nContent-Length: 1048577\r\n\r\n").unwrap();
         // It does not wait for the answer.
         let _ = large.stream.write_all(&vec![b'x'; 1 << 20]);
         large.expect(b"HTTP/1.1 413 Content Too Large\r\n");
-        let mut whole = Device::connect(Protocol::Http, gateway.address);
+        let mut whole = Device::connect(PushProtocol::Http, gateway.address);
         whole.stream.write_all(b"POST / HTTP/1.1\r\nContent-Length: 1048576\r\n\r\nname ").unwrap();
         whole.stream.write_all(&vec![b'x'; (1 << 20) - 5]).unwrap();
         whole.expect(b"HTTP/1.1 204 No Content\r\n\r\n");
@@ -247,8 +247,8 @@ fn nobody_fills_the_memory() {
             // Accepted sockets have the buffers of their listener: small ones are full sooner.
             sockopt::set_socket_recv_buffer_size(&listener, 1 << 14).unwrap();
             sockopt::set_socket_send_buffer_size(&listener, 1 << 14).unwrap();
-            let gateway = start_on(listener, folder.path(), configuration, Protocol::Http);
-            let mut deaf = Device::connect(Protocol::Http, gateway.address);
+            let gateway = start_on(listener, folder.path(), configuration, PushProtocol::Http);
+            let mut deaf = Device::connect(PushProtocol::Http, gateway.address);
             sockopt::set_socket_recv_buffer_size(&deaf.stream, 1 << 14).unwrap();
             sockopt::set_socket_send_buffer_size(&deaf.stream, 1 << 14).unwrap();
             let many: Vec<u8> = (0..1000).flat_map(|event| deaf.words("event", event)).collect();
@@ -269,8 +269,9 @@ fn more_connections_than_there_may_be_are_refused() {
     for dispatcher in Model::ALL {
         let folder = tempfile::tempdir().unwrap();
         let few = Configuration { sockets: 4, ..light(dispatcher) };
-        let gateway = start_in(folder.path(), few, Protocol::Tcp);
-        let mut kept: Vec<Device> = (0..4).map(|_| Device::connect(Protocol::Tcp, gateway.address)).collect();
+        let gateway = start_in(folder.path(), few, PushProtocol::Tcp);
+        let mut kept: Vec<Device> =
+            (0..4).map(|_| Device::connect(PushProtocol::Tcp, gateway.address)).collect();
         // All of them are in when each was answered.
         for device in &mut kept {
             device.stream.write_all(b"{\"name\":\"status\"}").unwrap();
@@ -299,7 +300,7 @@ fn more_connections_than_there_may_be_are_refused() {
 /// The end is asked for while an event is handled: it is finished and answered.
 #[test]
 fn what_is_being_handled_at_the_end_is_answered() {
-    for protocol in Protocol::ALL {
+    for protocol in PushProtocol::ALL {
         for dispatcher in Model::ALL {
             for handler in Model::ALL {
                 let folder = tempfile::tempdir().unwrap();
@@ -331,7 +332,7 @@ fn what_is_being_handled_at_the_end_is_answered() {
 
 #[test]
 fn work_that_fails_is_answered_so() {
-    for protocol in Protocol::ALL {
+    for protocol in PushProtocol::ALL {
         for (dispatcher, handler) in [
             (Model::Serial, Model::Serial),
             (Model::Preemptive, Model::Preemptive),
@@ -356,13 +357,13 @@ fn work_that_fails_is_answered_so() {
 fn clients_of_mqtt_5_are_refused_and_nobody_subscribes() {
     for dispatcher in Model::ALL {
         let folder = tempfile::tempdir().unwrap();
-        let gateway = start_in(folder.path(), light(dispatcher), Protocol::Mqtt);
+        let gateway = start_in(folder.path(), light(dispatcher), PushProtocol::Mqtt);
         let mut five = TcpStream::connect(gateway.address).unwrap();
         five.write_all(b"\x10\x0e\x00\x04MQTT\x05\x02\x00\x00\x00\x00\x01d").unwrap();
         let mut answer = [0; 5];
         five.read_exact(&mut answer).unwrap();
         assert_eq!(answer, [0x20, 3, 0, 0x84, 0]);
-        let mut device = Device::connect(Protocol::Mqtt, gateway.address);
+        let mut device = Device::connect(PushProtocol::Mqtt, gateway.address);
         // SUBSCRIBE, PINGREQ, and an event of QoS 0, which nobody answers.
         device.stream.write_all(b"\x82\x06\x00\x01\x00\x01a\x01\x30\x06\x00\x01t0-0\xc0\x00").unwrap();
         device.expect(b"\x90\x03\x00\x01\x80\xd0\x00");
@@ -389,7 +390,7 @@ fn a_manager_with_another_configuration_refuses() {
     let own = listener.local_addr().unwrap();
     let gateway = Push {
         configuration: light(Model::Serial),
-        protocol: Protocol::Tcp,
+        protocol: PushProtocol::Tcp,
         listener,
         bootup: Some(Bootup { manager: address.to_string(), interface: "127.0.0.1:0".into() }),
         log: None,
@@ -419,7 +420,7 @@ fn a_manager_starts_the_test() {
         let address = listener.local_addr().unwrap();
         let gateway = Push {
             configuration: Configuration { dispatcher, ..light(Model::Serial) },
-            protocol: Protocol::Tcp,
+            protocol: PushProtocol::Tcp,
             listener,
             bootup: Some(Bootup {
                 manager: manager.local_addr().unwrap().to_string(),

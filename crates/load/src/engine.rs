@@ -14,7 +14,7 @@ use crate::owners::Owners;
 use crate::recorder::Timeline;
 use crate::roles::listening::Listening;
 use crate::run_context::RunContext;
-use crate::shard::source::process_of;
+use crate::shard::workload::process_of;
 use crate::shard::{Command, Reply};
 use crate::share::Share;
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, PopulationEnd, SamplePart};

@@ -86,7 +86,7 @@ impl Freshness {
 fn look(recorder: &mut Recorder, timeline: &Timeline, newest: &mut Newest, step: Nanos, until: Nanos) {
     let until = until.min(timeline.hold_end);
     while newest.look < until {
-        recorder.time(timeline.place(newest.look), Metric::Freshness, newest.look - newest.due);
+        recorder.time(timeline.slot(newest.look), Metric::Freshness, newest.look - newest.due);
         newest.look += step;
     }
 }

@@ -7,7 +7,7 @@ use crate::contract::Contract;
 use crate::driver::Stages;
 use crate::freshness::Freshness;
 use crate::proof::Unproved;
-use crate::recorder::{Place, Recorder, Timeline};
+use crate::recorder::{Recorder, SampleSlot, Timeline};
 use crate::share::Share;
 use crate::topology::Topology;
 use message::{Bits, Message, NOT_YET};
@@ -77,7 +77,7 @@ impl Device {
 
 /// A delivery, on its way to the shard that owns the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Receipt {
+pub struct Delivery {
     /// The device that sent it.
     pub device: u32,
     /// The message.
@@ -184,18 +184,18 @@ impl Ledger {
         due: Nanos,
         at: Nanos,
     ) -> Option<u32> {
-        let place = timeline.place(due);
-        recorder.counts(place).due += 1;
-        recorder.time(place, Metric::Lateness, at - due);
+        let slot = timeline.slot(due);
+        recorder.counts(slot).due += 1;
+        recorder.time(slot, Metric::Lateness, at - due);
         let state = self.devices.get_mut(self.share.slot(device) as usize)?;
         let receivers = self.topology.receivers(device).len();
         let sequence = state.base.wrapping_add(state.messages.len() as u32);
-        let number_in_hold = match place.sample {
+        let number_in_hold = match slot.sample {
             None => 0,
             Some(_) => 1 + u64::from(sequence.wrapping_sub(*state.hold_begin.get_or_insert(sequence))),
         };
         state.messages.push_back(Message {
-            place,
+            slot,
             due,
             ready: at,
             sent: NOT_YET,
@@ -223,7 +223,7 @@ impl Ledger {
 
     /// Books what was due but never taken up before the hold ended.
     pub fn never_ready(&mut self, recorder: &mut Recorder, timeline: &Timeline, due: Nanos) {
-        let counts = recorder.counts(timeline.place(due));
+        let counts = recorder.counts(timeline.slot(due));
         counts.due += 1;
         counts.never_ready += 1;
         counts.unsent += 1;
@@ -243,20 +243,20 @@ impl Ledger {
         let Some(message) = self.message(device, sequence) else { return };
         message.sent = at;
         message.settled = !acknowledges;
-        let place = message.place;
-        let counts = recorder.counts(place);
+        let slot = message.slot;
+        let counts = recorder.counts(slot);
         counts.sent += 1;
         counts.expected_deliveries += receivers;
         counts.content_bytes += u64::from(content);
         counts.publication_bytes += u64::from(packet);
-        if place.sample.is_some() {
+        if slot.sample.is_some() {
             self.span.first_sent = Some(self.span.first_sent.map_or(at, |first| first.min(at)));
         }
         if !acknowledges {
-            self.completed(recorder, timeline, place, at);
+            self.completed(recorder, timeline, slot, at);
             self.know(device);
         }
-        if let Some(unproved) = self.unproved.as_mut().filter(|_| receivers == 0 && place.sample.is_some()) {
+        if let Some(unproved) = self.unproved.as_mut().filter(|_| receivers == 0 && slot.sample.is_some()) {
             unproved.sent(device, sequence);
         }
         self.retire(device);
@@ -299,14 +299,14 @@ impl Ledger {
         }
         message.done = at;
         message.settled = true;
-        let (place, due, sent, received) = (message.place, message.due, message.sent, message.first_received);
-        recorder.counts(place).acknowledged += 1;
-        recorder.time(place, Metric::PublishTime, at - due);
-        recorder.time(place, Metric::PublishTimeFromSend, at - sent);
+        let (slot, due, sent, received) = (message.slot, message.due, message.sent, message.first_received);
+        recorder.counts(slot).acknowledged += 1;
+        recorder.time(slot, Metric::PublishTime, at - due);
+        recorder.time(slot, Metric::PublishTimeFromSend, at - sent);
         if received != NOT_YET {
-            difference(recorder, place, at, received);
+            difference(recorder, slot, at, received);
         }
-        self.completed(recorder, timeline, place, at);
+        self.completed(recorder, timeline, slot, at);
         self.know(device);
         self.retire(device);
     }
@@ -368,7 +368,7 @@ impl Ledger {
         message.settled = true;
         message.staged = true;
         message.refused = refused;
-        let counts = recorder.counts(message.place);
+        let counts = recorder.counts(message.slot);
         counts.refused += u64::from(refused);
         if message.sent == NOT_YET {
             // It will never be sent, so nobody waits for it.
@@ -380,8 +380,8 @@ impl Ledger {
     }
 
     /// Books a delivery.
-    pub fn received(&mut self, recorder: &mut Recorder, now: Place, receipt: Receipt) {
-        let Receipt { device, sequence, subscriber, at, content } = receipt;
+    pub fn received(&mut self, recorder: &mut Recorder, now: SampleSlot, delivery: Delivery) {
+        let Delivery { device, sequence, subscriber, at, content } = delivery;
         let receivers = self.topology.receivers(device);
         let place = self.topology.place(subscriber);
         let position = place.and_then(|place| receivers.position(place));
@@ -408,7 +408,7 @@ impl Ledger {
             return;
         };
         let acknowledged = message.done != NOT_YET;
-        let counts = recorder.counts(message.place);
+        let counts = recorder.counts(message.slot);
         if !message.undelivered.take(position) {
             counts.duplicated += 1;
             return;
@@ -427,10 +427,10 @@ impl Ledger {
         }
         counts.delivered += 1;
         counts.delivered_bytes += u64::from(content);
-        let place = message.place;
-        recorder.time(place, Metric::SubscribeTime, at - message.due);
+        let slot = message.slot;
+        recorder.time(slot, Metric::SubscribeTime, at - message.due);
         if message.sent != NOT_YET {
-            recorder.time(place, Metric::SubscribeTimeFromSend, at - message.sent);
+            recorder.time(slot, Metric::SubscribeTimeFromSend, at - message.sent);
         }
         if let Some(freshness) = &mut self.freshness {
             let device = self.share.slot(device) as usize;
@@ -439,7 +439,7 @@ impl Ledger {
         if message.first_received == NOT_YET {
             message.first_received = at;
             if message.done != NOT_YET {
-                difference(recorder, place, message.done, at);
+                difference(recorder, slot, message.done, at);
             }
         }
         if let (Some(contract), Some(state)) =
@@ -461,7 +461,7 @@ impl Ledger {
             freshness.end(recorder);
         }
         if let Some(unproved) = &mut self.unproved {
-            let last = Place { level: timeline.level, sample: Some(timeline.samples.saturating_sub(1)) };
+            let last = SampleSlot { level: timeline.level, sample: Some(timeline.samples.saturating_sub(1)) };
             recorder.counts(last).unproved += unproved.count();
             unproved.clear();
         }
@@ -479,14 +479,14 @@ impl Ledger {
                     && (!self.acknowledges || message.done != NOT_YET);
                 if let (Some(contract), true) = (&self.contract, taken) {
                     let superseded = message.superseded(self.topology.receivers(device), contract);
-                    recorder.counts(message.place).superseded += superseded;
+                    recorder.counts(message.slot).superseded += superseded;
                 }
                 if let Some(log) = &mut self.log {
                     log.push(message.record(device, sequence, receivers, self.acknowledges));
                 }
                 if message.sent == NOT_YET {
                     // One that was given up has been counted then.
-                    recorder.counts(message.place).unsent += u64::from(!message.settled);
+                    recorder.counts(message.slot).unsent += u64::from(!message.settled);
                     continue;
                 }
                 if message.undelivered.is_empty() {
@@ -494,7 +494,7 @@ impl Ledger {
                 }
                 if self.acknowledges {
                     let (missing, counts) =
-                        (u64::from(message.undelivered.count()), recorder.counts(message.place));
+                        (u64::from(message.undelivered.count()), recorder.counts(message.slot));
                     match message.done {
                         NOT_YET => counts.missing_unacknowledged += missing,
                         _ => counts.missing_acknowledged += missing,
@@ -506,7 +506,7 @@ impl Ledger {
                     message_number: message.number_in_hold,
                     due_in_hold: message.due - timeline.hold_start,
                 };
-                if message.place.sample.is_some() && first_loss.is_none_or(|(due, _)| message.due < due) {
+                if message.slot.sample.is_some() && first_loss.is_none_or(|(due, _)| message.due < due) {
                     first_loss = Some((message.due, loss));
                 }
                 self.missing.insert((device, sequence), message);
@@ -524,11 +524,11 @@ impl Ledger {
     }
 
     /// An operation came to its end: it counts towards the achieved load of the moment, whenever it was due.
-    fn completed(&mut self, recorder: &mut Recorder, timeline: &Timeline, place: Place, at: Nanos) {
+    fn completed(&mut self, recorder: &mut Recorder, timeline: &Timeline, slot: SampleSlot, at: Nanos) {
         if at < timeline.hold_end {
-            recorder.counts(timeline.place(at)).completed += 1;
+            recorder.counts(timeline.slot(at)).completed += 1;
         }
-        if place.sample.is_some() {
+        if slot.sample.is_some() {
             self.span.last_done = self.span.last_done.max(Some(at));
         }
     }
@@ -550,11 +550,11 @@ impl Ledger {
 }
 
 /// Acknowledged minus first received, by its sign.
-fn difference(recorder: &mut Recorder, place: Place, done: Nanos, received: Nanos) {
+fn difference(recorder: &mut Recorder, slot: SampleSlot, done: Nanos, received: Nanos) {
     if done >= received {
-        recorder.time(place, Metric::AcknowledgedAfterDelivery, done - received);
+        recorder.time(slot, Metric::AcknowledgedAfterDelivery, done - received);
     } else {
-        recorder.time(place, Metric::DeliveredAfterAcknowledgement, received - done);
+        recorder.time(slot, Metric::DeliveredAfterAcknowledgement, received - done);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Northbound queries of one shard: when they are due, about which device, and how long their answers took.
 
 use crate::arrivals::{Arrivals, Process};
-use crate::recorder::{Place, Recorder, Timeline};
+use crate::recorder::{Recorder, SampleSlot, Timeline};
 use crate::share::{BLOCKS, Share};
 use plimsoll_model::{Metric, Nanos};
 use plimsoll_scenario::plan::{ArrivalsPer, NorthboundPlan, Plan};
@@ -19,8 +19,8 @@ pub struct Queries {
     devices: u32,
     seed: u64,
     next: u32,
-    /// Due time and place of what was asked and not answered.
-    asked: HashMap<u32, (Nanos, Place)>,
+    /// Due time and slot of what was asked and not answered.
+    asked: HashMap<u32, (Nanos, SampleSlot)>,
 }
 
 impl Queries {
@@ -58,10 +58,10 @@ impl Queries {
         let due = start + self.arrivals.next_if(|arrival| start + arrival.due <= by)?.due;
         let number = self.next;
         self.next = self.next.wrapping_add(1);
-        let place = self.timeline.place(due);
-        recorder.counts(place).queries += 1;
-        recorder.time(place, Metric::Lateness, now - due);
-        self.asked.insert(number, (due, place));
+        let slot = self.timeline.slot(due);
+        recorder.counts(slot).queries += 1;
+        recorder.time(slot, Metric::Lateness, now - due);
+        self.asked.insert(number, (due, slot));
         let level = u64::from(self.timeline.level);
         let name = [level, (due - start).0.cast_unsigned()];
         let device = random(self.seed, &name).below(u64::from(self.devices));
@@ -70,16 +70,16 @@ impl Queries {
 
     /// Books an answer.
     pub fn answered(&mut self, number: u32, at: Nanos, recorder: &mut Recorder) {
-        if let Some((due, place)) = self.asked.remove(&number) {
-            recorder.counts(place).queries_answered += 1;
-            recorder.time(place, Metric::QueryTime, at - due);
+        if let Some((due, slot)) = self.asked.remove(&number) {
+            recorder.counts(slot).queries_answered += 1;
+            recorder.time(slot, Metric::QueryTime, at - due);
         }
     }
 
     /// Books that no answer will come.
     pub fn failed(&mut self, number: u32, recorder: &mut Recorder) {
-        if let Some((_, place)) = self.asked.remove(&number) {
-            recorder.counts(place).queries_failed += 1;
+        if let Some((_, slot)) = self.asked.remove(&number) {
+            recorder.counts(slot).queries_failed += 1;
         }
     }
 

@@ -6,7 +6,7 @@ use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 
 /// Where in a level something belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SampleSlot {
     /// The level.
     pub level: LevelIndex,
     /// The sample, `None` for the warm-up.
@@ -32,9 +32,9 @@ pub struct Timeline {
 
 impl Timeline {
     /// Where a message due at that time belongs.
-    pub fn place(&self, due: Nanos) -> Place {
+    pub fn slot(&self, due: Nanos) -> SampleSlot {
         let sample = (due >= self.hold_start).then(|| self.sample_at(due));
-        Place { level: self.level, sample }
+        SampleSlot { level: self.level, sample }
     }
 
     /// When a sample ends.
@@ -68,30 +68,30 @@ pub struct Recorder {
 
 #[derive(Debug)]
 struct Cell {
-    place: Place,
+    slot: SampleSlot,
     counts: Counts,
     histograms: [Option<Histogram>; Metric::ALL.len()],
 }
 
 impl Recorder {
-    /// The counts of a place, to add to.
+    /// The counts of a slot, to add to.
     #[inline]
-    pub fn counts(&mut self, place: Place) -> &mut Counts {
-        &mut self.cell(place).counts
+    pub fn counts(&mut self, slot: SampleSlot) -> &mut Counts {
+        &mut self.cell(slot).counts
     }
 
     /// Records a time.
     #[inline]
-    pub fn time(&mut self, place: Place, metric: Metric, span: Nanos) {
-        self.cell(place).histograms[metric as usize].get_or_insert_with(Histogram::new).record(span);
+    pub fn time(&mut self, slot: SampleSlot, metric: Metric, span: Nanos) {
+        self.cell(slot).histograms[metric as usize].get_or_insert_with(Histogram::new).record(span);
     }
 
-    /// Takes everything recorded since the last flush, and an empty part for a place that was looked at.
+    /// Takes everything recorded since the last flush, and an empty part for a slot that was looked at.
     pub fn flush(&mut self) -> Vec<SamplePart> {
         let parts = self.cells.drain(..).map(|cell| SamplePart {
             population: 0,
-            level: cell.place.level,
-            sample: cell.place.sample,
+            level: cell.slot.level,
+            sample: cell.slot.sample,
             counts: cell.counts,
             histograms: Metric::ALL
                 .into_iter()
@@ -104,11 +104,11 @@ impl Recorder {
 
     /// The few places of a flush interval are searched from the newest.
     #[inline]
-    fn cell(&mut self, place: Place) -> &mut Cell {
-        let known = self.cells.iter().rposition(|cell| cell.place == place);
+    fn cell(&mut self, slot: SampleSlot) -> &mut Cell {
+        let known = self.cells.iter().rposition(|cell| cell.slot == slot);
         let position = known.unwrap_or_else(|| {
             self.cells.push(Cell {
-                place,
+                slot,
                 counts: Counts::default(),
                 histograms: [const { None }; Metric::ALL.len()],
             });
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn times_fall_into_warm_up_samples_and_drain() {
-        let sample = |time| TIMELINE.place(Nanos(time)).sample;
+        let sample = |time| TIMELINE.slot(Nanos(time)).sample;
         assert_eq!(
             [50, 99, 100, 133, 134, 199, 200, 999].map(sample),
             [None, None, Some(0), Some(0), Some(1), Some(2), Some(2), Some(2)]
@@ -146,7 +146,7 @@ mod tests {
         let timeline = Timeline { cut: Some(Nanos(10)), samples: 50, ..TIMELINE };
         for hold_end in [Nanos(600), Nanos(125)] {
             let timeline = Timeline { hold_end, ..timeline };
-            let sample = |time| timeline.place(Nanos(time)).sample;
+            let sample = |time| timeline.slot(Nanos(time)).sample;
             assert_eq!([99, 100, 119, 120, 9999].map(sample), [None, Some(0), Some(1), Some(2), Some(49)]);
             assert_eq!(timeline.sample_end(1), Nanos(120));
         }
@@ -155,9 +155,9 @@ mod tests {
     #[test]
     fn parts_add_up_to_what_was_recorded() {
         let mut recorder = Recorder::default();
-        let place = TIMELINE.place(Nanos(120));
-        recorder.counts(place).due += 2;
-        recorder.time(place, Metric::Lateness, Nanos(5));
+        let slot = TIMELINE.slot(Nanos(120));
+        recorder.counts(slot).due += 2;
+        recorder.time(slot, Metric::Lateness, Nanos(5));
         let first = recorder.flush();
         assert_eq!((first.len(), first[0].counts.due, first[0].histograms.len()), (1, 2, 1));
         assert!(recorder.flush().is_empty());

@@ -2,17 +2,17 @@
 
 mod booking;
 mod retries;
-pub(crate) mod source;
+pub(crate) mod workload;
 
 use crate::content::markers_of;
 use crate::contract::Contract;
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::ledger::{Ledger, Receipt};
+use crate::ledger::{Delivery, Ledger};
 use crate::mailbox::Mailbox;
 use crate::outages::Outages;
 use crate::owners::Owners;
 use crate::queries::Queries;
-use crate::recorder::{Place, Recorder, Timeline};
+use crate::recorder::{Recorder, SampleSlot, Timeline};
 use crate::run_context::RunContext;
 use crate::share::Share;
 use crate::throttle::Throttle;
@@ -23,10 +23,10 @@ use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{LevelPlan, MarkerForm, Plan};
 pub(crate) use retries::PATIENCE as CONNECT_PATIENCE;
 use retries::Retries;
-use source::Source;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use workload::Workload;
 
 /// Operations taken up before the driver sends them, by number and by content: few, so that `ready` stays close to the
 /// moment of sending.
@@ -34,7 +34,7 @@ const BATCH: usize = 32;
 const BATCH_BYTES: usize = 256 * 1024;
 /// Arrivals that came to nothing counted in one turn, so that the turns stay short.
 const SWEEP: usize = 100_000;
-/// Longest wait of a shard, so that commands and other shards' receipts are looked at in time.
+/// Longest wait of a shard, so that commands and other shards' deliveries are looked at in time.
 const PATIENCE: Nanos = Nanos::from_millis(20);
 /// How long after the hold an arrival is still taken up: what is due in the hold's last moment is as late as any
 /// other, not lost.
@@ -135,9 +135,9 @@ pub struct Shard<D: Driver> {
     mailboxes: Vec<Arc<Mailbox>>,
     throttle: Option<Arc<Throttle>>,
     /// What belongs to the other shards and has not been left with them yet.
-    outboxes: Vec<Vec<Receipt>>,
-    /// Receipts taken out of this shard's mailbox.
-    received: Vec<Receipt>,
+    outboxes: Vec<Vec<Delivery>>,
+    /// Deliveries taken out of this shard's mailbox.
+    received: Vec<Delivery>,
     connecting: Connecting,
     retries: Retries,
     /// Devices connected now.
@@ -145,9 +145,9 @@ pub struct Shard<D: Driver> {
     outages: Outages,
     level: Option<Level>,
     /// Where to book what belongs to no level: before the first, between two.
-    last_place: Place,
+    last_slot: SampleSlot,
     /// Where to book the traffic since the last flush.
-    traffic_place: Place,
+    traffic_slot: SampleSlot,
     /// Operations taken up before the driver sends them.
     batch: usize,
     /// Bytes of the headers of a datagram.
@@ -173,7 +173,7 @@ struct Connecting {
 
 struct Level {
     timeline: Timeline,
-    source: Source,
+    workload: Workload,
     /// Northbound queries beside the messages.
     queries: Option<Queries>,
     drain_end: Nanos,
@@ -252,8 +252,8 @@ impl<D: Driver> Shard<D> {
             connected: 0,
             outages: Outages::default(),
             level: None,
-            last_place: Place { level: 0, sample: None },
-            traffic_place: Place { level: 0, sample: None },
+            last_slot: SampleSlot { level: 0, sample: None },
+            traffic_slot: SampleSlot { level: 0, sample: None },
             batch,
             datagram_header: wiring.datagram_header,
             incidents: BTreeMap::new(),
@@ -291,10 +291,10 @@ impl<D: Driver> Shard<D> {
                 self.reply(Reply::Flushed);
             }
             Command::Run { timeline, level, messages, drain_end } => {
-                self.last_place = Place { level: timeline.level, sample: None };
-                let source = self.source(&timeline, level, messages);
+                self.last_slot = SampleSlot { level: timeline.level, sample: None };
+                let workload = self.workload(&timeline, level, messages);
                 self.flush();
-                self.traffic_place = self.last_place;
+                self.traffic_slot = self.last_slot;
                 let devices = match level {
                     LevelPlan::Devices { devices, .. } => devices,
                     _ => self.plan.devices,
@@ -310,7 +310,7 @@ impl<D: Driver> Shard<D> {
                     northbound.map(|northbound| Queries::new(&self.plan, northbound, self.share, timeline));
                 self.level = Some(Level {
                     timeline,
-                    source,
+                    workload,
                     queries,
                     drain_end,
                     held: None,
@@ -390,7 +390,7 @@ impl<D: Driver> Shard<D> {
         self.end_hold();
         let Some(level) = &mut self.level else { return false };
         let timeline = level.timeline;
-        if now >= timeline.hold_end && (level.source.is_exhausted() || now >= timeline.hold_end + GRACE) {
+        if now >= timeline.hold_end && (level.workload.is_exhausted() || now >= timeline.hold_end + GRACE) {
             let more = self.give_up(timeline.hold_end, SWEEP);
             if let Some(level) = &mut self.level {
                 level.over = !more;
@@ -400,8 +400,8 @@ impl<D: Driver> Shard<D> {
         // What is due after the hold is nobody's.
         let by = now.min(timeline.hold_end - Nanos(1));
         for _ in 0..self.batch {
-            match &mut level.source {
-                Source::Open(arrivals) => {
+            match &mut level.workload {
+                Workload::Open(arrivals) => {
                     let Some(arrival) = arrivals.next_if(|arrival| timeline.start + arrival.due <= now)
                     else {
                         return false;
@@ -412,7 +412,7 @@ impl<D: Driver> Shard<D> {
                         self.driver.submit(device, sequence);
                     }
                 }
-                Source::Closed(slots) => {
+                Workload::Closed(slots) => {
                     let Some(begin) = slots.take_up(by) else { return false };
                     let booked =
                         self.ledger.ready(&mut self.recorder, &timeline, begin.device, begin.due, now);
@@ -421,7 +421,7 @@ impl<D: Driver> Shard<D> {
                         self.driver.submit(begin.device, sequence);
                     }
                 }
-                Source::PartlyOpen(sessions) => {
+                Workload::PartlyOpen(sessions) => {
                     let Some(begin) = sessions.take_up(by) else { return false };
                     let booked =
                         self.ledger.ready(&mut self.recorder, &timeline, begin.device, begin.due, now);
@@ -430,7 +430,7 @@ impl<D: Driver> Shard<D> {
                         self.driver.submit(begin.device, sequence);
                     }
                 }
-                Source::Idle => return false,
+                Workload::Idle => return false,
             }
         }
         true
@@ -439,7 +439,7 @@ impl<D: Driver> Shard<D> {
     /// Ends the hold where the last of the messages after which it ends has come to its own end.
     fn end_hold(&mut self) {
         let Some(level) = self.level.as_mut().filter(|level| level.held.is_none()) else { return };
-        let Source::Closed(slots) = &level.source else { return };
+        let Workload::Closed(slots) = &level.workload else { return };
         let Some(at) = slots.ended() else { return };
         // What happened at that time belongs to the hold.
         let end = (at + Nanos(1)).min(level.timeline.hold_end);
@@ -457,7 +457,7 @@ impl<D: Driver> Shard<D> {
         let Some(level) = &mut self.level else { return false };
         let timeline = level.timeline;
         for _ in 0..most {
-            let Some(due) = level.source.give_up(timeline.start, end) else { return false };
+            let Some(due) = level.workload.give_up(timeline.start, end) else { return false };
             self.ledger.never_ready(&mut self.recorder, &timeline, due);
         }
         true
@@ -469,13 +469,13 @@ impl<D: Driver> Shard<D> {
             deadline = deadline.min(self.connecting.next);
         }
         if let Some(level) = &mut self.level {
-            let next = match &mut level.source {
-                Source::Open(arrivals) => {
+            let next = match &mut level.workload {
+                Workload::Open(arrivals) => {
                     arrivals.peek().map(|arrival| level.timeline.start + arrival.due + self.coalescing)
                 }
-                Source::Closed(slots) => slots.next_wake(),
-                Source::PartlyOpen(sessions) => sessions.next_wake(),
-                Source::Idle => None,
+                Workload::Closed(slots) => slots.next_wake(),
+                Workload::PartlyOpen(sessions) => sessions.next_wake(),
+                Workload::Idle => None,
             };
             if let Some(queries) = &mut level.queries {
                 deadline = deadline.min(queries.next_due() + self.coalescing);
@@ -497,12 +497,12 @@ impl<D: Driver> Shard<D> {
             return;
         }
         let now = self.here();
-        for receipt in self.received.drain(..) {
-            self.ledger.received(&mut self.recorder, now, receipt);
+        for delivery in self.received.drain(..) {
+            self.ledger.received(&mut self.recorder, now, delivery);
         }
     }
 
-    /// Leaves receipts with the shards that own them; `surely` waits where one is at its mailbox.
+    /// Leaves deliveries with the shards that own them; `surely` waits where one is at its mailbox.
     fn pass_on(&mut self, surely: bool) {
         for (outbox, mailbox) in self.outboxes.iter_mut().zip(&self.mailboxes) {
             match (outbox.is_empty(), surely) {
@@ -513,10 +513,10 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn here(&self) -> Place {
+    fn here(&self) -> SampleSlot {
         match &self.level {
-            Some(level) => level.timeline.place(self.driver.now()),
-            None => self.last_place,
+            Some(level) => level.timeline.slot(self.driver.now()),
+            None => self.last_slot,
         }
     }
 
@@ -533,7 +533,7 @@ impl<D: Driver> Shard<D> {
         let ended = |sample: u16| sample < timeline.samples && now >= timeline.sample_end(sample);
         while let Some(sample) = level.next_flush.filter(|&sample| ended(sample)) {
             // A sample in which nothing happened was taken all the same.
-            let _ = self.recorder.counts(Place { level: level.timeline.level, sample: Some(sample) });
+            let _ = self.recorder.counts(SampleSlot { level: level.timeline.level, sample: Some(sample) });
             level.next_flush = Some(sample + 1);
             flush = true;
         }
@@ -561,7 +561,7 @@ impl<D: Driver> Shard<D> {
     fn flush(&mut self) {
         let traffic = self.driver.take_traffic();
         let here = self.here();
-        let ended = std::mem::replace(&mut self.traffic_place, here);
+        let ended = std::mem::replace(&mut self.traffic_slot, here);
         if traffic != Traffic::default() {
             traffic.book(self.recorder.counts(ended), self.datagram_header);
         }
@@ -597,7 +597,7 @@ impl<D: Driver> Shard<D> {
         while self.give_up(end, SWEEP) {}
         let (first_sent, last_done, first_loss) = self.ledger.close(&mut self.recorder, &timeline);
         self.flush();
-        self.last_place = timeline.place(timeline.hold_end);
+        self.last_slot = timeline.slot(timeline.hold_end);
         self.level = None;
         // Some differed only in a token.
         let mut incidents: BTreeMap<String, u64> = BTreeMap::new();

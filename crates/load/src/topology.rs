@@ -219,7 +219,7 @@ fn address(template: &Template, run: RunId, device: u32, subscriber: u32) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_scenario::{Environment, Source, load};
+    use plimsoll_scenario::{Environment, SourceFile, load};
 
     /// Who expects the messages of each of four devices that publish to `d/NUMBER`.
     fn expected(subscriber: &str, population: &str) -> Vec<Vec<u32>> {
@@ -233,7 +233,7 @@ mod tests {
              population: {{ devices: 4, subscribers: {population} }}\nload: {{ levels: [1/s] }}\n"
         );
         let environment = Environment { profile: &|_| Ok(profile.clone()), variable: &|_| None };
-        let plan = load(&Source { name: "t".into(), text }, &[], &environment)
+        let plan = load(&SourceFile { name: "t".into(), text }, &[], &environment)
             .unwrap_or_else(|found| panic!("{found}"));
         let topology = Topology::of(&plan, RunId::from_bits(7));
         let expects = |device, subscriber| topology.receivers(device).position(subscriber).is_some();

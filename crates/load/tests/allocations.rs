@@ -17,7 +17,7 @@ use plimsoll_load::share::Share;
 use plimsoll_load::topology::Topology;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::Plan;
-use plimsoll_scenario::{Environment, Source, load};
+use plimsoll_scenario::{Environment, SourceFile, load};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, channel};
@@ -142,7 +142,9 @@ fn plan_with(platform: &str, subscribers: u32, more: &str) -> Arc<Plan> {
     );
     let profile = |_: &str| Err("none".to_owned());
     let environment = Environment { profile: &profile, variable: &|_| None };
-    Arc::new(load(&Source { name: "test".into(), text }, &[], &environment).unwrap_or_else(|e| panic!("{e}")))
+    Arc::new(
+        load(&SourceFile { name: "test".into(), text }, &[], &environment).unwrap_or_else(|e| panic!("{e}")),
+    )
 }
 
 fn context(plan: &Arc<Plan>, run: RunId, address: SocketAddr, clock: Clock) -> DriverContext {

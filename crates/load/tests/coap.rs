@@ -12,7 +12,7 @@ use plimsoll_load::run_context::RunContext;
 use plimsoll_load::share::Share;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::Plan;
-use plimsoll_scenario::{Environment, Source, load};
+use plimsoll_scenario::{Environment, SourceFile, load};
 use std::collections::{BTreeSet, HashMap};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,7 +129,7 @@ impl Rig {
         );
         let profile = |_: &str| Err("none".to_owned());
         let environment = Environment { profile: &profile, variable: &|_| None };
-        let plan = load(&Source { name: "test".into(), text }, &[], &environment);
+        let plan = load(&SourceFile { name: "test".into(), text }, &[], &environment);
         let plan: Arc<Plan> = Arc::new(plan.unwrap_or_else(|found| panic!("{found}")));
         let (run, clock) = (RunId::from_bits(7), Clock::start());
         let context = DriverContext {

@@ -15,7 +15,7 @@ use plimsoll_load::run_context::RunContext;
 use plimsoll_load::share::Share;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{Plan, Protocol};
-use plimsoll_scenario::{Environment, Source, load};
+use plimsoll_scenario::{Environment, SourceFile, load};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn plan(address: SocketAddr, subscriber: &str) -> Arc<Plan> {
     );
     let profile = move |_: &str| Ok(profile.clone());
     let environment = Environment { profile: &profile, variable: &|_| None };
-    let plan = load(&Source { name: "test".into(), text }, &[], &environment);
+    let plan = load(&SourceFile { name: "test".into(), text }, &[], &environment);
     Arc::new(plan.unwrap_or_else(|found| panic!("{found}")))
 }
 

@@ -11,7 +11,7 @@ use plimsoll_load::shard::{Command, Reply, Shard, Wiring};
 use plimsoll_load::share::Share;
 use plimsoll_load::topology::Topology;
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::{Environment, Source, load};
+use plimsoll_scenario::{Environment, SourceFile, load};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -55,7 +55,7 @@ impl Driver for Telling {
 fn no_token_leaves_a_load_thread_however_the_platform_repeats_it() {
     let text = "name: a\nplatform: embedded\npopulation: { devices: 1 }\nload: { levels: [1], hold: 1s }\n";
     let environment = Environment { profile: &|_| Err(String::new()), variable: &|_| None };
-    let source = Source { name: "test".into(), text: text.into() };
+    let source = SourceFile { name: "test".into(), text: text.into() };
     let plan = Arc::new(load(&source, &[], &environment).unwrap_or_else(|error| panic!("{error}")));
     let (run, given) = (RunId::from_bits(7), Arc::new(RunContext::default()));
     given.token.renew("a b/c/d");

@@ -12,7 +12,7 @@ use plimsoll_load::roles::listening::Listening;
 use plimsoll_load::share::Share;
 use plimsoll_model::{Nanos, RunId};
 use plimsoll_scenario::plan::{Plan, Protocol};
-use plimsoll_scenario::{Environment, Source, load};
+use plimsoll_scenario::{Environment, SourceFile, load};
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -27,7 +27,8 @@ fn plan(address: SocketAddr) -> Plan {
     );
     let profile = |_: &str| Ok(profile.to_owned());
     let environment = Environment { profile: &profile, variable: &|_| None };
-    load(&Source { name: "test".into(), text }, &[], &environment).unwrap_or_else(|found| panic!("{found}"))
+    load(&SourceFile { name: "test".into(), text }, &[], &environment)
+        .unwrap_or_else(|found| panic!("{found}"))
 }
 
 /// A platform that opens a connection for each notification, and a generator that stalls: a delivery counts from when its bytes

@@ -15,7 +15,7 @@ use plimsoll_load::topology::Topology;
 use plimsoll_model::record::{LevelEnd, SamplePart};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos, RunId};
 use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan, Plan};
-use plimsoll_scenario::{Environment, Source, load};
+use plimsoll_scenario::{Environment, SourceFile, load};
 use plimsoll_stats::distribution::InterArrival;
 use plimsoll_stats::queue::{Queue, ServiceTime, Settings};
 use std::sync::Arc;
@@ -29,7 +29,9 @@ fn plan(load_keys: &str) -> Arc<Plan> {
     );
     let profile = |_: &str| Err("none".to_owned());
     let environment = Environment { profile: &profile, variable: &|_| None };
-    Arc::new(load(&Source { name: "test".into(), text }, &[], &environment).unwrap_or_else(|e| panic!("{e}")))
+    Arc::new(
+        load(&SourceFile { name: "test".into(), text }, &[], &environment).unwrap_or_else(|e| panic!("{e}")),
+    )
 }
 
 struct Level {

@@ -15,7 +15,7 @@ use plimsoll_load::topology::Topology;
 use plimsoll_model::message::MessageRecord;
 use plimsoll_model::{Histogram, Metric, Nanos, RunId};
 use plimsoll_scenario::plan::Plan;
-use plimsoll_scenario::{Environment, Source, load};
+use plimsoll_scenario::{Environment, SourceFile, load};
 use plimsoll_stats::distribution::random;
 use plimsoll_stats::queue::{Queue, SERVICE_STREAM, ServiceTime, Settings};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn measure(workers: usize, service: ServiceTime, rate: f64) -> (Vec<MessageRecor
     );
     let profile = |_: &str| Err("none".to_owned());
     let environment = Environment { profile: &profile, variable: &|_| None };
-    let plan: Plan = load(&Source { name: "test".into(), text }, &[], &environment).unwrap();
+    let plan: Plan = load(&SourceFile { name: "test".into(), text }, &[], &environment).unwrap();
     let plan = Arc::new(plan);
     let run = RunId::from_bits(7);
     let (replies_in, replies) = channel();

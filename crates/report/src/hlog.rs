@@ -3,7 +3,7 @@
 //! The format is that of HdrHistogram's `HistogramLogWriter`: begin and length of the interval in seconds, its largest
 //! value in milliseconds, and the histogram of nanoseconds in the compressed V2 encoding as base64.
 
-use crate::wall::Wall;
+use crate::wall_clock::WallClock;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use plimsoll_model::record::RunRecord;
@@ -12,7 +12,7 @@ use plimsoll_model::{Metric, Nanos};
 /// The holds of all levels in the order of time. A sample that was not taken has no lines, nor has a metric of which
 /// nothing was seen. Begins are seconds since 1970.
 pub fn render(record: &RunRecord) -> String {
-    let wall = Wall::of(&record.provenance);
+    let wall = WallClock::of(&record.provenance);
     let mut out = format!(
         "#[Run {} of {} by plimsoll {}]\n#[Histogram log format version 1.3]\n",
         record.id,

@@ -3,7 +3,7 @@
 //! `timeStamp` is when the message was due, and `elapsed` counts from there: a platform that stalls is charged with all
 //! that was due meanwhile. JMeter itself would count from sending.
 
-use crate::wall::Wall;
+use crate::wall_clock::WallClock;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_model::Nanos;
 use plimsoll_model::message::{Fate, MessageRecord};
@@ -15,7 +15,7 @@ pub const HEADER: &str = "timeStamp,elapsed,label,responseCode,responseMessage,t
 
 /// Writes the rows of a run's messages.
 pub struct Rows {
-    wall: Wall,
+    wall: WallClock,
     levels: Vec<Level>,
     devices: u32,
 }
@@ -40,7 +40,11 @@ impl Rows {
         };
         let summaries = plimsoll_analysis::summarize(record).levels;
         let levels = record.levels.iter().zip(&summaries).map(|(record, summary)| level(record, summary));
-        Rows { wall: Wall::of(&record.provenance), levels: levels.collect(), devices: record.terms.devices }
+        Rows {
+            wall: WallClock::of(&record.provenance),
+            levels: levels.collect(),
+            devices: record.terms.devices,
+        }
     }
 
     /// One message. A message that never came to its end has the time until its level was closed.

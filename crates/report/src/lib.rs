@@ -18,4 +18,4 @@ pub mod series;
 pub mod sweep;
 pub mod terminal;
 pub mod text;
-mod wall;
+mod wall_clock;

@@ -11,7 +11,7 @@ pub struct Listed {
     pub run: String,
     /// The scenario's name.
     pub name: String,
-    /// Wall-clock begin, RFC 3339.
+    /// WallClock-clock begin, RFC 3339.
     pub started: String,
     /// Levels begun.
     pub levels: u32,

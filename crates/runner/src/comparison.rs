@@ -5,7 +5,7 @@ use plimsoll_analysis::compare::{Compared, Comparison, compare};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::Verdict;
 use plimsoll_model::record::RunRecord;
-use plimsoll_scenario::{Diagnostics, Matrix, Source, read_profile};
+use plimsoll_scenario::{Diagnostics, Matrix, SourceFile, read_profile};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -139,7 +139,7 @@ fn settings(record: &RunRecord) -> BTreeMap<String, String> {
 
 /// What the run's profile says beside numbers; nothing where this version cannot read it any more.
 fn qualities(record: &RunRecord) -> BTreeMap<String, String> {
-    let source = Source { name: "profile".into(), text: record.provenance.profile.clone() };
+    let source = SourceFile { name: "profile".into(), text: record.provenance.profile.clone() };
     read_profile(source, &|_| Ok(String::new())).map(|profile| profile.qualities).unwrap_or_default()
 }
 

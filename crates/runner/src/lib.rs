@@ -8,9 +8,9 @@ mod awake;
 pub mod capturing;
 pub mod comparison;
 mod controller;
-mod course;
 pub mod dissection;
 mod identity;
+mod level_sequence;
 mod observers;
 mod placement;
 pub mod preflight;
@@ -34,7 +34,7 @@ pub use so_far::SoFar;
 
 use capturing::CapturingError;
 use controller::{ControllerError, Scene};
-use course::Course;
+use level_sequence::LevelSequence;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_capture::marker::MessageId;
@@ -503,12 +503,12 @@ fn connect_and_run_levels(
     let connected = engine.connect(watch);
     engine.repeated_connections().iter().for_each(|told| watch.note(told));
     connected?;
-    let mut course = Course::of(plan);
-    watch.expect_levels(course.levels());
+    let mut sequence = LevelSequence::of(plan);
+    watch.expect_levels(sequence.levels());
     let (mut records, mut levels, mut components) = (Vec::new(), Vec::new(), Vec::new());
     let terms = identity::terms(plan);
     let mut position = RunPosition::begin(terms.populations.len());
-    while let Some(next) = course.next(&records, &levels) {
+    while let Some(next) = sequence.next(&records, &levels) {
         if next.settle {
             watch.step("letting the platform settle");
             let held = records.last().map_or(plan.load.hold, |last: &LevelRecord| last.start.hold);
@@ -523,7 +523,7 @@ fn connect_and_run_levels(
         }
         let start = engine.plan_level(levels.len() as u16, next.level, next.hold, watch)?;
         let start = LevelStart { idle, ..start };
-        watch.begin_level(&start, next.purpose, course.number(levels.len() + 1));
+        watch.begin_level(&start, next.purpose, sequence.number(levels.len() + 1));
         let (mut end, stopped) = engine.run_level(&start, next.level, watch)?;
         watch.end_level(&mut end, stopped);
         let (gone, death) = (end.platform_gone, end.death.clone());

@@ -113,14 +113,14 @@ fn piece(piece: &Piece) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_scenario::{Environment, Source, load};
+    use plimsoll_scenario::{Environment, SourceFile, load};
 
     fn plan(platform: &str, subscribers: &str) -> Plan {
         let text = format!(
             "name: silent\nplatform: {platform}\npopulation: {{ devices: 2, subscribers: {subscribers} }}\nload: {{ levels: [1] }}\n"
         );
         let environment = Environment { profile: &|_| Err(String::new()), variable: &|_| None };
-        load(&Source { name: "test".into(), text }, &[], &environment).unwrap()
+        load(&SourceFile { name: "test".into(), text }, &[], &environment).unwrap()
     }
 
     fn level(expected_deliveries: u64, delivered: u64, foreign: u64) -> LevelSummary {

@@ -96,11 +96,11 @@ fn put(root: &mut Node, now: &str, entry: Entry) {
 mod tests {
     use super::*;
     use crate::reader;
-    use crate::span::{Origin, Source};
+    use crate::span::{Origin, SourceFile};
     use std::sync::Arc;
 
     fn renamed(text: &str) -> (Node, String) {
-        let origin = Arc::new(Origin::File(Source { name: "f".into(), text: text.into() }));
+        let origin = Arc::new(Origin::File(SourceFile { name: "f".into(), text: text.into() }));
         let mut found = Diagnostics::default();
         let mut root = reader::read(&origin, text, 0, &mut found).unwrap();
         rename(&mut root, &mut found);

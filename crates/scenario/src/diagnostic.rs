@@ -183,11 +183,11 @@ fn printable(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::span::{Origin, Position, Source};
+    use crate::span::{Origin, Position, SourceFile};
     use std::sync::Arc;
 
     fn span(text: &str, start: usize, end: usize) -> Span {
-        let source = Source { name: "file.yaml".into(), text: text.into() };
+        let source = SourceFile { name: "file.yaml".into(), text: text.into() };
         let at = |column| Position { line: 1, column };
         Span::new(&Arc::new(Origin::File(source)), at(start), at(end))
     }

@@ -54,7 +54,7 @@ pub use quantity::duration;
 pub use quick::{PASSWORD_VARIABLE, QuickOptions, quick};
 pub use schema::scenario_schema;
 pub use settings::settings;
-pub use span::{Source, Span};
+pub use span::{SourceFile, Span};
 pub use template::{Columns, Variables};
 pub use wrap::wrapped;
 
@@ -82,7 +82,7 @@ pub struct Environment<'a> {
 /// Reads the file of a scenario that is one run, sets the overrides, checks the whole and resolves it. The error holds
 /// everything that is wrong, with its places.
 pub fn load(
-    source: &Source,
+    source: &SourceFile,
     overrides: &[Override],
     environment: &Environment<'_>,
 ) -> Result<Plan, Diagnostics> {

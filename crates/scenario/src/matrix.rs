@@ -6,7 +6,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::inputs::Inputs;
 use crate::overrides::{self, Change, Override};
 use crate::plan::Plan;
-use crate::span::{Origin, Source, Span};
+use crate::span::{Origin, SourceFile, Span};
 use crate::tree::{Entry, Node, Value, is_within};
 use crate::{Environment, plan_of, reader};
 use std::collections::HashSet;
@@ -91,7 +91,7 @@ impl Matrix {
 /// Reads a scenario file, in its quick form if asked for, sets the overrides, and checks each combination of what varies. The error
 /// holds everything that is wrong, with its places.
 pub fn matrix(
-    source: &Source,
+    source: &SourceFile,
     quick: bool,
     overrides: &[Override],
     environment: &Environment<'_>,

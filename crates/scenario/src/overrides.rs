@@ -207,11 +207,11 @@ pub(crate) fn set(root: &mut Node, path: &str, key_span: &Span, value: Node) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::span::Source;
+    use crate::span::SourceFile;
     use crate::tree::Scalar;
 
     fn apply_to(text: &str, overrides: &[&str]) -> (Node, String) {
-        let origin = Arc::new(Origin::File(Source { name: "f".into(), text: text.into() }));
+        let origin = Arc::new(Origin::File(SourceFile { name: "f".into(), text: text.into() }));
         let mut found = Diagnostics::default();
         let mut root = read(&origin, text, 0, &mut found).unwrap();
         let overrides: Vec<Override> = overrides.iter().map(|text| Override::Key((*text).into())).collect();

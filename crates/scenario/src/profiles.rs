@@ -5,7 +5,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::profile::Profile;
 use crate::reader::read;
 use crate::schema::schema;
-use crate::span::{Origin, Source};
+use crate::span::{Origin, SourceFile};
 use crate::tree::Node;
 use compile::{Compiler, RoleError};
 use plimsoll_model::wire::SharedId;
@@ -101,7 +101,7 @@ fn names() -> Vec<String> {
 pub fn profile(name: &str) -> Option<Profile> {
     let (name, text) = EMBEDDED.iter().find(|(known, _)| *known == name)?;
     let alone = |_: &str| Err("an embedded profile has no files beside it".to_owned());
-    read_profile(Source { name: format!("platforms/{name}.yaml"), text: (*text).to_owned() }, &alone).ok()
+    read_profile(SourceFile { name: format!("platforms/{name}.yaml"), text: (*text).to_owned() }, &alone).ok()
 }
 
 /// What helps where no profile has a name.
@@ -119,7 +119,7 @@ pub fn platform_schema() -> serde_json::Value {
 pub type ReadFile<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
 
 /// Reads a profile file.
-pub fn read_profile(source: Source, file: &ReadFile<'_>) -> Result<Profile, Diagnostics> {
+pub fn read_profile(source: SourceFile, file: &ReadFile<'_>) -> Result<Profile, Diagnostics> {
     let mut found = Diagnostics::default();
     // Two runs are repeats of each other only if the files that the profile copies were the same.
     let copied = RefCell::new(String::new());
@@ -300,7 +300,7 @@ mod tests {
             "worker.py" => Ok("print()".to_owned()),
             _ => Err("no such file".to_owned()),
         };
-        read_profile(Source { name: "mine.yaml".into(), text: text.into() }, &file)
+        read_profile(SourceFile { name: "mine.yaml".into(), text: text.into() }, &file)
             .map_err(|found| found.to_string())
     }
 

@@ -187,11 +187,11 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::span::Source;
+    use crate::span::SourceFile;
     use proptest::prelude::*;
 
     fn read_text(text: &str) -> Result<Node, String> {
-        let origin = Arc::new(Origin::File(Source { name: "f.yaml".into(), text: text.into() }));
+        let origin = Arc::new(Origin::File(SourceFile { name: "f.yaml".into(), text: text.into() }));
         let mut found = Diagnostics::default();
         let node = read(&origin, text, 0, &mut found);
         match node {

@@ -4,7 +4,7 @@ use crate::aliases;
 use crate::diagnostic::Diagnostics;
 use crate::matrix::written;
 use crate::reader;
-use crate::span::{Origin, Source};
+use crate::span::{Origin, SourceFile};
 use crate::tree::{Node, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Each setting of a scenario by its key, such as `population.devices`, with its value as written in one line; none where
 /// the text cannot be read. Keys have their present names, also in scenarios that were stored before.
 pub fn settings(scenario: &str) -> BTreeMap<String, String> {
-    let origin = Arc::new(Origin::File(Source { name: "scenario".into(), text: scenario.into() }));
+    let origin = Arc::new(Origin::File(SourceFile { name: "scenario".into(), text: scenario.into() }));
     let mut settings = BTreeMap::new();
     let mut found = Diagnostics::default();
     if let Some(mut root) = reader::read(&origin, scenario, 0, &mut found) {

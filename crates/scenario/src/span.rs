@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// A file as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
+pub struct SourceFile {
     /// Its name, as the user gave it.
     pub name: String,
     /// Its text.
@@ -16,7 +16,7 @@ pub struct Source {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A file.
-    File(Source),
+    File(SourceFile),
     /// One word or option of the command line, as typed.
     CommandLine(String),
 }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_span_over_several_lines_is_marked_to_the_end_of_its_first() {
-        let origin = Arc::new(Origin::File(Source { name: "f".into(), text: "abc  \ndef".into() }));
+        let origin = Arc::new(Origin::File(SourceFile { name: "f".into(), text: "abc  \ndef".into() }));
         let span = Span::new(&origin, Position { line: 1, column: 1 }, Position { line: 2, column: 2 });
         assert_eq!(span.columns(), 1..3);
         assert_eq!(span.place(), "f:1:2");
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn words_are_found_within_a_span_of_several_lines() {
         let text = "x: |\n  y ä {x}\n  {y}\n".to_owned();
-        let origin = Arc::new(Origin::File(Source { name: "f".into(), text }));
+        let origin = Arc::new(Origin::File(SourceFile { name: "f".into(), text }));
         let span = Span::new(&origin, Position { line: 1, column: 3 }, Position { line: 4, column: 0 });
         assert_eq!(span.find("{x}").place(), "f:2:7");
         assert_eq!(span.find("{y}").place(), "f:3:3");

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a station speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum StationProtocol {
     /// MQTT 3.1.1 and 5, over TCP.
     Mqtt,
     /// HTTP/1.1, over TCP.
@@ -52,7 +52,7 @@ pub enum Work {
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// What it speaks.
-    pub protocol: Protocol,
+    pub protocol: StationProtocol,
     /// Where it listens.
     pub host: IpAddr,
     /// Its port; 0 for a free one.
@@ -130,11 +130,11 @@ impl Station {
         let refused = |cause| StationError::Listen { address, cause };
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let (doors, endpoint) = match settings.protocol {
-            Protocol::Coap => {
+            StationProtocol::Coap => {
                 let socket = UdpSocket::bind(address).map_err(refused)?;
                 (Doors::Udp(socket.local_addr()?), Some(coap::Endpoint::new(socket)?))
             }
-            Protocol::Mqtt | Protocol::Http | Protocol::WebSocket => {
+            StationProtocol::Mqtt | StationProtocol::Http | StationProtocol::WebSocket => {
                 let listener = TcpListener::bind(address).map_err(refused)?;
                 listener.set_nonblocking(true)?;
                 (Doors::Tcp(listener), None)

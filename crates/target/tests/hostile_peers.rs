@@ -9,7 +9,7 @@ use plimsoll_codec::mqtt::{
 };
 use plimsoll_model::Nanos;
 use plimsoll_stats::queue::{ServiceTime, Settings as QueueSettings};
-use plimsoll_target::station::{Faults, Protocol, Settings, Station, Work};
+use plimsoll_target::station::{Faults, Settings, Station, StationProtocol, Work};
 use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -28,7 +28,7 @@ struct Running {
 impl Running {
     fn start(service: Nanos) -> Running {
         let settings = Settings {
-            protocol: Protocol::Mqtt,
+            protocol: StationProtocol::Mqtt,
             host: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             queue: QueueSettings {

@@ -6,7 +6,7 @@
 use plimsoll_codec::coap::{self, Kind, code};
 use plimsoll_model::Nanos;
 use plimsoll_stats::queue::{ServiceTime, Settings as QueueSettings};
-use plimsoll_target::station::{Faults, Protocol, Settings, Station, Work};
+use plimsoll_target::station::{Faults, Settings, Station, StationProtocol, Work};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(protocol: Protocol, limit: Option<usize>, faults: Faults) -> Running {
+    fn start(protocol: StationProtocol, limit: Option<usize>, faults: Faults) -> Running {
         let service = ServiceTime::Deterministic(SERVICE);
         let queue = QueueSettings { workers: 1, service, limit, stall: None, seed: 1 };
         let host = Ipv4Addr::LOCALHOST.into();
@@ -56,7 +56,7 @@ fn http(running: &Running) -> TcpStream {
 
 #[test]
 fn http_answers_after_the_service_and_closes_when_asked() {
-    let station = Running::start(Protocol::Http, None, Faults::default());
+    let station = Running::start(StationProtocol::Http, None, Faults::default());
     let mut stream = http(&station);
     let begin = Instant::now();
     stream
@@ -72,7 +72,7 @@ fn http_answers_after_the_service_and_closes_when_asked() {
 
 #[test]
 fn http_refuses_what_finds_no_room_and_says_what_is_wrong() {
-    let station = Running::start(Protocol::Http, Some(0), Faults::default());
+    let station = Running::start(StationProtocol::Http, Some(0), Faults::default());
     let mut first = http(&station);
     first.write_all(b"GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
     let mut said = String::new();
@@ -108,7 +108,7 @@ fn coap_client(station: &Running) -> UdpSocket {
 
 #[test]
 fn coap_answers_in_the_acknowledgement_once_and_again_when_asked_again() {
-    let station = Running::start(Protocol::Coap, None, Faults::default());
+    let station = Running::start(StationProtocol::Coap, None, Faults::default());
     let client = coap_client(&station);
     let answers = ask(&client, Kind::Confirmable, 7);
     assert_eq!(answers.len(), 1);
@@ -128,8 +128,8 @@ fn coap_answers_in_the_acknowledgement_once_and_again_when_asked_again() {
 
 #[test]
 fn coap_drops_and_duplicates_as_planted() {
-    let lost = Running::start(Protocol::Coap, None, Faults { drop: 1.0, ..Faults::default() });
+    let lost = Running::start(StationProtocol::Coap, None, Faults { drop: 1.0, ..Faults::default() });
     assert!(ask(&coap_client(&lost), Kind::Confirmable, 1).is_empty());
-    let twice = Running::start(Protocol::Coap, None, Faults { duplicate: 1.0, ..Faults::default() });
+    let twice = Running::start(StationProtocol::Coap, None, Faults { duplicate: 1.0, ..Faults::default() });
     assert_eq!(ask(&coap_client(&twice), Kind::Confirmable, 1).len(), 2);
 }

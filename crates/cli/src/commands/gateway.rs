@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::output::say;
 use crate::{exit_code, interrupt};
 use clap::Args;
-use plimsoll_gateway::configuration::{Configuration, Model, Order, Protocol, Reactor, Spread};
+use plimsoll_gateway::configuration::{Configuration, Model, Order, PushProtocol, Reactor, Spread};
 use plimsoll_gateway::gateway::{Bootup, Done, Gateway as Pull, GatewayError, Push};
 use plimsoll_observe::limits::raise_open_files;
 use plimsoll_platform::folder::Folder;
@@ -41,7 +41,7 @@ pub struct Gateway {
     log: Option<String>,
     /// Devices send their events: over tcp (calls), http (POST) or mqtt (3.1.1)
     #[arg(long, value_name = "PROTOCOL")]
-    push: Option<Protocol>,
+    push: Option<PushProtocol>,
     /// Where the manager asks this gateway for the time and starts the test; with --push,
     /// where devices connect
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]

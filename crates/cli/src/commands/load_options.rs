@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use clap::Args;
 use plimsoll_scenario::plan::Plan;
-use plimsoll_scenario::{Environment, Matrix, Override, QuickOptions, Source, matrix, quick};
+use plimsoll_scenario::{Environment, Matrix, Override, QuickOptions, SourceFile, matrix, quick};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -207,7 +207,7 @@ impl LoadOptions {
         let bytes = beginning(path, LARGEST_FILE + 1).map_err(|error| Failure::unreadable(path, &error))?;
         let text = String::from_utf8(bytes)
             .map_err(|error| Failure::Usage(format!("{} is not UTF-8: {error}", path.display())))?;
-        let source = Source { name: self.what.clone(), text };
+        let source = SourceFile { name: self.what.clone(), text };
         self.within(|overrides, environment| Ok(matrix(&source, self.quick, overrides, environment)?))
     }
 

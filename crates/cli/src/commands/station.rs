@@ -27,8 +27,8 @@ const LONGEST_SERVICE: Nanos = Nanos::from_secs(3600);
 SIGTERM or Ctrl-C ends it and completes the record.")]
 pub struct Station {
     /// What it speaks
-    #[arg(long, value_enum, default_value_t = Protocol::Mqtt)]
-    protocol: Protocol,
+    #[arg(long, value_enum, default_value_t = ProtocolOption::Mqtt)]
+    protocol: ProtocolOption,
     /// Where to listen
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     host: IpAddr,
@@ -72,7 +72,7 @@ pub struct Station {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Protocol {
+enum ProtocolOption {
     /// MQTT 3.1.1 and 5, over TCP
     Mqtt,
     /// HTTP/1.1, over TCP: 204, to GET 200, when the queue is full 503
@@ -95,10 +95,10 @@ impl Station {
     /// What the station is told, and the scheme of its address.
     pub fn settings(&self) -> (Settings, &'static str) {
         let (protocol, scheme) = match self.protocol {
-            Protocol::Mqtt => (station::Protocol::Mqtt, "mqtt"),
-            Protocol::Http => (station::Protocol::Http, "http"),
-            Protocol::Coap => (station::Protocol::Coap, "coap"),
-            Protocol::Websocket => (station::Protocol::WebSocket, "ws"),
+            ProtocolOption::Mqtt => (station::StationProtocol::Mqtt, "mqtt"),
+            ProtocolOption::Http => (station::StationProtocol::Http, "http"),
+            ProtocolOption::Coap => (station::StationProtocol::Coap, "coap"),
+            ProtocolOption::Websocket => (station::StationProtocol::WebSocket, "ws"),
         };
         let settings = Settings {
             protocol,
@@ -124,7 +124,7 @@ impl Station {
 
     pub fn perform(self) -> Result<u8, Failure> {
         let (settings, scheme) = self.settings();
-        if settings.next.is_some() && settings.protocol != station::Protocol::Mqtt {
+        if settings.next.is_some() && settings.protocol != station::StationProtocol::Mqtt {
             return Err(Failure::Usage("--next passes messages on over MQTT: use --protocol mqtt".into()));
         }
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());

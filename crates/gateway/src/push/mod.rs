@@ -5,7 +5,7 @@ pub mod calls;
 pub mod http;
 pub mod mqtt;
 
-use crate::configuration::Protocol;
+use crate::configuration::PushProtocol;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,11 +62,11 @@ pub trait Session: Send {
 }
 
 /// A session in that protocol.
-pub fn session(protocol: Protocol) -> Box<dyn Session> {
+pub fn session(protocol: PushProtocol) -> Box<dyn Session> {
     match protocol {
-        Protocol::Tcp => Box::new(calls::Calls::default()),
-        Protocol::Http => Box::new(http::Http::default()),
-        Protocol::Mqtt => Box::new(mqtt::Mqtt::default()),
+        PushProtocol::Tcp => Box::new(calls::Calls::default()),
+        PushProtocol::Http => Box::new(http::Http::default()),
+        PushProtocol::Mqtt => Box::new(mqtt::Mqtt::default()),
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
                 b"{\"name\":\"event\",\"args\":[",
             ];
             let bytes = [openings[opening], &bytes].concat();
-            for protocol in Protocol::ALL {
+            for protocol in PushProtocol::ALL {
                 let said = |step: usize| {
                     let mut session = session(protocol);
                     let mut all = Vec::new();
@@ -136,7 +136,7 @@ mod tests {
                             let is_event = matches!(said, Said::Event(_));
                             all.push(match said {
                                 // Of a number that stands where an object should, more may come.
-                                Said::Refused(..) if protocol == Protocol::Tcp => return all,
+                                Said::Refused(..) if protocol == PushProtocol::Tcp => return all,
                                 // How it is worded may depend on the pieces.
                                 Said::Refused(answer, _) => Said::Refused(answer, String::new()),
                                 other => other,

@@ -2,7 +2,7 @@
 
 use crate::contract::Contract;
 use crate::driver::Stages;
-use crate::recorder::{Place, Recorder};
+use crate::recorder::{Recorder, SampleSlot};
 use crate::throttle::Throttle;
 use crate::topology::Receivers;
 use plimsoll_model::message::{Fate, MessageRecord};
@@ -14,7 +14,7 @@ pub(super) const NOT_YET: Nanos = Nanos(i64::MIN);
 
 /// A message of which something is still awaited, or was lost.
 pub(super) struct Message {
-    pub(super) place: Place,
+    pub(super) slot: SampleSlot,
     pub(super) due: Nanos,
     pub(super) ready: Nanos,
     pub(super) sent: Nanos,
@@ -44,15 +44,15 @@ impl Message {
     pub(super) fn book_stages(&mut self, recorder: &mut Recorder, stages: Stages) {
         self.retrieved = stages.retrieved.unwrap_or(NOT_YET);
         self.dispatched = stages.dispatched.unwrap_or(NOT_YET);
-        let place = self.place;
-        recorder.time(place, Metric::WaitTime, self.sent - self.due);
+        let slot = self.slot;
+        recorder.time(slot, Metric::WaitTime, self.sent - self.due);
         if let Some(retrieved) = stages.retrieved {
             // The clocks are known to within some microseconds.
-            recorder.time(place, Metric::TransferTime, (retrieved - self.sent).max(Nanos::ZERO));
-            recorder.time(place, Metric::ProcessingTime, stages.done - retrieved);
+            recorder.time(slot, Metric::TransferTime, (retrieved - self.sent).max(Nanos::ZERO));
+            recorder.time(slot, Metric::ProcessingTime, stages.done - retrieved);
         }
         if let Some((retrieved, dispatched)) = stages.retrieved.zip(stages.dispatched) {
-            recorder.time(place, Metric::DispatchTime, dispatched - retrieved);
+            recorder.time(slot, Metric::DispatchTime, dispatched - retrieved);
         }
     }
 
@@ -102,8 +102,8 @@ impl Message {
             Fate::Complete
         };
         MessageRecord {
-            level: self.place.level,
-            sample: self.place.sample,
+            level: self.slot.level,
+            sample: self.slot.sample,
             device,
             sequence,
             due: self.due,

@@ -46,8 +46,8 @@ impl Bench {
 
     fn receive_at(&mut self, at: i64, sequence: u32, subscriber: u32) {
         let at = Nanos(at);
-        let receipt = Receipt { device: 0, sequence, subscriber, at, content: 10 };
-        self.ledger.received(&mut self.recorder, TIMELINE.place(at), receipt);
+        let delivery = Delivery { device: 0, sequence, subscriber, at, content: 10 };
+        self.ledger.received(&mut self.recorder, TIMELINE.slot(at), delivery);
     }
 
     fn close(&mut self) -> Option<FirstLoss> {

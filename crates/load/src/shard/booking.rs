@@ -1,11 +1,11 @@
 //! What becomes of the driver's events: each is booked with its message, its level and its sample.
 
-use super::source::Source;
+use super::workload::Workload;
 use super::{INCIDENTS, Reply, Shard};
 use crate::content::run_tag;
 use crate::driver::{Client, Driver, Event, StageOutcome, StageTeller};
-use crate::ledger::Receipt;
-use crate::recorder::Place;
+use crate::ledger::Delivery;
+use crate::recorder::SampleSlot;
 use plimsoll_model::{Metric, Nanos};
 
 /// What is said of stages that are not booked.
@@ -21,7 +21,7 @@ impl<D: Driver> Shard<D> {
     /// Books an event of the driver.
     pub(super) fn book(&mut self, event: Event) {
         let Some(timeline) = self.level.as_ref().map(|level| level.timeline) else {
-            return self.book_anywhere(event, self.last_place);
+            return self.book_anywhere(event, self.last_slot);
         };
         match event {
             Event::Sent { device, sequence, at, content, packet } => {
@@ -75,7 +75,7 @@ impl<D: Driver> Shard<D> {
                 self.incident(reason);
             }
             Event::Repeated { status, after } => {
-                let now = timeline.place(self.driver.now());
+                let now = timeline.slot(self.driver.now());
                 self.recorder.counts(now).repeated += 1;
                 self.recorder.time(now, Metric::RetryDelay, after);
                 if now.sample.is_some() {
@@ -91,12 +91,12 @@ impl<D: Driver> Shard<D> {
                 self.ledger.given_up(&mut self.recorder, (device, sequence), false);
                 self.operation_ended((device, sequence), at);
             }
-            other => self.book_anywhere(other, timeline.place(self.driver.now())),
+            other => self.book_anywhere(other, timeline.slot(self.driver.now())),
         }
     }
 
     /// Books what belongs to no message of a level. Acknowledgements that come after their level was closed change nothing.
-    fn book_anywhere(&mut self, event: Event, now: Place) {
+    fn book_anywhere(&mut self, event: Event, now: SampleSlot) {
         match event {
             Event::Received { subscriber, marker, at, lag, retained, content } => {
                 if let Some(lag) = lag {
@@ -109,7 +109,7 @@ impl<D: Driver> Shard<D> {
                     Some(_) if retained => self.recorder.counts(now).retained += 1,
                     Some(marker) => {
                         let (device, sequence) = (marker.device, marker.sequence);
-                        self.deliver(Receipt { device, sequence, subscriber, at, content }, now);
+                        self.deliver(Delivery { device, sequence, subscriber, at, content }, now);
                     }
                 }
             }
@@ -187,23 +187,23 @@ impl<D: Driver> Shard<D> {
         self.markers.iter().any(|&form| tag == run_tag(form, self.run))
     }
 
-    fn deliver(&mut self, receipt: Receipt, now: Place) {
+    fn deliver(&mut self, delivery: Delivery, now: SampleSlot) {
         if let Some(throttle) = &self.throttle {
-            throttle.notified(receipt.subscriber - self.plan.population.first_subscriber, receipt.at);
+            throttle.notified(delivery.subscriber - self.plan.population.first_subscriber, delivery.at);
         }
-        if self.share.owns(receipt.device) && self.ledger.has(receipt.device) {
-            self.ledger.received(&mut self.recorder, now, receipt);
-        } else if let Some(owner) = self.owners.shard(receipt.device)
+        if self.share.owns(delivery.device) && self.ledger.has(delivery.device) {
+            self.ledger.received(&mut self.recorder, now, delivery);
+        } else if let Some(owner) = self.owners.shard(delivery.device)
             && let Some(outbox) = self.outboxes.get_mut(owner as usize)
         {
-            outbox.push(receipt);
+            outbox.push(delivery);
         }
     }
 
     fn operation_ended(&mut self, operation: (u32, u32), at: Nanos) {
-        match self.level.as_mut().map(|level| &mut level.source) {
-            Some(Source::Closed(slots)) => slots.finished(operation, at),
-            Some(Source::PartlyOpen(sessions)) => sessions.finished(operation, at),
+        match self.level.as_mut().map(|level| &mut level.workload) {
+            Some(Workload::Closed(slots)) => slots.finished(operation, at),
+            Some(Workload::PartlyOpen(sessions)) => sessions.finished(operation, at),
             _ => {}
         }
     }

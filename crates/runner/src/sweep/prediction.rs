@@ -169,7 +169,7 @@ mod tests {
     use plimsoll_analysis::level::LevelSummary;
     use plimsoll_analysis::sweep::{Axis, Origin, Taken};
     use plimsoll_model::Verdict;
-    use plimsoll_scenario::{Environment, Source, matrix};
+    use plimsoll_scenario::{Environment, SourceFile, matrix};
 
     /// A sweep of serial gateways at their limits, each with an intensity of its own.
     fn swept() -> (Sweep, Matrix) {
@@ -182,7 +182,7 @@ objectives: { publish_p99: null }
 matrix: { platform.with.cpu: [\"0\", \"0.0001\"] }
 ";
         let environment = Environment { profile: &|_| Err(String::new()), variable: &|_| None };
-        let source = Source { name: "f".into(), text: text.into() };
+        let source = SourceFile { name: "f".into(), text: text.into() };
         let matrix = matrix(&source, false, &[], &environment).unwrap();
         let taken = |position: Vec<usize>| Taken {
             position,

@@ -6,7 +6,7 @@ use plimsoll_analysis::summary::Summary;
 use plimsoll_model::{Metric, Verdict};
 use plimsoll_runner::preflight::HostCheck;
 use plimsoll_runner::{Options, Progress, SoFar, run};
-use plimsoll_scenario::{Environment, Source, load};
+use plimsoll_scenario::{Environment, SourceFile, load};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -59,7 +59,7 @@ impl Setup {
         );
         let profile = |_: &str| Ok(profile.clone());
         let environment = Environment { profile: &profile, variable: &|_| None };
-        let source = Source { name: "laboratory".into(), text };
+        let source = SourceFile { name: "laboratory".into(), text };
         let plan = load(&source, &[], &environment).unwrap_or_else(|wrong| panic!("{wrong}"));
         let folder = tempfile::tempdir().unwrap();
         let options = Options {

@@ -17,7 +17,7 @@ quick:
 const NOWHERE: Environment<'static> = Environment { profile: &|_| Err(String::new()), variable: &|_| None };
 
 fn read_in(environment: &Environment<'_>, text: &str, quick: bool, set: &[&str]) -> Result<Matrix, String> {
-    let source = Source { name: "f.yaml".into(), text: text.into() };
+    let source = SourceFile { name: "f.yaml".into(), text: text.into() };
     let overrides: Vec<Override> = set.iter().map(|text| Override::Key((*text).into())).collect();
     // Long lines are wrapped.
     let told = |found: Diagnostics| found.to_string().split_whitespace().collect::<Vec<_>>().join(" ");

@@ -6,7 +6,7 @@ use crate::plan::{Endpoint, PlatformPlan, RolePlan, Secret, TokenPlan};
 use crate::profile::{Component, Profile, Roles};
 use crate::profiles;
 use crate::profiles::compile::{Compiler, token};
-use crate::span::Source;
+use crate::span::SourceFile;
 use crate::written::{AttachedPlatform, Platform, Scenario, SubscriberGroup, Subscribers, With};
 use plimsoll_codec::credentials::query_secrets;
 use std::collections::BTreeMap;
@@ -240,7 +240,7 @@ fn profile(name: &str, path: &str, context: &mut Context<'_>) -> Option<Profile>
     };
     let folder = Path::new(name).parent().map(Path::to_owned).unwrap_or_default();
     let file = |path: &str| (context.environment.profile)(&folder.join(path).to_string_lossy());
-    match profiles::read_profile(Source { name: name.to_owned(), text }, &file) {
+    match profiles::read_profile(SourceFile { name: name.to_owned(), text }, &file) {
         Ok(profile) => Some(profile),
         Err(diagnostics) => {
             context.found.0.extend(diagnostics.0);

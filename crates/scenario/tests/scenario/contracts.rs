@@ -3,7 +3,7 @@
 use crate::support::facts;
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{Delivery, Plan};
-use plimsoll_scenario::{Environment, Source, profiles};
+use plimsoll_scenario::{Environment, SourceFile, profiles};
 
 /// A platform with a subscription, whose set-up says `SAID`, whose subscribers are promised `PROMISED`.
 const PROFILE: &str = "\
@@ -30,7 +30,7 @@ fn plan_with(profile: &str, platform: &str, subscribers: u32) -> Plan {
     let text = format!(
         "name: contract\nplatform: {platform}\npopulation: {{ devices: 2, subscribers: {subscribers} }}\nload: {{ levels: [1] }}\n"
     );
-    let source = Source { name: "scenario.yaml".to_owned(), text };
+    let source = SourceFile { name: "scenario.yaml".to_owned(), text };
     plimsoll_scenario::load(&source, &[], &environment).unwrap()
 }
 

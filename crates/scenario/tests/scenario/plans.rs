@@ -7,7 +7,7 @@ use plimsoll_scenario::plan::{
     ArrivalsPer, Comparison, Content, LevelPlan, MarkerForm, Model, Offline, Plan, Protocol, Subject,
     Template,
 };
-use plimsoll_scenario::{Environment, Source, Variables};
+use plimsoll_scenario::{Environment, SourceFile, Variables};
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use proptest::prelude::*;
 
@@ -523,7 +523,7 @@ fn the_profile_of_the_manual_is_without_error() {
         "./things.yaml" => Ok(profile.to_owned()),
         other => Err(format!("no {other}")),
     };
-    let source = Source { name: "scenario.yaml".to_owned(), text: scenario.to_owned() };
+    let source = SourceFile { name: "scenario.yaml".to_owned(), text: scenario.to_owned() };
     let environment = Environment { profile: &read, variable: &|_| None };
     let plan = plimsoll_scenario::load(&source, &[], &environment).unwrap_or_else(|found| panic!("{found}"));
     let roles = &plan.platform.roles;
@@ -569,7 +569,7 @@ fn subscribers_may_be_notified_over_mqtt() {
         let profile =
             format!("name: p\ntitle: p\ncomponents: []\ndevice: {device}\nsubscriber: {subscriber}\n");
         let text = onem2m.replace("onem2m, mapping: mqtt-notified", "./p.yaml");
-        let source = Source { name: "scenario.yaml".to_owned(), text };
+        let source = SourceFile { name: "scenario.yaml".to_owned(), text };
         let environment = Environment { profile: &|_| Ok(profile.clone()), variable: &|_| None };
         plimsoll_scenario::load(&source, &[], &environment).unwrap_err().to_string()
     };

@@ -1,7 +1,7 @@
 //! What the tests of scenario files share.
 
 use plimsoll_scenario::plan::Plan;
-use plimsoll_scenario::{Diagnostics, Environment, Override, Source};
+use plimsoll_scenario::{Diagnostics, Environment, Override, SourceFile};
 
 /// A profile file without error that a scenario may name `./mine.yaml`.
 const PROFILE: &str = "\
@@ -36,7 +36,7 @@ pub fn load(text: &str) -> Result<Plan, Diagnostics> {
 
 /// Loads a scenario with `--set` options.
 pub fn load_with(text: &str, overrides: &[&str]) -> Result<Plan, Diagnostics> {
-    let source = Source { name: "scenario.yaml".to_owned(), text: text.to_owned() };
+    let source = SourceFile { name: "scenario.yaml".to_owned(), text: text.to_owned() };
     let overrides: Vec<Override> = overrides.iter().map(|text| Override::Key((*text).to_owned())).collect();
     plimsoll_scenario::load(&source, &overrides, &ENVIRONMENT)
 }

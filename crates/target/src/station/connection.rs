@@ -1,6 +1,6 @@
 //! One TCP connection of a station: bytes in, bytes out, both bounded.
 
-use super::Protocol;
+use super::StationProtocol;
 use super::session::Session;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::io::{ErrorKind, Read, Write};
@@ -31,7 +31,7 @@ impl Connection {
     pub fn new(
         stream: TcpStream,
         id: u64,
-        protocol: Protocol,
+        protocol: StationProtocol,
         epoll: &OwnedFd,
     ) -> std::io::Result<Connection> {
         stream.set_nonblocking(true)?;

@@ -7,7 +7,7 @@ use super::next::{Answered, Next};
 use super::session::{Message, Served};
 use super::truth::{Fate, Truth};
 use super::workers::Workers;
-use super::{Protocol, Settings, StationError, Work};
+use super::{Settings, StationError, StationProtocol, Work};
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::Nanos;
 use plimsoll_stats::distribution::{Random, random};
@@ -47,7 +47,7 @@ pub fn monotonic() -> Nanos {
 pub struct Server {
     /// Zero of stalls.
     epoch: Nanos,
-    protocol: Protocol,
+    protocol: StationProtocol,
     /// CoAP's socket.
     endpoint: Option<Endpoint>,
     /// The next station of the chain.

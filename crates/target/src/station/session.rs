@@ -1,6 +1,6 @@
 //! What a station says on one connection, by protocol.
 
-use super::{Protocol, http, mqtt, websocket};
+use super::{StationProtocol, http, mqtt, websocket};
 use plimsoll_codec::mqtt::QoS;
 use std::sync::Arc;
 
@@ -48,12 +48,12 @@ pub enum Session {
 
 impl Session {
     /// A session of a connection just accepted.
-    pub fn new(protocol: Protocol) -> Session {
+    pub fn new(protocol: StationProtocol) -> Session {
         match protocol {
-            Protocol::Http => Session::Http(http::Session::default()),
-            Protocol::WebSocket => Session::WebSocket(websocket::Session::default()),
+            StationProtocol::Http => Session::Http(http::Session::default()),
+            StationProtocol::WebSocket => Session::WebSocket(websocket::Session::default()),
             // CoAP has no connections; its datagrams never come here.
-            Protocol::Mqtt | Protocol::Coap => Session::Mqtt(mqtt::Session::default()),
+            StationProtocol::Mqtt | StationProtocol::Coap => Session::Mqtt(mqtt::Session::default()),
         }
     }
 

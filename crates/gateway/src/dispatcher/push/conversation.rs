@@ -1,6 +1,6 @@
 //! What a device says on its connection, with the time and the memory that it may take for that: the same for both dispatchers.
 
-use crate::configuration::Protocol;
+use crate::configuration::PushProtocol;
 use crate::push::{Reply, Said, Session, session};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -40,7 +40,7 @@ pub(super) struct Conversation<'a> {
 }
 
 impl<'a> Conversation<'a> {
-    pub fn new(protocol: Protocol, crowd: &'a Crowd) -> Conversation<'a> {
+    pub fn new(protocol: PushProtocol, crowd: &'a Crowd) -> Conversation<'a> {
         Conversation { session: session(protocol), since: Instant::now(), held: 0, crowd }
     }
 
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_device_is_full_with_whatever_it_says_behind_an_event() {
         let crowd = Crowd::new();
-        let mut device = Conversation::new(Protocol::Tcp, &crowd);
+        let mut device = Conversation::new(PushProtocol::Tcp, &crowd);
         device.add(b"{\"name\":\"event\",\"args\":[\"a\"]}");
         assert!(matches!(device.next(), Some(Said::Event(_))));
         device.add(&[b' '; BACKLOG]);
@@ -133,7 +133,7 @@ mod tests {
     fn who_has_begun_much_goes_where_all_are_short_of_memory() {
         let crowd = crowd(10_000);
         let head = b"POST / HTTP/1.1\r\nContent-Length: 9000\r\n\r\n";
-        let [mut one, mut other, mut small] = [(); 3].map(|()| Conversation::new(Protocol::Http, &crowd));
+        let [mut one, mut other, mut small] = [(); 3].map(|()| Conversation::new(PushProtocol::Http, &crowd));
         for device in [&mut one, &mut other, &mut small] {
             device.add(head);
             assert_eq!(device.next(), None);
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn the_time_of_a_message_is_that_of_its_beginning() {
         let crowd = Crowd::new();
-        let mut device = Conversation::new(Protocol::Http, &crowd);
+        let mut device = Conversation::new(PushProtocol::Http, &crowd);
         device.add(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n");
         assert_eq!(device.next(), None);
         let begin = device.since;

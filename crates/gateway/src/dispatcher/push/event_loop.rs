@@ -3,7 +3,7 @@
 
 use super::conversation::{BACKLOG, Conversation, Crowd};
 use super::{LINGER, LOOK, PAUSE, Slots};
-use crate::configuration::Protocol;
+use crate::configuration::PushProtocol;
 use crate::dispatcher::cooperative::Handler;
 use crate::handler::{Event, Shared};
 use crate::push::Said;
@@ -39,7 +39,7 @@ struct Connection<'a> {
 
 struct Loop<'a> {
     shared: &'a Shared,
-    protocol: Protocol,
+    protocol: PushProtocol,
     reactor: Box<dyn Reactor>,
     handler: Handler,
     crowd: &'a Crowd,
@@ -51,7 +51,7 @@ struct Loop<'a> {
 
 pub(super) fn run(
     shared: &Arc<Shared>,
-    protocol: Protocol,
+    protocol: PushProtocol,
     listener: TcpListener,
     mut reactor: Box<dyn Reactor>,
 ) -> Result<(), ReactorError> {

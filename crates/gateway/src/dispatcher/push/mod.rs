@@ -8,7 +8,7 @@ mod event_loop;
 mod preemptive;
 
 use super::room;
-use crate::configuration::{Configuration, Model, Protocol};
+use crate::configuration::{Configuration, Model, PushProtocol};
 use crate::handler::Shared;
 use crate::reactor::epoll::Epoll;
 use crate::reactor::{self, Reactor, ReactorError};
@@ -33,7 +33,7 @@ pub fn most_connections(configuration: &Configuration) -> usize {
 }
 
 /// Takes events until the end is asked for; what is being handled then is finished and answered.
-pub fn run(shared: &Arc<Shared>, protocol: Protocol, listener: TcpListener) -> Result<(), ReactorError> {
+pub fn run(shared: &Arc<Shared>, protocol: PushProtocol, listener: TcpListener) -> Result<(), ReactorError> {
     let configuration = &shared.configuration;
     let made = |kind| reactor::make(kind, configuration.pool_size);
     let reactor: Box<dyn Reactor> = match (configuration.dispatcher, configuration.event_handler) {

@@ -2,7 +2,7 @@
 
 use super::conversation::{Conversation, Crowd};
 use super::{LINGER, LOOK, PAUSE, Slots};
-use crate::configuration::Protocol;
+use crate::configuration::PushProtocol;
 use crate::dispatcher::preemptive::Handler;
 use crate::handler::{Event, Shared};
 use crate::push::{Reply, Said};
@@ -19,7 +19,7 @@ const READ: usize = 1 << 14;
 
 pub(super) fn run(
     shared: &Arc<Shared>,
-    protocol: Protocol,
+    protocol: PushProtocol,
     listener: TcpListener,
 ) -> Result<(), ReactorError> {
     let handler = Handler::of(shared)?;

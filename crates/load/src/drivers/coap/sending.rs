@@ -137,7 +137,7 @@ mod tests {
     use nix::sys::socket::{setsockopt, sockopt};
     use plimsoll_codec::coap::{Kind, Message, code};
     use plimsoll_model::RunId;
-    use plimsoll_scenario::{Environment, Source, load};
+    use plimsoll_scenario::{Environment, SourceFile, load};
     use std::collections::BTreeSet;
     use std::net::UdpSocket;
     use std::os::fd::OwnedFd;
@@ -165,7 +165,7 @@ mod tests {
                  coap: {{ sockets: 1, ack_timeout: 9m, timeout: 9m }}\nload: {{ levels: [1] }}\n"
             );
             let environment = Environment { profile: &|_| Err("none".to_owned()), variable: &|_| None };
-            let plan = load(&Source { name: "test".into(), text }, &[], &environment).unwrap();
+            let plan = load(&SourceFile { name: "test".into(), text }, &[], &environment).unwrap();
             let (run, clock) = (RunId::from_bits(7), Clock::start());
             let (plan, share, given) = (Arc::new(plan), Share::WHOLE, Arc::default());
             let context = DriverContext {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub const NEVER: Nanos = Nanos::from_secs(3600);
 
 /// The times that quantile objectives look at and of which some are missing, the missing ones counted as [`NEVER`].
-pub fn with_missing(record: &LevelRecord, terms: &Terms) -> BTreeMap<Metric, TimeSummary> {
+pub fn with_censored(record: &LevelRecord, terms: &Terms) -> BTreeMap<Metric, TimeSummary> {
     let metrics = terms.objectives.level.iter().filter_map(|objective| match objective.subject {
         Subject::Quantile(metric, _) => Some(metric),
         _ => None,
@@ -120,10 +120,10 @@ mod tests {
             populations: vec![level(10, acknowledged), level(90, 0)],
             ..level(100, acknowledged)
         };
-        assert_eq!(with_missing(&whole(10), &terms).len(), 0, "all that could be acknowledged were");
-        let missing = with_missing(&whole(8), &terms);
+        assert_eq!(with_censored(&whole(10), &terms).len(), 0, "all that could be acknowledged were");
+        let missing = with_censored(&whole(8), &terms);
         assert_eq!(missing[&Metric::PublishTime].n, 20, "two of ten are missing in each sample");
         let alone = Terms { populations: Vec::new(), ..terms };
-        assert_eq!(with_missing(&level(10, 8), &alone)[&Metric::PublishTime].n, 20);
+        assert_eq!(with_censored(&level(10, 8), &alone)[&Metric::PublishTime].n, 20);
     }
 }

@@ -1,4 +1,4 @@
-//! Wall-clock time of what happened in a run, for tools that know no other.
+//! WallClock-clock time of what happened in a run, for tools that know no other.
 
 use jiff::Timestamp;
 use plimsoll_model::Nanos;
@@ -7,16 +7,16 @@ use plimsoll_model::record::Provenance;
 /// Turns the run's clock into time since 1970. The wall clock is read once, at time zero: corrections of it within the run
 /// do not show.
 #[derive(Clone, Copy, Debug)]
-pub struct Wall {
+pub struct WallClock {
     zero: i64,
 }
 
-impl Wall {
+impl WallClock {
     /// Of a run. One that was stored by an earlier version is known to the time between its begin and its time zero.
-    pub fn of(provenance: &Provenance) -> Wall {
+    pub fn of(provenance: &Provenance) -> WallClock {
         let begin = || provenance.started.parse::<Timestamp>().ok();
         let begin = || begin().and_then(|begin| i64::try_from(begin.as_nanosecond()).ok());
-        Wall { zero: provenance.wall_epoch.or_else(begin).unwrap_or(0) }
+        WallClock { zero: provenance.wall_epoch.or_else(begin).unwrap_or(0) }
     }
 
     /// Seconds since 1970.

@@ -11,35 +11,35 @@ use plimsoll_scenario::plan::{ArrivalsPer, LevelPlan, Model, Plan};
 use std::iter::Peekable;
 
 /// Where messages of a level come from.
-pub(super) enum Source {
+pub(super) enum Workload {
     Open(Box<Peekable<Arrivals>>),
     Closed(ClosedLoop),
     PartlyOpen(Box<PartlyOpen>),
     Idle,
 }
 
-impl Source {
+impl Workload {
     /// Whether nothing can be due any more before `end`. In the closed models an end that is read late may still have
     /// made the next message due then, unless they are counted.
     pub(super) fn is_exhausted(&mut self) -> bool {
         match self {
-            Source::Open(arrivals) => arrivals.peek().is_none(),
-            Source::Closed(slots) => slots.ended().is_some(),
-            Source::PartlyOpen(_) => false,
-            Source::Idle => true,
+            Workload::Open(arrivals) => arrivals.peek().is_none(),
+            Workload::Closed(slots) => slots.ended().is_some(),
+            Workload::PartlyOpen(_) => false,
+            Workload::Idle => true,
         }
     }
 
     /// When the next message before `end` was due, which will not be taken up.
     pub(super) fn give_up(&mut self, start: Nanos, end: Nanos) -> Option<Nanos> {
         match self {
-            Source::Open(arrivals) => {
+            Workload::Open(arrivals) => {
                 let arrival = arrivals.next_if(|arrival| start + arrival.due < end)?;
                 Some(start + arrival.due)
             }
-            Source::Closed(slots) => slots.take_up(end - Nanos(1)).map(|begin| begin.due),
-            Source::PartlyOpen(sessions) => sessions.give_up(end - Nanos(1)),
-            Source::Idle => None,
+            Workload::Closed(slots) => slots.take_up(end - Nanos(1)).map(|begin| begin.due),
+            Workload::PartlyOpen(sessions) => sessions.give_up(end - Nanos(1)),
+            Workload::Idle => None,
         }
     }
 }
@@ -58,17 +58,17 @@ pub(crate) fn process_of(plan: &Plan, level: LevelPlan, number: u16) -> Option<P
 
 impl<D: Driver> Shard<D> {
     /// The source of a level's messages; `messages` says how many of a hold that ends after them are this population's.
-    pub(super) fn source(&self, timeline: &Timeline, level: LevelPlan, messages: Option<u64>) -> Source {
+    pub(super) fn workload(&self, timeline: &Timeline, level: LevelPlan, messages: Option<u64>) -> Workload {
         if let Some(process) = process_of(&self.plan, level, timeline.level) {
             // Nothing is ever due of idle devices.
             let end = if process.rate > 0.0 { timeline.hold_end - timeline.start } else { Nanos::ZERO };
-            return Source::Open(Box::new(Arrivals::new(process, self.share, end).peekable()));
+            return Workload::Open(Box::new(Arrivals::new(process, self.share, end).peekable()));
         }
         match (level, &self.plan.load.model) {
             (LevelPlan::InFlight(in_flight), Model::Closed { think_time, timeout }) => {
                 let (pace, devices) = ((*think_time, *timeout), self.plan.devices);
                 let slots = ClosedLoop::new(in_flight, devices, self.share, pace, timeline.start);
-                Source::Closed(match messages {
+                Workload::Closed(match messages {
                     Some(all) => slots.ending_after(self.share.part(all, devices), timeline.hold_start),
                     None => slots,
                 })
@@ -84,10 +84,10 @@ impl<D: Driver> Shard<D> {
                 };
                 let starts = Arrivals::new(process, self.share, timeline.hold_end - timeline.start);
                 let behaviour = Behaviour { messages: *messages, think_time: *think_time, timeout: *timeout };
-                Source::PartlyOpen(Box::new(PartlyOpen::new(starts, timeline.start, behaviour)))
+                Workload::PartlyOpen(Box::new(PartlyOpen::new(starts, timeline.start, behaviour)))
             }
             // The plan never mixes the models.
-            _ => Source::Idle,
+            _ => Workload::Idle,
         }
     }
 }

@@ -11,7 +11,7 @@ use plimsoll_scenario::plan::{CalibrationPlan, LevelPlan, Plan};
 const TIMES_AGAIN: u32 = 2;
 
 /// The course of a run through its levels.
-pub struct Course<'a> {
+pub struct LevelSequence<'a> {
     plan: &'a Plan,
     /// Listed levels looked at so far.
     position: usize,
@@ -31,10 +31,10 @@ pub struct Next {
     pub purpose: &'static str,
 }
 
-impl<'a> Course<'a> {
+impl<'a> LevelSequence<'a> {
     /// The course that the plan sets.
-    pub fn of(plan: &'a Plan) -> Course<'a> {
-        Course { plan, position: 0, again: (0, Nanos::ZERO) }
+    pub fn of(plan: &'a Plan) -> LevelSequence<'a> {
+        LevelSequence { plan, position: 0, again: (0, Nanos::ZERO) }
     }
 
     /// The place of the level that was asked for last in the list, from 1; of others how many there were.
@@ -83,7 +83,7 @@ impl<'a> Course<'a> {
     }
 }
 
-impl Course<'_> {
+impl LevelSequence<'_> {
     /// The last level once more, where it decided nothing, another hold may, and there is time left for that.
     fn again(&mut self, levels: &[LevelSummary]) -> Option<Next> {
         let load = &self.plan.load;
