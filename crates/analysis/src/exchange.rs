@@ -1,10 +1,10 @@
 //! Exchanges of a capture as rows, with names in place of addresses and markers: what exports write.
 
 use plimsoll_capture::component::Components;
-use plimsoll_capture::dissect::Side;
 use plimsoll_capture::heard::Exchange;
 use plimsoll_capture::marker::Search;
 use plimsoll_capture::packet::Endpoint;
+use plimsoll_capture::side::Side;
 use plimsoll_capture::table::Located;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Outcome, Span};

@@ -2,12 +2,14 @@
 //! stamped, counted, matched, and searched for markers.
 
 use crate::component::Components;
-use crate::dissect::{Asking, Carrier, Dissector, Event, KEPT, Key, Opened, Output, Request, Side, Step};
+use crate::dissect::{Carrier, Dissector, Event, KEPT, Opened, Output, Step};
 use crate::dissectors;
 use crate::half::Half;
 use crate::heard::{Breach, ConversationId, Exchange, Heard, Manner, Notice, Sighting};
 use crate::marker::Search;
 use crate::pairing::{Content, Pairing, Waiting};
+use crate::request::{Asking, Key, Request};
+use crate::side::Side;
 use crate::tls::keys::Keys;
 use crate::tls::{Opener, Piece, Unopened};
 use plimsoll_model::Nanos;

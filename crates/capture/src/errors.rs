@@ -5,9 +5,8 @@
 //! before the answer left. Of several, that with the same marker counts; where none has it and they have several origins, the
 //! origin is not known.
 
-use crate::component::Party;
+use crate::component::{Holder, Party};
 use crate::heard::Exchange;
-use crate::hops::Holder;
 use crate::marker::MessageId;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Outcome, Protocol};
@@ -146,9 +145,10 @@ impl Failures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dissect::{Asking, Side};
     use crate::heard::ConversationId;
     use crate::packet::Endpoint;
+    use crate::request::Asking;
+    use crate::side::Side;
     use plimsoll_model::wire::Span;
 
     const CLIENT: Holder = Holder::Party(Party::Component(0));

@@ -1,7 +1,8 @@
 //! What was heard in a stretch of a capture: exchanges, notices, markers, and what was not understood.
 
-use crate::dissect::{Asking, Side};
 use crate::marker::MessageId;
+use crate::request::Asking;
+use crate::side::Side;
 use crate::tls::Unopened;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Outcome, Protocol, Span};

@@ -5,13 +5,14 @@
 //! is known only when all names are, and judged by whoever tells the ways.
 
 use crate::calls::{Call, Calls};
-use crate::component::Party;
-use crate::dissect::{Asking, Side};
+use crate::component::{Holder, Party};
 use crate::errors::Failures;
 use crate::heard::{Exchange, Manner, Sighting};
 use crate::marker::MessageId;
 use crate::packet::Endpoint;
 use crate::phases::Phases;
+use crate::request::Asking;
+use crate::side::Side;
 use crate::table::{Batch, Located};
 use crate::times::Times;
 use plimsoll_model::Nanos;
@@ -34,15 +35,6 @@ const SOCKETS: usize = 1 << 12;
 const PASSAGES: usize = 1 << 16;
 /// Messages of each route that are named.
 const EXAMPLES: usize = 200;
-
-/// Who has a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Holder {
-    /// A component or a server or a host.
-    Party(Party),
-    /// A connection of a client that has no name.
-    Socket(Endpoint),
-}
 
 /// A message went from one to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

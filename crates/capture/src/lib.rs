@@ -14,13 +14,16 @@ pub mod hops;
 mod ip;
 pub mod link;
 pub mod marker;
+mod merged;
 pub mod packet;
 pub mod pairing;
 pub mod phases;
 pub mod pipeline;
 pub mod pulse;
+pub mod request;
 #[cfg(test)]
 mod script;
+pub mod side;
 pub mod source;
 pub mod table;
 pub mod tally;

@@ -1,8 +1,9 @@
 //! The way of a capture: one thread reads it and finds the packets, others follow the conversations, each its share, and the
 //! caller gets what they hear in the order of the capture.
 
+use crate::merged::Merged;
 use crate::packet::{Counts, Decoder, Packet};
-use crate::source::{Block, Ending, Merged, Source, SourceError};
+use crate::source::{Block, Ending, Source, SourceError};
 use crate::table::{Batch, Settings, Table};
 use crate::tally::Tally;
 use plimsoll_model::Nanos;

@@ -1,9 +1,10 @@
 //! Conversations of tests: what both sides say, and what is heard of it, whole and in pieces of any size.
 
 use crate::conversation::{Conversation, Ears, Opening};
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::heard::{ConversationId, Heard, Manner};
 use crate::marker::{Form, Pattern, Search};
+use crate::side::Side;
 use crate::tls::keys::Keys;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::Protocol;

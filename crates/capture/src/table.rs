@@ -3,11 +3,12 @@
 use crate::component::{Components, Party};
 use crate::conversation::{Conversation, Ears, Opening};
 use crate::copies::Copies;
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::heard::{ConversationId, Exchange, Heard, Sighting};
 use crate::marker::Search;
 use crate::packet::{Endpoint, Packet, Tcp, Transport};
 use crate::phases::Phases;
+use crate::side::Side;
 use crate::tally::{Service, Tally};
 use crate::tcp::{Connection, Meter, Receiver};
 use crate::tls::keys::Keys;

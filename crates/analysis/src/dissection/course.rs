@@ -5,8 +5,8 @@
 //!   reads as one who waits for what comes;
 //! - the way ends at its deliveries: what is read after them, and what comes of that, is no part of it.
 
-use plimsoll_capture::dissect::Side;
 use plimsoll_capture::hops::Gain;
+use plimsoll_capture::side::Side;
 use plimsoll_model::wire::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 

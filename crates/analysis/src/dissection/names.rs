@@ -1,7 +1,7 @@
 //! What those are called who have messages.
 
-use plimsoll_capture::component::{Components, Party};
-use plimsoll_capture::hops::{Holder, Passage, Ways};
+use plimsoll_capture::component::{Components, Holder, Party};
+use plimsoll_capture::hops::{Passage, Ways};
 use plimsoll_capture::packet::Endpoint;
 use std::collections::{BTreeMap, BTreeSet};
 

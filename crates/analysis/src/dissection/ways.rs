@@ -7,8 +7,8 @@
 use super::TimesSummary;
 use super::course::{Course, Leg, course};
 use super::names::{Edge, Names};
-use plimsoll_capture::component::{Components, Party};
-use plimsoll_capture::hops::{End, Gain, Holder, Passage, Route, RouteKey, Ways};
+use plimsoll_capture::component::{Components, Holder, Party};
+use plimsoll_capture::hops::{End, Gain, Passage, Route, RouteKey, Ways};
 use plimsoll_capture::marker::{MessageId, Search};
 use plimsoll_capture::times::Times;
 use schemars::JsonSchema;

@@ -2,7 +2,7 @@
 
 use crate::clients::agree;
 use crate::{count, read, truth};
-use plimsoll_capture::dissect::Side;
+use plimsoll_capture::side::Side;
 use plimsoll_model::wire::Outcome;
 use plimsoll_model::wire::Protocol::Kafka;
 use std::collections::BTreeMap;

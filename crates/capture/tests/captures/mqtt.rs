@@ -2,7 +2,7 @@
 
 use crate::clients::agree;
 use crate::{Reading, count, read, truth};
-use plimsoll_capture::dissect::Side;
+use plimsoll_capture::side::Side;
 use plimsoll_model::wire::Protocol;
 use serde_json::Value;
 

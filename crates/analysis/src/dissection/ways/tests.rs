@@ -1,8 +1,8 @@
 use super::*;
-use plimsoll_capture::dissect::Side;
 use plimsoll_capture::heard::{ConversationId, Manner, Sighting};
 use plimsoll_capture::packet::Endpoint;
 use plimsoll_capture::phases::Phases;
+use plimsoll_capture::side::Side;
 use plimsoll_capture::table::Located;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Protocol};

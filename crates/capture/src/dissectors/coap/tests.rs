@@ -1,5 +1,6 @@
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::script::{once, play, survives};
+use crate::side::Side;
 use plimsoll_model::Nanos;
 
 const C: Side = Side::Client;

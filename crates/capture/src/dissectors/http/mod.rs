@@ -5,7 +5,9 @@ mod head;
 mod tests;
 
 use super::inflate::{Inflate, Wrap};
-use crate::dissect::{Asking, Dissector, Entry, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Dissector, Entry, Output, Probe, Step};
+use crate::request::{Asking, Key, Request, Response};
+use crate::side::Side;
 use head::{Coding, First, Head};
 use memchr::memchr;
 use plimsoll_model::wire::{Label, Protocol};

@@ -7,7 +7,9 @@ mod huffman;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Asking, Dissector, Entry, KEPT, Key, Output, Request, Response, Side, Step};
+use crate::dissect::{Dissector, Entry, KEPT, Output, Step};
+use crate::request::{Asking, Key, Request, Response};
+use crate::side::Side;
 use frame::{HEADER, Header, PREFACE, kind};
 use hpack::{Name, Table};
 use plimsoll_model::wire::{Label, Protocol};

@@ -1,6 +1,7 @@
 use super::frame::PREFACE;
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::script::{once, play, survives};
+use crate::side::Side;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::Protocol;
 

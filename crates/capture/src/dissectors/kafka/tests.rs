@@ -1,6 +1,7 @@
-use crate::dissect::{Carrier, KEPT, Side};
+use crate::dissect::{Carrier, KEPT};
 use crate::dissectors::unpack::{Packing, tests::pack};
 use crate::script::{Transcript, once, play, survive};
+use crate::side::Side;
 use proptest::prelude::*;
 
 const C: Side = Side::Client;

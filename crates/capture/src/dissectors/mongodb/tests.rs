@@ -1,7 +1,8 @@
 use super::{COMPRESSED, DELETE, GET_MORE, INSERT, KILL_CURSORS, MSG, QUERY, REPLY};
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::dissectors::unpack::{Packing, tests::pack};
 use crate::script::{Transcript, once, play, survive};
+use crate::side::Side;
 use proptest::prelude::*;
 
 const C: Side = Side::Client;

@@ -1,5 +1,6 @@
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::script::{Transcript, once, play, survive};
+use crate::side::Side;
 use plimsoll_model::wire::Protocol;
 use proptest::prelude::*;
 

@@ -6,7 +6,9 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Asking, Dissector, Entry, Key, Output, Request, Response, Side, Step};
+use crate::dissect::{Dissector, Entry, Output, Step};
+use crate::request::{Asking, Key, Request, Response};
+use crate::side::Side;
 use plimsoll_model::wire::{Label, Protocol};
 use reader::{Progress, Reader};
 

@@ -8,7 +8,9 @@ mod tests;
 
 use super::inflate::{Inflate, Wrap};
 use super::mqtt::{self, Mqtt};
-use crate::dissect::{Asking, Dissector, Entry, KEPT, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Dissector, Entry, KEPT, Output, Probe, Step};
+use crate::request::{Asking, Key, Request, Response};
+use crate::side::Side;
 use carried::Carried;
 use frame::Header;
 use plimsoll_codec::websocket::Opcode;

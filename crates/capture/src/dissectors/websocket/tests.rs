@@ -1,8 +1,9 @@
 use crate::conversation::{Conversation, Ears, Opening};
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::heard::{ConversationId, Heard};
 use crate::marker::{Form, Search};
 use crate::script::{Transcript, once, play, survives};
+use crate::side::Side;
 use crate::tls::keys::Keys;
 use flate2::{Compress, Compression, FlushCompress};
 use plimsoll_model::Nanos;

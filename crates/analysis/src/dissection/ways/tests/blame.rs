@@ -1,8 +1,8 @@
 //! Planted causes: who is slow and who loses is known, and the ways must name it, and nobody else.
 
 use super::*;
-use plimsoll_capture::dissect::Asking;
 use plimsoll_capture::heard::Exchange;
+use plimsoll_capture::request::Asking;
 use plimsoll_capture::table::Batch;
 use plimsoll_model::wire::{Outcome, Span};
 
