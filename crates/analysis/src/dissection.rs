@@ -54,7 +54,8 @@ pub struct DissectionSummary {
     /// Their delays.
     pub retransmission_delay: TimesSummary,
     /// Packets that stand in the capture more than once; they count once.
-    pub copies: u64,
+    #[serde(rename = "copies")]
+    pub duplicate_packets: u64,
     /// Packets that were captured or came in another order.
     pub reordered: u64,
     /// Bytes that were acknowledged and are not in the capture.
@@ -113,7 +114,7 @@ impl DissectionSummary {
             (unknown, "requests have answers that may lie where the capture has holes"),
             (unexpected, "responses answer no request that was seen"),
             (self.cut_packets, "packets were cut off when they were captured"),
-            (self.copies, "packets stand in the capture more than once and count once"),
+            (self.duplicate_packets, "packets stand in the capture more than once and count once"),
             (self.reordered, "packets came in another order"),
             (self.zero_windows, "times a receiver had no space left"),
             (self.lost_fragments, "fragments belong to packets that were never whole"),
@@ -406,7 +407,7 @@ pub fn summarize(
         },
         retransmissions: whole.retransmissions.iter().sum(),
         retransmission_delay: TimesSummary::of(&whole.retransmission_delays),
-        copies: dissected.tally.copies,
+        duplicate_packets: dissected.tally.duplicate_packets,
         reordered: dissected.tally.reordered,
         missing_bytes: whole.missing,
         cut_packets: counts.cut,

@@ -7,13 +7,13 @@
 use crate::calls::{Call, Calls};
 use crate::component::{Holder, Party};
 use crate::errors::Failures;
-use crate::heard::{Exchange, Manner, Sighting};
 use crate::marker::MessageId;
+use crate::observations::{Exchange, Manner, Sighting};
 use crate::packet::Endpoint;
 use crate::phases::Phases;
 use crate::request::Asking;
 use crate::side::Side;
-use crate::table::{Batch, Located};
+use crate::table::{Located, ObservationBatch};
 use crate::times::Times;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Outcome, Protocol};
@@ -179,19 +179,19 @@ impl Ways {
         self.wanted = Some(wanted);
     }
 
-    /// Takes in what was heard, in its order. What was answered counts before what is said at the same time.
-    pub fn hear(&mut self, batch: &Batch) {
-        let end = |exchange: &Located<Exchange>| exchange.heard.response.map(|response| response.last);
-        for exchange in batch.exchanges.iter().filter(|one| one.heard.outcome == Outcome::Unanswered) {
-            let [from, to] = self.holders(exchange.client, exchange.parties, exchange.heard.requester);
-            self.failures.hear(&exchange.heard, from, to);
+    /// Takes in what was observed, in its order. What was answered counts before what is said at the same time.
+    pub fn observe(&mut self, batch: &ObservationBatch) {
+        let end = |exchange: &Located<Exchange>| exchange.observed.response.map(|response| response.last);
+        for exchange in batch.exchanges.iter().filter(|one| one.observed.outcome == Outcome::Unanswered) {
+            let [from, to] = self.holders(exchange.client, exchange.parties, exchange.observed.requester);
+            self.failures.observe(&exchange.observed, from, to);
         }
         let mut answered: Vec<_> =
             batch.exchanges.iter().filter_map(|exchange| Some((end(exchange)?, exchange))).collect();
         answered.sort_by_key(|(end, _)| *end);
         let mut answered = answered.into_iter().peekable();
         for sighting in &batch.sightings {
-            while let Some((_, exchange)) = answered.next_if(|(end, _)| *end <= sighting.heard.at) {
+            while let Some((_, exchange)) = answered.next_if(|(end, _)| *end <= sighting.observed.at) {
                 self.answered(exchange);
             }
             self.seen(sighting);
@@ -201,14 +201,14 @@ impl Ways {
 
     /// A marker was seen.
     pub fn seen(&mut self, sighting: &Located<Sighting>) {
-        let heard = &sighting.heard;
-        if heard.manner == Manner::Echoed {
+        let observed = &sighting.observed;
+        if observed.manner == Manner::Echoed {
             return;
         }
-        let [from, to] = self.holders(sighting.client, sighting.parties, heard.from);
+        let [from, to] = self.holders(sighting.client, sighting.parties, observed.from);
         let Some(gain) = self.gain(sighting, from, to) else { return };
         let passage =
-            Passage { from, to, protocol: sighting.protocol, verb: heard.verb, gain, side: heard.from };
+            Passage { from, to, protocol: sighting.protocol, verb: observed.verb, gain, side: observed.from };
         let next = self.passages.len() as u32;
         if next as usize >= PASSAGES && !self.numbers.contains_key(&passage) {
             self.untold += 1;
@@ -218,35 +218,35 @@ impl Ways {
         if number == next {
             self.passages.push(passage);
         }
-        let path = self.open.entry(heard.message).or_default();
+        let path = self.open.entry(observed.message).or_default();
         if path.is_empty() {
-            self.queue.push_back((heard.at, heard.message));
+            self.queue.push_back((observed.at, observed.message));
         }
         if path.len() < LONGEST {
             let since = path.iter().rev().find_map(|seen| {
                 let known = &self.passages[seen.passage as usize];
-                let passed = seen.settled.filter(|&settled| settled <= heard.at).unwrap_or(seen.at);
+                let passed = seen.settled.filter(|&settled| settled <= observed.at).unwrap_or(seen.at);
                 if known.from == from { Some(passed) } else { (known.to == from).then_some(seen.at) }
             });
-            let waited = since.map(|since| self.calls.claim(from, since, heard.at)).unwrap_or_default();
-            path.push(Seen { at: heard.at, passage: number, settled: None, waited });
+            let waited = since.map(|since| self.calls.claim(from, since, observed.at)).unwrap_or_default();
+            path.push(Seen { at: observed.at, passage: number, settled: None, waited });
         } else {
             self.untold += 1;
         }
-        self.close_old(heard.at);
+        self.close_old(observed.at);
     }
 
     /// By whose wish a message goes from one to the other; `None` where it is read by who had it before.
     fn gain(&self, sighting: &Located<Sighting>, from: Holder, to: Holder) -> Option<Gain> {
-        let asked = match sighting.heard.manner {
+        let asked = match sighting.observed.manner {
             Manner::Taken => return Some(Gain::Taken),
             Manner::Answered(asked) => asked,
             Manner::Handed | Manner::Echoed => return Some(Gain::Handed),
         };
-        if self.has_had(sighting.heard.message, to) {
+        if self.has_had(sighting.observed.message, to) {
             return None;
         }
-        let path = self.open.get(&sighting.heard.message).map(Vec::as_slice).unwrap_or_default();
+        let path = self.open.get(&sighting.observed.message).map(Vec::as_slice).unwrap_or_default();
         let came = path.iter().find(|seen| self.passages[seen.passage as usize].to == from);
         let waited = asked.zip(came).is_some_and(|(asked, came)| asked < came.at);
         Some(if waited { Gain::Awaited } else { Gain::Read })
@@ -263,13 +263,13 @@ impl Ways {
 
     /// A request was answered: what it carried has arrived; whoever made it has waited.
     fn answered(&mut self, exchange: &Located<Exchange>) {
-        let heard = &exchange.heard;
-        let Some(response) = heard.response else { return };
-        let [from, to] = self.holders(exchange.client, exchange.parties, heard.requester);
-        self.failures.hear(heard, from, to);
-        match heard.marker {
-            Some(message) if heard.carried => {
-                let path = self.open.get_mut(&message).filter(|_| heard.outcome == Outcome::Answered);
+        let observed = &exchange.observed;
+        let Some(response) = observed.response else { return };
+        let [from, to] = self.holders(exchange.client, exchange.parties, observed.requester);
+        self.failures.observe(observed, from, to);
+        match observed.marker {
+            Some(message) if observed.carried => {
+                let path = self.open.get_mut(&message).filter(|_| observed.outcome == Outcome::Answered);
                 let asked = path.into_iter().flatten().find(|seen| {
                     let known = &self.passages[seen.passage as usize];
                     known.from == from && known.to == to && seen.settled.is_none()
@@ -280,9 +280,9 @@ impl Ways {
             }
             // Who gets what is new to him has waited for messages, not for work that they make.
             Some(message) if self.open.contains_key(&message) && !self.has_had(message, from) => {}
-            _ if heard.asking == Asking::Now => {
+            _ if observed.asking == Asking::Now => {
                 let Holder::Party(callee) = to else { return };
-                self.calls.add(from, Call { begin: heard.request.last, end: response.last, callee });
+                self.calls.add(from, Call { begin: observed.request.last, end: response.last, callee });
             }
             _ => {}
         }

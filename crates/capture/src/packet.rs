@@ -79,7 +79,7 @@ pub struct Tcp {
     pub mss: u16,
     /// The sender's clock (RFC 7323, section 3); 0 where it is not said.
     pub clock: u32,
-    /// Tells copies of one packet from packets alike: made of all of the headers that routers and bridges leave alone.
+    /// Tells duplicates of one packet from packets alike: made of all of the headers that routers and bridges leave alone.
     pub print: u64,
 }
 

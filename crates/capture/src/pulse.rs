@@ -2,7 +2,7 @@
 //! thread has its own; they are merged.
 
 use crate::component::Party;
-use crate::heard::{Exchange, Notice};
+use crate::observations::{Exchange, Notice};
 use crate::request::Asking;
 use plimsoll_model::Nanos;
 use rustc_hash::FxHashMap;

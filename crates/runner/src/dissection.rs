@@ -55,7 +55,7 @@ impl Dissection {
         };
         let mut ways = Ways::new(Arc::clone(&phases));
         let dissected = dissect(sources, &settings, threads, &mut |batch, read| {
-            ways.hear(&batch);
+            ways.observe(&batch);
             let rows = batch.exchanges.iter().map(|one| ExchangeRow::of(one, &components, &search));
             found(&mut { rows }, read);
         })?;

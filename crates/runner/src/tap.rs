@@ -230,7 +230,7 @@ impl Tap {
         }
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut read = dissect(sources, &settings, threads, &mut |batch, _| {
-            ways.hear(&batch);
+            ways.observe(&batch);
         });
         if let (Ok(dissected), Some(awake)) = (&mut read, self.awake) {
             awake.end().into_iter().for_each(|at| dissected.tally.pulse.awake(at));

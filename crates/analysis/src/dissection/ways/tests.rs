@@ -1,5 +1,5 @@
 use super::*;
-use plimsoll_capture::heard::{ConversationId, Manner, Sighting};
+use plimsoll_capture::observations::{ConversationId, Manner, Sighting};
 use plimsoll_capture::packet::Endpoint;
 use plimsoll_capture::phases::Phases;
 use plimsoll_capture::side::Side;
@@ -32,10 +32,10 @@ fn who_cannot_be_followed_is_not_accused() {
                 let at = Nanos::from_millis(sequence as i64 * 10 + later);
                 let message = MessageId { device: 0, sequence };
                 let (conversation, verb, from) = (ConversationId(0), Label::new("POST"), Side::Client);
-                let heard = Sighting { at, conversation, from, message, verb, manner: Manner::Handed };
+                let observed = Sighting { at, conversation, from, message, verb, manner: Manner::Handed };
                 let (client, server) = (end(client), end(server));
                 let parties = [components.client(&client), components.server(&server)];
-                ways.seen(&Located { client, server, parties, protocol: Protocol::Http, heard });
+                ways.seen(&Located { client, server, parties, protocol: Protocol::Http, observed });
             }
         }
         ways.finish(Some(Nanos::from_secs(10)));
@@ -61,10 +61,10 @@ fn what_a_broker_keeps_is_lost_there_though_both_ends_are_of_one_host() {
             let at = Nanos::from_millis(sequence as i64 * 10 + later);
             let message = MessageId { device: 0, sequence };
             let (conversation, verb) = (ConversationId(0), Label::new("PUBLISH"));
-            let heard = Sighting { at, conversation, from, message, verb, manner: Manner::Handed };
+            let observed = Sighting { at, conversation, from, message, verb, manner: Manner::Handed };
             let (client, server) = (end(client), end(1883));
             let parties = [components.client(&client), components.server(&server)];
-            ways.seen(&Located { client, server, parties, protocol: Protocol::Mqtt, heard });
+            ways.seen(&Located { client, server, parties, protocol: Protocol::Mqtt, observed });
         }
     }
     ways.finish(Some(Nanos::from_secs(10)));

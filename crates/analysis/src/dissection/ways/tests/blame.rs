@@ -1,9 +1,9 @@
 //! Planted causes: who is slow and who loses is known, and the ways must name it, and nobody else.
 
 use super::*;
-use plimsoll_capture::heard::Exchange;
+use plimsoll_capture::observations::Exchange;
 use plimsoll_capture::request::Asking;
-use plimsoll_capture::table::Batch;
+use plimsoll_capture::table::ObservationBatch;
 use plimsoll_model::wire::{Outcome, Span};
 
 /// A party: what it is called, and the ports of its server and of its client.
@@ -26,7 +26,7 @@ fn parties(one: Who, other: Who) -> [Party; 2] {
 
 /// What was said, in microseconds.
 #[derive(Default)]
-struct Scene(Batch);
+struct Scene(ObservationBatch);
 
 impl Scene {
     /// A request from one to the other: with which marker, answered with which one, and when.
@@ -47,7 +47,7 @@ impl Scene {
         }
         let span = |at: Nanos| Span { first: at, last: at, bytes: 10 };
         let message = |sequence| MessageId { device: 0, sequence };
-        let heard = Exchange {
+        let observed = Exchange {
             conversation: ConversationId(0),
             protocol,
             requester: Side::Client,
@@ -62,7 +62,7 @@ impl Scene {
             asking,
         };
         let (client, server) = (super::end(one.2), super::end(other.1));
-        self.0.exchanges.push(Located { client, server, parties: parties(one, other), protocol, heard });
+        self.0.exchanges.push(Located { client, server, parties: parties(one, other), protocol, observed });
     }
 
     fn sight(
@@ -73,7 +73,7 @@ impl Scene {
         said: (u64, Side, Manner),
     ) {
         let (sequence, from, manner) = said;
-        let heard = Sighting {
+        let observed = Sighting {
             at: Nanos::from_micros(at as i64),
             conversation: ConversationId(0),
             from,
@@ -87,7 +87,7 @@ impl Scene {
             server,
             parties: parties(one, other),
             protocol: what.0,
-            heard,
+            observed,
         });
     }
 
@@ -107,8 +107,8 @@ impl Scene {
         if run {
             ways.name(lost.clone());
         }
-        self.0.sightings.sort_by_key(|sighting| sighting.heard.at);
-        ways.hear(&self.0);
+        self.0.sightings.sort_by_key(|sighting| sighting.observed.at);
+        ways.observe(&self.0);
         ways.finish(None);
         tell(&ways, &components, &Search::default(), run.then_some(&lost))
     }
