@@ -1,4 +1,4 @@
-//! Packets into exchanges and hops: capture files, reassembly, dissectors, matching of requests and responses.
+//! Packets into exchanges and traces: capture files, reassembly, dissectors, matching of requests and responses.
 //! Streaming, with memory bounded by what is open; no input makes this crate panic.
 
 mod calls;
@@ -9,7 +9,6 @@ pub mod dissect;
 pub mod dissectors;
 mod duplicate_packets;
 pub mod errors;
-pub mod hops;
 mod ip;
 pub mod link;
 pub mod marker;
@@ -30,3 +29,4 @@ pub mod tally;
 pub mod tcp;
 pub mod times;
 pub mod tls;
+pub mod traces;

@@ -7,13 +7,13 @@ use crate::tls_keys::TlsKeys;
 use plimsoll_analysis::dissection::{DissectionSummary, OURSELVES, StallSummary, summarize};
 use plimsoll_analysis::usage;
 use plimsoll_capture::component::Components;
-use plimsoll_capture::hops::Ways;
 use plimsoll_capture::marker::{Form, MessageId, Search};
 use plimsoll_capture::packet::Endpoint;
 use plimsoll_capture::phases::{Phase, Phases};
 use plimsoll_capture::pipeline::dissect;
 use plimsoll_capture::source::Source;
 use plimsoll_capture::table::Settings;
+use plimsoll_capture::traces::Traces;
 use plimsoll_load::clock::wall_nanos;
 use plimsoll_model::record::{ComponentUsage, RunRecord, SampleRecord};
 use plimsoll_model::{Nanos, RunId};
@@ -224,13 +224,13 @@ impl Tap {
             open: OPEN,
             stop: Arc::default(),
         };
-        let mut ways = Ways::new(Arc::clone(&phases));
+        let mut traces = Traces::new(Arc::clone(&phases));
         if let Some(lost) = &lost {
-            ways.name(lost.clone());
+            traces.name(lost.clone());
         }
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut read = dissect(sources, &settings, threads, &mut |batch, _| {
-            ways.observe(&batch);
+            traces.observe(&batch);
         });
         if let (Ok(dissected), Some(awake)) = (&mut read, self.awake) {
             awake.end().into_iter().for_each(|at| dissected.tally.pulse.awake(at));
@@ -238,10 +238,10 @@ impl Tap {
         let first = read.as_ref().ok().and_then(|dissected| dissected.first);
         let mut summary = match read {
             Ok(dissected) => {
-                ways.finish(
+                traces.finish(
                     captured.iter().filter_map(|part| part.died.as_ref()).map(|death| death.at).min(),
                 );
-                summarize(&dissected, &paths, &ways, &components, &phases, &settings.search, lost.as_ref())
+                summarize(&dissected, &paths, &traces, &components, &phases, &settings.search, lost.as_ref())
             }
             Err(error) => {
                 notes.push(error.to_string());
