@@ -6,14 +6,13 @@ use crate::direction::Direction;
 use crate::dissect::{Carrier, Dissector, Event, KEPT, Opened, Output, Step};
 use crate::dissectors;
 use crate::marker::Search;
-use crate::observations::{Breach, ConversationId, Exchange, Manner, Notice, Observations, Sighting};
-use crate::pairing::{Content, Pairing, Waiting};
-use crate::request::{Asking, Key, Request};
+use crate::observations::{Breach, ConversationId, Exchange, Manner, Observations, Sighting};
+use crate::pairing::{Pairing, Waiting};
 use crate::side::Side;
 use crate::tls::keys::Keys;
 use crate::tls::{Opener, Piece, Unopened};
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
+use plimsoll_model::wire::{Label, Outcome, Protocol};
 
 /// Bytes kept of each side until it is known what is spoken.
 const UNDECIDED: usize = 4096;
@@ -287,29 +286,20 @@ impl Conversation {
         self.opened.wanted = context.search.is_wanted();
         // Most packets hold no marker: one look at the whole saves one at each message.
         let clean = self.directions[direction].tail.is_empty() && !context.search.may_hold(input);
-        let mut at_byte = 0;
-        let mut idle = 0;
+        let (mut at_byte, mut idle) = (0, 0);
         while let Some(rest) = input.get(at_byte..).filter(|rest| !rest.is_empty()) {
             let own = &mut self.directions[direction];
             if own.pass > 0 {
-                let passed = own.pass.min(rest.len() as u64) as usize;
-                own.pass -= passed as u64;
-                own.took(at, &rest[..passed], clean, context.search);
-                at_byte += passed;
-                if own.pass == 0 {
-                    self.passed(direction, at, context);
-                }
+                at_byte += self.pass(direction, at, rest, clean, context);
                 continue;
             }
             if rest.len() < own.need {
                 break;
             }
-            let parsed =
-                self.with_dissector(direction, |dissector, side, out| dissector.parse(side, rest, out));
-            let Some(step) = parsed else { break };
+            let Some(step) = self.step(direction, rest) else { break };
             let own = &mut self.directions[direction];
             own.need = 0;
-            match step {
+            let reason = match step {
                 Step::Taken(taken) => {
                     let taken = taken.clamp(1, rest.len());
                     // What was opened is searched instead: compressed bytes may show parts of it as they are.
@@ -318,6 +308,7 @@ impl Conversation {
                     at_byte += taken;
                     self.tell(direction, at, context);
                     idle = 0;
+                    continue;
                 }
                 Step::Need(need) if need.max(rest.len() + 1) <= KEPT => {
                     own.need = need.max(rest.len() + 1);
@@ -326,37 +317,27 @@ impl Conversation {
                 Step::Pass(0) => {
                     self.passed(direction, at, context);
                     idle += 1;
-                    if idle > 2 {
-                        self.breach(direction, at, "a dissector that does not move on", rest, context);
-                        return input.len();
+                    if idle <= 2 {
+                        continue;
                     }
+                    "a dissector that does not move on"
                 }
                 Step::Pass(content) => {
                     own.pass = content;
                     self.tell(direction, at, context);
+                    continue;
                 }
                 Step::Becomes(protocol, taken) => {
-                    let taken = taken.min(rest.len());
-                    own.took(at, &rest[..taken], clean, context.search);
-                    self.tell(direction, at, context);
-                    self.become_other(protocol);
-                    let rest = &rest[taken..];
-                    if !rest.is_empty() {
-                        self.data(direction, at, rest, context);
-                    }
-                    let waiting = std::mem::take(&mut self.directions[1 - direction].kept);
-                    self.data(1 - direction, at, &waiting, context);
+                    let (taken, rest) = rest.split_at(taken.min(rest.len()));
+                    own.took(at, taken, clean, context.search);
+                    self.go_on_as(protocol, direction, at, rest, context);
                     return input.len();
                 }
-                Step::Need(_) => {
-                    self.breach(direction, at, "a message that is too long to be kept", rest, context);
-                    return input.len();
-                }
-                Step::Malformed(reason) => {
-                    self.breach(direction, at, reason, rest, context);
-                    return input.len();
-                }
-            }
+                Step::Need(_) => "a message that is too long to be kept",
+                Step::Malformed(reason) => reason,
+            };
+            self.breach(direction, at, reason, rest, context);
+            return input.len();
         }
         if self.carrier == Carrier::Datagrams && at_byte < input.len() {
             let rest = input.get(at_byte..).unwrap_or_default();
@@ -364,6 +345,11 @@ impl Conversation {
             return input.len();
         }
         at_byte
+    }
+
+    /// What the dissector, where there is one, makes of the next bytes.
+    fn step(&mut self, direction: usize, bytes: &[u8]) -> Option<Step> {
+        self.with_dissector(direction, |dissector, side, out| dissector.parse(side, bytes, out))
     }
 
     /// Lets the dissector, where there is one, read a direction and tell of it.
@@ -381,6 +367,44 @@ impl Conversation {
     fn passed(&mut self, direction: usize, at: Nanos, context: &mut DissectionContext<'_>) {
         let _ = self.with_dissector(direction, |dissector, side, out| dissector.passed(side, out));
         self.tell(direction, at, context);
+    }
+
+    /// Passes content that need not be looked at; how many bytes of it are there.
+    fn pass(
+        &mut self,
+        direction: usize,
+        at: Nanos,
+        bytes: &[u8],
+        clean: bool,
+        context: &mut DissectionContext<'_>,
+    ) -> usize {
+        let own = &mut self.directions[direction];
+        let passed = own.pass.min(bytes.len() as u64) as usize;
+        own.pass -= passed as u64;
+        own.took(at, &bytes[..passed], clean, context.search);
+        if own.pass == 0 {
+            self.passed(direction, at, context);
+        }
+        passed
+    }
+
+    /// Both sides speak another protocol after the message that was just read: in the rest of the packet, and in what of the other
+    /// direction waits.
+    fn go_on_as(
+        &mut self,
+        protocol: Protocol,
+        direction: usize,
+        at: Nanos,
+        rest: &[u8],
+        context: &mut DissectionContext<'_>,
+    ) {
+        self.tell(direction, at, context);
+        self.become_other(protocol);
+        if !rest.is_empty() {
+            self.data(direction, at, rest, context);
+        }
+        let waiting = std::mem::take(&mut self.directions[1 - direction].kept);
+        self.data(1 - direction, at, &waiting, context);
     }
 
     fn become_other(&mut self, protocol: Protocol) {
@@ -438,164 +462,6 @@ impl Conversation {
         }
     }
 
-    /// Makes the events of a step effective.
-    fn tell(&mut self, direction: usize, at: Nanos, context: &mut DissectionContext<'_>) {
-        let side = self.side(direction);
-        let protocol = self.protocol();
-        if !self.opened.bytes.is_empty() {
-            let opened = std::mem::take(&mut self.opened.bytes);
-            self.directions[direction].search_alone(&opened, context.search);
-            self.opened.bytes = opened;
-            self.opened.bytes.clear();
-            self.opened.bytes.shrink_to(UNDECIDED);
-        }
-        if self.events.is_empty() {
-            return;
-        }
-        let own = &mut self.directions[direction];
-        if let &[Event::Aside(verb, bytes)] = self.events.as_slice() {
-            self.events.clear();
-            let bytes = bytes as u64;
-            own.bytes -= bytes.min(own.bytes);
-            return self.notice(side, protocol, verb, false, Span { first: at, last: at, bytes }, context);
-        }
-        if let Some(&Event::Part(id, last)) = self.events.first() {
-            own.join(id);
-            if !last {
-                own.set_aside(id);
-            }
-        }
-        let span = Span { first: own.begun.take().unwrap_or(at), last: at, bytes: own.bytes };
-        own.bytes = 0;
-        own.tail.clear();
-        let markers = std::mem::take(&mut own.markers);
-        let content = Content::of(&markers);
-        let mut events = std::mem::take(&mut self.events);
-        let (mut name, mut asked_with, mut manner) = (Label::default(), None, Manner::Handed);
-        for event in events.drain(..) {
-            match event {
-                Event::Request(request) => {
-                    name = request.verb;
-                    let prepared = self.directions[direction].prepared.take();
-                    let content = Content { marker: content.marker.or(prepared), ..content };
-                    self.ask(side, request, span, content, context);
-                }
-                Event::Early(request) => {
-                    let asking = &mut self.directions[1 - direction];
-                    if let Key::Id(id) = request.key {
-                        asking.join(id);
-                    }
-                    let span =
-                        Span { first: asking.begun.take().unwrap_or(at), last: at, bytes: asking.bytes };
-                    asking.bytes = 0;
-                    let content = Content::of(&asking.markers);
-                    self.ask(side.other(), request, span, content, context);
-                }
-                Event::Response(answer) => {
-                    name = answer.status;
-                    match self.pairing.answer(side.other(), answer.key, content) {
-                        Some(waiting) => {
-                            (name, asked_with) = (waiting.verb, waiting.marker);
-                            let asking = dissectors::asking(protocol, &waiting.verb, &answer.status);
-                            manner = match asking {
-                                Asking::Next => Manner::Taken,
-                                Asking::Now | Asking::News => Manner::Answered(Some(waiting.span.last)),
-                            };
-                            context.observations.exchanges.push(Exchange {
-                                conversation: self.id,
-                                protocol,
-                                requester: side.other(),
-                                verb: waiting.verb,
-                                outcome: if answer.failed { Outcome::Failed } else { Outcome::Answered },
-                                status: answer.status,
-                                request: waiting.span,
-                                interim: waiting.interim,
-                                response: Some(span),
-                                marker: waiting.marker.or(content.marker),
-                                carried: waiting.marker.is_some(),
-                                asking,
-                            });
-                        }
-                        None => {
-                            // What is known by its content, and answers nothing, is a push.
-                            if answer.key != Key::Content {
-                                manner = Manner::Answered(None);
-                            }
-                            let expected = self.pairing.is_astray(side.other(), answer.key);
-                            self.notice(side, protocol, answer.status, !expected, span, context);
-                        }
-                    }
-                }
-                Event::Interim(key) => self.pairing.alive(side.other(), key, at),
-                Event::Withdrawn(key) => {
-                    if let Some(waiting) = self.pairing.answer(side.other(), key, Content::default()) {
-                        self.close(side.other(), &waiting, Outcome::OneWay, context);
-                    }
-                }
-                Event::Notice(verb) | Event::Aside(verb, _) => {
-                    name = verb;
-                    self.notice(side, protocol, verb, false, span, context);
-                }
-                Event::Prepares => self.directions[direction].prepared = content.marker,
-                Event::Part(..) | Event::Other => {}
-            }
-        }
-        self.events = events;
-        let conversation = self.id;
-        let messages = markers.iter().filter(|id| !id.is_shared());
-        context.observations.sightings.extend(messages.map(|&message| Sighting {
-            at,
-            conversation,
-            from: side,
-            message,
-            verb: name,
-            manner: if asked_with == Some(message) { Manner::Echoed } else { manner },
-        }));
-        let own = &mut self.directions[direction];
-        own.markers = markers;
-        own.markers.clear();
-    }
-
-    /// A request has been made: it waits, where it will be answered.
-    fn ask(
-        &mut self,
-        side: Side,
-        request: Request,
-        span: Span,
-        content: Content,
-        context: &mut DissectionContext<'_>,
-    ) {
-        let waiting = Waiting::new(&request, span, content);
-        if !request.answered {
-            return self.close(side, &waiting, Outcome::OneWay, context);
-        }
-        if self.pairing.is_astray(side, request.key) {
-            return self.close(side, &waiting, Outcome::Unknown, context);
-        }
-        if let Some(pushed) = self.pairing.ask(side, request.key, waiting) {
-            self.close(side, &pushed, pushed.without_answer(), context);
-        }
-    }
-
-    fn notice(
-        &self,
-        from: Side,
-        protocol: Protocol,
-        verb: Label,
-        unexpected: bool,
-        span: Span,
-        context: &mut DissectionContext<'_>,
-    ) {
-        context.observations.notices.push(Notice {
-            conversation: self.id,
-            protocol,
-            from,
-            verb,
-            unexpected,
-            span,
-        });
-    }
-
     fn close(
         &self,
         requester: Side,
@@ -620,6 +486,7 @@ impl Conversation {
     }
 }
 
+mod events;
 mod finding;
 mod secured;
 #[cfg(test)]
