@@ -6,8 +6,8 @@
 use libfuzzer_sys::fuzz_target;
 use plimsoll_capture::conversation::{Conversation, DissectionContext, Opening};
 use plimsoll_capture::dissect::Carrier;
-use plimsoll_capture::observations::{ConversationId, Observations};
 use plimsoll_capture::marker::{Form, Pattern, Search};
+use plimsoll_capture::observations::{ConversationId, Observations};
 use plimsoll_capture::tls::keys::Keys;
 use plimsoll_model::Nanos;
 

@@ -2,8 +2,8 @@
 
 use plimsoll_capture::conversation::{Conversation, DissectionContext, Opening};
 use plimsoll_capture::dissect::Carrier;
-use plimsoll_capture::observations::{ConversationId, Observations};
 use plimsoll_capture::marker::{Form, Pattern, Search};
+use plimsoll_capture::observations::{ConversationId, Observations};
 use plimsoll_capture::tls::keys::Keys;
 use plimsoll_model::Nanos;
 
@@ -14,8 +14,10 @@ pub fn converse(port: u16, opening: &[u8], piece: u8, parts: &[(bool, Vec<u8>)])
     let pattern = Pattern::parse("plm1:{device}:{seq};").unwrap();
     let search = Search::new(vec![Form::Pattern(pattern)]);
     let mut observations = Observations::default();
-    let mut context = DissectionContext { search: &search, keys: &Keys::default(), observations: &mut observations };
-    let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, port], Opening::Seen(0));
+    let mut context =
+        DissectionContext { search: &search, keys: &Keys::default(), observations: &mut observations };
+    let mut conversation =
+        Conversation::new(ConversationId(0), Carrier::Stream, [50_000, port], Opening::Seen(0));
     conversation.data(0, Nanos::ZERO, opening, &mut context);
     let mut at = Nanos::ZERO;
     for (server, bytes) in parts {
