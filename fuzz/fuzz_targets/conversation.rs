@@ -4,10 +4,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use plimsoll_capture::conversation::{Conversation, Ears, Opening};
+use plimsoll_capture::conversation::{Conversation, DissectionContext, Opening};
 use plimsoll_capture::dissect::Carrier;
-use plimsoll_capture::heard::{ConversationId, Heard};
 use plimsoll_capture::marker::{Form, Pattern, Search};
+use plimsoll_capture::observations::{ConversationId, Observations};
 use plimsoll_capture::tls::keys::Keys;
 use plimsoll_model::Nanos;
 
@@ -40,17 +40,17 @@ const BEGINNINGS: [(Carrier, u16, &[u8], &[u8]); 10] = [
     (Carrier::Datagrams, 9999, b"", b""),
 ];
 
-/// The protocol, and how many exchanges, notices and breaches were heard.
+/// The protocol, and how many exchanges, notices and breaches were observed.
 fn play(bytes: &[u8], cut: usize, search: &Search) -> (String, [usize; 3]) {
     let Some((&choice, mut rest)) = bytes.split_first() else { return Default::default() };
     let (carrier, port, client, server) = BEGINNINGS[usize::from(choice) % BEGINNINGS.len()];
-    let mut heard = Heard::default();
-    let mut ears = Ears { search, keys: &Keys::default(), heard: &mut heard };
+    let mut observations = Observations::default();
+    let mut context = DissectionContext { search, keys: &Keys::default(), observations: &mut observations };
     let mut conversation = Conversation::new(ConversationId(0), carrier, [50_000, port], Opening::Seen(0));
     let mut say = |direction: usize, bytes: &[u8]| {
         let cut = if carrier == Carrier::Datagrams { bytes.len() } else { cut };
         for piece in bytes.chunks(cut.max(1)) {
-            conversation.data(direction, Nanos::ZERO, piece, &mut ears);
+            conversation.data(direction, Nanos::ZERO, piece, &mut context);
         }
     };
     say(0, client);
@@ -62,10 +62,10 @@ fn play(bytes: &[u8], cut: usize, search: &Search) -> (String, [usize; 3]) {
         rest = behind;
     }
     for direction in [0, 1] {
-        conversation.finished(direction, Nanos::ZERO, &mut ears);
+        conversation.finished(direction, Nanos::ZERO, &mut context);
     }
-    conversation.end(&mut ears);
-    let counts = [heard.exchanges.len(), heard.notices.len(), heard.breaches.len()];
+    conversation.end(&mut context);
+    let counts = [observations.exchanges.len(), observations.notices.len(), observations.breaches.len()];
     (conversation.protocol().name().to_owned(), counts)
 }
 

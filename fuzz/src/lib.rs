@@ -1,9 +1,9 @@
 //! What fuzz targets share.
 
-use plimsoll_capture::conversation::{Conversation, Ears, Opening};
+use plimsoll_capture::conversation::{Conversation, DissectionContext, Opening};
 use plimsoll_capture::dissect::Carrier;
-use plimsoll_capture::heard::{ConversationId, Heard};
 use plimsoll_capture::marker::{Form, Pattern, Search};
+use plimsoll_capture::observations::{ConversationId, Observations};
 use plimsoll_capture::tls::keys::Keys;
 use plimsoll_model::Nanos;
 
@@ -13,24 +13,26 @@ use plimsoll_model::Nanos;
 pub fn converse(port: u16, opening: &[u8], piece: u8, parts: &[(bool, Vec<u8>)]) {
     let pattern = Pattern::parse("plm1:{device}:{seq};").unwrap();
     let search = Search::new(vec![Form::Pattern(pattern)]);
-    let mut heard = Heard::default();
-    let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
-    let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, port], Opening::Seen(0));
-    conversation.data(0, Nanos::ZERO, opening, &mut ears);
+    let mut observations = Observations::default();
+    let mut context =
+        DissectionContext { search: &search, keys: &Keys::default(), observations: &mut observations };
+    let mut conversation =
+        Conversation::new(ConversationId(0), Carrier::Stream, [50_000, port], Opening::Seen(0));
+    conversation.data(0, Nanos::ZERO, opening, &mut context);
     let mut at = Nanos::ZERO;
     for (server, bytes) in parts {
         at += Nanos::from_millis(1);
         let direction = usize::from(*server);
         if bytes.is_empty() {
-            conversation.gap(direction, Nanos::ZERO, u64::from(piece), &mut ears);
+            conversation.gap(direction, Nanos::ZERO, u64::from(piece), &mut context);
         }
         for piece in bytes.chunks(usize::from(piece).max(1)) {
-            conversation.data(direction, at, piece, &mut ears);
+            conversation.data(direction, at, piece, &mut context);
         }
     }
     for direction in [0, 1] {
-        conversation.finished(direction, at, &mut ears);
+        conversation.finished(direction, at, &mut context);
     }
-    conversation.end(&mut ears);
+    conversation.end(&mut context);
     assert!(conversation.kept() <= 8 << 20);
 }

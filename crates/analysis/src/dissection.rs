@@ -1,4 +1,4 @@
-//! What a capture says: who called whom and how long that took, which way messages went, and where they were lost.
+//! What a capture says: who called whom and how long that took, what traces messages left, and where they were lost.
 
 mod asking;
 mod course;
@@ -6,20 +6,22 @@ mod errors;
 mod names;
 mod stalls;
 mod tls;
-mod ways;
+mod traces;
 
 pub use errors::ErrorSummary;
 pub use stalls::StallSummary;
 pub use tls::TlsSummary;
-pub use ways::{ComponentLosses, HopSummary, LostMessage, MessageSummary, PathStep, WaySummary, last_seen};
+pub use traces::{
+    ComponentLosses, LostMessage, MessageSummary, PathStep, ResidenceSummary, TraceSummary, last_seen,
+};
 
 use plimsoll_capture::component::{Components, Party};
-use plimsoll_capture::hops::Ways;
 use plimsoll_capture::marker::{MessageId, Search};
 use plimsoll_capture::phases::Phases;
 use plimsoll_capture::pipeline::Dissected;
 use plimsoll_capture::tally::{Counted, Service};
 use plimsoll_capture::times::Times;
+use plimsoll_capture::traces::Traces;
 use plimsoll_model::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,7 +56,8 @@ pub struct DissectionSummary {
     /// Their delays.
     pub retransmission_delay: TimesSummary,
     /// Packets that stand in the capture more than once; they count once.
-    pub copies: u64,
+    #[serde(rename = "copies")]
+    pub duplicate_packets: u64,
     /// Packets that were captured or came in another order.
     pub reordered: u64,
     /// Bytes that were acknowledged and are not in the capture.
@@ -80,7 +83,8 @@ pub struct DissectionSummary {
     /// Conversations under TLS.
     pub tls: TlsSummary,
     /// Passages of messages that were too many to be followed.
-    pub untold_passages: u64,
+    #[serde(rename = "untold_passages")]
+    pub untold_edges: u64,
     /// By protocol.
     pub protocols: BTreeMap<String, ProtocolSummary>,
     /// What was not understood, and how often.
@@ -113,7 +117,7 @@ impl DissectionSummary {
             (unknown, "requests have answers that may lie where the capture has holes"),
             (unexpected, "responses answer no request that was seen"),
             (self.cut_packets, "packets were cut off when they were captured"),
-            (self.copies, "packets stand in the capture more than once and count once"),
+            (self.duplicate_packets, "packets stand in the capture more than once and count once"),
             (self.reordered, "packets came in another order"),
             (self.zero_windows, "times a receiver had no space left"),
             (self.lost_fragments, "fragments belong to packets that were never whole"),
@@ -127,7 +131,7 @@ impl DissectionSummary {
                 self.messages.unseen,
                 "passages of marked messages are not in the capture, though they went on behind",
             ),
-            (self.untold_passages, "passages were too many to be followed"),
+            (self.untold_edges, "passages were too many to be followed"),
         ];
         let mut doubts: Vec<String> = counts
             .iter()
@@ -340,14 +344,15 @@ pub struct PhaseSummary {
     /// Who called whom in it.
     pub services: Vec<ServiceSummary>,
     /// The ways of its messages.
-    pub ways: WaySummary,
+    #[serde(rename = "ways")]
+    pub traces: TraceSummary,
 }
 
 /// Makes the summary. Of a run, `lost` are the messages that its ledger knows as lost.
 pub fn summarize(
     dissected: &Dissected,
     paths: &[String],
-    ways: &Ways,
+    traces: &Traces,
     components: &Components,
     phases: &Phases,
     search: &Search,
@@ -362,14 +367,14 @@ pub fn summarize(
         counted.requests + counted.notices + counted.malformed + counted.bytes.iter().sum::<u64>() > 0
     });
     let numbers: BTreeSet<u16> = services.iter().map(|(service, _)| service.phase).collect();
-    let told = ways::tell(ways, components, search, lost);
-    let ways_of = |number: u16| {
-        let mut ways = told.phases.get(&number).cloned().unwrap_or_default();
+    let told = traces::tell(traces, components, search, lost);
+    let traces_of = |number: u16| {
+        let mut traces = told.phases.get(&number).cloned().unwrap_or_default();
         let asking = asking::asking(&dissected.tally.pulse, phases, number, components);
-        for hop in &mut ways.hops {
-            hop.asks = asking.get(&hop.component).copied();
+        for residence in &mut traces.residences {
+            residence.asks = asking.get(&residence.component).copied();
         }
-        ways
+        traces
     };
     let phase_summary = |number: u16| PhaseSummary {
         name: phases.get(number).map(|phase| phase.name.clone()).unwrap_or_default(),
@@ -378,7 +383,7 @@ pub fn summarize(
             services.iter().filter(|(service, _)| service.phase == number).copied(),
             components,
         ),
-        ways: ways_of(number),
+        traces: traces_of(number),
     };
     let mut malformed: Vec<Malformed> = dissected
         .tally
@@ -406,7 +411,7 @@ pub fn summarize(
         },
         retransmissions: whole.retransmissions.iter().sum(),
         retransmission_delay: TimesSummary::of(&whole.retransmission_delays),
-        copies: dissected.tally.copies,
+        duplicate_packets: dissected.tally.duplicate_packets,
         reordered: dissected.tally.reordered,
         missing_bytes: whole.missing,
         cut_packets: counts.cut,
@@ -419,14 +424,14 @@ pub fn summarize(
         skipped_bytes: dissected.tally.skipped,
         evicted: dissected.tally.evicted,
         tls: TlsSummary::of(&dissected.tally),
-        untold_passages: ways.untold,
+        untold_edges: traces.untold,
         protocols: protocols(&services),
         malformed,
         services: services_of(services.iter().copied(), components),
         messages: told.messages,
         losses_by_component: told.losses,
         lost: told.lost,
-        errors: errors::errors(&ways.failures, components),
+        errors: errors::errors(&traces.failures, components),
         stalls: stalls::stalls(&dissected.tally.pulse, components, dissected.first.unwrap_or_default()),
         phases: numbers.into_iter().map(phase_summary).collect(),
         notes: Vec::new(),

@@ -1,10 +1,10 @@
 //! Exchanges of a capture as rows, with names in place of addresses and markers: what exports write.
 
 use plimsoll_capture::component::Components;
-use plimsoll_capture::dissect::Side;
-use plimsoll_capture::heard::Exchange;
 use plimsoll_capture::marker::Search;
+use plimsoll_capture::observations::Exchange;
 use plimsoll_capture::packet::Endpoint;
+use plimsoll_capture::side::Side;
 use plimsoll_capture::table::Located;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Outcome, Span};
@@ -51,21 +51,21 @@ pub struct MessageName {
 impl ExchangeRow {
     /// The row of an exchange.
     pub fn of(exchange: &Located<Exchange>, components: &Components, search: &Search) -> ExchangeRow {
-        let heard = &exchange.heard;
+        let observed = &exchange.observed;
         let [client, server] = exchange.parties.map(|party| components.name(&party));
         let address = |end: Endpoint| SocketAddr::new(end.ip(), end.port);
         ExchangeRow {
             client: (client, address(exchange.client)),
             server: (server, address(exchange.server)),
-            is_asked_by_server: heard.requester == Side::Server,
+            is_asked_by_server: observed.requester == Side::Server,
             protocol: exchange.protocol.name(),
-            verb: heard.verb.as_str().to_owned(),
-            outcome: heard.outcome,
-            status: heard.status.as_str().to_owned(),
-            request: heard.request,
-            first_sign: heard.interim,
-            response: heard.response,
-            message: heard.marker.map(|marker| MessageName {
+            verb: observed.verb.as_str().to_owned(),
+            outcome: observed.outcome,
+            status: observed.status.as_str().to_owned(),
+            request: observed.request,
+            first_sign: observed.interim,
+            response: observed.response,
+            message: observed.marker.map(|marker| MessageName {
                 number: marker.device,
                 device: search.name(marker.device),
                 sequence: marker.sequence,

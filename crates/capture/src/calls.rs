@@ -1,8 +1,7 @@
 //! Calls that components make while they have messages, and which carry no marker themselves: a component that reads before it
 //! writes waits for the one that it reads from, and that time is not its own.
 
-use crate::component::Party;
-use crate::hops::Holder;
+use crate::component::{Holder, Party};
 use plimsoll_model::Nanos;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;

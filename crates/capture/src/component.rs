@@ -19,6 +19,15 @@ pub enum Party {
     Others,
 }
 
+/// Who has a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Holder {
+    /// A component or a server or a host.
+    Party(Party),
+    /// A connection of a client that has no name.
+    Socket(Endpoint),
+}
+
 /// What is known of endpoints.
 #[derive(Clone, Debug, Default)]
 pub struct Components {

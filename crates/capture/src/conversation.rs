@@ -2,16 +2,17 @@
 //! stamped, counted, matched, and searched for markers.
 
 use crate::component::Components;
-use crate::dissect::{Asking, Carrier, Dissector, Event, KEPT, Key, Opened, Output, Request, Side, Step};
+use crate::direction::Direction;
+use crate::dissect::{Carrier, Dissector, Event, KEPT, Opened, Output, Step};
 use crate::dissectors;
-use crate::half::Half;
-use crate::heard::{Breach, ConversationId, Exchange, Heard, Manner, Notice, Sighting};
 use crate::marker::Search;
-use crate::pairing::{Content, Pairing, Waiting};
+use crate::observations::{Breach, ConversationId, Exchange, Manner, Observations, Sighting};
+use crate::pairing::{Pairing, Waiting};
+use crate::side::Side;
 use crate::tls::keys::Keys;
 use crate::tls::{Opener, Piece, Unopened};
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
+use plimsoll_model::wire::{Label, Outcome, Protocol};
 
 /// Bytes kept of each side until it is known what is spoken.
 const UNDECIDED: usize = 4096;
@@ -20,13 +21,13 @@ const UNDECIDED: usize = 4096;
 const SILENCE: Nanos = Nanos::from_millis(200);
 
 /// What is shared by all conversations of a thread.
-pub struct Ears<'a> {
+pub struct DissectionContext<'a> {
     /// Looks for markers.
     pub search: &'a Search,
     /// Open TLS.
     pub keys: &'a Keys,
-    /// What is heard goes here.
-    pub heard: &'a mut Heard,
+    /// What is observed goes here.
+    pub observations: &'a mut Observations,
 }
 
 /// Two sides and what they speak.
@@ -44,7 +45,7 @@ pub struct Conversation {
     last: Nanos,
     security: Security,
     state: State,
-    halves: [Half; 2],
+    directions: [Direction; 2],
     pairing: Pairing,
     events: Vec<Event>,
     opened: Opened,
@@ -107,7 +108,7 @@ impl Conversation {
             last: Nanos::ZERO,
             security: Security::None,
             state: State::Undecided,
-            halves: Default::default(),
+            directions: Default::default(),
             pairing: Pairing::default(),
             events: Vec::new(),
             opened: Opened::default(),
@@ -132,7 +133,7 @@ impl Conversation {
     /// Memory held for bytes that wait, bytes.
     pub fn kept(&self) -> usize {
         let sealed = if let Security::Tls(opener) = &self.security { opener.kept() } else { 0 };
-        sealed + self.halves.iter().map(|half| half.kept.capacity()).sum::<usize>()
+        sealed + self.directions.iter().map(|direction| direction.kept.capacity()).sum::<usize>()
     }
 
     fn side(&self, direction: usize) -> Side {
@@ -140,7 +141,7 @@ impl Conversation {
     }
 
     /// The next bytes of a direction.
-    pub fn data(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
+    pub fn data(&mut self, direction: usize, at: Nanos, bytes: &[u8], context: &mut DissectionContext<'_>) {
         if bytes.is_empty() {
             return;
         }
@@ -149,213 +150,206 @@ impl Conversation {
             self.pairing.set_right();
         }
         if let Security::Tls(_) = self.security {
-            return self.sealed(direction, at, Piece::Data(bytes), ears);
+            return self.sealed(direction, at, Piece::Data(bytes), context);
         }
         match self.state {
-            State::Known(..) => self.known(direction, at, bytes, ears),
+            State::Known(..) => self.known(direction, at, bytes, context),
             // Bytes that nobody reads are searched all the same.
-            State::Opaque(_) => self.seek(direction, at, bytes, ears),
-            State::Undecided => self.undecided(direction, at, bytes, ears),
+            State::Opaque(_) => self.seek(direction, at, bytes, context),
+            State::Undecided => self.undecided(direction, at, bytes, context),
         }
     }
 
     /// Bytes of that direction are not in the capture.
-    pub fn gap(&mut self, direction: usize, at: Nanos, missing: u64, ears: &mut Ears<'_>) {
+    pub fn gap(&mut self, direction: usize, at: Nanos, missing: u64, context: &mut DissectionContext<'_>) {
         if let Security::Tls(_) = self.security {
-            return self.sealed(direction, at, Piece::Gap(missing), ears);
+            return self.sealed(direction, at, Piece::Gap(missing), context);
         }
-        let half = &mut self.halves[direction];
-        half.tail.clear();
-        if half.pass > missing && half.kept.is_empty() {
-            half.pass -= missing;
-            half.bytes += missing;
+        let own = &mut self.directions[direction];
+        own.tail.clear();
+        if own.pass > missing && own.kept.is_empty() {
+            own.pass -= missing;
+            own.bytes += missing;
             return;
         }
         if matches!(self.state, State::Known(..)) {
-            self.lose(direction, at, ears);
+            self.lose(direction, at, context);
         } else {
-            let kept = std::mem::take(&mut half.kept);
-            self.seek(direction, at, &kept, ears);
+            let kept = std::mem::take(&mut own.kept);
+            self.seek(direction, at, &kept, context);
         }
     }
 
     /// That direction has ended.
-    pub fn finished(&mut self, direction: usize, at: Nanos, ears: &mut Ears<'_>) {
+    pub fn finished(&mut self, direction: usize, at: Nanos, context: &mut DissectionContext<'_>) {
         if let Security::Tls(_) = self.security {
-            return self.sealed(direction, at, Piece::End, ears);
+            return self.sealed(direction, at, Piece::End, context);
         }
-        self.opened.wanted = ears.search.is_wanted();
+        self.opened.wanted = context.search.is_wanted();
         if self.with_dissector(direction, |dissector, side, out| dissector.finished(side, out)).is_some() {
-            self.tell(direction, at, ears);
+            self.tell(direction, at, context);
         }
     }
 
     /// What still waits may yet be answered, and nobody will know.
-    pub fn leave(&mut self, ears: &mut Ears<'_>) {
+    pub fn leave(&mut self, context: &mut DissectionContext<'_>) {
         self.pairing.doubt();
         if let Security::Tls(_) = self.security {
             self.security = Security::Within;
-            ears.heard.secured.push(Err(Unopened::GivenUp));
+            context.observations.secured.push(Err(Unopened::GivenUp));
         }
-        self.end(ears);
+        self.end(context);
     }
 
     /// The conversation is over, or the capture is: what still waits was not answered. Nothing that follows is read.
-    pub fn end(&mut self, ears: &mut Ears<'_>) {
-        self.unseal_last(ears);
+    pub fn end(&mut self, context: &mut DissectionContext<'_>) {
+        self.unseal_last(context);
         for side in [Side::Client, Side::Server] {
             for waiting in self.pairing.drain(side) {
-                self.close(side, &waiting, waiting.without_answer(), ears);
+                self.close(side, &waiting, waiting.without_answer(), context);
             }
         }
         if let State::Undecided = self.state {
             for direction in [0, 1] {
-                let half = &mut self.halves[direction];
-                let (since, kept) = (half.kept_since, std::mem::take(&mut half.kept));
-                self.seek(direction, since, &kept, ears);
+                let own = &mut self.directions[direction];
+                let (since, kept) = (own.kept_since, std::mem::take(&mut own.kept));
+                self.seek(direction, since, &kept, context);
             }
         }
         // Many more conversations are over than go on: what is left of one costs little.
         self.state = State::Opaque(self.protocol());
-        (self.halves, self.pairing, self.opened) = Default::default();
+        (self.directions, self.pairing, self.opened) = Default::default();
         self.events = Vec::new();
     }
 
-    fn seek(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
+    fn seek(&mut self, direction: usize, at: Nanos, bytes: &[u8], context: &mut DissectionContext<'_>) {
         let from = self.side(direction);
-        let half = &mut self.halves[direction];
-        half.search(bytes, ears.search);
-        for message in half.markers.drain(..).filter(|id| !id.is_shared()) {
+        let own = &mut self.directions[direction];
+        own.search(bytes, context.search);
+        for message in own.markers.drain(..).filter(|id| !id.is_shared()) {
             let (conversation, verb, manner) = (self.id, Label::default(), Manner::Handed);
-            ears.heard.sightings.push(Sighting { at, conversation, from, message, verb, manner });
+            context.observations.sightings.push(Sighting { at, conversation, from, message, verb, manner });
         }
     }
 
     /// Gives the dissector the next bytes of a direction, behind those that it could not use yet.
-    fn known(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
+    fn known(&mut self, direction: usize, at: Nanos, bytes: &[u8], context: &mut DissectionContext<'_>) {
         if self.turns_to_tls(direction, bytes) {
-            return self.secure(direction, at, bytes, ears);
+            return self.secure(direction, at, bytes, context);
         }
         let side = self.side(direction);
-        let half = &mut self.halves[direction];
-        if half.lost {
+        let own = &mut self.directions[direction];
+        if own.lost {
             let State::Known(_, dissector) = &self.state else { return };
             if !dissector.resumes(side, bytes) {
-                return self.skip(direction, at, bytes, ears);
+                return self.skip(direction, at, bytes, context);
             }
-            half.lost = false;
+            own.lost = false;
         }
-        if half.kept.is_empty() {
-            let taken = self.read(direction, at, bytes, ears);
+        if own.kept.is_empty() {
+            let taken = self.read(direction, at, bytes, context);
             if let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-                let half = &mut self.halves[direction];
-                half.kept.extend_from_slice(rest);
-                half.kept_since = at;
-                half.begun.get_or_insert(at);
+                let own = &mut self.directions[direction];
+                own.kept.extend_from_slice(rest);
+                own.kept_since = at;
+                own.begun.get_or_insert(at);
             }
             return;
         }
-        half.kept.extend_from_slice(bytes);
-        if half.kept.len() < half.need {
+        own.kept.extend_from_slice(bytes);
+        if own.kept.len() < own.need {
             return;
         }
-        let mut kept = std::mem::take(&mut half.kept);
-        let taken = self.read(direction, at, &kept, ears);
+        let mut kept = std::mem::take(&mut own.kept);
+        let taken = self.read(direction, at, &kept, context);
         kept.drain(..taken.min(kept.len()));
         // A dissector that changed the protocol may have begun to keep.
-        let half = &mut self.halves[direction];
-        if half.kept.is_empty() {
-            half.kept = kept;
+        let own = &mut self.directions[direction];
+        if own.kept.is_empty() {
+            own.kept = kept;
         }
-        if !half.kept.is_empty() {
-            half.begun.get_or_insert(at);
-        } else if half.kept.capacity() > UNDECIDED {
-            half.kept = Vec::new();
+        if !own.kept.is_empty() {
+            own.begun.get_or_insert(at);
+        } else if own.kept.capacity() > UNDECIDED {
+            own.kept = Vec::new();
         }
     }
 
     /// Reads as many messages as there are; how many bytes of the input are done with.
-    fn read(&mut self, direction: usize, at: Nanos, input: &[u8], ears: &mut Ears<'_>) -> usize {
-        self.opened.wanted = ears.search.is_wanted();
+    fn read(
+        &mut self,
+        direction: usize,
+        at: Nanos,
+        input: &[u8],
+        context: &mut DissectionContext<'_>,
+    ) -> usize {
+        self.opened.wanted = context.search.is_wanted();
         // Most packets hold no marker: one look at the whole saves one at each message.
-        let clean = self.halves[direction].tail.is_empty() && !ears.search.may_hold(input);
-        let mut at_byte = 0;
-        let mut idle = 0;
+        let clean = self.directions[direction].tail.is_empty() && !context.search.may_hold(input);
+        let (mut at_byte, mut idle) = (0, 0);
         while let Some(rest) = input.get(at_byte..).filter(|rest| !rest.is_empty()) {
-            let half = &mut self.halves[direction];
-            if half.pass > 0 {
-                let passed = half.pass.min(rest.len() as u64) as usize;
-                half.pass -= passed as u64;
-                half.took(at, &rest[..passed], clean, ears.search);
-                at_byte += passed;
-                if half.pass == 0 {
-                    self.passed(direction, at, ears);
-                }
+            let own = &mut self.directions[direction];
+            if own.pass > 0 {
+                at_byte += self.pass(direction, at, rest, clean, context);
                 continue;
             }
-            if rest.len() < half.need {
+            if rest.len() < own.need {
                 break;
             }
-            let parsed =
-                self.with_dissector(direction, |dissector, side, out| dissector.parse(side, rest, out));
-            let Some(step) = parsed else { break };
-            let half = &mut self.halves[direction];
-            half.need = 0;
-            match step {
+            let Some(step) = self.step(direction, rest) else { break };
+            let own = &mut self.directions[direction];
+            own.need = 0;
+            let reason = match step {
                 Step::Taken(taken) => {
                     let taken = taken.clamp(1, rest.len());
                     // What was opened is searched instead: compressed bytes may show parts of it as they are.
                     let clean = clean || !self.opened.bytes.is_empty();
-                    half.took(at, &rest[..taken], clean, ears.search);
+                    own.took(at, &rest[..taken], clean, context.search);
                     at_byte += taken;
-                    self.tell(direction, at, ears);
+                    self.tell(direction, at, context);
                     idle = 0;
+                    continue;
                 }
                 Step::Need(need) if need.max(rest.len() + 1) <= KEPT => {
-                    half.need = need.max(rest.len() + 1);
+                    own.need = need.max(rest.len() + 1);
                     break;
                 }
                 Step::Pass(0) => {
-                    self.passed(direction, at, ears);
+                    self.passed(direction, at, context);
                     idle += 1;
-                    if idle > 2 {
-                        self.breach(direction, at, "a dissector that does not move on", rest, ears);
-                        return input.len();
+                    if idle <= 2 {
+                        continue;
                     }
+                    "a dissector that does not move on"
                 }
                 Step::Pass(content) => {
-                    half.pass = content;
-                    self.tell(direction, at, ears);
+                    own.pass = content;
+                    self.tell(direction, at, context);
+                    continue;
                 }
                 Step::Becomes(protocol, taken) => {
-                    let taken = taken.min(rest.len());
-                    half.took(at, &rest[..taken], clean, ears.search);
-                    self.tell(direction, at, ears);
-                    self.become_other(protocol);
-                    let rest = &rest[taken..];
-                    if !rest.is_empty() {
-                        self.data(direction, at, rest, ears);
-                    }
-                    let waiting = std::mem::take(&mut self.halves[1 - direction].kept);
-                    self.data(1 - direction, at, &waiting, ears);
+                    let (taken, rest) = rest.split_at(taken.min(rest.len()));
+                    own.took(at, taken, clean, context.search);
+                    self.go_on_as(protocol, direction, at, rest, context);
                     return input.len();
                 }
-                Step::Need(_) => {
-                    self.breach(direction, at, "a message that is too long to be kept", rest, ears);
-                    return input.len();
-                }
-                Step::Malformed(reason) => {
-                    self.breach(direction, at, reason, rest, ears);
-                    return input.len();
-                }
-            }
+                Step::Need(_) => "a message that is too long to be kept",
+                Step::Malformed(reason) => reason,
+            };
+            self.breach(direction, at, reason, rest, context);
+            return input.len();
         }
         if self.carrier == Carrier::Datagrams && at_byte < input.len() {
             let rest = input.get(at_byte..).unwrap_or_default();
-            self.breach(direction, at, "a datagram that ends too early", rest, ears);
+            self.breach(direction, at, "a datagram that ends too early", rest, context);
             return input.len();
         }
         at_byte
+    }
+
+    /// What the dissector, where there is one, makes of the next bytes.
+    fn step(&mut self, direction: usize, bytes: &[u8]) -> Option<Step> {
+        self.with_dissector(direction, |dissector, side, out| dissector.parse(side, bytes, out))
     }
 
     /// Lets the dissector, where there is one, read a direction and tell of it.
@@ -370,14 +364,52 @@ impl Conversation {
         Some(read(dissector.as_mut(), side, &mut Output { side, pairing, events, opened }))
     }
 
-    fn passed(&mut self, direction: usize, at: Nanos, ears: &mut Ears<'_>) {
+    fn passed(&mut self, direction: usize, at: Nanos, context: &mut DissectionContext<'_>) {
         let _ = self.with_dissector(direction, |dissector, side, out| dissector.passed(side, out));
-        self.tell(direction, at, ears);
+        self.tell(direction, at, context);
+    }
+
+    /// Passes content that need not be looked at; how many bytes of it are there.
+    fn pass(
+        &mut self,
+        direction: usize,
+        at: Nanos,
+        bytes: &[u8],
+        clean: bool,
+        context: &mut DissectionContext<'_>,
+    ) -> usize {
+        let own = &mut self.directions[direction];
+        let passed = own.pass.min(bytes.len() as u64) as usize;
+        own.pass -= passed as u64;
+        own.took(at, &bytes[..passed], clean, context.search);
+        if own.pass == 0 {
+            self.passed(direction, at, context);
+        }
+        passed
+    }
+
+    /// Both sides speak another protocol after the message that was just read: in the rest of the packet, and in what of the other
+    /// direction waits.
+    fn go_on_as(
+        &mut self,
+        protocol: Protocol,
+        direction: usize,
+        at: Nanos,
+        rest: &[u8],
+        context: &mut DissectionContext<'_>,
+    ) {
+        self.tell(direction, at, context);
+        self.become_other(protocol);
+        if !rest.is_empty() {
+            self.data(direction, at, rest, context);
+        }
+        let waiting = std::mem::take(&mut self.directions[1 - direction].kept);
+        self.data(1 - direction, at, &waiting, context);
     }
 
     fn become_other(&mut self, protocol: Protocol) {
-        for half in &mut self.halves {
-            (half.need, half.pass, half.lost) = (0, 0, false);
+        for direction in &mut self.directions {
+            (direction.need, direction.pass, direction.lost) = (0, 0, false);
         }
         self.state = match dissectors::entry(protocol) {
             None if protocol == Protocol::Tls && matches!(self.security, Security::None) => {
@@ -396,32 +428,32 @@ impl Conversation {
         at: Nanos,
         reason: &'static str,
         rest: &[u8],
-        ears: &mut Ears<'_>,
+        context: &mut DissectionContext<'_>,
     ) {
         let (from, protocol) = (self.side(direction), self.protocol());
         self.events.clear();
-        ears.heard.breaches.push(Breach { conversation: self.id, protocol, from, at, reason });
-        self.lose(direction, at, ears);
-        self.skip(direction, at, rest, ears);
+        context.observations.breaches.push(Breach { conversation: self.id, protocol, from, at, reason });
+        self.lose(direction, at, context);
+        self.skip(direction, at, rest, context);
     }
 
     /// Bytes that cannot be understood are counted, and searched all the same.
-    fn skip(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
-        ears.heard.skipped += bytes.len() as u64;
-        self.seek(direction, at, bytes, ears);
+    fn skip(&mut self, direction: usize, at: Nanos, bytes: &[u8], context: &mut DissectionContext<'_>) {
+        context.observations.skipped += bytes.len() as u64;
+        self.seek(direction, at, bytes, context);
     }
 
     /// The thread is lost on one side. In the order in which they wait, requests find their responses no more.
-    fn lose(&mut self, direction: usize, at: Nanos, ears: &mut Ears<'_>) {
+    fn lose(&mut self, direction: usize, at: Nanos, context: &mut DissectionContext<'_>) {
         let side = self.side(direction);
-        let kept = std::mem::take(&mut self.halves[direction].kept);
-        self.skip(direction, at, &kept, ears);
-        self.halves[direction].forget();
+        let kept = std::mem::take(&mut self.directions[direction].kept);
+        self.skip(direction, at, &kept, context);
+        self.directions[direction].forget();
         if self.carrier == Carrier::Stream {
-            self.halves[direction].lost = true;
+            self.directions[direction].lost = true;
             for side in [Side::Client, Side::Server] {
                 for waiting in self.pairing.drop_in_order(side) {
-                    self.close(side, &waiting, Outcome::Unknown, ears);
+                    self.close(side, &waiting, Outcome::Unknown, context);
                 }
             }
         }
@@ -430,152 +462,14 @@ impl Conversation {
         }
     }
 
-    /// Makes the events of a step effective.
-    fn tell(&mut self, direction: usize, at: Nanos, ears: &mut Ears<'_>) {
-        let side = self.side(direction);
-        let protocol = self.protocol();
-        if !self.opened.bytes.is_empty() {
-            let opened = std::mem::take(&mut self.opened.bytes);
-            self.halves[direction].search_alone(&opened, ears.search);
-            self.opened.bytes = opened;
-            self.opened.bytes.clear();
-            self.opened.bytes.shrink_to(UNDECIDED);
-        }
-        if self.events.is_empty() {
-            return;
-        }
-        let half = &mut self.halves[direction];
-        if let &[Event::Aside(verb, bytes)] = self.events.as_slice() {
-            self.events.clear();
-            let bytes = bytes as u64;
-            half.bytes -= bytes.min(half.bytes);
-            return self.notice(side, protocol, verb, false, Span { first: at, last: at, bytes }, ears);
-        }
-        if let Some(&Event::Part(id, last)) = self.events.first() {
-            half.join(id);
-            if !last {
-                half.set_aside(id);
-            }
-        }
-        let span = Span { first: half.begun.take().unwrap_or(at), last: at, bytes: half.bytes };
-        half.bytes = 0;
-        half.tail.clear();
-        let markers = std::mem::take(&mut half.markers);
-        let content = Content::of(&markers);
-        let mut events = std::mem::take(&mut self.events);
-        let (mut name, mut asked_with, mut manner) = (Label::default(), None, Manner::Handed);
-        for event in events.drain(..) {
-            match event {
-                Event::Request(request) => {
-                    name = request.verb;
-                    let prepared = self.halves[direction].prepared.take();
-                    let content = Content { marker: content.marker.or(prepared), ..content };
-                    self.ask(side, request, span, content, ears);
-                }
-                Event::Early(request) => {
-                    let asking = &mut self.halves[1 - direction];
-                    if let Key::Id(id) = request.key {
-                        asking.join(id);
-                    }
-                    let span =
-                        Span { first: asking.begun.take().unwrap_or(at), last: at, bytes: asking.bytes };
-                    asking.bytes = 0;
-                    let content = Content::of(&asking.markers);
-                    self.ask(side.other(), request, span, content, ears);
-                }
-                Event::Response(answer) => {
-                    name = answer.status;
-                    match self.pairing.answer(side.other(), answer.key, content) {
-                        Some(waiting) => {
-                            (name, asked_with) = (waiting.verb, waiting.marker);
-                            let asking = dissectors::asking(protocol, &waiting.verb, &answer.status);
-                            manner = match asking {
-                                Asking::Next => Manner::Taken,
-                                Asking::Now | Asking::News => Manner::Answered(Some(waiting.span.last)),
-                            };
-                            ears.heard.exchanges.push(Exchange {
-                                conversation: self.id,
-                                protocol,
-                                requester: side.other(),
-                                verb: waiting.verb,
-                                outcome: if answer.failed { Outcome::Failed } else { Outcome::Answered },
-                                status: answer.status,
-                                request: waiting.span,
-                                interim: waiting.interim,
-                                response: Some(span),
-                                marker: waiting.marker.or(content.marker),
-                                carried: waiting.marker.is_some(),
-                                asking,
-                            });
-                        }
-                        None => {
-                            // What is known by its content, and answers nothing, is a push.
-                            if answer.key != Key::Content {
-                                manner = Manner::Answered(None);
-                            }
-                            let expected = self.pairing.is_astray(side.other(), answer.key);
-                            self.notice(side, protocol, answer.status, !expected, span, ears);
-                        }
-                    }
-                }
-                Event::Interim(key) => self.pairing.alive(side.other(), key, at),
-                Event::Withdrawn(key) => {
-                    if let Some(waiting) = self.pairing.answer(side.other(), key, Content::default()) {
-                        self.close(side.other(), &waiting, Outcome::OneWay, ears);
-                    }
-                }
-                Event::Notice(verb) | Event::Aside(verb, _) => {
-                    name = verb;
-                    self.notice(side, protocol, verb, false, span, ears);
-                }
-                Event::Prepares => self.halves[direction].prepared = content.marker,
-                Event::Part(..) | Event::Other => {}
-            }
-        }
-        self.events = events;
-        let conversation = self.id;
-        let messages = markers.iter().filter(|id| !id.is_shared());
-        ears.heard.sightings.extend(messages.map(|&message| Sighting {
-            at,
-            conversation,
-            from: side,
-            message,
-            verb: name,
-            manner: if asked_with == Some(message) { Manner::Echoed } else { manner },
-        }));
-        let half = &mut self.halves[direction];
-        half.markers = markers;
-        half.markers.clear();
-    }
-
-    /// A request has been made: it waits, where it will be answered.
-    fn ask(&mut self, side: Side, request: Request, span: Span, content: Content, ears: &mut Ears<'_>) {
-        let waiting = Waiting::new(&request, span, content);
-        if !request.answered {
-            return self.close(side, &waiting, Outcome::OneWay, ears);
-        }
-        if self.pairing.is_astray(side, request.key) {
-            return self.close(side, &waiting, Outcome::Unknown, ears);
-        }
-        if let Some(pushed) = self.pairing.ask(side, request.key, waiting) {
-            self.close(side, &pushed, pushed.without_answer(), ears);
-        }
-    }
-
-    fn notice(
+    fn close(
         &self,
-        from: Side,
-        protocol: Protocol,
-        verb: Label,
-        unexpected: bool,
-        span: Span,
-        ears: &mut Ears<'_>,
+        requester: Side,
+        waiting: &Waiting,
+        outcome: Outcome,
+        context: &mut DissectionContext<'_>,
     ) {
-        ears.heard.notices.push(Notice { conversation: self.id, protocol, from, verb, unexpected, span });
-    }
-
-    fn close(&self, requester: Side, waiting: &Waiting, outcome: Outcome, ears: &mut Ears<'_>) {
-        ears.heard.exchanges.push(Exchange {
+        context.observations.exchanges.push(Exchange {
             conversation: self.id,
             protocol: self.protocol(),
             requester,
@@ -592,6 +486,7 @@ impl Conversation {
     }
 }
 
+mod events;
 mod finding;
 mod secured;
 #[cfg(test)]

@@ -2,45 +2,12 @@
 //! order and in pieces of any size; what it cannot use yet is kept for it.
 
 use crate::pairing::{Pairing, Waiting};
+use crate::request::{Asking, Key, Request, Response};
+use crate::side::Side;
 use plimsoll_model::wire::{Label, Protocol};
 
 /// The most that is kept of one side until a dissector can use it, bytes. Longer contents are [passed](Step::Pass).
 pub const KEPT: usize = 1 << 20;
-
-/// An end of a conversation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Side {
-    /// Who opened it.
-    Client,
-    /// Who was called.
-    Server,
-}
-
-impl Side {
-    /// The opposite end.
-    pub const fn other(self) -> Side {
-        match self {
-            Side::Client => Side::Server,
-            Side::Server => Side::Client,
-        }
-    }
-
-    /// As in exports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Side::Client => "client",
-            Side::Server => "server",
-        }
-    }
-
-    /// 0 for the client, 1 for the server.
-    pub const fn index(self) -> usize {
-        match self {
-            Side::Client => 0,
-            Side::Server => 1,
-        }
-    }
-}
 
 /// What the first bytes of one side say about a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,25 +66,6 @@ pub trait Dissector: Send {
     }
 }
 
-/// What a request asks for, as far as its verb and the status of its response tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Asking {
-    /// Something to be done or told, now: what it is told may be stored, and others may be told the same.
-    Now,
-    /// The next messages of a queue: each is given once to each group of consumers, who passes it on or is its receiver. May
-    /// wait for them.
-    Next,
-    /// To be told when there is something new: how long that takes says nothing of the server.
-    News,
-}
-
-impl Asking {
-    /// Of protocols in which no request is known to wait.
-    pub fn now(_verb: &str, _status: &str) -> Asking {
-        Asking::Now
-    }
-}
-
 /// How a dissector is found: by port and by content.
 pub struct Entry {
     /// What it reads.
@@ -144,42 +92,6 @@ pub enum Carrier {
     Stream,
     /// UDP: each call of [`Dissector::parse`] has the rest of one datagram.
     Datagrams,
-}
-
-/// How a response finds its request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Key {
-    /// It answers the oldest one.
-    Order,
-    /// Both carry this number.
-    Id(u64),
-    /// Both carry the same marker; a response without one answers the oldest request without one, or, where responses never
-    /// carry any, the oldest of all.
-    Content,
-}
-
-/// A request, told when its last byte was taken.
-#[derive(Clone, Copy, Debug)]
-pub struct Request {
-    /// What it asks for: `GET`, `PUBLISH`.
-    pub verb: Label,
-    /// How its response will be found.
-    pub key: Key,
-    /// Whether the protocol answers it.
-    pub answered: bool,
-    /// For the dissector: given back by [`Output::oldest`] and [`Output::waiting`].
-    pub tag: u64,
-}
-
-/// A response, told when its last byte was taken.
-#[derive(Clone, Copy, Debug)]
-pub struct Response {
-    /// How its request is found.
-    pub key: Key,
-    /// `200`, `2.05`, `OK`, an SQLSTATE.
-    pub status: Label,
-    /// Whether the status says that the request failed.
-    pub failed: bool,
 }
 
 /// What a dissector has understood in one step.

@@ -5,10 +5,9 @@
 //! before the answer left. Of several, that with the same marker counts; where none has it and they have several origins, the
 //! origin is not known.
 
-use crate::component::Party;
-use crate::heard::Exchange;
-use crate::hops::Holder;
+use crate::component::{Holder, Party};
 use crate::marker::MessageId;
+use crate::observations::Exchange;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Outcome, Protocol};
 use rustc_hash::FxHashMap;
@@ -64,7 +63,7 @@ pub struct Failures {
 
 impl Failures {
     /// Takes in an exchange that failed, or was never answered, in the order in which they ended; who asked, and whom.
-    pub(crate) fn hear(&mut self, exchange: &Exchange, asker: Holder, asked: Holder) {
+    pub(crate) fn observe(&mut self, exchange: &Exchange, asker: Holder, asked: Holder) {
         let marker = exchange.marker.filter(|_| exchange.carried);
         let begin = exchange.request.first;
         let own = |status| Origin { who: Some(asked), protocol: exchange.protocol, status };
@@ -146,9 +145,10 @@ impl Failures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dissect::{Asking, Side};
-    use crate::heard::ConversationId;
+    use crate::observations::ConversationId;
     use crate::packet::Endpoint;
+    use crate::request::Asking;
+    use crate::side::Side;
     use plimsoll_model::wire::Span;
 
     const CLIENT: Holder = Holder::Party(Party::Component(0));
@@ -196,8 +196,8 @@ mod tests {
         let mut failures = Failures::default();
         for number in 0..3 {
             let from = 10 * number;
-            failures.hear(&exchange(from + 1, from + 2, "503", message(number as u64)), AGENT, PROXY);
-            failures.hear(&exchange(from, from + 3, "500", message(number as u64)), CLIENT, AGENT);
+            failures.observe(&exchange(from + 1, from + 2, "503", message(number as u64)), AGENT, PROXY);
+            failures.observe(&exchange(from, from + 3, "500", message(number as u64)), CLIENT, AGENT);
         }
         assert_eq!(origins(&failures), [(Some(PROXY), "503".into(), 3, 3)]);
         let by: Vec<Holder> = failures.by_origin().values().flat_map(|errors| errors.by.clone()).collect();
@@ -208,9 +208,9 @@ mod tests {
     #[test]
     fn an_error_that_is_passed_on_twice_has_one_origin() {
         let mut failures = Failures::default();
-        failures.hear(&exchange(3, 4, "500", message(1)), PROXY, CONTEXT);
-        failures.hear(&exchange(2, 5, "500", message(1)), AGENT, PROXY);
-        failures.hear(&exchange(1, 6, "500", message(1)), CLIENT, AGENT);
+        failures.observe(&exchange(3, 4, "500", message(1)), PROXY, CONTEXT);
+        failures.observe(&exchange(2, 5, "500", message(1)), AGENT, PROXY);
+        failures.observe(&exchange(1, 6, "500", message(1)), CLIENT, AGENT);
         assert_eq!(origins(&failures), [(Some(CONTEXT), "500".into(), 1, 1)]);
         assert_eq!(failures.by_origin().values().next().map(|errors| errors.by.len()), Some(2));
     }
@@ -219,14 +219,14 @@ mod tests {
     #[test]
     fn the_failed_call_of_another_message_is_no_excuse() {
         let mut failures = Failures::default();
-        failures.hear(&exchange(2, 3, "503", message(1)), AGENT, PROXY);
-        failures.hear(&exchange(1, 4, "400", message(2)), CLIENT, AGENT);
-        failures.hear(&exchange(1, 5, "500", message(1)), CLIENT, AGENT);
+        failures.observe(&exchange(2, 3, "503", message(1)), AGENT, PROXY);
+        failures.observe(&exchange(1, 4, "400", message(2)), CLIENT, AGENT);
+        failures.observe(&exchange(1, 5, "500", message(1)), CLIENT, AGENT);
         let expected = [(Some(AGENT), "400".into(), 1, 0), (Some(PROXY), "503".into(), 1, 1)];
         assert_eq!(origins(&failures), expected);
         // Nor is one that had failed before the question came.
-        failures.hear(&exchange(6, 7, "404", None), AGENT, CONTEXT);
-        failures.hear(&exchange(8, 9, "400", None), CLIENT, AGENT);
+        failures.observe(&exchange(6, 7, "404", None), AGENT, CONTEXT);
+        failures.observe(&exchange(8, 9, "400", None), CLIENT, AGENT);
         assert!(origins(&failures).contains(&(Some(AGENT), "400".into(), 2, 0)), "{:?}", origins(&failures));
     }
 
@@ -234,9 +234,9 @@ mod tests {
     #[test]
     fn who_gives_no_answer_is_the_origin_of_the_error_that_says_so() {
         let mut failures = Failures::default();
-        failures.hear(&exchange(2, 0, "", message(1)), PROXY, CONTEXT);
+        failures.observe(&exchange(2, 0, "", message(1)), PROXY, CONTEXT);
         assert_eq!(origins(&failures), []);
-        failures.hear(&exchange(1, 9, "504", message(1)), AGENT, PROXY);
+        failures.observe(&exchange(1, 9, "504", message(1)), AGENT, PROXY);
         assert_eq!(origins(&failures), [(Some(CONTEXT), "-".into(), 1, 1)]);
     }
 
@@ -247,10 +247,10 @@ mod tests {
         let [agent, proxy] = [80, 81].map(|port| Holder::Party(Party::Server(end(port))));
         let [device, caller] = [50_000, 50_001].map(|port| Holder::Socket(end(port)));
         let mut failures = Failures::default();
-        failures.hear(&exchange(2, 3, "503", message(1)), caller, proxy);
-        failures.hear(&exchange(2, 3, "503", None), caller, proxy);
-        failures.hear(&exchange(1, 4, "500", message(1)), device, agent);
-        failures.hear(&exchange(1, 5, "400", message(2)), device, agent);
+        failures.observe(&exchange(2, 3, "503", message(1)), caller, proxy);
+        failures.observe(&exchange(2, 3, "503", None), caller, proxy);
+        failures.observe(&exchange(1, 4, "500", message(1)), device, agent);
+        failures.observe(&exchange(1, 5, "400", message(2)), device, agent);
         let expected = [(Some(agent), "400".into(), 1, 0), (Some(proxy), "503".into(), 2, 1)];
         assert_eq!(origins(&failures), expected);
     }
@@ -259,9 +259,9 @@ mod tests {
     #[test]
     fn where_several_may_be_the_origin_nobody_is_named() {
         let mut failures = Failures::default();
-        failures.hear(&exchange(2, 3, "503", None), AGENT, PROXY);
-        failures.hear(&exchange(2, 4, "503", None), AGENT, CONTEXT);
-        failures.hear(&exchange(1, 5, "500", None), CLIENT, AGENT);
+        failures.observe(&exchange(2, 3, "503", None), AGENT, PROXY);
+        failures.observe(&exchange(2, 4, "503", None), AGENT, CONTEXT);
+        failures.observe(&exchange(1, 5, "500", None), CLIENT, AGENT);
         assert!(origins(&failures).contains(&(None, "503".into(), 0, 1)), "{:?}", origins(&failures));
     }
 }

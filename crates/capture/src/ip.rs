@@ -1,8 +1,8 @@
 //! IPv4 (RFC 791) and IPv6 (RFC 8200): headers, extension headers, fragments, jumbograms (RFC 2675), checksums (RFC 1071).
 
-use crate::packet::mapped;
 use plimsoll_model::Nanos;
 use rustc_hash::FxHashMap;
+use std::net::Ipv4Addr;
 
 /// Numbers of transports.
 pub(crate) const TCP: u8 = 6;
@@ -251,6 +251,11 @@ impl Fragments {
             keep
         });
     }
+}
+
+/// An address in the form `::ffff:a.b.c.d`.
+fn mapped(v4: [u8; 4]) -> [u8; 16] {
+    Ipv4Addr::from(v4).to_ipv6_mapped().octets()
 }
 
 #[cfg(test)]

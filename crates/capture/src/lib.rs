@@ -1,29 +1,32 @@
-//! Packets into exchanges and hops: capture files, reassembly, dissectors, matching of requests and responses.
+//! Packets into exchanges and traces: capture files, reassembly, dissectors, matching of requests and responses.
 //! Streaming, with memory bounded by what is open; no input makes this crate panic.
 
 mod calls;
 pub mod component;
 pub mod conversation;
-mod copies;
+mod direction;
 pub mod dissect;
 pub mod dissectors;
+mod duplicate_packets;
 pub mod errors;
-mod half;
-pub mod heard;
-pub mod hops;
 mod ip;
 pub mod link;
 pub mod marker;
+mod merged;
+pub mod observations;
 pub mod packet;
 pub mod pairing;
 pub mod phases;
 pub mod pipeline;
 pub mod pulse;
+pub mod request;
 #[cfg(test)]
 mod script;
+pub mod side;
 pub mod source;
 pub mod table;
 pub mod tally;
 pub mod tcp;
 pub mod times;
 pub mod tls;
+pub mod traces;

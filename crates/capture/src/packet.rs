@@ -4,7 +4,7 @@ use crate::ip::{self, Fragments, Network};
 use crate::link;
 use crate::source::{Block, Record};
 use plimsoll_model::Nanos;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// An address and a port; IPv4 in the form `::ffff:a.b.c.d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,7 +79,7 @@ pub struct Tcp {
     pub mss: u16,
     /// The sender's clock (RFC 7323, section 3); 0 where it is not said.
     pub clock: u32,
-    /// Tells copies of one packet from packets alike: made of all of the headers that routers and bridges leave alone.
+    /// Tells duplicates of one packet from packets alike: made of all of the headers that routers and bridges leave alone.
     pub print: u64,
 }
 
@@ -307,9 +307,4 @@ fn tcp(header: &[u8; 20], options: &[u8], network: &Network, length: usize) -> T
         clock,
         print,
     }
-}
-
-/// An address in the form of [`Endpoint`].
-pub(crate) fn mapped(v4: [u8; 4]) -> [u8; 16] {
-    Ipv4Addr::from(v4).to_ipv6_mapped().octets()
 }

@@ -1,7 +1,8 @@
 //! Requests that wait for their responses.
 
-use crate::dissect::{Key, Request, Side};
 use crate::marker::MessageId;
+use crate::request::{Key, Request};
+use crate::side::Side;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Outcome, Span};
 use rustc_hash::FxHashMap;

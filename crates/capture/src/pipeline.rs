@@ -1,9 +1,10 @@
 //! The way of a capture: one thread reads it and finds the packets, others follow the conversations, each its share, and the
-//! caller gets what they hear in the order of the capture.
+//! caller gets what they observe in the order of the capture.
 
+use crate::merged::Merged;
 use crate::packet::{Counts, Decoder, Packet};
-use crate::source::{Block, Ending, Merged, Source, SourceError};
-use crate::table::{Batch, Settings, Table};
+use crate::source::{Block, Ending, Source, SourceError};
+use crate::table::{ObservationBatch, Settings, Table};
 use crate::tally::Tally;
 use plimsoll_model::Nanos;
 use std::collections::BTreeMap;
@@ -30,33 +31,33 @@ pub struct Dissected {
     pub endings: Vec<Ending>,
 }
 
-/// A block and its packets, by thread.
-struct Parcel {
+/// A block and its packets, by thread: on the way to those who follow conversations.
+struct PacketBatch {
     number: u64,
     block: Block,
     packets: Vec<Vec<Packet>>,
 }
 
-/// Follows all conversations of some files, put together by time, on so many threads; `listen` is told what is heard, and
+/// Follows all conversations of some files, put together by time, on so many threads; `receive` is given what is observed, and
 /// how many bytes were read.
 pub fn dissect(
     sources: Vec<Source>,
     settings: &Settings,
     threads: usize,
-    listen: &mut dyn FnMut(Batch, u64),
+    receive: &mut dyn FnMut(ObservationBatch, u64),
 ) -> Result<Dissected, SourceError> {
     let threads = threads.max(1);
     let settings = Settings { open: settings.open.div_ceil(threads).max(16), ..settings.clone() };
     thread::scope(|scope| {
         let (back, used) = channel();
-        let (to_caller, from_threads) = sync_channel::<(u64, Batch)>(4 * threads);
+        let (to_caller, from_threads) = sync_channel::<(u64, ObservationBatch)>(4 * threads);
         let mut doors = Vec::new();
         let mut workers = Vec::new();
         for share in 0..threads {
-            let (door, parcels) = sync_channel::<Arc<Parcel>>(UNDER_WAY);
+            let (door, batches) = sync_channel::<Arc<PacketBatch>>(UNDER_WAY);
             let (back, to_caller, settings) = (back.clone(), to_caller.clone(), settings.clone());
             doors.push(door);
-            workers.push(scope.spawn(move || work(share, settings, &parcels, &back, &to_caller)));
+            workers.push(scope.spawn(move || work(share, settings, &batches, &back, &to_caller)));
         }
         drop((back, to_caller));
         let (progress, read) = channel();
@@ -64,7 +65,7 @@ pub fn dissect(
         let keys = Arc::clone(&settings.keys);
         let sources = sources.into_iter().map(|source| source.teach(Arc::clone(&keys))).collect();
         let reader = scope.spawn(move || read_all(sources, &doors, &used, &progress, &stop));
-        deliver(&from_threads, threads, &read, listen);
+        deliver(&from_threads, threads, &read, receive);
         let mut dissected = match reader.join() {
             Ok(result) => result?,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -79,14 +80,14 @@ pub fn dissect(
     })
 }
 
-/// Hands on what all threads have heard of a block, block by block.
+/// Hands on what all threads have observed of a block, block by block.
 fn deliver(
-    from_threads: &Receiver<(u64, Batch)>,
+    from_threads: &Receiver<(u64, ObservationBatch)>,
     threads: usize,
     read: &Receiver<u64>,
-    listen: &mut dyn FnMut(Batch, u64),
+    receive: &mut dyn FnMut(ObservationBatch, u64),
 ) {
-    let mut waiting: BTreeMap<u64, (usize, Batch)> = BTreeMap::new();
+    let mut waiting: BTreeMap<u64, (usize, ObservationBatch)> = BTreeMap::new();
     let mut bytes = 0;
     for (number, batch) in from_threads {
         let (parts, all) = waiting.entry(number).or_default();
@@ -95,18 +96,18 @@ fn deliver(
         all.sightings.extend(batch.sightings);
         while let Some(first) = waiting.first_entry().filter(|first| first.get().0 == threads) {
             let (_, mut whole) = first.remove();
-            whole.exchanges.sort_by_key(|exchange| exchange.heard.request.first);
-            whole.sightings.sort_by_key(|sighting| sighting.heard.at);
+            whole.exchanges.sort_by_key(|exchange| exchange.observed.request.first);
+            whole.sightings.sort_by_key(|sighting| sighting.observed.at);
             bytes += read.try_iter().sum::<u64>();
-            listen(whole, bytes);
+            receive(whole, bytes);
         }
     }
 }
 
 fn read_all(
     sources: Vec<Source>,
-    doors: &[SyncSender<Arc<Parcel>>],
-    used: &Receiver<Parcel>,
+    doors: &[SyncSender<Arc<PacketBatch>>],
+    used: &Receiver<PacketBatch>,
     progress: &Sender<u64>,
     stop: &AtomicBool,
 ) -> Result<Dissected, SourceError> {
@@ -115,32 +116,32 @@ fn read_all(
     let mut number = 0;
     let mut sources = Merged::new(sources);
     loop {
-        let mut parcel = used.try_recv().unwrap_or_else(|_| Parcel {
+        let mut batch = used.try_recv().unwrap_or_else(|_| PacketBatch {
             number: 0,
             block: Block::default(),
             packets: vec![Vec::new(); doors.len()],
         });
-        parcel.packets.iter_mut().for_each(Vec::clear);
-        if stop.load(Ordering::Relaxed) || !sources.next(&mut parcel.block)? {
+        batch.packets.iter_mut().for_each(Vec::clear);
+        if stop.load(Ordering::Relaxed) || !sources.next(&mut batch.block)? {
             break;
         }
-        let records = std::mem::take(&mut parcel.block.records);
+        let records = std::mem::take(&mut batch.block.records);
         for record in &records {
             dissected.first = Some(dissected.first.map_or(record.at, |first| first.min(record.at)));
             dissected.last = Some(dissected.last.map_or(record.at, |last| last.max(record.at)));
-            if let Some(packet) = decoder.packet(&mut parcel.block, record) {
+            if let Some(packet) = decoder.packet(&mut batch.block, record) {
                 let share = (packet.conversation_hash() >> 32) as usize % doors.len();
-                parcel.packets[share].push(packet);
+                batch.packets[share].push(packet);
             }
         }
-        parcel.block.records = records;
-        parcel.number = number;
+        batch.block.records = records;
+        batch.number = number;
         number += 1;
         // The caller may be gone only when a thread has panicked, which is told when they are joined.
-        let _ = progress.send(parcel.block.bytes.len() as u64);
-        let parcel = Arc::new(parcel);
+        let _ = progress.send(batch.block.bytes.len() as u64);
+        let batch = Arc::new(batch);
         for door in doors {
-            let _ = door.send(Arc::clone(&parcel));
+            let _ = door.send(Arc::clone(&batch));
         }
     }
     dissected.endings = sources.sources().map(Source::ending).collect();
@@ -152,24 +153,24 @@ fn read_all(
 fn work(
     share: usize,
     settings: Settings,
-    parcels: &Receiver<Arc<Parcel>>,
-    back: &Sender<Parcel>,
-    to_caller: &SyncSender<(u64, Batch)>,
+    batches: &Receiver<Arc<PacketBatch>>,
+    back: &Sender<PacketBatch>,
+    to_caller: &SyncSender<(u64, ObservationBatch)>,
 ) -> Tally {
     let mut table = Table::new(settings);
     let mut last = (0, Nanos::ZERO);
-    for parcel in parcels {
-        for packet in &parcel.packets[share] {
-            let bytes = parcel.block.bytes.get(packet.offset as usize..).unwrap_or_default();
+    for batch in batches {
+        for packet in &batch.packets[share] {
+            let bytes = batch.block.bytes.get(packet.offset as usize..).unwrap_or_default();
             let content = bytes.get(..packet.length as usize).unwrap_or_default();
             table.packet(packet, content);
             last.1 = packet.at;
         }
-        last.0 = parcel.number + 1;
-        let _ = to_caller.send((parcel.number, std::mem::take(&mut table.batch)));
+        last.0 = batch.number + 1;
+        let _ = to_caller.send((batch.number, std::mem::take(&mut table.batch)));
         // The last one gives the memory back.
-        if let Some(parcel) = Arc::into_inner(parcel) {
-            let _ = back.send(parcel);
+        if let Some(batch) = Arc::into_inner(batch) {
+            let _ = back.send(batch);
         }
     }
     table.finish(last.1);

@@ -2,8 +2,8 @@
 //! thread has its own; they are merged.
 
 use crate::component::Party;
-use crate::dissect::Asking;
-use crate::heard::{Exchange, Notice};
+use crate::observations::{Exchange, Notice};
+use crate::request::Asking;
 use plimsoll_model::Nanos;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

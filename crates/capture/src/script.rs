@@ -1,25 +1,26 @@
-//! Conversations of tests: what both sides say, and what is heard of it, whole and in pieces of any size.
+//! Conversations of tests: what both sides say, and what is observed of it, whole and in pieces of any size.
 
-use crate::conversation::{Conversation, Ears, Opening};
-use crate::dissect::{Carrier, Side};
-use crate::heard::{ConversationId, Heard, Manner};
+use crate::conversation::{Conversation, DissectionContext, Opening};
+use crate::dissect::Carrier;
 use crate::marker::{Form, Pattern, Search};
+use crate::observations::{ConversationId, Manner, Observations};
+use crate::side::Side;
 use crate::tls::keys::Keys;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::Protocol;
 
-/// What was heard, in plain words: `GET -> 200`, `GET unanswered`, `SET one-way`, `! PUBLISH` (a notice), `? 200` (unexpected), `breach: ...`.
+/// What was observed, in plain words: `GET -> 200`, `GET unanswered`, `SET one-way`, `! PUBLISH` (a notice), `? 200` (unexpected), `breach: ...`.
 pub struct Transcript {
     pub lines: Vec<String>,
     pub markers: Vec<(Side, u64)>,
-    pub heard: Heard,
+    pub observations: Observations,
     pub protocol: Protocol,
 }
 
 impl Transcript {
     /// How each message with a marker came to be said: `handed`, `echoed`, `answered`, `taken`, with its number.
     pub fn manners(&self) -> Vec<(u64, &'static str)> {
-        let told = |sighting: &crate::heard::Sighting| {
+        let told = |sighting: &crate::observations::Sighting| {
             let manner = match sighting.manner {
                 Manner::Handed => "handed",
                 Manner::Echoed => "echoed",
@@ -28,7 +29,7 @@ impl Transcript {
             };
             (sighting.message.sequence, manner)
         };
-        self.heard.sightings.iter().map(told).collect()
+        self.observations.sightings.iter().map(told).collect()
     }
 }
 
@@ -57,21 +58,22 @@ pub fn survive(port: u16, parts: &[(Side, &[u8])]) {
 /// Plays a conversation once, in pieces of at most that size.
 pub fn once(carrier: Carrier, port: u16, parts: &[(Side, &[u8])], size: usize) -> Transcript {
     let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
-    let mut heard = Heard::default();
-    let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
+    let mut observations = Observations::default();
+    let mut context =
+        DissectionContext { search: &search, keys: &Keys::default(), observations: &mut observations };
     let mut conversation = Conversation::new(ConversationId(0), carrier, [50_000, port], Opening::Seen(0));
     let mut at = Nanos::ZERO;
     for (side, bytes) in parts {
         at += Nanos::from_millis(1);
         for piece in bytes.chunks(size.min(bytes.len()).max(1)) {
-            conversation.data(side.index(), at, piece, &mut ears);
+            conversation.data(side.index(), at, piece, &mut context);
         }
     }
     for direction in [0, 1] {
-        conversation.finished(direction, at, &mut ears);
+        conversation.finished(direction, at, &mut context);
     }
-    conversation.end(&mut ears);
-    let exchange = |exchange: &crate::heard::Exchange| {
+    conversation.end(&mut context);
+    let exchange = |exchange: &crate::observations::Exchange| {
         let Label { verb, status } = Label { verb: exchange.verb, status: exchange.status };
         match exchange.response {
             Some(_) => (exchange.request.first, format!("{verb} -> {status}")),
@@ -82,17 +84,22 @@ pub fn once(carrier: Carrier, port: u16, parts: &[(Side, &[u8])], size: usize) -
         verb: plimsoll_model::wire::Label,
         status: plimsoll_model::wire::Label,
     }
-    let mut lines: Vec<(Nanos, String)> = heard.exchanges.iter().map(exchange).collect();
-    lines.extend(heard.notices.iter().map(|notice| {
+    let mut lines: Vec<(Nanos, String)> = observations.exchanges.iter().map(exchange).collect();
+    lines.extend(observations.notices.iter().map(|notice| {
         (notice.span.first, format!("{} {}", if notice.unexpected { '?' } else { '!' }, notice.verb))
     }));
-    lines.extend(heard.breaches.iter().map(|breach| (breach.at, format!("breach: {}", breach.reason))));
+    lines
+        .extend(observations.breaches.iter().map(|breach| (breach.at, format!("breach: {}", breach.reason))));
     lines.sort_by_key(|(at, _)| *at);
     Transcript {
         lines: lines.into_iter().map(|(_, line)| line).collect(),
-        markers: heard.sightings.iter().map(|sighting| (sighting.from, sighting.message.sequence)).collect(),
+        markers: observations
+            .sightings
+            .iter()
+            .map(|sighting| (sighting.from, sighting.message.sequence))
+            .collect(),
         protocol: conversation.protocol(),
-        heard,
+        observations,
     }
 }
 

@@ -1,13 +1,14 @@
-//! The conversations that are open, of one thread, and what is heard in them.
+//! The conversations that are open, of one thread, and what is observed in them.
 
 use crate::component::{Components, Party};
-use crate::conversation::{Conversation, Ears, Opening};
-use crate::copies::Copies;
-use crate::dissect::{Carrier, Side};
-use crate::heard::{ConversationId, Exchange, Heard, Sighting};
+use crate::conversation::{Conversation, DissectionContext, Opening};
+use crate::dissect::Carrier;
+use crate::duplicate_packets::DuplicatePackets;
 use crate::marker::Search;
+use crate::observations::{ConversationId, Exchange, Observations, Sighting};
 use crate::packet::{Endpoint, Packet, Tcp, Transport};
 use crate::phases::Phases;
+use crate::side::Side;
 use crate::tally::{Service, Tally};
 use crate::tcp::{Connection, Meter, Receiver};
 use crate::tls::keys::Keys;
@@ -29,13 +30,13 @@ pub struct Located<T> {
     pub parties: [Party; 2],
     /// What was spoken.
     pub protocol: Protocol,
-    /// What was heard.
-    pub heard: T,
+    /// What was observed.
+    pub observed: T,
 }
 
-/// What is given on beside the tally, in the order of the capture.
+/// What was observed in a stretch of the capture and is given on beside the tally, in the order of the capture.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct ObservationBatch {
     /// Where they are wanted.
     pub exchanges: Vec<Located<Exchange>>,
     /// Where markers are looked for.
@@ -91,12 +92,12 @@ struct Flow {
     phase: u16,
     since: Nanos,
     bytes: [u64; 2],
-    /// The last datagrams of each direction, to know copies of them.
-    copies: [Copies<COPIES>; 2],
+    /// The last datagrams of each direction, to know duplicates of them.
+    duplicates: [DuplicatePackets<DUPLICATES>; 2],
 }
 
-/// Datagrams of one direction among which a copy is recognised, and how soon it comes where IP does not count.
-const COPIES: usize = 4;
+/// Datagrams of one direction among which a duplicate is recognised, and how soon it comes where IP does not count.
+const DUPLICATES: usize = 4;
 const AT_ONCE: Nanos = Nanos::from_micros(100);
 /// Bytes that all conversations of a thread may keep until a dissector can use them.
 const KEPT: usize = 24 << 20;
@@ -125,14 +126,14 @@ pub struct Table {
     flows: Vec<Option<Box<Flow>>>,
     free: Vec<u32>,
     next: u32,
-    heard: Heard,
+    observations: Observations,
     readings: Readings,
     /// Bytes that wait in all conversations.
     kept: usize,
     /// What was counted.
     pub tally: Tally,
     /// What is to be given on.
-    pub batch: Batch,
+    pub batch: ObservationBatch,
 }
 
 impl Table {
@@ -144,11 +145,11 @@ impl Table {
             flows: Vec::new(),
             free: Vec::new(),
             next: 0,
-            heard: Heard::default(),
+            observations: Observations::default(),
             readings: Readings::default(),
             kept: 0,
             tally: Tally::default(),
-            batch: Batch::default(),
+            batch: ObservationBatch::default(),
         }
     }
 
@@ -213,8 +214,11 @@ impl Table {
         let Some(mut connection) = flow.connection.take() else { return };
         let (id, ports, client) = (flow.id, flow.ends.map(|end| end.port), connection.client());
         let components = &self.settings.components;
-        let mut ears =
-            Ears { search: &self.settings.search, keys: &self.settings.keys, heard: &mut self.heard };
+        let mut context = DissectionContext {
+            search: &self.settings.search,
+            keys: &self.settings.keys,
+            observations: &mut self.observations,
+        };
         connection.packet(
             direction,
             packet,
@@ -225,7 +229,7 @@ impl Table {
                 begin: &|| {
                     Conversation::new(id, Carrier::Stream, ports, Opening::new(client, components, ports))
                 },
-                ears: &mut ears,
+                context: &mut context,
                 meter: &mut self.readings,
             },
         );
@@ -244,17 +248,20 @@ impl Table {
 
     fn datagram(&mut self, flow: &mut Flow, direction: usize, packet: &Packet, bytes: &[u8]) {
         let print = print(packet, bytes);
-        if flow.copies[direction].has(print, packet.at, packet.ip_id != 0, AT_ONCE) {
-            self.tally.copies += 1;
+        if flow.duplicates[direction].has(print, packet.at, packet.ip_id != 0, AT_ONCE) {
+            self.tally.duplicate_packets += 1;
             return;
         }
         let (id, ports) = (flow.id, flow.ends.map(|end| end.port));
-        let mut ears =
-            Ears { search: &self.settings.search, keys: &self.settings.keys, heard: &mut self.heard };
+        let mut context = DissectionContext {
+            search: &self.settings.search,
+            keys: &self.settings.keys,
+            observations: &mut self.observations,
+        };
         let components = &self.settings.components;
         let opening = || Opening::new(None, components, ports);
         let begin = || Box::new(Conversation::new(id, Carrier::Datagrams, ports, opening()));
-        flow.conversation.get_or_insert_with(begin).data(direction, packet.at, bytes, &mut ears);
+        flow.conversation.get_or_insert_with(begin).data(direction, packet.at, bytes, &mut context);
         flow.bytes[direction] += u64::from(packet.length) + u64::from(packet.missing);
         self.book(flow);
     }
@@ -288,7 +295,7 @@ impl Table {
                 counted.zero_windows += seen[direction].zero_windows;
                 counted.missing += seen[direction].missing;
             }
-            self.tally.copies += seen.iter().map(|seen| seen.copies).sum::<u64>();
+            self.tally.duplicate_packets += seen.iter().map(|seen| seen.duplicates).sum::<u64>();
             self.tally.reordered += seen.iter().map(|seen| seen.reordered).sum::<u64>();
         }
     }
@@ -329,20 +336,20 @@ impl Table {
         (place, client)
     }
 
-    /// Books what was heard since the last time, which all belongs to that conversation.
+    /// Books what was observed since the last time, which all belongs to that conversation.
     fn book(&mut self, flow: &mut Flow) {
-        let heard = &self.heard;
-        if heard.exchanges.is_empty()
-            && heard.notices.is_empty()
-            && heard.sightings.is_empty()
-            && heard.breaches.is_empty()
-            && heard.secured.is_empty()
-            && heard.skipped == 0
+        let observations = &self.observations;
+        if observations.exchanges.is_empty()
+            && observations.notices.is_empty()
+            && observations.sightings.is_empty()
+            && observations.breaches.is_empty()
+            && observations.secured.is_empty()
+            && observations.skipped == 0
         {
             return;
         }
-        let mut heard = std::mem::take(&mut self.heard);
-        for exchange in &heard.exchanges {
+        let mut observations = std::mem::take(&mut self.observations);
+        for exchange in &observations.exchanges {
             let (place, client) = self.place(flow, exchange.request.first, Some(exchange.protocol));
             let counted = self.tally.at(place);
             counted.exchange(exchange);
@@ -354,7 +361,7 @@ impl Table {
                 self.batch.exchanges.push(located);
             }
         }
-        for notice in &heard.notices {
+        for notice in &observations.notices {
             let (place, client) = self.place(flow, notice.span.first, Some(notice.protocol));
             let [from, to] = flow.parties(client);
             let parties = if notice.from == Side::Client { [from, to] } else { [to, from] };
@@ -363,26 +370,26 @@ impl Table {
             counted.notice(notice);
             counted.conversations += u64::from(!std::mem::replace(&mut flow.counted, true));
         }
-        for breach in &heard.breaches {
+        for breach in &observations.breaches {
             let (place, _) = self.place(flow, breach.at, Some(breach.protocol));
             self.tally.at(place).malformed += 1;
             *self.tally.malformed.entry((breach.protocol, breach.reason)).or_default() += 1;
         }
-        if !heard.sightings.is_empty() {
+        if !observations.sightings.is_empty() {
             let (_, client) = self.place(flow, flow.last, None);
             let protocol = flow.conversation.as_ref().map_or(Protocol::Unknown, |known| known.protocol());
-            self.batch
-                .sightings
-                .extend(heard.sightings.iter().map(|sighting| located(flow, client, protocol, *sighting)));
+            self.batch.sightings.extend(
+                observations.sightings.iter().map(|sighting| located(flow, client, protocol, *sighting)),
+            );
         }
-        heard.secured.drain(..).for_each(|outcome| self.tally.secured(outcome));
-        self.tally.skipped += heard.skipped;
-        heard.exchanges.clear();
-        heard.notices.clear();
-        heard.breaches.clear();
-        heard.sightings.clear();
-        heard.skipped = 0;
-        self.heard = heard;
+        observations.secured.drain(..).for_each(|outcome| self.tally.secured(outcome));
+        self.tally.skipped += observations.skipped;
+        observations.exchanges.clear();
+        observations.notices.clear();
+        observations.breaches.clear();
+        observations.sightings.clear();
+        observations.skipped = 0;
+        self.observations = observations;
     }
 
     fn open(&mut self, key: Key, at: Nanos, opens: bool) -> u32 {
@@ -428,7 +435,7 @@ impl Table {
             phase: self.settings.phases.at(at),
             since: at,
             bytes: [0, 0],
-            copies: Default::default(),
+            duplicates: Default::default(),
         })
     }
 
@@ -455,10 +462,10 @@ impl Table {
     /// Leaves a conversation that may go on.
     fn give_up(&mut self, flow: &mut Flow, at: Nanos) {
         if let Some(conversation) = flow.conversation.as_mut().filter(|_| !flow.over) {
-            conversation.leave(&mut Ears {
+            conversation.leave(&mut DissectionContext {
                 search: &self.settings.search,
                 keys: &self.settings.keys,
-                heard: &mut self.heard,
+                observations: &mut self.observations,
             });
             self.book(flow);
         }
@@ -470,8 +477,11 @@ impl Table {
         if let Some(mut connection) = flow.connection.take() {
             let (id, ports, client) = (flow.id, flow.ends.map(|end| end.port), connection.client());
             let components = &self.settings.components;
-            let mut ears =
-                Ears { search: &self.settings.search, keys: &self.settings.keys, heard: &mut self.heard };
+            let mut context = DissectionContext {
+                search: &self.settings.search,
+                keys: &self.settings.keys,
+                observations: &mut self.observations,
+            };
             connection.flush(
                 at,
                 &mut Receiver {
@@ -479,7 +489,7 @@ impl Table {
                     begin: &|| {
                         Conversation::new(id, Carrier::Stream, ports, Opening::new(client, components, ports))
                     },
-                    ears: &mut ears,
+                    context: &mut context,
                     meter: &mut self.readings,
                 },
             );
@@ -493,10 +503,10 @@ impl Table {
     /// What still waits in a conversation was not answered.
     fn end(&mut self, flow: &mut Flow) {
         if let Some(conversation) = &mut flow.conversation {
-            conversation.end(&mut Ears {
+            conversation.end(&mut DissectionContext {
                 search: &self.settings.search,
                 keys: &self.settings.keys,
-                heard: &mut self.heard,
+                observations: &mut self.observations,
             });
         }
         self.book(flow);
@@ -526,7 +536,7 @@ impl Flow {
     }
 }
 
-/// Tells copies of a datagram from datagrams alike.
+/// Tells duplicates of a datagram from datagrams alike.
 fn print(packet: &Packet, bytes: &[u8]) -> u64 {
     let mut hasher = rustc_hash::FxHasher::default();
     (packet.ip_id, packet.length).hash(&mut hasher);
@@ -534,16 +544,16 @@ fn print(packet: &Packet, bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-fn located<T>(flow: &Flow, client: usize, protocol: Protocol, heard: T) -> Located<T> {
+fn located<T>(flow: &Flow, client: usize, protocol: Protocol, observed: T) -> Located<T> {
     let (parties, [one, other]) = (flow.parties(client), flow.ends);
     let (client, server) = if client == 0 { (one, other) } else { (other, one) };
-    Located { client, server, parties, protocol, heard }
+    Located { client, server, parties, protocol, observed }
 }
 
 impl Located<Sighting> {
     /// From whom, and to whom.
     pub fn ends(&self) -> [Endpoint; 2] {
-        match self.heard.from {
+        match self.observed.from {
             Side::Client => [self.client, self.server],
             Side::Server => [self.server, self.client],
         }
@@ -554,7 +564,7 @@ impl Located<Exchange> {
     /// Who asked whom.
     pub fn asker_and_asked(&self) -> [Party; 2] {
         let [client, server] = self.parties;
-        match self.heard.requester {
+        match self.observed.requester {
             Side::Client => [client, server],
             Side::Server => [server, client],
         }

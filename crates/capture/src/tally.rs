@@ -2,7 +2,7 @@
 //! merged.
 
 use crate::component::Party;
-use crate::heard::{Exchange, Notice};
+use crate::observations::{Exchange, Notice};
 use crate::pulse::Pulse;
 use crate::times::Times;
 use crate::tls::Unopened;
@@ -218,7 +218,7 @@ pub struct Tally {
     /// Bytes of known protocols that were skipped after a hole or a breach.
     pub skipped: u64,
     /// Packets that stand in the capture more than once.
-    pub copies: u64,
+    pub duplicate_packets: u64,
     /// Packets in another order than they were sent in.
     pub reordered: u64,
     /// Conversations that were given up to make room.
@@ -275,7 +275,7 @@ impl Tally {
         }
         self.pulse.merge(other.pulse);
         self.skipped += other.skipped;
-        self.copies += other.copies;
+        self.duplicate_packets += other.duplicate_packets;
         self.reordered += other.reordered;
         self.evicted += other.evicted;
         self.opened += other.opened;

@@ -3,14 +3,14 @@
 //! A capture is not what happened: packets are missing from it, stand in it twice or in another order. What the other side has
 //! acknowledged did arrive, so that a hole which is acknowledged is the capture's, and is jumped.
 
-use crate::conversation::{Conversation, Ears};
-use crate::copies::Copies;
+use crate::conversation::{Conversation, DissectionContext};
+use crate::duplicate_packets::DuplicatePackets;
 use crate::packet::{Packet, Tcp};
 use plimsoll_model::Nanos;
 use std::collections::VecDeque;
 
-/// Packets of one direction among which a copy is recognised.
-const COPIES: usize = 16;
+/// Packets of one direction among which a duplicate is recognised.
+const DUPLICATES: usize = 16;
 /// Nobody repeats a packet that soon.
 const AT_ONCE: Nanos = Nanos::from_millis(1);
 /// What comes ahead of its turn is kept up to here, for each direction: bytes and pieces.
@@ -27,14 +27,14 @@ const RECENT: usize = 8;
 /// What was seen of a direction since the last time that it was asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Packets, copies apart.
+    /// Packets, duplicates apart.
     pub packets: u64,
     /// Bytes of content, each once.
     pub bytes: u64,
     /// Segments that were sent again.
     pub retransmissions: u64,
     /// Packets that stand in the capture more than once.
-    pub copies: u64,
+    pub duplicates: u64,
     /// Packets that were captured, or came, in another order.
     pub reordered: u64,
     /// Bytes that were acknowledged and are not in the capture.
@@ -51,8 +51,9 @@ pub trait Meter {
     fn retransmission(&mut self, direction: usize, delay: Option<Nanos>);
 }
 
+/// One direction of a connection: a byte stream that is put together by its sequence numbers.
 #[derive(Default)]
-struct Direction {
+struct StreamReassembly {
     /// A packet of it was seen.
     known: bool,
     /// Number of the byte that is next to be given on, and of the one after the highest that was seen.
@@ -63,7 +64,7 @@ struct Direction {
     top_clock: u32,
     /// When a hole was first seen before `top`.
     hole_since: Nanos,
-    copies: Copies<COPIES>,
+    duplicates: DuplicatePackets<DUPLICATES>,
     early: VecDeque<Early>,
     early_bytes: usize,
     /// Number behind the last byte.
@@ -109,7 +110,7 @@ struct Held {
 /// A connection.
 #[derive(Default)]
 pub struct Connection {
-    directions: [Direction; 2],
+    directions: [StreamReassembly; 2],
     held: VecDeque<Held>,
     /// The direction of who opened it.
     client: Option<usize>,
@@ -159,8 +160,8 @@ impl Connection {
         bytes: &[u8],
         to: &mut Receiver<'_, '_>,
     ) {
-        if self.directions[direction].is_copy(packet, tcp) {
-            self.directions[direction].seen.copies += 1;
+        if self.directions[direction].is_duplicate(packet, tcp) {
+            self.directions[direction].seen.duplicates += 1;
             return;
         }
         if self.is_in_turn(direction, tcp) {
@@ -226,8 +227,8 @@ pub struct Receiver<'a, 'b> {
     pub conversation: &'a mut Option<Box<Conversation>>,
     /// Makes one; the direction of the client is given, where known.
     pub begin: &'a dyn Fn() -> Conversation,
-    /// What is heard.
-    pub ears: &'a mut Ears<'b>,
+    /// What is observed.
+    pub context: &'a mut DissectionContext<'b>,
     /// What is measured.
     pub meter: &'a mut dyn Meter,
 }
@@ -235,24 +236,24 @@ pub struct Receiver<'a, 'b> {
 impl Receiver<'_, '_> {
     fn data(&mut self, direction: usize, at: Nanos, bytes: &[u8], missing: u32) {
         let conversation = self.conversation.get_or_insert_with(|| Box::new((self.begin)()));
-        conversation.data(direction, at, bytes, self.ears);
+        conversation.data(direction, at, bytes, self.context);
         if missing > 0 {
-            conversation.gap(direction, at, u64::from(missing), self.ears);
+            conversation.gap(direction, at, u64::from(missing), self.context);
         }
     }
 
     fn finished(&mut self, direction: usize, at: Nanos) {
         if let Some(conversation) = self.conversation {
-            conversation.finished(direction, at, self.ears);
+            conversation.finished(direction, at, self.context);
         }
     }
 }
 
-impl Direction {
+impl StreamReassembly {
     /// Whether that packet was seen before, in all its headers.
-    fn is_copy(&mut self, packet: &Packet, tcp: &Tcp) -> bool {
+    fn is_duplicate(&mut self, packet: &Packet, tcp: &Tcp) -> bool {
         let counted = packet.ip_id != 0 || tcp.clock != 0;
-        self.copies.has(tcp.print, packet.at, counted, AT_ONCE)
+        self.duplicates.has(tcp.print, packet.at, counted, AT_ONCE)
     }
 
     /// The other side has everything before that number.
@@ -457,13 +458,13 @@ impl Direction {
     }
 
     /// A segment is seen again. One that holds several was sent as several. One that its sender counted before what was seen
-    /// of it is the first one itself, which came behind its retransmission; one with the same count is a copy.
+    /// of it is the first one itself, which came behind its retransmission; one with the same count is a duplicate.
     fn again(&mut self, direction: usize, packet: &Packet, end: u32, to: &mut Receiver<'_, '_>) {
         self.timed = None;
         let first = self.recent.iter().find(|recent| recent.end == end && recent.at != Nanos::ZERO);
         if let Some(first) = first.filter(|first| first.id != 0 && packet.ip_id != 0) {
             match packet.ip_id.wrapping_sub(first.id) as i16 {
-                0 => return self.seen.copies += 1,
+                0 => return self.seen.duplicates += 1,
                 ..0 => return self.seen.reordered += 1,
                 _ => {}
             }

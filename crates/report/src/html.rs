@@ -159,7 +159,7 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
         ]);
     }
     if let Some(dissection) = &summary.dissection {
-        sections.push(section("ways", "Ways of messages", services::ways(dissection)));
+        sections.push(section("ways", "Ways of messages", services::traces(dissection)));
         sections.push(section("services", "Who calls whom", services::calls(dissection)));
     }
     sections.push(section("components", "Platform components", components::body(record, summary)));

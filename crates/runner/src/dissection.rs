@@ -3,13 +3,13 @@
 use plimsoll_analysis::dissection::{DissectionSummary, summarize};
 use plimsoll_analysis::exchange::ExchangeRow;
 use plimsoll_capture::component::Components;
-use plimsoll_capture::hops::Ways;
 use plimsoll_capture::marker::Search;
 use plimsoll_capture::phases::Phases;
 use plimsoll_capture::pipeline::dissect;
 use plimsoll_capture::source::{Source, SourceError};
 use plimsoll_capture::table::Settings;
 use plimsoll_capture::tls::keys::Keys;
+use plimsoll_capture::traces::Traces;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -53,15 +53,15 @@ impl Dissection {
             open: conversations,
             stop,
         };
-        let mut ways = Ways::new(Arc::clone(&phases));
+        let mut traces = Traces::new(Arc::clone(&phases));
         let dissected = dissect(sources, &settings, threads, &mut |batch, read| {
-            ways.hear(&batch);
+            traces.observe(&batch);
             let rows = batch.exchanges.iter().map(|one| ExchangeRow::of(one, &components, &search));
             found(&mut { rows }, read);
         })?;
-        ways.finish(dissected.last);
+        traces.finish(dissected.last);
         let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-        let mut summary = summarize(&dissected, &paths, &ways, &components, &phases, &search, None);
+        let mut summary = summarize(&dissected, &paths, &traces, &components, &phases, &search, None);
         summary.notes.extend(keys.notes());
         Ok(summary)
     }

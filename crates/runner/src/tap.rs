@@ -2,18 +2,18 @@
 //! own phases and losses.
 
 use crate::awake::Awake;
-use crate::capturing::{Capturing, CapturingError, Death, Network, Wanted};
+use crate::capturing::{Captured, Capturing, CapturingError, Death, Network, Wanted};
 use crate::tls_keys::TlsKeys;
-use plimsoll_analysis::dissection::{DissectionSummary, OURSELVES, StallSummary, summarize};
+use plimsoll_analysis::dissection::{DissectionSummary, FileSummary, OURSELVES, StallSummary, summarize};
 use plimsoll_analysis::usage;
 use plimsoll_capture::component::Components;
-use plimsoll_capture::hops::Ways;
 use plimsoll_capture::marker::{Form, MessageId, Search};
 use plimsoll_capture::packet::Endpoint;
 use plimsoll_capture::phases::{Phase, Phases};
 use plimsoll_capture::pipeline::dissect;
 use plimsoll_capture::source::Source;
 use plimsoll_capture::table::Settings;
+use plimsoll_capture::traces::Traces;
 use plimsoll_load::clock::wall_nanos;
 use plimsoll_model::record::{ComponentUsage, RunRecord, SampleRecord};
 use plimsoll_model::{Nanos, RunId};
@@ -29,7 +29,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What our own process is called on the wire: devices, subscribers, controller and querier in one.
 /// What is told where the kernel does not say who opens connections.
 const UNSEEN: &str = "who opens a connection could not be asked of the kernel (tracefs, for root alone): connections that lived \
     shorter than a second may have no name";
@@ -183,30 +182,8 @@ impl Tap {
     ) -> DissectionSummary {
         self.hosts.look();
         let captured: Vec<_> = self.capturings.into_iter().map(Capturing::stop).collect();
-        let mut notes = Vec::new();
-        for part in &captured {
-            if let Some(dropped) = part.dropped.filter(|&dropped| dropped > 0) {
-                notes.push(format!("the kernel dropped {dropped} packets, which are in no capture: what they said is not known"));
-            }
-            notes.extend(part.died.as_ref().map(|death| told(death, record)));
-            if part.wrapped {
-                notes.push(
-                    "the captures reached their limit (record.capture.limit): their oldest packets are gone"
-                        .into(),
-                );
-            }
-        }
-        let mut sources = Vec::new();
-        let mut paths = Vec::new();
-        for path in captured.iter().flat_map(|part| &part.files) {
-            match Source::open(path) {
-                Ok(source) => {
-                    sources.push(source);
-                    paths.push(path.display().to_string());
-                }
-                Err(error) => notes.push(error.to_string()),
-            }
-        }
+        let mut notes = gaps(&captured, record);
+        let (sources, paths) = open(&captured, &mut notes);
         let mut components = components(&self.servers, &self.plan, self.hosts, self.ends.finish());
         match self.births.map(Births::end) {
             Some(births) => opened(&mut components, births, &self.roots),
@@ -224,13 +201,13 @@ impl Tap {
             open: OPEN,
             stop: Arc::default(),
         };
-        let mut ways = Ways::new(Arc::clone(&phases));
+        let mut traces = Traces::new(Arc::clone(&phases));
         if let Some(lost) = &lost {
-            ways.name(lost.clone());
+            traces.name(lost.clone());
         }
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut read = dissect(sources, &settings, threads, &mut |batch, _| {
-            ways.hear(&batch);
+            traces.observe(&batch);
         });
         if let (Ok(dissected), Some(awake)) = (&mut read, self.awake) {
             awake.end().into_iter().for_each(|at| dissected.tally.pulse.awake(at));
@@ -238,10 +215,10 @@ impl Tap {
         let first = read.as_ref().ok().and_then(|dissected| dissected.first);
         let mut summary = match read {
             Ok(dissected) => {
-                ways.finish(
+                traces.finish(
                     captured.iter().filter_map(|part| part.died.as_ref()).map(|death| death.at).min(),
                 );
-                summarize(&dissected, &paths, &ways, &components, &phases, &settings.search, lost.as_ref())
+                summarize(&dissected, &paths, &traces, &components, &phases, &settings.search, lost.as_ref())
             }
             Err(error) => {
                 notes.push(error.to_string());
@@ -250,36 +227,83 @@ impl Tap {
         };
         if let Folder::Passing(_) = &self.folder {
             // The files will be gone; what was wrong with them is not.
-            for file in summary.files.drain(..) {
-                notes.extend(file.garbage.map(|garbage| format!("reading of a capture ended at {garbage}")));
-                notes.extend(file.error.map(|error| format!("a capture {error}")));
-            }
+            summary.files.drain(..).for_each(|file| notes.extend(flaws(file)));
         }
-        // Told as times of the run, as all else is.
-        let begin = Nanos(record.provenance.wall_epoch.unwrap_or(0));
-        let later = first.map_or(0.0, |first| (first - begin).as_secs_f64());
-        for stall in &mut summary.stalls {
-            for time in [&mut stall.from, &mut stall.to] {
-                *time = ((*time + later) * 10.0).round() / 10.0;
-            }
+        if let Some(first) = first {
+            place_in_run(&mut summary.stalls, first, record);
         }
         summary.stalls.iter_mut().for_each(|stall| acquit_who_was_starved(stall, &record.components));
-        let sent = |record: &SampleRecord| record.counts.sent;
-        let levels = record.levels.iter();
-        let sent: u64 = levels
-            .map(|level| sent(&level.warm_up) + level.samples.iter().flatten().map(sent).sum::<u64>())
-            .sum();
-        if summary.messages.marked == 0 && sent > 0 {
-            notes.push(format!(
-                "no marker of this run was found on the wire, though {sent} messages were sent: ways and losses are not known \
-                 (TLS without keys, a filter or an interface that misses them, or contents that change on the way)"
-            ));
-        }
+        notes.extend(without_marker(&summary, record));
         notes.extend(self.keys.keys().notes());
         notes.extend(self.keys.note());
         summary.notes.extend(notes);
         summary
     }
+}
+
+/// What the captures do not hold.
+fn gaps(captured: &[Captured], record: &RunRecord) -> Vec<String> {
+    let mut notes = Vec::new();
+    for part in captured {
+        if let Some(dropped) = part.dropped.filter(|&dropped| dropped > 0) {
+            notes.push(format!(
+                "the kernel dropped {dropped} packets, which are in no capture: what they said is not known"
+            ));
+        }
+        notes.extend(part.died.as_ref().map(|death| told(death, record)));
+        if part.wrapped {
+            notes.push(
+                "the captures reached their limit (record.capture.limit): their oldest packets are gone"
+                    .into(),
+            );
+        }
+    }
+    notes
+}
+
+/// The files that can be read, and their paths; why others cannot is noted.
+fn open(captured: &[Captured], notes: &mut Vec<String>) -> (Vec<Source>, Vec<String>) {
+    let (mut sources, mut paths) = (Vec::new(), Vec::new());
+    for path in captured.iter().flat_map(|part| &part.files) {
+        match Source::open(path) {
+            Ok(source) => {
+                sources.push(source);
+                paths.push(path.display().to_string());
+            }
+            Err(error) => notes.push(error.to_string()),
+        }
+    }
+    (sources, paths)
+}
+
+/// What was wrong with a file.
+fn flaws(file: FileSummary) -> impl Iterator<Item = String> {
+    let garbage = file.garbage.map(|garbage| format!("reading of a capture ended at {garbage}"));
+    garbage.into_iter().chain(file.error.map(|error| format!("a capture {error}")))
+}
+
+/// Stalls are told as times since the first packet; now as times of the run, as all else is.
+fn place_in_run(stalls: &mut [StallSummary], first: Nanos, record: &RunRecord) {
+    let begin = Nanos(record.provenance.wall_epoch.unwrap_or(0));
+    let later = (first - begin).as_secs_f64();
+    for stall in stalls {
+        for time in [&mut stall.from, &mut stall.to] {
+            *time = ((*time + later) * 10.0).round() / 10.0;
+        }
+    }
+}
+
+/// What is told of a run that has sent messages of which none was seen.
+fn without_marker(summary: &DissectionSummary, record: &RunRecord) -> Option<String> {
+    let sent = |record: &SampleRecord| record.counts.sent;
+    let levels = record.levels.iter();
+    let sent: u64 = levels
+        .map(|level| sent(&level.warm_up) + level.samples.iter().flatten().map(sent).sum::<u64>())
+        .sum();
+    (summary.messages.marked == 0 && sent > 0).then(|| format!(
+        "no marker of this run was found on the wire, though {sent} messages were sent: ways and losses are not known \
+         (TLS without keys, a filter or an interface that misses them, or contents that change on the way)"
+    ))
 }
 
 /// A component that was ready to run for much of a stall, and had no processor, did not stand still by itself: then nobody is

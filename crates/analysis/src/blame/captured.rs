@@ -96,7 +96,7 @@ impl<'a> Captured<'a> {
 
     /// Who had the messages last that the level lost.
     pub fn who_lost(&self, lost: u64, of: u64) -> Option<Named> {
-        let hops = &self.phase()?.ways.hops;
+        let hops = &self.phase()?.traces.residences;
         let all: u64 = hops.iter().map(|hop| hop.lost).sum();
         let most = hops.iter().max_by_key(|hop| hop.lost)?;
         let enough = most.lost as f64 >= MOST * lost.max(all) as f64 && most.lost > 0;
@@ -110,9 +110,9 @@ impl<'a> Captured<'a> {
     /// In whom messages stayed for most of their way, without that it waited for another component or for a processor. Who
     /// stood still alone waited for nobody.
     pub fn who_kept_them(&self) -> Option<Named> {
-        let ways = &self.phase()?.ways;
-        let hop = ways.hops.iter().max_by(|one, other| one.share.total_cmp(&other.share))?;
-        let slowest = ways.total.p99?;
+        let traces = &self.phase()?.traces;
+        let hop = traces.residences.iter().max_by(|one, other| one.share.total_cmp(&other.share))?;
+        let slowest = traces.total.p99?;
         let waited =
             usage::share(self.components, &hop.component, &usage::hold(self.start), |usage| usage.run_delay);
         let still =
@@ -120,7 +120,7 @@ impl<'a> Captured<'a> {
         // Behind one that stood still messages queue in others, too.
         let most = if still.is_some() { STAYED_IN_STALL } else { STAYED };
         let is_it = hop.share >= most
-            && hop.residence.p99.is_some_and(|stay| stay >= OF_SLOWEST * slowest)
+            && hop.times.p99.is_some_and(|stay| stay >= OF_SLOWEST * slowest)
             && (still.is_some() || hop.asks.is_some_and(|asks| asks < ASKS))
             && waited.is_some_and(|waited| waited < STARVED)
             && self.is_watched(&hop.component);
@@ -150,7 +150,7 @@ impl<'a> Captured<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dissection::{ErrorSummary, HopSummary, TimesSummary, WaySummary};
+    use crate::dissection::{ErrorSummary, ResidenceSummary, TimesSummary, TraceSummary};
     use plimsoll_model::{Load, Nanos};
 
     fn start() -> LevelStart {
@@ -174,16 +174,16 @@ mod tests {
         ["front", "store"].iter().flat_map(|name| (3..11).map(|second| usage(name, second))).collect()
     }
 
-    fn hop(component: &str, share: f64, asks: f64, lost: u64) -> HopSummary {
-        let residence = TimesSummary { p99: Some(share), ..TimesSummary::default() };
-        HopSummary { component: component.into(), residence, share, asks: Some(asks), lost }
+    fn hop(component: &str, share: f64, asks: f64, lost: u64) -> ResidenceSummary {
+        let times = TimesSummary { p99: Some(share), ..TimesSummary::default() };
+        ResidenceSummary { component: component.into(), times, share, asks: Some(asks), lost }
     }
 
-    fn summary(hops: Vec<HopSummary>) -> DissectionSummary {
+    fn summary(hops: Vec<ResidenceSummary>) -> DissectionSummary {
         let total = TimesSummary { p99: Some(1.0), ..TimesSummary::default() };
-        let ways = WaySummary { messages: 300, total, hops, ..WaySummary::default() };
+        let traces = TraceSummary { messages: 300, total, residences: hops, ..TraceSummary::default() };
         let phase =
-            PhaseSummary { name: level::phase(&start()), measured: true, ways, ..PhaseSummary::default() };
+            PhaseSummary { name: level::phase(&start()), measured: true, traces, ..PhaseSummary::default() };
         DissectionSummary { phases: vec![phase], ..DissectionSummary::default() }
     }
 

@@ -46,8 +46,8 @@ pub(super) fn asking(
 mod tests {
     use super::*;
     use crate::dissection::stalls::tests::{call, components};
-    use plimsoll_capture::dissect::Asking;
     use plimsoll_capture::phases::Phase;
+    use plimsoll_capture::request::Asking;
     use plimsoll_model::Nanos;
 
     #[test]

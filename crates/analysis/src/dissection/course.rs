@@ -1,31 +1,31 @@
-//! Which passages of a message are its way. The rule, in words, stands in `docs/dissecting.md`:
+//! Which of the edges that a message was seen at are its course. The rule, in words, stands in `docs/dissecting.md`:
 //!
-//! - what is handed on is part of the way, and so is what is taken from a queue;
+//! - what is handed on is part of the course, and so is what is taken from a queue;
 //! - what is read is part of it only where it leads on: the reader had not had the message before, and passes it on later, or
 //!   reads as one who waits for what comes;
-//! - the way ends at its deliveries: what is read after them, and what comes of that, is no part of it.
+//! - the course ends at its deliveries: what is read after them, and what comes of that, is no part of it.
 
-use plimsoll_capture::dissect::Side;
-use plimsoll_capture::hops::Gain;
+use plimsoll_capture::side::Side;
+use plimsoll_capture::traces::Transfer;
 use plimsoll_model::wire::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A passage of one message between parties that have names.
+/// An edge of the trace of one message between parties that have names.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Leg<'a> {
+pub(super) struct CourseEdge<'a> {
     pub from: &'a str,
     pub to: &'a str,
     pub protocol: Protocol,
-    pub gain: Gain,
+    pub transfer: Transfer,
     /// Which side of the conversation it came from.
     pub side: Side,
     /// Whether who reads in this way mostly asks before there is something: a subscriber by long polls.
     pub polled: bool,
 }
 
-impl Leg<'_> {
+impl CourseEdge<'_> {
     fn is_reading(&self) -> bool {
-        matches!(self.gain, Gain::Read | Gain::Awaited)
+        matches!(self.transfer, Transfer::Read | Transfer::Awaited)
     }
 
     /// Whether it writes to what keeps values for others to read.
@@ -41,74 +41,75 @@ impl Leg<'_> {
     /// or a store is given is no delivery.
     fn may_deliver(&self) -> bool {
         let kept = matches!(self.protocol, Protocol::Mqtt | Protocol::Amqp | Protocol::Nats) || self.stores();
-        self.gain == Gain::Taken || self.gain == Gain::Handed && (self.side == Side::Server || !kept)
+        self.transfer == Transfer::Taken
+            || self.transfer == Transfer::Handed && (self.side == Side::Server || !kept)
     }
 }
 
-/// The way of a message.
+/// The course of a message: what of its trace leads to where it ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Course {
-    /// Places of its passages among those that were seen.
+    /// Places of its edges among those that were seen.
     pub kept: Vec<usize>,
     /// Those at which a subscriber got it.
     pub deliveries: Vec<usize>,
     /// Those at which it ended: its deliveries, or where there are none, the last in each direction.
     pub ends: Vec<usize>,
-    /// Stays on the way to its ends: the passage that brought it to a component, and the one that took it on.
-    pub stays: BTreeMap<usize, usize>,
+    /// Residences on the way to its ends: the edge that brought it to a component, and the one that took it on.
+    pub residences: BTreeMap<usize, usize>,
 }
 
-/// The way of a message that was seen to make those passages. In a run, `ours` are devices and subscribers in one.
-pub(super) fn course(legs: &[Leg<'_>], ours: Option<&str>) -> Course {
-    let passed_on = |place: usize| legs[place + 1..].iter().any(|later| later.from == legs[place].to);
+/// The course of a message that was seen at those edges. In a run, `ours` are devices and subscribers in one.
+pub(super) fn course(edges: &[CourseEdge<'_>], ours: Option<&str>) -> Course {
+    let passed_on = |place: usize| edges[place + 1..].iter().any(|later| later.from == edges[place].to);
     let is_delivery = |place: &usize| {
-        let leg = &legs[*place];
+        let edge = &edges[*place];
         match ours {
-            Some(ours) => leg.to == ours && leg.from != ours && !leg.is_reading(),
-            None => leg.may_deliver() && !passed_on(*place),
+            Some(ours) => edge.to == ours && edge.from != ours && !edge.is_reading(),
+            None => edge.may_deliver() && !passed_on(*place),
         }
     };
-    let mut deliveries: Vec<usize> = (0..legs.len()).filter(is_delivery).collect();
-    let mut keep = reached(legs, deliveries.last().copied());
+    let mut deliveries: Vec<usize> = (0..edges.len()).filter(is_delivery).collect();
+    let mut keep = reached(edges, deliveries.last().copied());
     deliveries.retain(|&place| keep[place]);
-    for place in (0..legs.len()).rev().filter(|&place| legs[place].is_reading()) {
-        let leg = &legs[place];
+    for place in (0..edges.len()).rev().filter(|&place| edges[place].is_reading()) {
+        let edge = &edges[place];
         let leads_on =
-            legs.iter().zip(&keep).skip(place + 1).any(|(later, &kept)| kept && later.from == leg.to);
-        let receives = leg.polled && ours != Some(leg.to);
+            edges.iter().zip(&keep).skip(place + 1).any(|(later, &kept)| kept && later.from == edge.to);
+        let receives = edge.polled && ours != Some(edge.to);
         keep[place] &= leads_on || receives;
         if keep[place] && !leads_on && ours.is_none() {
             deliveries.push(place);
         }
     }
     deliveries.sort_unstable();
-    let kept: Vec<usize> = (0..legs.len()).filter(|&place| keep[place]).collect();
+    let kept: Vec<usize> = (0..edges.len()).filter(|&place| keep[place]).collect();
     let is_last =
-        |place: &usize| !kept.iter().any(|&later| later > *place && legs[later].from == legs[*place].to);
+        |place: &usize| !kept.iter().any(|&later| later > *place && edges[later].from == edges[*place].to);
     let ends = if deliveries.is_empty() {
         kept.iter().copied().filter(is_last).collect()
     } else {
         deliveries.clone()
     };
-    let stays = stays(legs, &kept, &ends, ours);
-    Course { kept, deliveries, ends, stays }
+    let residences = residences(edges, &kept, &ends, ours);
+    Course { kept, deliveries, ends, residences }
 }
 
-/// The passages that can be on the way, as far as what was before them tells. What is read comes too late after the last
-/// delivery, and brings nothing to who has had it; who has it from there alone passes nothing of the way on.
-fn reached(legs: &[Leg<'_>], last_delivery: Option<usize>) -> Vec<bool> {
+/// The edges that can be on the course, as far as what was before them tells. What is read comes too late after the last
+/// delivery, and brings nothing to who has had it; who has it from there alone passes nothing of the course on.
+fn reached(edges: &[CourseEdge<'_>], last_delivery: Option<usize>) -> Vec<bool> {
     let (mut had, mut late): (BTreeSet<&str>, BTreeSet<&str>) = Default::default();
-    let mut keep = Vec::with_capacity(legs.len());
-    for (place, leg) in legs.iter().enumerate() {
-        let kept = if leg.is_reading() {
-            !had.contains(leg.to) && last_delivery.is_none_or(|last| place < last)
+    let mut keep = Vec::with_capacity(edges.len());
+    for (place, edge) in edges.iter().enumerate() {
+        let kept = if edge.is_reading() {
+            !had.contains(edge.to) && last_delivery.is_none_or(|last| place < last)
         } else {
-            had.contains(leg.from) || !late.contains(leg.from)
+            had.contains(edge.from) || !late.contains(edge.from)
         };
         if kept {
-            had.extend([leg.from, leg.to]);
+            had.extend([edge.from, edge.to]);
         } else {
-            late.insert(leg.to);
+            late.insert(edge.to);
         }
         keep.push(kept);
     }
@@ -116,38 +117,43 @@ fn reached(legs: &[Leg<'_>], last_delivery: Option<usize>) -> Vec<bool> {
 }
 
 /// Goes back from each end: who passed it on there, what had brought it to him, who passed it on there.
-fn stays(legs: &[Leg<'_>], kept: &[usize], ends: &[usize], ours: Option<&str>) -> BTreeMap<usize, usize> {
-    let mut stays: BTreeMap<usize, usize> = BTreeMap::new();
+fn residences(
+    edges: &[CourseEdge<'_>],
+    kept: &[usize],
+    ends: &[usize],
+    ours: Option<&str>,
+) -> BTreeMap<usize, usize> {
+    let mut residences: BTreeMap<usize, usize> = BTreeMap::new();
     let mut told = BTreeSet::new();
     for &end in ends {
-        // Several subscribers behind one passage are served one after another: the first counts.
-        if !told.insert((legs[end].from, legs[end].to)) {
+        // Several subscribers behind one edge are served one after another: the first counts.
+        if !told.insert((edges[end].from, edges[end].to)) {
             continue;
         }
         let mut out = end;
-        while let Some(brought) = brought(legs, kept, out).filter(|_| ours != Some(legs[out].from)) {
-            let known = stays.entry(brought).or_insert(out);
+        while let Some(brought) = brought(edges, kept, out).filter(|_| ours != Some(edges[out].from)) {
+            let known = residences.entry(brought).or_insert(out);
             *known = out.min(*known);
             out = brought;
         }
     }
-    stays
+    residences
 }
 
-/// The passage that brought a message to who passes it on in another one: the last that gave back what it had handed on, to a
+/// The edge that brought a message to who passes it on in another one: the last that gave back what it had handed on, to a
 /// queue or a broker; else the first.
-fn brought(legs: &[Leg<'_>], kept: &[usize], out: usize) -> Option<usize> {
-    let who = legs[out].from;
+fn brought(edges: &[CourseEdge<'_>], kept: &[usize], out: usize) -> Option<usize> {
+    let who = edges[out].from;
     let mut givers = BTreeSet::new();
     let first_of_each: Vec<usize> = kept
         .iter()
         .copied()
         .take_while(|&place| place < out)
-        .filter(|&place| legs[place].to == who && givers.insert(legs[place].from))
+        .filter(|&place| edges[place].to == who && givers.insert(edges[place].from))
         .collect();
     let gave_back = |place: &usize| {
         let earlier = kept.iter().take_while(|&&earlier| earlier < *place);
-        earlier.copied().any(|earlier| legs[earlier].from == who && legs[earlier].to == legs[*place].from)
+        earlier.copied().any(|earlier| edges[earlier].from == who && edges[earlier].to == edges[*place].from)
     };
     first_of_each.iter().copied().rfind(gave_back).or(first_of_each.first().copied())
 }

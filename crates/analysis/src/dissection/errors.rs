@@ -1,8 +1,7 @@
 //! Errors by who answered with them first.
 
-use plimsoll_capture::component::{Components, Party};
+use plimsoll_capture::component::{Components, Holder, Party};
 use plimsoll_capture::errors::{Errors, Failures, Origin};
-use plimsoll_capture::hops::Holder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

@@ -1,31 +1,28 @@
 //! What those are called who have messages.
 
-use plimsoll_capture::component::{Components, Party};
-use plimsoll_capture::hops::{Holder, Passage, Ways};
+use plimsoll_capture::component::{Components, Holder, Party};
 use plimsoll_capture::packet::Endpoint;
+use plimsoll_capture::traces::{Edge, Traces};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A passage between components.
-pub(super) type Edge = (String, String);
+/// An edge between components: what the two are called.
+pub(super) type NamedEdge = (String, String);
 
 /// What holders of messages are called.
 pub(super) struct Names(BTreeMap<Holder, String>);
 
 impl Names {
     /// Clients without a name that pass on what they receive are called by what they speak to whom; the others by their host.
-    pub fn of(ways: &Ways, components: &Components) -> Names {
-        let joined = ways.joined();
-        let holders: BTreeSet<Holder> =
-            ways.passages().iter().flat_map(|passage| [passage.from, passage.to]).collect();
+    pub fn of(traces: &Traces, components: &Components) -> Names {
+        let joined = traces.joined();
+        let holders: BTreeSet<Holder> = traces.edges().iter().flat_map(|edge| [edge.from, edge.to]).collect();
         let plain = |holder: &Holder| match holder {
             Holder::Party(party) => components.name(party),
             Holder::Socket(socket) => components.name(&Party::Host(socket.address)),
         };
         let mut spoken: BTreeMap<Endpoint, [BTreeSet<String>; 2]> = BTreeMap::new();
-        for passage in ways.passages() {
-            for (direction, holder, other) in
-                [(0, &passage.to, &passage.from), (1, &passage.from, &passage.to)]
-            {
+        for edge in traces.edges() {
+            for (direction, holder, other) in [(0, &edge.to, &edge.from), (1, &edge.from, &edge.to)] {
                 if let Holder::Socket(socket) = holder
                     && let Some(speaker) = joined.get(socket)
                 {
@@ -52,17 +49,17 @@ impl Names {
         self.0.get(holder).cloned().unwrap_or_default()
     }
 
-    pub fn edge(&self, passage: &Passage) -> Edge {
-        (self.name(&passage.from), self.name(&passage.to))
+    pub fn edge(&self, edge: &Edge) -> NamedEdge {
+        (self.name(&edge.from), self.name(&edge.to))
     }
 
-    pub fn words(&self, ways: &Ways, number: u32) -> String {
-        let Some(passage) = ways.passages().get(number as usize) else { return String::new() };
-        let (from, to) = self.edge(passage);
-        if passage.verb.as_str().is_empty() {
-            format!("{from} to {to}, {}", passage.protocol.name())
+    pub fn words(&self, traces: &Traces, number: u32) -> String {
+        let Some(edge) = traces.edges().get(number as usize) else { return String::new() };
+        let (from, to) = self.edge(edge);
+        if edge.verb.as_str().is_empty() {
+            format!("{from} to {to}, {}", edge.protocol.name())
         } else {
-            format!("{from} to {to}, {} {}", passage.protocol.name(), passage.verb)
+            format!("{from} to {to}, {} {}", edge.protocol.name(), edge.verb)
         }
     }
 }

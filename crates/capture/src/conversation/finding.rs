@@ -1,6 +1,6 @@
 //! How it is found out what a conversation speaks, by the first bytes of either side.
 
-use super::{Conversation, Ears, Security, State, UNDECIDED};
+use super::{Conversation, DissectionContext, Security, State, UNDECIDED};
 use crate::dissect::Carrier;
 use crate::dissectors;
 use crate::tls::Unopened;
@@ -12,16 +12,23 @@ const TRIES: u32 = 64;
 
 impl Conversation {
     /// Finds out what is spoken.
-    pub(super) fn undecided(&mut self, direction: usize, at: Nanos, bytes: &[u8], ears: &mut Ears<'_>) {
+    pub(super) fn undecided(
+        &mut self,
+        direction: usize,
+        at: Nanos,
+        bytes: &[u8],
+        context: &mut DissectionContext<'_>,
+    ) {
         let whole = self.carrier == Carrier::Datagrams;
-        let half = &mut self.halves[direction];
-        if half.kept.is_empty() {
-            half.kept_since = at;
+        let own = &mut self.directions[direction];
+        if own.kept.is_empty() {
+            own.kept_since = at;
         }
-        let before = half.kept.len();
-        half.kept.extend_from_slice(bytes);
+        let before = own.kept.len();
+        own.kept.extend_from_slice(bytes);
         let speaker = self.sure.then(|| self.side(direction));
-        let mut verdict = dissectors::find(&self.halves[direction].kept, self.carrier, self.ports, speaker);
+        let mut verdict =
+            dissectors::find(&self.directions[direction].kept, self.carrier, self.ports, speaker);
         if before > 0
             && !self.begun
             && matches!(verdict, dissectors::Found::Perhaps | dissectors::Found::None)
@@ -29,69 +36,69 @@ impl Conversation {
             let alone = dissectors::find(bytes, self.carrier, self.ports, speaker);
             if matches!(alone, dissectors::Found::One(..)) {
                 // What was kept was the rest of another message.
-                let half = &mut self.halves[direction];
-                half.kept_since = at;
-                let rest: Vec<u8> = half.kept.drain(..before).collect();
-                self.seek(direction, at, &rest, ears);
+                let own = &mut self.directions[direction];
+                own.kept_since = at;
+                let rest: Vec<u8> = own.kept.drain(..before).collect();
+                self.seek(direction, at, &rest, context);
                 verdict = alone;
             }
         }
-        let half = &mut self.halves[direction];
+        let own = &mut self.directions[direction];
         match verdict {
             dissectors::Found::One(entry, says) => {
                 // Where the beginning was not captured, the other side may be in the middle of a message.
-                self.halves[1 - direction].lost = !self.begun;
+                self.directions[1 - direction].lost = !self.begun;
                 if let Some(says) = says.filter(|_| !self.sure) {
                     self.client = direction ^ says.index();
                     self.sure = true;
                 }
                 self.state = State::Known(entry.protocol, (entry.make)(self.carrier));
-                self.take_up(direction, ears);
+                self.take_up(direction, context);
             }
             dissectors::Found::Opaque(protocol) => match (protocol, whole, &self.security) {
-                (Protocol::Tls, false, Security::None) => self.secure_what_is_kept(ears),
+                (Protocol::Tls, false, Security::None) => self.secure_what_is_kept(context),
                 (Protocol::Tls, true, _) => {
-                    ears.heard.secured.push(Err(Unopened::Datagrams));
-                    self.give_up(protocol, at, ears);
+                    context.observations.secured.push(Err(Unopened::Datagrams));
+                    self.give_up(protocol, at, context);
                 }
-                _ => self.give_up(protocol, at, ears),
+                _ => self.give_up(protocol, at, context),
             },
-            dissectors::Found::Perhaps if half.kept.len() < UNDECIDED => {}
+            dissectors::Found::Perhaps if own.kept.len() < UNDECIDED => {}
             _ => {
                 self.tries += 1;
                 if !whole && self.tries >= if self.begun { 4 } else { TRIES } {
-                    self.give_up(Protocol::Unknown, at, ears);
+                    self.give_up(Protocol::Unknown, at, context);
                 } else {
                     // Maybe a message begins with the next packet.
-                    let unread = std::mem::take(&mut half.kept);
-                    self.seek(direction, at, &unread, ears);
+                    let unread = std::mem::take(&mut own.kept);
+                    self.seek(direction, at, &unread, context);
                 }
             }
         }
     }
 
     /// Hands what was kept of both directions to the dissector that has been found, in the order in which they began.
-    fn take_up(&mut self, direction: usize, ears: &mut Ears<'_>) {
+    fn take_up(&mut self, direction: usize, context: &mut DissectionContext<'_>) {
         let other = 1 - direction;
-        let began = |direction: usize| self.halves[direction].kept_since;
-        let other_first = !self.halves[other].kept.is_empty() && began(other) < began(direction);
+        let began = |direction: usize| self.directions[direction].kept_since;
+        let other_first = !self.directions[other].kept.is_empty() && began(other) < began(direction);
         for direction in if other_first { [other, direction] } else { [direction, other] } {
-            let half = &mut self.halves[direction];
-            let since = half.kept_since;
-            let bytes = std::mem::take(&mut half.kept);
-            half.need = 0;
+            let own = &mut self.directions[direction];
+            let since = own.kept_since;
+            let bytes = std::mem::take(&mut own.kept);
+            own.need = 0;
             if !bytes.is_empty() {
                 // Their times lie close together, before there is anything to tell them apart.
-                self.known(direction, since, &bytes, ears);
+                self.known(direction, since, &bytes, context);
             }
         }
     }
 
-    fn give_up(&mut self, protocol: Protocol, at: Nanos, ears: &mut Ears<'_>) {
+    fn give_up(&mut self, protocol: Protocol, at: Nanos, context: &mut DissectionContext<'_>) {
         self.state = State::Opaque(protocol);
         for direction in [0, 1] {
-            let bytes = std::mem::take(&mut self.halves[direction].kept);
-            self.seek(direction, at, &bytes, ears);
+            let bytes = std::mem::take(&mut self.directions[direction].kept);
+            self.seek(direction, at, &bytes, context);
         }
     }
 }

@@ -3,8 +3,10 @@
 use super::*;
 use crate::marker::{Form, Pattern};
 
-fn counts(heard: &Heard) -> [usize; 3] {
-    let of = |outcome: Outcome| heard.exchanges.iter().filter(|exchange| exchange.outcome == outcome).count();
+fn counts(observations: &Observations) -> [usize; 3] {
+    let of = |outcome: Outcome| {
+        observations.exchanges.iter().filter(|exchange| exchange.outcome == outcome).count()
+    };
     [of(Outcome::Answered), of(Outcome::Unknown), of(Outcome::Unanswered)]
 }
 
@@ -13,8 +15,9 @@ fn counts(heard: &Heard) -> [usize; 3] {
 #[test]
 fn a_pipeline_with_a_hole_is_told_as_unknown_until_it_is_empty() {
     let search = Search::default();
-    let mut heard = Heard::default();
-    let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
+    let mut observations = Observations::default();
+    let mut context =
+        DissectionContext { search: &search, keys: &Keys::default(), observations: &mut observations };
     let mut conversation =
         Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 6379], Opening::Seen(0));
     let request: &[u8] = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
@@ -22,45 +25,46 @@ fn a_pipeline_with_a_hole_is_told_as_unknown_until_it_is_empty() {
         for step in 0..number + 4 {
             let at = Nanos::from_millis(from + step * 10 / 4);
             if step >= 4 && Some(step) == hole {
-                conversation.gap(1, at, 5, &mut ears);
+                conversation.gap(1, at, 5, &mut context);
             } else if step >= 4 {
-                conversation.data(1, at, b"$1\r\n1\r\n", &mut ears);
+                conversation.data(1, at, b"$1\r\n1\r\n", &mut context);
             }
             if step < number {
-                conversation.data(0, at, request, &mut ears);
+                conversation.data(0, at, request, &mut context);
             }
         }
     };
     play(0, 100, Some(50));
     play(2_000, 100, None);
-    conversation.end(&mut ears);
-    let [answered, unknown, unanswered] = counts(&heard);
+    conversation.end(&mut context);
+    let [answered, unknown, unanswered] = counts(&observations);
     assert!(
         (140..150).contains(&answered) && answered + unknown == 200 && unanswered == 0,
         "{answered} {unknown}"
     );
-    for exchange in heard.exchanges.iter().filter(|exchange| exchange.outcome == Outcome::Answered) {
+    for exchange in observations.exchanges.iter().filter(|exchange| exchange.outcome == Outcome::Answered) {
         let time = exchange.response.unwrap().last - exchange.request.last;
         assert!((9..=11).contains(&(time.0 / 1_000_000)), "{time:?}");
     }
-    assert!(heard.notices.iter().all(|notice| !notice.unexpected));
+    assert!(observations.notices.iter().all(|notice| !notice.unexpected));
 }
 
 /// What is given up is searched for markers all the same, and counted.
 #[test]
 fn bytes_that_nobody_understands_are_searched_and_counted() {
     let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
-    let mut heard = Heard::default();
-    let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
+    let mut observations = Observations::default();
+    let mut context =
+        DissectionContext { search: &search, keys: &Keys::default(), observations: &mut observations };
     let mut short = Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 9999], Opening::Seen(0));
-    short.data(0, Nanos(1), b"hello plm1:d0:1;\r\n", &mut ears);
-    short.end(&mut ears);
+    short.data(0, Nanos(1), b"hello plm1:d0:1;\r\n", &mut context);
+    short.end(&mut context);
     let mut broken = Conversation::new(ConversationId(1), Carrier::Stream, [50_000, 6379], Opening::Seen(0));
-    broken.data(0, Nanos(2), b"*1\r\n$4\r\nPING\r\n", &mut ears);
-    broken.data(0, Nanos(3), b"*1\r\n:1\r\n plm1:d0:2;", &mut ears);
-    broken.end(&mut ears);
-    let found: Vec<u64> = heard.sightings.iter().map(|sighting| sighting.message.sequence).collect();
-    assert_eq!((found, heard.skipped), (vec![1, 2], 19));
+    broken.data(0, Nanos(2), b"*1\r\n$4\r\nPING\r\n", &mut context);
+    broken.data(0, Nanos(3), b"*1\r\n:1\r\n plm1:d0:2;", &mut context);
+    broken.end(&mut context);
+    let found: Vec<u64> = observations.sightings.iter().map(|sighting| sighting.message.sequence).collect();
+    assert_eq!((found, observations.skipped), (vec![1, 2], 19));
 }
 
 /// Of a connection that was there before the capture, the server may well have the higher port: who listens tells who asks,
@@ -74,16 +78,17 @@ fn who_asks_is_known_without_the_opening_whatever_the_ports() {
         (Opening::Told(1), b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n", b"*1\r\n$1\r\na\r\n"),
     ];
     for (opening, request, reply) in asked {
-        let mut heard = Heard::default();
-        let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
+        let mut observations = Observations::default();
+        let mut context =
+            DissectionContext { search: &search, keys: &Keys::default(), observations: &mut observations };
         let ports = [50_000, 40_000];
         let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, ports, opening);
         for number in 0..10 {
-            conversation.data(1, Nanos::from_millis(10 * number), request, &mut ears);
-            conversation.data(0, Nanos::from_millis(10 * number + 4), reply, &mut ears);
+            conversation.data(1, Nanos::from_millis(10 * number), request, &mut context);
+            conversation.data(0, Nanos::from_millis(10 * number + 4), reply, &mut context);
         }
-        conversation.end(&mut ears);
-        assert_eq!((conversation.client(), counts(&heard)), (1, [10, 0, 0]), "{opening:?}");
-        assert_eq!((heard.skipped, heard.notices.len()), (0, 0), "{opening:?}");
+        conversation.end(&mut context);
+        assert_eq!((conversation.client(), counts(&observations)), (1, [10, 0, 0]), "{opening:?}");
+        assert_eq!((observations.skipped, observations.notices.len()), (0, 0), "{opening:?}");
     }
 }

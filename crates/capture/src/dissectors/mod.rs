@@ -1,6 +1,8 @@
 //! The dissectors, one module each, and how the one for a conversation is found.
 
-use crate::dissect::{Asking, Carrier, Entry, Probe, Side};
+use crate::dissect::{Carrier, Entry, Probe};
+use crate::request::Asking;
+use crate::side::Side;
 use plimsoll_model::wire::{Label, Protocol};
 
 mod amqp;

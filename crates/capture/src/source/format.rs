@@ -1,6 +1,6 @@
 //! The two file formats: pcap (draft-ietf-opsawg-pcap) and pcapng (draft-ietf-opsawg-pcapng).
 
-use super::{LONGEST, Record};
+use super::block::{LONGEST, Record};
 use plimsoll_model::Nanos;
 use std::ops::Range;
 

@@ -1,31 +1,27 @@
 //! Where packets come from: pcap and pcapng, from a file or a pipe, packed with gzip or zstd, whole, cut short or still being
 //! written.
 
+mod block;
 mod followed;
 mod format;
-mod merged;
 
+pub use block::{Block, Record};
 pub use format::Garbage;
-pub use merged::Merged;
 
 use crate::tls::keys::Keys;
+use block::BLOCK;
 use followed::Followed;
 use format::{Format, Item, Need};
-use plimsoll_model::Nanos;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes read at once.
-const BLOCK: usize = 1 << 20;
 /// Of all captures that are read side by side.
 const TOGETHER: usize = 16 * BLOCK;
 /// The fewest of one of many captures.
 const LEAST: usize = 1 << 16;
-/// The longest record that is believed, bytes: a packet of the largest snapshot length and its framing.
-pub(crate) const LONGEST: usize = BLOCK / 2;
 /// How often a file that is being written is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -56,32 +52,6 @@ pub enum SourceError {
         /// Its number among pcap's link types.
         link: u16,
     },
-}
-
-/// Where a record lies in its block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// When it was captured, since 1970.
-    pub at: Nanos,
-    /// Of its first byte.
-    pub offset: u32,
-    /// Bytes that are there.
-    pub captured: u32,
-    /// Bytes that it had on the wire.
-    pub original: u32,
-    /// What its first bytes are: a link type.
-    pub link: u16,
-    /// Its interface, counted over the sections of the file.
-    pub interface: u16,
-}
-
-/// A stretch of a capture.
-#[derive(Debug, Default)]
-pub struct Block {
-    /// The bytes; behind those of the file may stand datagrams put together from fragments.
-    pub bytes: Vec<u8>,
-    /// The records in it.
-    pub records: Vec<Record>,
 }
 
 /// How a capture ended.
@@ -184,7 +154,7 @@ impl Source {
     }
 
     /// Reads fewer bytes at once, as one of so many captures that are read side by side.
-    fn among(&mut self, many: usize) {
+    pub(crate) fn among(&mut self, many: usize) {
         self.piece = (TOGETHER / many.max(1)).clamp(LEAST, BLOCK);
     }
 

@@ -116,7 +116,7 @@ enum Progress {
 }
 
 impl Opener {
-    /// The direction of the client, where it was heard.
+    /// The direction of the client, where it was seen.
     pub fn client(&self) -> Option<usize> {
         self.hello.map(|(client, _)| client)
     }

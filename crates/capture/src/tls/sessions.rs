@@ -102,8 +102,8 @@ impl Session {
                 while !rest.is_empty() {
                     to.read_tls(&mut rest).unwrap();
                     to.process_new_packets().unwrap();
-                    let mut heard = Vec::new();
-                    let _ = to.reader().read_to_end(&mut heard);
+                    let mut received = Vec::new();
+                    let _ = to.reader().read_to_end(&mut received);
                 }
                 self.wire.push((from, bytes));
             }

@@ -27,7 +27,7 @@ fn what_was_published_fetched_and_confirmed_is_counted() {
 #[test]
 fn confirms_and_fetches_take_as_long_as_their_clients_say() {
     let (mut reading, truth) = (read("amqp.pcap"), truth("amqp"));
-    reading.exchanges.retain(|exchange| exchange.heard.outcome != Outcome::OneWay);
+    reading.exchanges.retain(|exchange| exchange.observed.outcome != Outcome::OneWay);
     // Those that the server has sent back were confirmed as well, and are not among those of the truth.
     let confirmed = count(&truth, "confirmed_publishes") - count(&truth, "returned");
     let timed = count(&truth, "basic_get") + confirmed;

@@ -24,19 +24,19 @@ pub fn agree(reading: &Reading, truth: &Value, verbs: bool, count: usize, wanted
         let port = |name: &str| said[name].as_u64().map(|port| port as u16);
         let fits = |place: &usize| {
             let found = &reading.exchanges[*place];
-            let answered = matches!(found.heard.outcome, Outcome::Answered | Outcome::Failed);
-            let Some(response) = found.heard.response.filter(|_| free[*place] && answered) else {
+            let answered = matches!(found.observed.outcome, Outcome::Answered | Outcome::Failed);
+            let Some(response) = found.observed.response.filter(|_| free[*place] && answered) else {
                 return false;
             };
             port("client_port").is_none_or(|port| port == found.client.port)
                 && port("server_port").is_none_or(|port| port == found.server.port)
-                && (!verbs || said["verb"] == found.heard.verb.as_str())
-                && found.heard.request.first.as_secs_f64() > sent - CLOCK
+                && (!verbs || said["verb"] == found.observed.verb.as_str())
+                && found.observed.request.first.as_secs_f64() > sent - CLOCK
                 && response.last.as_secs_f64() < received + CLOCK
         };
         let place = (0..free.len()).find(fits).unwrap_or_else(|| panic!("not on the wire: {said}"));
         free[place] = false;
-        let found = reading.exchanges[place].heard;
+        let found = reading.exchanges[place].observed;
         let answered = found.response.unwrap().last;
         let planted = said["planted_delay_s"].as_f64().unwrap_or(0.0);
         let wire = (answered - found.request.last).as_secs_f64();

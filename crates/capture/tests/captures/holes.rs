@@ -1,10 +1,10 @@
 //! Captures that begin late or have holes: what is read of them is right, though it is not all.
 
 use crate::folder;
-use plimsoll_capture::conversation::{Conversation, Ears, Opening};
+use plimsoll_capture::conversation::{Conversation, DissectionContext, Opening};
 use plimsoll_capture::dissect::Carrier;
-use plimsoll_capture::heard::{ConversationId, Heard};
 use plimsoll_capture::marker::Search;
+use plimsoll_capture::observations::{ConversationId, Observations};
 use plimsoll_capture::packet::{Decoder, Endpoint, Transport};
 use plimsoll_capture::source::{Block, Source};
 use plimsoll_capture::tls::keys::Keys;
@@ -64,33 +64,38 @@ fn connections(name: &str) -> Vec<Connection> {
     all.into_values().filter(|connection| !connection.segments.is_empty()).collect()
 }
 
-/// What is heard of a connection of which the segments before some are not there, nor others.
-fn hear(connection: &Connection, from: usize, is_missing: impl Fn(usize) -> bool) -> (Heard, Protocol) {
+/// What is observed of a connection of which the segments before some are not there, nor others.
+fn observe(
+    connection: &Connection,
+    from: usize,
+    is_missing: impl Fn(usize) -> bool,
+) -> (Observations, Protocol) {
     let search = Search::default();
-    let mut heard = Heard::default();
-    let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
+    let mut observations = Observations::default();
+    let mut context =
+        DissectionContext { search: &search, keys: &Keys::default(), observations: &mut observations };
     let opening = if from == 0 { Opening::Seen(0) } else { Opening::Unknown };
     let mut conversation = Conversation::new(ConversationId(0), Carrier::Stream, connection.ports, opening);
     for (number, (direction, at, content)) in connection.segments.iter().enumerate().skip(from) {
         if is_missing(number) {
-            conversation.gap(*direction, *at, content.len() as u64, &mut ears);
+            conversation.gap(*direction, *at, content.len() as u64, &mut context);
         } else {
-            conversation.data(*direction, *at, content, &mut ears);
+            conversation.data(*direction, *at, content, &mut context);
         }
     }
-    conversation.end(&mut ears);
-    (heard, conversation.protocol())
+    conversation.end(&mut context);
+    (observations, conversation.protocol())
 }
 
 /// When requests and their responses were complete.
-fn pairs(heard: &Heard) -> Vec<(Label, Nanos, Nanos)> {
-    let pair = |exchange: &plimsoll_capture::heard::Exchange| {
+fn pairs(observations: &Observations) -> Vec<(Label, Nanos, Nanos)> {
+    let pair = |exchange: &plimsoll_capture::observations::Exchange| {
         Some((exchange.verb, exchange.request.last, exchange.response?.last))
     };
-    heard.exchanges.iter().filter_map(pair).collect()
+    observations.exchanges.iter().filter_map(pair).collect()
 }
 
-/// Whether an exchange that was heard is one of the whole capture. Of gRPC the path may have been missed, and with it that it
+/// Whether an exchange that was observed is one of the whole capture. Of gRPC the path may have been missed, and with it that it
 /// is gRPC; of MQTT the PUBLISH whose PUBREL then asks by itself.
 fn is_one_of((verb, asked, answered): &(Label, Nanos, Nanos), whole: &[(Label, Nanos, Nanos)]) -> bool {
     let less = ["?", "POST", "PUBREL"].contains(&verb.as_str());
@@ -102,9 +107,9 @@ fn is_one_of((verb, asked, answered): &(Label, Nanos, Nanos), whole: &[(Label, N
 fn a_capture_that_begins_late_is_read_from_the_next_message_on() {
     for name in CAPTURES {
         for connection in connections(name).iter().filter(|connection| connection.segments.len() > 20) {
-            let (whole, protocol) = hear(connection, 0, |_| false);
+            let (whole, protocol) = observe(connection, 0, |_| false);
             for from in (1..connection.segments.len() - 10).step_by(7) {
-                let (late, found) = hear(connection, from, |_| false);
+                let (late, found) = observe(connection, from, |_| false);
                 assert_eq!(found, protocol, "{name} from segment {from} on");
                 assert_eq!(late.breaches, [], "{name} from segment {from} on");
                 let begun = connection.segments[from].1;
@@ -121,10 +126,10 @@ fn a_hole_costs_exchanges_and_pairs_none_wrongly() {
     for name in CAPTURES.into_iter().chain(["mqtt311_ws"]) {
         let (mut expected, mut found) = (0, 0);
         for connection in connections(name) {
-            let whole = pairs(&hear(&connection, 0, |_| false).0);
+            let whole = pairs(&observe(&connection, 0, |_| false).0);
             for seed in 0..5 {
                 let is_missing = |number: usize| number > 2 && (number * 7919 + seed).is_multiple_of(31);
-                let (holed, _) = hear(&connection, 0, is_missing);
+                let (holed, _) = observe(&connection, 0, is_missing);
                 assert_eq!(holed.breaches, [], "{name}");
                 let pairs = pairs(&holed);
                 assert!(pairs.iter().all(|pair| is_one_of(pair, &whole)), "{name}, seed {seed}");

@@ -2,7 +2,7 @@
 
 use crate::clients::agree;
 use crate::{count, read, truth};
-use plimsoll_capture::dissect::Side;
+use plimsoll_capture::side::Side;
 use plimsoll_model::wire::Outcome;
 use plimsoll_model::wire::Protocol::Kafka;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ fn requests_of_a_client_that_wrote_them_down_are_found() {
     let port = truth["exchanges"][0]["client_port"].as_u64();
     reading.exchanges.retain(|exchange| port == Some(u64::from(exchange.client.port)));
     let raw = |outcome| {
-        reading.exchanges.iter().filter(|exchange| exchange.heard.outcome == outcome).count() as u64
+        reading.exchanges.iter().filter(|exchange| exchange.observed.outcome == outcome).count() as u64
     };
     assert_eq!(raw(Outcome::Answered) + raw(Outcome::Failed), count(&truth, "raw_responses"));
     assert_eq!(reading.exchanges.len() as u64, count(&truth, "raw_requests"));
@@ -37,8 +37,9 @@ fn produce_requests_are_answered_unless_nobody_waits() {
     };
     let produced = |outcome| {
         let produces = |verb: &str| verb.starts_with("Produce ");
-        let heard = reading.exchanges.iter().map(|exchange| exchange.heard);
-        heard.filter(|heard| produces(heard.verb.as_str()) && heard.outcome == outcome).count() as u64
+        let observed = reading.exchanges.iter().map(|exchange| exchange.observed);
+        observed.filter(|observed| produces(observed.verb.as_str()) && observed.outcome == outcome).count()
+            as u64
     };
     assert_eq!((produced(Outcome::Answered), produced(Outcome::OneWay)), (sent(true), sent(false)));
 }
@@ -52,8 +53,8 @@ fn messages_are_found_in_batches_of_all_codecs() {
         (Side::Server, count(&truth, "messages_consumed")),
     ] {
         let mut seen: BTreeMap<_, u64> = BTreeMap::new();
-        for sighting in reading.sightings.iter().filter(|sighting| sighting.heard.from == side) {
-            *seen.entry(sighting.heard.message).or_default() += 1;
+        for sighting in reading.sightings.iter().filter(|sighting| sighting.observed.from == side) {
+            *seen.entry(sighting.observed.message).or_default() += 1;
         }
         assert_eq!(seen.len() as u64, count, "{side:?}");
         assert!(seen.values().all(|&times| times == 1), "{side:?}");

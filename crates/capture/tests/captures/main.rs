@@ -20,8 +20,8 @@ mod redis;
 mod transport;
 mod websocket;
 
-use plimsoll_capture::heard::{Exchange, Sighting};
 use plimsoll_capture::marker::{Form, Pattern, Search};
+use plimsoll_capture::observations::{Exchange, Sighting};
 use plimsoll_capture::phases::Phases;
 use plimsoll_capture::pipeline::{Dissected, dissect};
 use plimsoll_capture::source::Source;
@@ -32,7 +32,7 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Everything that was heard in a capture.
+/// Everything that was observed in a capture.
 pub struct Reading {
     /// What was counted.
     pub dissected: Dissected,
@@ -54,7 +54,7 @@ pub fn read(name: &str) -> Reading {
     let three = on_threads(name, 3);
     let counts = |reading: &Reading| {
         let mut lines: Vec<String> =
-            reading.exchanges.iter().map(|exchange| format!("{:?}", exchange.heard.request)).collect();
+            reading.exchanges.iter().map(|exchange| format!("{:?}", exchange.observed.request)).collect();
         lines.sort();
         (reading.dissected.counts, reading.sightings.len(), lines)
     };

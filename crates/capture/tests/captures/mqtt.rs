@@ -2,7 +2,7 @@
 
 use crate::clients::agree;
 use crate::{Reading, count, read, truth};
-use plimsoll_capture::dissect::Side;
+use plimsoll_capture::side::Side;
 use plimsoll_model::wire::Protocol;
 use serde_json::Value;
 
@@ -49,9 +49,11 @@ fn deliveries_are_requests_of_the_broker() {
     for (name, calls) in [("mqtt311", 0), ("mqtt5", 16), ("mqtt311_ws", 0)] {
         let (reading, truth) = (read(&format!("{name}.pcap")), truth(name));
         let of = |side, status: &str| {
-            let heard = reading.exchanges.iter().map(|exchange| exchange.heard);
-            let published = heard.filter(|heard| heard.requester == side && heard.verb.as_str() == "PUBLISH");
-            published.filter(|heard| heard.status.as_str().split(' ').next() == Some(status)).count() as u64
+            let observed = reading.exchanges.iter().map(|exchange| exchange.observed);
+            let published =
+                observed.filter(|observed| observed.requester == side && observed.verb.as_str() == "PUBLISH");
+            published.filter(|observed| observed.status.as_str().split(' ').next() == Some(status)).count()
+                as u64
         };
         for (qos, status) in [(0, ""), (1, "PUBACK"), (2, "PUBCOMP")] {
             // Requests over MQTT 5 and their responses are in no other count of the truth.
@@ -78,8 +80,9 @@ fn times_are_those_of_the_clients() {
 fn a_chain_has_its_messages_at_both_ends() {
     let (reading, truth) = (read("chain.pcap"), truth("chain"));
     let published = |side| {
-        let heard = reading.exchanges.iter().map(|exchange| exchange.heard);
-        heard.filter(|heard| heard.requester == side && heard.verb.as_str() == "PUBLISH").count() as u64
+        let observed = reading.exchanges.iter().map(|exchange| exchange.observed);
+        observed.filter(|observed| observed.requester == side && observed.verb.as_str() == "PUBLISH").count()
+            as u64
     };
     assert_eq!(published(Side::Client), count(&truth, "messages"));
     assert_eq!(published(Side::Server), count(&truth, "reached_bridge"));

@@ -15,7 +15,7 @@ fn requests_are_those_that_were_sent() {
             .exchanges
             .iter()
             .filter(|exchange| {
-                exchange.heard.verb.as_str() == verb && outcomes.contains(&exchange.heard.outcome)
+                exchange.observed.verb.as_str() == verb && outcomes.contains(&exchange.observed.outcome)
             })
             .count() as u64
     };
@@ -36,7 +36,7 @@ fn requests_are_those_that_were_sent() {
 #[test]
 fn requests_take_as_long_as_their_clients_say() {
     let (mut reading, truth) = (read("nats.pcap"), truth("nats"));
-    reading.exchanges.retain(|exchange| exchange.heard.outcome != Outcome::OneWay);
+    reading.exchanges.retain(|exchange| exchange.observed.outcome != Outcome::OneWay);
     let answered = count(&truth, "responses") + count(&truth, "js_acks");
     agree(&reading, &truth, false, answered as usize, |_| true);
 }

@@ -1,9 +1,10 @@
 //! What packets are taken for when nothing but their bytes is known: wherever a capture begins, a wrong guess is worse than none.
 
 use crate::{folder, truth};
-use plimsoll_capture::dissect::{Carrier, Side};
+use plimsoll_capture::dissect::Carrier;
 use plimsoll_capture::dissectors::{Found, find};
 use plimsoll_capture::packet::{Decoder, Transport};
+use plimsoll_capture::side::Side;
 use plimsoll_capture::source::{Block, Source};
 use std::collections::BTreeMap;
 

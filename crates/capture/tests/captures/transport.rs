@@ -61,7 +61,7 @@ fn what_was_lost_before_the_capture_shows_in_its_repetition() {
 #[test]
 fn packets_of_two_interfaces_count_once() {
     let reading = read("any_bridge_dups.pcap");
-    assert_eq!(reading.dissected.tally.copies * 2, reading.dissected.counts.packets);
+    assert_eq!(reading.dissected.tally.duplicate_packets * 2, reading.dissected.counts.packets);
     let content: u64 = whole(&reading).bytes.iter().sum();
     assert!(2 * content < reading.dissected.counts.bytes, "{content} bytes, each once");
 }
@@ -73,7 +73,7 @@ fn missing_doubled_and_late_packets_are_told_apart() {
     let truth = truth("synth_drop_dup_reorder");
     let sum = whole(&reading);
     assert_eq!(sum.retransmissions, [0, 0]);
-    assert_eq!(reading.dissected.tally.copies, truth["duplicates"]);
+    assert_eq!(reading.dissected.tally.duplicate_packets, truth["duplicates"]);
     let missing: Vec<u64> = truth["actions"]
         .as_array()
         .unwrap()
@@ -150,7 +150,7 @@ fn files_are_put_together_by_time() {
 
 /// Datagrams that are captured twice count once, and are no repetitions.
 #[test]
-fn copies_of_datagrams_count_once() {
+fn duplicates_of_datagrams_count_once() {
     let packed = std::fs::read(crate::folder().join("coap_udp.pcap.zst")).unwrap();
     let bytes = zstd::decode_all(packed.as_slice()).unwrap();
     let (head, mut rest) = bytes.split_at(24);
@@ -166,8 +166,8 @@ fn copies_of_datagrams_count_once() {
     let (doubled, original) = (crate::dissected(vec![source], 2), read("coap_udp.pcap"));
     assert_eq!(whole(&doubled).bytes, whole(&original).bytes);
     assert_eq!(
-        doubled.dissected.tally.copies,
-        original.dissected.counts.packets + 2 * original.dissected.tally.copies
+        doubled.dissected.tally.duplicate_packets,
+        original.dissected.counts.packets + 2 * original.dissected.tally.duplicate_packets
     );
     assert_eq!(doubled.exchanges.len(), original.exchanges.len());
 }

@@ -17,7 +17,7 @@ pub fn render(summary: &DissectionSummary) -> String {
     let mut out = head(summary);
     out += &protocols(summary);
     out += &services(&summary.services);
-    out += &ways(&summary.phases);
+    out += &traces(&summary.phases);
     out += &losses(summary);
     out += &errors(summary);
     out += &stalls(summary);
@@ -107,19 +107,19 @@ fn services(services: &[ServiceSummary]) -> String {
 }
 
 /// The way of most messages of the busiest phase, and where those of each phase that is measured stayed.
-fn ways(phases: &[PhaseSummary]) -> String {
+fn traces(phases: &[PhaseSummary]) -> String {
     let told: Vec<&PhaseSummary> =
-        phases.iter().filter(|phase| phase.measured && phase.ways.messages > 0).collect();
-    let Some(busiest) = told.iter().max_by_key(|phase| phase.ways.messages) else { return String::new() };
+        phases.iter().filter(|phase| phase.measured && phase.traces.messages > 0).collect();
+    let Some(busiest) = told.iter().max_by_key(|phase| phase.traces.messages) else { return String::new() };
     let mut out = String::from("\n");
     let when = if busiest.name.is_empty() { String::new() } else { format!("{}: ", busiest.name) };
     let text = format!(
         "{when}the way of {} marked messages; {} from the first passage to the last (median)",
-        count(busiest.ways.messages as f64),
-        time(busiest.ways.total.p50)
+        count(busiest.traces.messages as f64),
+        time(busiest.traces.total.p50)
     );
     lines(&mut out, &text, "");
-    for step in &busiest.ways.path {
+    for step in &busiest.traces.path {
         let share = if step.share < 0.9999 {
             format!(", {:.1} % of them", step.share * 100.0)
         } else {
@@ -134,29 +134,30 @@ fn ways(phases: &[PhaseSummary]) -> String {
         lines(&mut out, &text, "  ");
     }
     for phase in told {
-        out += &stays(phase);
+        out += &residences(phase);
     }
     out
 }
 
-fn stays(phase: &PhaseSummary) -> String {
-    let hops: Vec<_> = phase.ways.hops.iter().filter(|hop| hop.residence.n > 0).collect();
-    if hops.is_empty() {
+fn residences(phase: &PhaseSummary) -> String {
+    let residences: Vec<_> =
+        phase.traces.residences.iter().filter(|residence| residence.times.n > 0).collect();
+    if residences.is_empty() {
         return String::new();
     }
     let when =
         if phase.name.is_empty() { "stayed in".to_owned() } else { format!("{}: stayed in", phase.name) };
     let mut out = format!("{when:<50}{:>10}{:>10}{:>9}\n", "p50", "p99", "share");
-    for hop in hops {
+    for residence in residences {
         let numbers = format!(
             "{:>10}{:>10}{:>7.1} %",
-            time(hop.residence.p50),
-            time(hop.residence.p99),
-            hop.share * 100.0
+            time(residence.times.p50),
+            time(residence.times.p99),
+            residence.share * 100.0
         );
-        let name = format!("  {}", hop.component);
+        let name = format!("  {}", residence.component);
         if name.chars().count() > 49 {
-            lines(&mut out, &hop.component, "  ");
+            lines(&mut out, &residence.component, "  ");
             out += &format!("{:<50}{numbers}\n", "");
         } else {
             out += &format!("{name:<50}{numbers}\n");
@@ -230,7 +231,7 @@ fn doubts(summary: &DissectionSummary) -> String {
 mod tests {
     use super::*;
     use crate::text::WIDTH;
-    use plimsoll_analysis::dissection::{HopSummary, PathStep, TimesSummary, WaySummary};
+    use plimsoll_analysis::dissection::{PathStep, ResidenceSummary, TimesSummary, TraceSummary};
 
     #[test]
     fn it_reads_on_80_columns() {
@@ -246,13 +247,18 @@ mod tests {
         };
         let step =
             PathStep { from: long.clone(), to: "127.0.0.1:6379".into(), share: 0.5, ..PathStep::default() };
-        let hop = HopSummary { component: long, residence: times, share: 0.7, asks: None, lost: 3 };
-        let ways = WaySummary { messages: 600, hops: vec![hop], path: vec![step], ..WaySummary::default() };
+        let residence = ResidenceSummary { component: long, times, share: 0.7, asks: None, lost: 3 };
+        let traces = TraceSummary {
+            messages: 600,
+            residences: vec![residence],
+            path: vec![step],
+            ..TraceSummary::default()
+        };
         let summary = DissectionSummary {
             packets: 790_170,
             missing_bytes: 7000,
             services: vec![service],
-            phases: vec![PhaseSummary { ways, measured: true, ..PhaseSummary::default() }],
+            phases: vec![PhaseSummary { traces, measured: true, ..PhaseSummary::default() }],
             ..DissectionSummary::default()
         };
         let text = render(&summary);

@@ -208,20 +208,20 @@ fn doubts(dissection: &DissectionSummary) -> Markup {
     }
 }
 
-/// Ways: the path with the times on it, the slowest component of each phase, and the losses.
-pub fn ways(dissection: &DissectionSummary) -> Markup {
+/// Traces: the path with the times on it, the slowest component of each phase, and the losses.
+pub fn traces(dissection: &DissectionSummary) -> Markup {
     let phases: Vec<_> =
-        dissection.phases.iter().filter(|phase| phase.measured && phase.ways.messages > 0).collect();
-    let busiest = phases.iter().max_by_key(|phase| phase.ways.messages);
+        dissection.phases.iter().filter(|phase| phase.measured && phase.traces.messages > 0).collect();
+    let busiest = phases.iter().max_by_key(|phase| phase.traces.messages);
     html! {
         @if let Some(phase) = busiest {
             p {
-                "The way of " (text::count(phase.ways.messages as f64)) " messages"
+                "The way of " (text::count(phase.traces.messages as f64)) " messages"
                 @if !phase.name.is_empty() { " of " (phase.name) }
                 ", with the median of the time since the first passage:"
             }
             ol.way {
-                @for step in &phase.ways.path {
+                @for step in &phase.traces.path {
                     li {
                         (step.from) " \u{2192} " strong { (step.to) } " "
                         (step.protocol) " " (step.verb) " after " (text::time(step.since_first))
@@ -229,7 +229,7 @@ pub fn ways(dissection: &DissectionSummary) -> Markup {
                     }
                 }
             }
-            (stays_chart(dissection).render(
+            (residences_chart(dissection).render(
                 "Mean stay of messages in each component, by phase: from the passage that brings a message to the first that takes it \
                  on."
             ))
@@ -249,13 +249,15 @@ pub fn ways(dissection: &DissectionSummary) -> Markup {
     }
 }
 
-fn stays_chart(dissection: &DissectionSummary) -> Figure {
+fn residences_chart(dissection: &DissectionSummary) -> Figure {
     let phases: Vec<_> =
-        dissection.phases.iter().filter(|phase| phase.measured && phase.ways.messages > 0).collect();
+        dissection.phases.iter().filter(|phase| phase.measured && phase.traces.messages > 0).collect();
     let mut components: Vec<&str> = Vec::new();
-    for hop in phases.iter().flat_map(|phase| &phase.ways.hops).filter(|hop| hop.residence.n > 0) {
-        if !components.contains(&hop.component.as_str()) {
-            components.push(&hop.component);
+    for residence in
+        phases.iter().flat_map(|phase| &phase.traces.residences).filter(|residence| residence.times.n > 0)
+    {
+        if !components.contains(&residence.component.as_str()) {
+            components.push(&residence.component);
         }
     }
     let names: Vec<String> = phases
@@ -268,13 +270,14 @@ fn stays_chart(dissection: &DissectionSummary) -> Figure {
         .y_axis(figure::axis("Mean stay (ms)"));
     let mut chart = Figure::new("chart-stays", 380, layout);
     for (place, component) in components.iter().enumerate() {
-        let stay = |phase: &&plimsoll_analysis::dissection::PhaseSummary| {
-            let hop = phase.ways.hops.iter().find(|hop| hop.component == *component);
-            hop.and_then(|hop| hop.residence.mean).unwrap_or_default() * 1e3
+        let residence = |phase: &&plimsoll_analysis::dissection::PhaseSummary| {
+            let residence =
+                phase.traces.residences.iter().find(|residence| residence.component == *component);
+            residence.and_then(|residence| residence.times.mean).unwrap_or_default() * 1e3
         };
         let colour = CURVES.get(place % CURVES.len()).copied().unwrap_or(PURPLE);
         chart.add(
-            plotly::Bar::new(names.clone(), phases.iter().map(stay).collect())
+            plotly::Bar::new(names.clone(), phases.iter().map(residence).collect())
                 .name(*component)
                 .marker(Marker::new().color(colour)),
         );
@@ -293,22 +296,23 @@ fn slowest(dissection: &DissectionSummary) -> Markup {
         Column::Number("Lost"),
     ];
     let told = |phase: &plimsoll_analysis::dissection::PhaseSummary| {
-        let hops = phase.ways.hops.iter();
+        let residences = phase.traces.residences.iter();
         let name = if phase.name.is_empty() { "capture".to_owned() } else { phase.name.clone() };
-        hops.map(|hop| {
-            html! {
-                tr {
-                    th scope="row" { (name) }
-                    td { (hop.component) }
-                    (count_cell(hop.residence.n, Tone::Plain))
-                    (time_cell(hop.residence.p50))
-                    (time_cell(hop.residence.p99))
-                    (number_cell(Some(percent(hop.share))))
-                    (count_cell(hop.lost, Tone::Violation))
+        residences
+            .map(|residence| {
+                html! {
+                    tr {
+                        th scope="row" { (name) }
+                        td { (residence.component) }
+                        (count_cell(residence.times.n, Tone::Plain))
+                        (time_cell(residence.times.p50))
+                        (time_cell(residence.times.p99))
+                        (number_cell(Some(percent(residence.share))))
+                        (count_cell(residence.lost, Tone::Violation))
+                    }
                 }
-            }
-        })
-        .collect::<Vec<_>>()
+            })
+            .collect::<Vec<_>>()
     };
     let rows: Vec<Markup> = dissection.phases.iter().filter(|phase| phase.measured).flat_map(told).collect();
     html! {

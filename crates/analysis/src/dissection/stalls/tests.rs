@@ -1,6 +1,7 @@
 use super::*;
-use plimsoll_capture::dissect::{Asking, Side};
-use plimsoll_capture::heard::{ConversationId, Exchange, Notice};
+use plimsoll_capture::observations::{ConversationId, Exchange, Notice};
+use plimsoll_capture::request::Asking;
+use plimsoll_capture::side::Side;
 use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
 
 const NAMES: [&str; 4] = ["plimsoll", "agent", "context", "store"];

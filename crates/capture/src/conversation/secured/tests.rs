@@ -1,35 +1,35 @@
-//! Conversations under TLS: what is spoken in them is heard as if it were said in clear.
+//! Conversations under TLS: what is spoken in them is observed as if it were said in clear.
 
-use crate::conversation::{Conversation, Ears, Opening};
+use crate::conversation::{Conversation, DissectionContext, Opening};
 use crate::dissect::Carrier;
-use crate::heard::{ConversationId, Heard};
 use crate::marker::{Form, Pattern, Search};
+use crate::observations::{ConversationId, Observations};
 use crate::tls::Unopened;
 use crate::tls::keys::Keys;
 use crate::tls::sessions::{Pair, Said, suites};
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Outcome, Protocol};
 
-/// What is heard on that port; an empty part is a hole.
-fn hear(port: u16, keys: &Keys, wire: &[Said]) -> (Heard, Protocol) {
+/// What is observed on that port; an empty part is a hole.
+fn observe(port: u16, keys: &Keys, wire: &[Said]) -> (Observations, Protocol) {
     let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
-    let mut heard = Heard::default();
-    let mut ears = Ears { search: &search, keys, heard: &mut heard };
+    let mut observations = Observations::default();
+    let mut context = DissectionContext { search: &search, keys, observations: &mut observations };
     let mut conversation =
         Conversation::new(ConversationId(0), Carrier::Stream, [50_000, port], Opening::Unknown);
     let mut at = Nanos::ZERO;
     for (from, bytes) in wire {
         at += Nanos::from_millis(1);
         match bytes.as_slice() {
-            [] => conversation.gap(*from, at, 1000, &mut ears),
-            bytes => conversation.data(*from, at, bytes, &mut ears),
+            [] => conversation.gap(*from, at, 1000, &mut context),
+            bytes => conversation.data(*from, at, bytes, &mut context),
         }
     }
     for direction in [0, 1] {
-        conversation.finished(direction, at, &mut ears);
+        conversation.finished(direction, at, &mut context);
     }
-    conversation.end(&mut ears);
-    (heard, conversation.protocol())
+    conversation.end(&mut context);
+    (observations, conversation.protocol())
 }
 
 /// A session in which that is said, after what was said in clear; of each suite.
@@ -44,8 +44,8 @@ fn each(before: &[Said], said: &[(usize, &[u8])], check: impl Fn(&Keys, &[Said])
     }
 }
 
-fn verbs(heard: &Heard) -> Vec<(String, String)> {
-    heard.exchanges.iter().map(|one| (one.verb.to_string(), one.status.to_string())).collect()
+fn verbs(observations: &Observations) -> Vec<(String, String)> {
+    observations.exchanges.iter().map(|one| (one.verb.to_string(), one.status.to_string())).collect()
 }
 
 fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -53,17 +53,17 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn requests_are_heard_with_their_markers_and_the_size_of_what_was_said() {
+fn requests_are_observed_with_their_markers_and_the_size_of_what_was_said() {
     let request = b"POST /in HTTP/1.1\r\nContent-Length: 10\r\n\r\nplm1:d7:3;";
     let answer = b"HTTP/1.1 204 No Content\r\n\r\n";
     each(&[], &[(0, request), (1, answer)], |keys, wire| {
-        let (heard, protocol) = hear(8443, keys, wire);
-        assert_eq!((verbs(&heard), protocol), (pairs(&[("POST", "204")]), Protocol::Http));
-        let exchange = heard.exchanges[0];
+        let (observations, protocol) = observe(8443, keys, wire);
+        assert_eq!((verbs(&observations), protocol), (pairs(&[("POST", "204")]), Protocol::Http));
+        let exchange = observations.exchanges[0];
         assert_eq!(exchange.request.bytes, request.len() as u64);
         assert_eq!(exchange.response.unwrap().last - exchange.request.last, Nanos::from_millis(1));
-        assert_eq!(heard.sightings.len(), 1);
-        assert_eq!(heard.secured, [Ok(())]);
+        assert_eq!(observations.sightings.len(), 1);
+        assert_eq!(observations.secured, [Ok(())]);
     });
 }
 
@@ -74,13 +74,17 @@ fn a_protocol_that_changes_under_tls_changes() {
     let connect = b"\x82\x92\0\0\0\0\x10\x10\0\x04MQTT\x04\x02\0\x3c\0\x04abcd";
     let connected = b"\x82\x04\x20\x02\0\0";
     each(&[], &[(0, upgrade), (1, accepted), (0, connect), (1, connected)], |keys, wire| {
-        let (heard, protocol) = hear(443, keys, wire);
-        assert_eq!(protocol, Protocol::Mqtt, "{:?}", heard.exchanges);
-        assert!(verbs(&heard).contains(&("CONNECT".into(), "CONNACK".into())), "{:?}", verbs(&heard));
+        let (observations, protocol) = observe(443, keys, wire);
+        assert_eq!(protocol, Protocol::Mqtt, "{:?}", observations.exchanges);
+        assert!(
+            verbs(&observations).contains(&("CONNECT".into(), "CONNACK".into())),
+            "{:?}",
+            verbs(&observations)
+        );
     });
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     each(&[], &[(0, preface), (1, b"\0\0\0\x04\0\0\0\0\0")], |keys, wire| {
-        assert_eq!(hear(443, keys, wire).1, Protocol::Http2);
+        assert_eq!(observe(443, keys, wire).1, Protocol::Http2);
     });
 }
 
@@ -93,18 +97,18 @@ fn a_conversation_that_turns_to_tls_is_followed_into_it() {
     let done = b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
     let asked = [(0, b"\0\0\0\x08\x04\xd2\x16\x2f".to_vec()), (1, b"S".to_vec())];
     each(&asked, &[(0, startup), (1, ready), (0, query), (1, done)], |keys, wire| {
-        let (heard, protocol) = hear(5432, keys, wire);
-        assert_eq!(protocol, Protocol::Postgres, "{:?}", heard.breaches);
-        assert_eq!(verbs(&heard), pairs(&[("Query", "SELECT")]), "{:?}", heard.notices);
+        let (observations, protocol) = observe(5432, keys, wire);
+        assert_eq!(protocol, Protocol::Postgres, "{:?}", observations.breaches);
+        assert_eq!(verbs(&observations), pairs(&[("Query", "SELECT")]), "{:?}", observations.notices);
     });
     let info =
         [(1, b"INFO {\"server_id\":\"x\",\"tls_required\":true,\"max_payload\":1048576}\r\n".to_vec())];
     let asks = b"CONNECT {\"verbose\":false}\r\nSUB r 1\r\nPUB q r 2\r\nhi\r\n";
     each(&info, &[(0, asks), (1, b"MSG r 1 2\r\nho\r\n")], |keys, wire| {
-        let (heard, protocol) = hear(4222, keys, wire);
-        assert_eq!((protocol, heard.secured.as_slice()), (Protocol::Nats, &[Ok(())][..]));
-        assert_eq!(verbs(&heard), pairs(&[("PUB", "MSG")]));
-        assert!(heard.breaches.is_empty());
+        let (observations, protocol) = observe(4222, keys, wire);
+        assert_eq!((protocol, observations.secured.as_slice()), (Protocol::Nats, &[Ok(())][..]));
+        assert_eq!(verbs(&observations), pairs(&[("PUB", "MSG")]));
+        assert!(observations.breaches.is_empty());
     });
 }
 
@@ -118,11 +122,15 @@ fn requests_across_a_hole_are_unknown() {
         let place = wire.len() - 3;
         assert_eq!(wire[place].0, 1);
         wire[place].1.clear();
-        let (heard, protocol) = hear(6380, keys, &wire);
-        assert_eq!((protocol, heard.secured.as_slice()), (Protocol::Redis, &[Ok(())][..]));
-        let count = |outcome| heard.exchanges.iter().filter(|one| one.outcome == outcome).count();
-        assert!(count(Outcome::Answered) >= 2, "{:?}", heard.exchanges);
-        assert!(count(Outcome::Unknown) >= 1 && count(Outcome::Unanswered) == 0, "{:?}", heard.exchanges);
+        let (observations, protocol) = observe(6380, keys, &wire);
+        assert_eq!((protocol, observations.secured.as_slice()), (Protocol::Redis, &[Ok(())][..]));
+        let count = |outcome| observations.exchanges.iter().filter(|one| one.outcome == outcome).count();
+        assert!(count(Outcome::Answered) >= 2, "{:?}", observations.exchanges);
+        assert!(
+            count(Outcome::Unknown) >= 1 && count(Outcome::Unanswered) == 0,
+            "{:?}",
+            observations.exchanges
+        );
     });
 }
 
@@ -136,20 +144,23 @@ fn a_hole_at_the_end_leaves_requests_unknown() {
         let place = wire.len() - 1;
         assert_eq!(wire[place].0, 1);
         wire[place].1.clear();
-        let (heard, _) = hear(6380, keys, &wire);
-        let outcomes: Vec<Outcome> = heard.exchanges.iter().map(|one| one.outcome).collect();
+        let (observations, _) = observe(6380, keys, &wire);
+        let outcomes: Vec<Outcome> = observations.exchanges.iter().map(|one| one.outcome).collect();
         assert_eq!(outcomes, [Outcome::Answered, Outcome::Unknown]);
-        assert_eq!(heard.secured, [Err(Unopened::Hole)]);
+        assert_eq!(observations.secured, [Err(Unopened::Hole)]);
     });
 }
 
 #[test]
 fn what_stays_closed_is_tls_and_counted_once() {
     each(&[], &[(0, b"GET / HTTP/1.1\r\n\r\n"), (1, b"HTTP/1.1 204 No Content\r\n\r\n")], |keys, wire| {
-        let (heard, protocol) = hear(443, &Keys::default(), wire);
-        assert_eq!((protocol, heard.secured.as_slice()), (Protocol::Tls, &[Err(Unopened::NoKey)][..]));
-        assert!(heard.exchanges.is_empty() && heard.breaches.is_empty());
-        let (heard, protocol) = hear(443, keys, &wire[3..]);
-        assert_eq!((protocol, heard.secured.as_slice()), (Protocol::Tls, &[Err(Unopened::Beginning)][..]));
+        let (observations, protocol) = observe(443, &Keys::default(), wire);
+        assert_eq!((protocol, observations.secured.as_slice()), (Protocol::Tls, &[Err(Unopened::NoKey)][..]));
+        assert!(observations.exchanges.is_empty() && observations.breaches.is_empty());
+        let (observations, protocol) = observe(443, keys, &wire[3..]);
+        assert_eq!(
+            (protocol, observations.secured.as_slice()),
+            (Protocol::Tls, &[Err(Unopened::Beginning)][..])
+        );
     });
 }

@@ -5,7 +5,9 @@ mod method;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Asking, Dissector, Entry, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Dissector, Entry, Output, Probe, Step};
+use crate::request::{Asking, Key, Request, Response};
+use crate::side::Side;
 use method::{Role, method};
 use plimsoll_model::wire::{Label, Protocol};
 use rustc_hash::FxHashMap;

@@ -1,6 +1,7 @@
 use super::{BODY, HEADER, HEARTBEAT, METHOD};
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::script::{Transcript, once, play, survive};
+use crate::side::Side;
 use proptest::prelude::*;
 
 const C: Side = Side::Client;
@@ -39,7 +40,7 @@ fn amqp(parts: &[(Side, Vec<u8>)]) -> Transcript {
 
 #[test]
 fn a_connection_is_opened_and_closed_by_questions_of_both_sides() {
-    let heard = amqp(&[
+    let transcript = amqp(&[
         (C, b"AMQP\0\0\x09\x01".to_vec()),
         (S, method(0, 10, 10, b"\0\x09")),
         (C, method(0, 10, 11, b"")),
@@ -52,7 +53,7 @@ fn a_connection_is_opened_and_closed_by_questions_of_both_sides() {
         (S, method(0, 10, 51, b"")),
     ]);
     assert_eq!(
-        heard.lines,
+        transcript.lines,
         [
             "! AMQP",
             "connection.start -> connection.start-ok",
@@ -69,7 +70,7 @@ fn a_connection_is_opened_and_closed_by_questions_of_both_sides() {
 fn methods_are_answered_in_the_order_of_their_channel() {
     let declare = b"\0\0\x01q\0\0\0\0\0";
     let silent = b"\0\0\x01q\x10\0\0\0\0";
-    let heard = amqp(&[
+    let transcript = amqp(&[
         (
             C,
             [
@@ -95,7 +96,7 @@ fn methods_are_answered_in_the_order_of_their_channel() {
         (S, method(1, 60, 11, b"")),
     ]);
     assert_eq!(
-        heard.lines,
+        transcript.lines,
         [
             "queue.declare one-way",
             "basic.qos -> basic.qos-ok",
@@ -105,12 +106,12 @@ fn methods_are_answered_in_the_order_of_their_channel() {
             "? basic.qos-ok"
         ]
     );
-    assert_eq!(heard.markers, [(S, 5)]);
+    assert_eq!(transcript.markers, [(S, 5)]);
 }
 
 #[test]
 fn publishing_is_one_way_until_confirms_are_asked_for() {
-    let heard = amqp(&[
+    let transcript = amqp(&[
         (C, [publish(1, "plm1:d0:1;"), method(1, 85, 10, b"\0")].concat()),
         (S, method(1, 85, 11, b"")),
         (C, (0..5).flat_map(|_| publish(1, "x")).collect()),
@@ -128,12 +129,12 @@ fn publishing_is_one_way_until_confirms_are_asked_for() {
         "basic.publish -> basic.ack",
         "! basic.ack",
     ];
-    assert_eq!(heard.lines, expected);
+    assert_eq!(transcript.lines, expected);
 }
 
 #[test]
 fn confirms_are_found_out_where_the_beginning_is_missing() {
-    let heard = amqp(&[
+    let transcript = amqp(&[
         (C, publish(1, "before")),
         (S, settle(1, 80, 71, false)),
         (C, publish(1, "one")),
@@ -147,34 +148,34 @@ fn confirms_are_found_out_where_the_beginning_is_missing() {
         (S, settle(1, 80, 79, false)),
     ]);
     let (way, ack) = ("basic.publish one-way", "basic.publish -> basic.ack");
-    assert_eq!(heard.lines, [way, "! basic.ack", ack, ack, ack, way, way, "! basic.ack", ack]);
+    assert_eq!(transcript.lines, [way, "! basic.ack", ack, ack, ack, way, way, "! basic.ack", ack]);
 }
 
 #[test]
 fn what_is_delivered_or_returned_is_a_notice() {
     let deliver = [method(1, 60, 60, &[0; 12]), content(1, &["plm1:d0:", "1;", ""])].concat();
-    let heard = amqp(&[
+    let transcript = amqp(&[
         (S, [deliver, method(1, 60, 50, &[0; 6]), content(1, &[])].concat()),
         (C, settle(1, 80, 1, false)),
         (C, method(1, 60, 90, &[0; 9])),
     ]);
     // An empty body ends a content that has ended already: it is worth nothing.
-    assert_eq!(heard.lines, ["! basic.deliver", "! basic.return", "! basic.ack", "! basic.reject"]);
+    assert_eq!(transcript.lines, ["! basic.deliver", "! basic.return", "! basic.ack", "! basic.reject"]);
 }
 
 #[test]
 fn a_channel_closed_by_the_server_fails_the_question() {
-    let heard = amqp(&[
+    let transcript = amqp(&[
         (C, method(1, 50, 10, b"\0\0\x01q\x01\0\0\0\0")),
         (S, method(1, 20, 40, b"\x01\x94\0\0\x32\0\x0a")),
         (C, method(1, 20, 41, b"")),
     ]);
-    assert_eq!(heard.lines, ["queue.declare -> 404", "channel.close -> channel.close-ok"]);
+    assert_eq!(transcript.lines, ["queue.declare -> 404", "channel.close -> channel.close-ok"]);
 }
 
 #[test]
 fn publishings_of_several_channels_interleave() {
-    let heard = amqp(&[(
+    let transcript = amqp(&[(
         C,
         [
             method(1, 60, 40, b"\0\0\0\0\0"),
@@ -184,16 +185,16 @@ fn publishings_of_several_channels_interleave() {
         ]
         .concat(),
     )]);
-    assert_eq!(heard.lines, ["basic.publish one-way", "basic.publish one-way"]);
+    assert_eq!(transcript.lines, ["basic.publish one-way", "basic.publish one-way"]);
 }
 
 #[test]
 fn a_large_body_is_passed_and_its_marker_found() {
     let body = format!("{}plm1:d0:1;", "x".repeat(100_000));
     let said = [method(1, 60, 40, b"\0\0\0\0\0"), content(1, &[&body, &body, &body])].concat();
-    let heard = once(Carrier::Stream, 5672, &[(C, &said)], 1460);
-    assert_eq!(heard.lines, ["basic.publish one-way"]);
-    assert_eq!(heard.markers, [(C, 1)]);
+    let transcript = once(Carrier::Stream, 5672, &[(C, &said)], 1460);
+    assert_eq!(transcript.lines, ["basic.publish one-way"]);
+    assert_eq!(transcript.markers, [(C, 1)]);
 }
 
 #[test]
@@ -208,8 +209,8 @@ fn hostile_bytes_are_breaches_with_their_reason() {
         (frame(HEADER, 1, b"\0\x3c"), "a header without a size"),
         (b"AMQQ\0\0\0\0".to_vec(), "neither a frame nor the name of the protocol"),
     ] {
-        let heard = amqp(&[(C, frame(HEARTBEAT, 0, b"")), (C, bytes.clone())]);
-        assert_eq!(heard.lines, ["! heartbeat".into(), format!("breach: {reason}")], "{bytes:?}");
+        let transcript = amqp(&[(C, frame(HEARTBEAT, 0, b"")), (C, bytes.clone())]);
+        assert_eq!(transcript.lines, ["! heartbeat".into(), format!("breach: {reason}")], "{bytes:?}");
     }
 }
 
@@ -235,10 +236,10 @@ proptest! {
 fn messages_are_got_and_delivered() {
     let got =
         [method(1, 60, 71, &[&[0; 9][..], b"\0\0\0\0\0\0"].concat()), content(1, &["plm1:d0:5;"])].concat();
-    let heard = amqp(&[(C, method(1, 60, 70, b"\0\0\x01q\0")), (S, got)]);
-    assert_eq!(heard.manners(), [(5, "taken")], "{:?}", heard.lines);
+    let transcript = amqp(&[(C, method(1, 60, 70, b"\0\0\x01q\0")), (S, got)]);
+    assert_eq!(transcript.manners(), [(5, "taken")], "{:?}", transcript.lines);
     let deliver =
         [method(1, 60, 60, b"\x01c\0\0\0\0\0\0\0\x01\0\0\x01q"), content(1, &["plm1:d0:5;"])].concat();
-    let heard = amqp(&[(C, publish(1, "plm1:d0:5;")), (S, deliver)]);
-    assert_eq!(heard.manners(), [(5, "handed"), (5, "handed")], "{:?}", heard.lines);
+    let transcript = amqp(&[(C, publish(1, "plm1:d0:5;")), (S, deliver)]);
+    assert_eq!(transcript.manners(), [(5, "handed"), (5, "handed")], "{:?}", transcript.lines);
 }

@@ -1,6 +1,7 @@
 //! What messages of CoAP have in common over UDP and TCP: codes, tokens, options (RFC 7252, sections 3 and 5.10).
 
-use crate::dissect::{Key, Output, Request, Response};
+use crate::dissect::Output;
+use crate::request::{Key, Request, Response};
 use plimsoll_model::wire::Label;
 
 /// The part of a message that tells what it is.

@@ -6,7 +6,9 @@ mod tcp;
 mod tests;
 mod udp;
 
-use crate::dissect::{Asking, Carrier, Dissector, Entry, Probe, Side};
+use crate::dissect::{Carrier, Dissector, Entry, Probe};
+use crate::request::Asking;
+use crate::side::Side;
 use plimsoll_model::wire::Protocol;
 
 pub(super) static ENTRY: Entry = Entry {

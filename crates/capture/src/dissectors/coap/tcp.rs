@@ -1,7 +1,8 @@
 //! CoAP over TCP (RFC 8323): messages with a length, and signals.
 
 use super::message::{self, Message, Options};
-use crate::dissect::{Dissector, KEPT, Output, Probe, Side, Step};
+use crate::dissect::{Dissector, KEPT, Output, Probe, Step};
+use crate::side::Side;
 
 /// Code of the first message of each side: capabilities and settings.
 const CSM: u8 = 0xE1;

@@ -1,5 +1,6 @@
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::script::{once, play, survives};
+use crate::side::Side;
 use plimsoll_model::Nanos;
 
 const C: Side = Side::Client;
@@ -27,7 +28,7 @@ fn responses_come_with_the_acknowledgement_or_apart() {
     let transcript = play(Carrier::Datagrams, 5683, &parts);
     assert_eq!(transcript.lines, ["GET -> 2.05", "POST -> 4.04", "! ACK", "! ACK", "PUT -> 2.04"]);
     assert_eq!(transcript.markers, [(S, 1), (C, 2)]);
-    let apart = transcript.heard.exchanges[1];
+    let apart = transcript.observations.exchanges[1];
     assert_eq!((apart.outcome.name(), apart.interim), ("failed", Some(Nanos::from_millis(4))));
 }
 
@@ -92,7 +93,7 @@ fn a_server_may_ask_too() {
         (C, b"\x62\x45\x00\x01aa"),
     ];
     let transcript = play(Carrier::Datagrams, 5683, &parts);
-    let asks: Vec<_> = transcript.heard.exchanges.iter().map(|exchange| exchange.requester).collect();
+    let asks: Vec<_> = transcript.observations.exchanges.iter().map(|exchange| exchange.requester).collect();
     assert_eq!((transcript.lines.len(), asks), (2, vec![C, S]));
 }
 
@@ -166,7 +167,7 @@ fn nothing_that_is_said_stops_the_reading() {
 #[test]
 fn what_a_resource_holds_is_read_and_what_it_becomes_is_pushed() {
     let get: &[u8] = b"\x42\x01\x00\x01aa\x60\x54echo";
-    let heard = play(
+    let transcript = play(
         Carrier::Datagrams,
         5683,
         &[
@@ -175,5 +176,5 @@ fn what_a_resource_holds_is_read_and_what_it_becomes_is_pushed() {
             (S, b"\x52\x45\x77\x02aa\x61\x02\xffplm1:d:2;"),
         ],
     );
-    assert_eq!(heard.manners(), [(1, "answered"), (2, "handed")], "{:?}", heard.lines);
+    assert_eq!(transcript.manners(), [(1, "answered"), (2, "handed")], "{:?}", transcript.lines);
 }

@@ -1,7 +1,9 @@
 //! CoAP over UDP (RFC 7252, section 4): message identifiers tell repetitions, acknowledgements and resets.
 
 use super::message::{self, Message};
-use crate::dissect::{Dissector, Key, Output, Probe, Response, Side, Step};
+use crate::dissect::{Dissector, Output, Probe, Step};
+use crate::request::{Key, Response};
+use crate::side::Side;
 use std::collections::VecDeque;
 
 /// Messages of each side whose repetitions are known.

@@ -5,7 +5,9 @@ mod head;
 mod tests;
 
 use super::inflate::{Inflate, Wrap};
-use crate::dissect::{Asking, Dissector, Entry, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Dissector, Entry, Output, Probe, Step};
+use crate::request::{Asking, Key, Request, Response};
+use crate::side::Side;
 use head::{Coding, First, Head};
 use memchr::memchr;
 use plimsoll_model::wire::{Label, Protocol};
@@ -39,13 +41,13 @@ fn probe(bytes: &[u8], speaker: Option<Side>, _: bool) -> Probe {
 
 #[derive(Default)]
 struct Http {
-    client: Half,
-    server: Half,
+    client: Direction,
+    server: Direction,
 }
 
-/// One side.
+/// What is read of one direction.
 #[derive(Default)]
-struct Half {
+struct Direction {
     place: Place,
     message: Option<Message>,
     /// The body of the message, where it is compressed and anybody looks for markers.
@@ -87,7 +89,7 @@ enum Waits {
 
 impl Dissector for Http {
     fn parse(&mut self, side: Side, bytes: &[u8], out: &mut Output<'_>) -> Step {
-        match self.half(side).place {
+        match self.direction(side).place {
             Place::Head => self.head(side, bytes, out),
             Place::Announced(content) => match head::is_request(bytes) {
                 None => Step::Need(bytes.len() + 1),
@@ -99,22 +101,22 @@ impl Dissector for Http {
                     self.parse(side, bytes, out)
                 }
             },
-            Place::Body(left) => self.half(side).body(left, 0, bytes, out),
-            Place::Chunk(left) => self.half(side).body(left, 2, bytes, out),
+            Place::Body(left) => self.direction(side).body(left, 0, bytes, out),
+            Place::Chunk(left) => self.direction(side).body(left, 2, bytes, out),
             Place::UntilEnd => {
-                self.half(side).open(bytes);
+                self.direction(side).open(bytes);
                 Step::Taken(bytes.len())
             }
-            Place::ChunkSize | Place::Trailer => self.half(side).line(bytes, out),
+            Place::ChunkSize | Place::Trailer => self.direction(side).line(bytes, out),
         }
     }
 
     fn passed(&mut self, side: Side, out: &mut Output<'_>) {
-        self.half(side).part_ended(out);
+        self.direction(side).part_ended(out);
     }
 
     fn lost(&mut self, side: Side) {
-        *self.half(side) = Half::default();
+        *self.direction(side) = Direction::default();
     }
 
     fn resumes(&self, side: Side, bytes: &[u8]) -> bool {
@@ -125,15 +127,15 @@ impl Dissector for Http {
     }
 
     fn finished(&mut self, side: Side, out: &mut Output<'_>) {
-        let half = self.half(side);
-        if half.place == Place::UntilEnd {
-            half.ended(out);
+        let own = self.direction(side);
+        if own.place == Place::UntilEnd {
+            own.ended(out);
         }
     }
 }
 
 impl Http {
-    fn half(&mut self, side: Side) -> &mut Half {
+    fn direction(&mut self, side: Side) -> &mut Direction {
         match side {
             Side::Client => &mut self.client,
             Side::Server => &mut self.server,
@@ -220,7 +222,7 @@ impl Http {
     }
 }
 
-impl Half {
+impl Direction {
     fn begin(&mut self, message: Message, place: Place, head: &Head, out: &mut Output<'_>) {
         (self.message, self.place) = (Some(message), place);
         if place == Place::Body(0) {

@@ -1,19 +1,20 @@
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::script::{once, play, survives};
+use crate::side::Side;
 use plimsoll_model::wire::Protocol;
 use std::io::Write;
 
 const C: Side = Side::Client;
 const S: Side = Side::Server;
 
-fn heard(parts: &[(Side, &str)]) -> Vec<String> {
+fn lines_of(parts: &[(Side, &str)]) -> Vec<String> {
     let parts: Vec<_> = parts.iter().map(|&(side, text)| (side, text.as_bytes())).collect();
     play(Carrier::Stream, 8080, &parts).lines
 }
 
 #[test]
 fn pipelined_requests_are_answered_in_their_order() {
-    let lines = heard(&[
+    let lines = lines_of(&[
         (
             C,
             "GET /1 HTTP/1.1\r\n\r\nPOST /2 HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcDELETE /3 HTTP/1.1\r\n\r\n",
@@ -30,7 +31,7 @@ fn pipelined_requests_are_answered_in_their_order() {
 
 #[test]
 fn chunks_have_extensions_and_trailers() {
-    let lines = heard(&[
+    let lines = lines_of(&[
         (C, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4;a=\"b\"\r\nGET \r\n"),
         (C, "1F\r\n0123456789012345678901234567890\r\n0\r\nX: y\r\n\r\nGET / HTTP/1.1\r\n\r\n"),
         (
@@ -43,7 +44,7 @@ fn chunks_have_extensions_and_trailers() {
 
 #[test]
 fn interim_responses_end_nothing() {
-    let lines = heard(&[
+    let lines = lines_of(&[
         (C, "GET / HTTP/1.1\r\n\r\n"),
         (S, "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"),
         (S, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
@@ -54,28 +55,28 @@ fn interim_responses_end_nothing() {
         (S, b"HTTP/1.1 102 Processing\r\n\r\n"),
         (S, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
     ];
-    let heard = play(Carrier::Stream, 8080, &parts).heard;
-    assert_eq!(heard.exchanges[0].interim.map(|at| at.0), Some(2_000_000));
+    let observations = play(Carrier::Stream, 8080, &parts).observations;
+    assert_eq!(observations.exchanges[0].interim.map(|at| at.0), Some(2_000_000));
 }
 
 #[test]
 fn an_expected_body_is_sent_after_100_or_not_at_all() {
     let ask = "PUT / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
-    let sent = heard(&[
+    let sent = lines_of(&[
         (C, ask),
         (S, "HTTP/1.1 100 Continue\r\n\r\n"),
         (C, "hello"),
         (S, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"),
     ]);
     assert_eq!(sent, ["PUT -> 201", "! 100"]);
-    let refused = heard(&[
+    let refused = lines_of(&[
         (C, ask),
         (S, "HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n"),
         (C, "GET / HTTP/1.1\r\n\r\n"),
         (S, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
     ]);
     assert_eq!(refused, ["PUT -> 417", "GET -> 200"]);
-    let sent_all_the_same = heard(&[
+    let sent_all_the_same = lines_of(&[
         (C, ask),
         (S, "HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n"),
         (C, "hello"),
@@ -87,7 +88,7 @@ fn an_expected_body_is_sent_after_100_or_not_at_all() {
 
 #[test]
 fn a_request_may_be_answered_before_its_end() {
-    let lines = heard(&[
+    let lines = lines_of(&[
         (C, "POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\n01234"),
         (S, "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"),
         (C, "56789"),
@@ -99,7 +100,7 @@ fn a_request_may_be_answered_before_its_end() {
 
 #[test]
 fn responses_without_bodies_have_none() {
-    let lines = heard(&[
+    let lines = lines_of(&[
         (C, "HEAD / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n"),
         (S, "HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n"),
         (S, "HTTP/1.1 304 Not Modified\r\nContent-Length: 500\r\n\r\n"),
@@ -110,7 +111,7 @@ fn responses_without_bodies_have_none() {
 
 #[test]
 fn a_body_without_length_lasts_until_the_end() {
-    let lines = heard(&[
+    let lines = lines_of(&[
         (C, "GET / HTTP/1.0\r\n\r\n"),
         (S, "HTTP/1.0 200 OK\r\n\r\nHTTP/1.1 500 not a response"),
         (S, "\r\n\r\n more"),
@@ -182,7 +183,7 @@ fn hostile_bytes_are_called_what_they_are() {
         assert!(lines.iter().any(|line| line == wanted), "{text}: {lines:?}");
     }
     // A length that nobody can keep is passed, not kept.
-    let lines = heard(&[(C, "POST / HTTP/1.1\r\nContent-Length: 18446744073709551615\r\n\r\nx")]);
+    let lines = lines_of(&[(C, "POST / HTTP/1.1\r\nContent-Length: 18446744073709551615\r\n\r\nx")]);
     assert_eq!(lines, [""; 0]);
 }
 
@@ -218,6 +219,6 @@ fn what_a_response_holds_was_asked_for() {
         (Side::Client, b"GET /v HTTP/1.1\r\n\r\n"),
         (Side::Server, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nplm1:d:1;"),
     ];
-    let heard = play(Carrier::Stream, 80, &parts);
-    assert_eq!(heard.manners(), [(1, "handed"), (1, "echoed"), (1, "answered")]);
+    let transcript = play(Carrier::Stream, 80, &parts);
+    assert_eq!(transcript.manners(), [(1, "handed"), (1, "echoed"), (1, "answered")]);
 }

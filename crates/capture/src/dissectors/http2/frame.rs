@@ -1,6 +1,7 @@
 //! Frames of HTTP/2 (RFC 9113, sections 4 and 6), and whether bytes can be frames at all.
 
-use crate::dissect::{Probe, Side};
+use crate::dissect::Probe;
+use crate::side::Side;
 
 /// What a client begins with.
 pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -7,7 +7,9 @@ mod huffman;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Asking, Dissector, Entry, KEPT, Key, Output, Request, Response, Side, Step};
+use crate::dissect::{Dissector, Entry, KEPT, Output, Step};
+use crate::request::{Asking, Key, Request, Response};
+use crate::side::Side;
 use frame::{HEADER, Header, PREFACE, kind};
 use hpack::{Name, Table};
 use plimsoll_model::wire::{Label, Protocol};
@@ -32,13 +34,13 @@ pub(super) static ENTRY: Entry = Entry {
 
 #[derive(Default)]
 struct Http2 {
-    halves: [Half; 2],
+    directions: [Direction; 2],
     streams: FxHashMap<u32, Stream>,
 }
 
-/// One side.
+/// What is read of one direction.
 #[derive(Default)]
-struct Half {
+struct Direction {
     table: Table,
     /// The first frame has been read.
     begun: bool,
@@ -73,18 +75,16 @@ struct Fields {
 
 impl Dissector for Http2 {
     fn parse(&mut self, side: Side, bytes: &[u8], out: &mut Output<'_>) -> Step {
-        let half = &mut self.halves[side.index()];
-        if let Some(header) = half.data {
+        let own = &mut self.directions[side.index()];
+        if let Some(header) = own.data {
             return Step::Pass(header.content as u64);
         }
-        if !half.begun
-            && side == Side::Client
-            && PREFACE.starts_with(&bytes[..bytes.len().min(PREFACE.len())])
+        if !own.begun && side == Side::Client && PREFACE.starts_with(&bytes[..bytes.len().min(PREFACE.len())])
         {
             if bytes.len() < PREFACE.len() {
                 return Step::Need(PREFACE.len());
             }
-            (half.begun, half.table.complete) = (true, true);
+            (own.begun, own.table.complete) = (true, true);
             out.nothing();
             return Step::Taken(PREFACE.len());
         }
@@ -93,11 +93,11 @@ impl Dissector for Http2 {
             Ok(None) => return Step::Need(HEADER),
             Err(reason) => return Step::Malformed(reason),
         };
-        if !half.begun {
-            half.begun = true;
-            half.table.complete |= side == Side::Server && header.kind == kind::SETTINGS;
+        if !own.begun {
+            own.begun = true;
+            own.table.complete |= side == Side::Server && header.kind == kind::SETTINGS;
         }
-        if half.block.is_some() != (header.kind == kind::CONTINUATION) {
+        if own.block.is_some() != (header.kind == kind::CONTINUATION) {
             return Step::Malformed("fields that do not go on where they must");
         }
         let whole = HEADER + header.content;
@@ -120,24 +120,24 @@ impl Dissector for Http2 {
             }
             kind::RST_STREAM => Step::Need(whole),
             _ => {
-                half.data = Some(header);
+                own.data = Some(header);
                 Step::Taken(HEADER)
             }
         }
     }
 
     fn passed(&mut self, side: Side, out: &mut Output<'_>) {
-        if let Some(header) = self.halves[side.index()].data.take() {
+        if let Some(header) = self.directions[side.index()].data.take() {
             self.frame(side, header, &[], out);
         }
     }
 
     fn lost(&mut self, side: Side) {
         // Fields that were missed may have moved all that is in the table.
-        let half = &mut self.halves[side.index()];
-        half.begun = true;
-        half.table.forget();
-        (half.block, half.data) = (None, None);
+        let own = &mut self.directions[side.index()];
+        own.begun = true;
+        own.table.forget();
+        (own.block, own.data) = (None, None);
         if side == Side::Client {
             // Of what was being asked, the end may have been missed.
             self.streams.retain(|_, stream| stream.asked);
@@ -169,15 +169,15 @@ impl Http2 {
         content: &[u8],
         out: &mut Output<'_>,
     ) -> Result<(), &'static str> {
-        let half = &mut self.halves[side.index()];
-        let (first, fields) = match half.block.take() {
+        let own = &mut self.directions[side.index()];
+        let (first, fields) = match own.block.take() {
             None => {
                 let content = frame::fields(header, content)?;
                 if !header.ends_fields() {
-                    half.block = Some((header, content.to_vec()));
+                    own.block = Some((header, content.to_vec()));
                     return Ok(());
                 }
-                (header, half.table.fields(content)?)
+                (header, own.table.fields(content)?)
             }
             Some((first, mut block)) => {
                 if first.stream != header.stream || block.len() + content.len() > LONGEST {
@@ -185,10 +185,10 @@ impl Http2 {
                 }
                 block.extend_from_slice(content);
                 if !header.ends_fields() {
-                    half.block = Some((first, block));
+                    own.block = Some((first, block));
                     return Ok(());
                 }
-                (first, half.table.fields(&block)?)
+                (first, own.table.fields(&block)?)
             }
         };
         match (first.kind, side) {

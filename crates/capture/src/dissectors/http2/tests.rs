@@ -1,6 +1,7 @@
 use super::frame::PREFACE;
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::script::{once, play, survives};
+use crate::side::Side;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::Protocol;
 
@@ -44,7 +45,7 @@ fn borrowed(parts: &[(Side, Vec<u8>)]) -> Vec<(Side, &[u8])> {
     parts.iter().map(|(side, bytes)| (*side, bytes.as_slice())).collect()
 }
 
-fn heard(frames: &[(Side, Vec<u8>)]) -> Vec<String> {
+fn lines_of(frames: &[(Side, Vec<u8>)]) -> Vec<String> {
     let transcript = play(Carrier::Stream, 8080, &borrowed(&begun(frames)));
     assert_eq!(transcript.protocol, Protocol::Http2);
     assert_eq!(transcript.lines[..2], ["! SETTINGS", "! SETTINGS"]);
@@ -53,7 +54,7 @@ fn heard(frames: &[(Side, Vec<u8>)]) -> Vec<String> {
 
 #[test]
 fn streams_are_answered_in_any_order() {
-    let lines = heard(&[
+    let lines = lines_of(&[
         (C, frame(HEADERS, FIELDS | LAST, 1, GET)),
         (C, frame(HEADERS, FIELDS, 3, POST)),
         (C, frame(DATA, LAST, 3, b"content")),
@@ -82,7 +83,7 @@ fn parts_of_messages_stand_between_those_of_others() {
     ]);
     let transcript = play(Carrier::Stream, 8080, &borrowed(&parts));
     let millis = Nanos::from_millis;
-    let [three, one] = transcript.heard.exchanges[..] else { panic!("{:?}", transcript.lines) };
+    let [three, one] = transcript.observations.exchanges[..] else { panic!("{:?}", transcript.lines) };
     assert_eq!(
         (one.request.first, one.request.last, one.request.bytes),
         (millis(3), millis(7), 12 + 18 + 12)
@@ -98,7 +99,7 @@ fn parts_of_messages_stand_between_those_of_others() {
 
 #[test]
 fn calls_of_grpc_have_their_own_names_and_statuses() {
-    let lines = heard(&[
+    let lines = lines_of(&[
         (C, frame(HEADERS, FIELDS, 1, CALL)),
         (C, frame(DATA, LAST, 1, b"\0\0\0\0\x01x")),
         (S, frame(HEADERS, FIELDS, 1, OK)),
@@ -113,7 +114,7 @@ fn calls_of_grpc_have_their_own_names_and_statuses() {
 
 #[test]
 fn a_stream_may_be_answered_before_its_request_ends() {
-    let lines = heard(&[
+    let lines = lines_of(&[
         (C, frame(HEADERS, FIELDS, 1, POST)),
         (C, frame(DATA, 0, 1, b"some")),
         (S, frame(HEADERS, FIELDS | LAST, 1, b"\x8e")),
@@ -128,7 +129,7 @@ fn a_stream_may_be_answered_before_its_request_ends() {
 
 #[test]
 fn fields_go_on_in_other_frames_and_may_be_padded() {
-    let lines = heard(&[
+    let lines = lines_of(&[
         (C, frame(HEADERS, LAST, 1, &CALL[..5])),
         (C, frame(CONTINUATION, 0, 1, &CALL[5..9])),
         (C, frame(CONTINUATION, FIELDS, 1, &CALL[9..])),

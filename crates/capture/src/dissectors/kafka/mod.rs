@@ -8,7 +8,9 @@ mod records;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Asking, Dissector, Entry, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Dissector, Entry, Output, Probe, Step};
+use crate::request::{Asking, Key, Request, Response};
+use crate::side::Side;
 use fields::Fields;
 use layout::{Layout, Part};
 use names::{is_known, verb};

@@ -1,6 +1,7 @@
-use crate::dissect::{Carrier, KEPT, Side};
+use crate::dissect::{Carrier, KEPT};
 use crate::dissectors::unpack::{Packing, tests::pack};
 use crate::script::{Transcript, once, play, survive};
+use crate::side::Side;
 use proptest::prelude::*;
 
 const C: Side = Side::Client;
@@ -53,7 +54,7 @@ fn kafka(parts: &[(Side, Vec<u8>)]) -> Transcript {
 #[test]
 fn responses_carry_the_number_of_their_request() {
     let metadata = |correlation| request(3, 1, correlation, b"\0\0\0\0");
-    let heard = kafka(&[
+    let transcript = kafka(&[
         (C, [request(18, 0, 1, b""), metadata(2), metadata(3), request(44, 1, 4, b"x")].concat()),
         (
             S,
@@ -69,7 +70,7 @@ fn responses_carry_the_number_of_their_request() {
         (S, [response(5, b"\0\0\0\0\0\x1b"), response(6, b"\xff\xff\0\0\0\0")].concat()),
     ]);
     assert_eq!(
-        heard.lines,
+        transcript.lines,
         [
             "Metadata v1 -> ",
             "ApiVersions v0 -> 0",
@@ -85,7 +86,7 @@ fn responses_carry_the_number_of_their_request() {
 #[test]
 fn what_nobody_acknowledges_is_one_way() {
     let records = batch(Packing::None, 0, "plm1:d0:1;");
-    let heard = kafka(&[(
+    let transcript = kafka(&[(
         C,
         [
             produce(1, 0, &records),
@@ -95,13 +96,13 @@ fn what_nobody_acknowledges_is_one_way() {
         ]
         .concat(),
     )]);
-    let mut lines = heard.lines;
+    let mut lines = transcript.lines;
     lines.sort();
     assert_eq!(
         lines,
         ["Produce v3 one-way", "Produce v3 unanswered", "Produce v9 one-way", "Produce v9 unanswered"]
     );
-    assert_eq!(heard.markers, [(C, 1); 4]);
+    assert_eq!(transcript.markers, [(C, 1); 4]);
 }
 
 #[test]
@@ -115,7 +116,7 @@ fn errors_of_partitions_fail_a_response() {
         [head, sized(records)].concat()
     };
     let listed = b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0\0\x06\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-    let heard = kafka(&[
+    let transcript = kafka(&[
         (
             C,
             [produce(1, 1, &records), request(1, 4, 2, b"x"), request(1, 4, 3, b"x"), request(2, 1, 4, b"x")]
@@ -128,7 +129,10 @@ fn errors_of_partitions_fail_a_response() {
         ),
         (S, response(4, listed)),
     ]);
-    assert_eq!(heard.lines, ["Produce v3 -> 3", "Fetch v4 -> 0", "Fetch v4 -> 1", "ListOffsets v1 -> 6"]);
+    assert_eq!(
+        transcript.lines,
+        ["Produce v3 -> 3", "Fetch v4 -> 0", "Fetch v4 -> 1", "ListOffsets v1 -> 6"]
+    );
 }
 
 #[test]
@@ -140,14 +144,14 @@ fn compressed_batches_are_opened_both_ways() {
         let topic =
             [&b"\0\0\0\0\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0\0\0"[..], &[0; 16], &[0; 4], &sized(&records)]
                 .concat();
-        let heard = kafka(&[
+        let transcript = kafka(&[
             (C, produce_flexible(1, 0, &records)),
             (C, request(1, 4, 2, b"x")),
             (S, response(2, &topic)),
         ]);
-        assert_eq!(heard.lines, ["Produce v9 one-way", "Fetch v4 -> 0"], "{packing:?}");
+        assert_eq!(transcript.lines, ["Produce v9 one-way", "Fetch v4 -> 0"], "{packing:?}");
         // Two batches, each with that message, in one request: the same marker twice in a row is one.
-        assert_eq!(heard.markers, [(C, 7), (S, 7)], "{packing:?}");
+        assert_eq!(transcript.markers, [(C, 7), (S, 7)], "{packing:?}");
     }
 }
 
@@ -158,9 +162,9 @@ fn message_sets_of_old_are_opened() {
         let message =
             [&[0, 0, 0, 0, magic, 1][..], &vec![0; times], b"\xff\xff\xff\xff", &sized(&value)].concat();
         let records = [&[0; 8][..], &sized(&message)].concat();
-        let heard = kafka(&[(C, produce(1, 0, &records))]);
+        let transcript = kafka(&[(C, produce(1, 0, &records))]);
         assert_eq!(
-            (heard.lines, heard.markers),
+            (transcript.lines, transcript.markers),
             (vec!["Produce v3 one-way".into()], vec![(C, 8)]),
             "{magic}"
         );
@@ -189,9 +193,9 @@ fn batches_of_a_response_that_is_too_long_to_be_kept_are_opened_one_by_one() {
     .concat();
     let (asked, told) = (request(1, 4, 2, b"x"), response(2, &topic));
     for size in [1460, 100_000, usize::MAX] {
-        let heard = once(Carrier::Stream, 9092, &[(C, &asked), (S, &told)], size);
-        assert_eq!(heard.lines, ["Fetch v4 -> 0"]);
-        assert_eq!(heard.markers, (0..8).map(|n| (S, n)).collect::<Vec<_>>());
+        let transcript = once(Carrier::Stream, 9092, &[(C, &asked), (S, &told)], size);
+        assert_eq!(transcript.lines, ["Fetch v4 -> 0"]);
+        assert_eq!(transcript.markers, (0..8).map(|n| (S, n)).collect::<Vec<_>>());
     }
 }
 
@@ -203,8 +207,12 @@ fn hostile_bytes_are_breaches_with_their_reason() {
         (request(999, 0, 1, b""), "a request that is not known"),
         (request(0, 99, 1, b""), "a request that is not known"),
     ] {
-        let heard = kafka(&[(C, request(3, 1, 1, b"")), (C, bytes.clone())]);
-        assert_eq!(heard.lines, ["Metadata v1 unknown".into(), format!("breach: {reason}")], "{bytes:?}");
+        let transcript = kafka(&[(C, request(3, 1, 1, b"")), (C, bytes.clone())]);
+        assert_eq!(
+            transcript.lines,
+            ["Metadata v1 unknown".into(), format!("breach: {reason}")],
+            "{bytes:?}"
+        );
     }
 }
 
@@ -215,8 +223,8 @@ fn a_message_that_is_built_in_another_way_is_passed() {
     // More topics than there are bytes.
     let topics = spoilt.len() - records.len() - 15 - 4;
     spoilt[topics..topics + 4].copy_from_slice(&[0x7f; 4]);
-    let heard = kafka(&[(C, [request(3, 1, 2, b""), spoilt, request(3, 1, 3, b"")].concat())]);
-    let mut lines = heard.lines;
+    let transcript = kafka(&[(C, [request(3, 1, 2, b""), spoilt, request(3, 1, 3, b"")].concat())]);
+    let mut lines = transcript.lines;
     lines.sort();
     assert_eq!(lines, ["Metadata v1 unanswered", "Metadata v1 unanswered", "Produce v3 one-way"]);
 }
@@ -251,7 +259,7 @@ proptest! {
 fn what_is_fetched_is_taken() {
     let told = response(8, b"whatever plm1:d0:6; it is");
     for (key, manner) in [(1, "taken"), (3, "answered")] {
-        let heard = kafka(&[(C, request(key, 4, 8, &[0; 40])), (S, told.clone())]);
-        assert_eq!(heard.manners(), [(6, manner)], "{:?}", heard.lines);
+        let transcript = kafka(&[(C, request(key, 4, 8, &[0; 40])), (S, told.clone())]);
+        assert_eq!(transcript.manners(), [(6, manner)], "{:?}", transcript.lines);
     }
 }

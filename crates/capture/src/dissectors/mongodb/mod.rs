@@ -6,7 +6,9 @@ mod bson;
 mod tests;
 
 use super::unpack::{Packing, unpack};
-use crate::dissect::{Asking, Dissector, Entry, KEPT, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Dissector, Entry, KEPT, Output, Probe, Step};
+use crate::request::{Asking, Key, Request, Response};
+use crate::side::Side;
 use bson::{elements, first_key, number};
 use memchr::memchr;
 use memchr::memmem;

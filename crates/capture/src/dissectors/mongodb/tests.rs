@@ -1,7 +1,8 @@
 use super::{COMPRESSED, DELETE, GET_MORE, INSERT, KILL_CURSORS, MSG, QUERY, REPLY};
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::dissectors::unpack::{Packing, tests::pack};
 use crate::script::{Transcript, once, play, survive};
+use crate::side::Side;
 use proptest::prelude::*;
 
 const C: Side = Side::Client;
@@ -51,7 +52,7 @@ fn mongodb(parts: &[(Side, Vec<u8>)]) -> Transcript {
 fn responses_carry_the_number_of_their_request() {
     let batch = document(&[("id", 16, &[0; 4])]);
     let cursor = document(&[("firstBatch", 4, &batch), ("id", 18, &[0; 8])]);
-    let heard = mongodb(&[
+    let transcript = mongodb(&[
         (C, [find(1), find(2), find(3), find(4)].concat()),
         (S, reply(2, &[("cursor", 3, &cursor), ("ok", 1, &ok())])),
         (
@@ -69,10 +70,10 @@ fn responses_carry_the_number_of_their_request() {
         (S, reply(7, &[("ok", 8, &[1])])),
     ]);
     assert_eq!(
-        heard.lines,
+        transcript.lines,
         ["find -> ok", "find -> NoCommand", "find -> writeErrors", "find unanswered", "? ok"]
     );
-    assert_eq!(heard.markers, [(C, 1); 4]);
+    assert_eq!(transcript.markers, [(C, 1); 4]);
 }
 
 #[test]
@@ -83,9 +84,9 @@ fn documents_in_a_sequence_come_before_or_after_the_body() {
     let checksum = [7; 4];
     let after = [&1_u32.to_le_bytes()[..], &body, &sequence, &checksum].concat();
     let before = [&1_u32.to_le_bytes()[..], &sequence, &body, &checksum].concat();
-    let heard = mongodb(&[(C, [message(1, 0, MSG, &after), message(2, 0, MSG, &before)].concat())]);
-    assert_eq!(heard.lines, ["insert unanswered", "insert unanswered"]);
-    assert_eq!(heard.markers, [(C, 2), (C, 2)]);
+    let transcript = mongodb(&[(C, [message(1, 0, MSG, &after), message(2, 0, MSG, &before)].concat())]);
+    assert_eq!(transcript.lines, ["insert unanswered", "insert unanswered"]);
+    assert_eq!(transcript.markers, [(C, 2), (C, 2)]);
 }
 
 #[test]
@@ -94,11 +95,11 @@ fn more_to_come_asks_for_no_answer_and_promises_more() {
     let hello = content(1 << 16, &document(&[("hello", 16, &[1, 0, 0, 0])]));
     let more =
         |id, answers, flags| message(id, answers, MSG, &content(flags, &document(&[("ok", 1, &ok())])));
-    let heard = mongodb(&[
+    let transcript = mongodb(&[
         (C, [message(1, 0, MSG, &insert), message(2, 0, MSG, &hello)].concat()),
         (S, [more(10, 2, 2), more(11, 10, 2), more(12, 11, 0), more(13, 12, 0)].concat()),
     ]);
-    assert_eq!(heard.lines, ["insert one-way", "hello -> ok", "! OP_MSG", "! OP_MSG", "? ok"]);
+    assert_eq!(transcript.lines, ["insert one-way", "hello -> ok", "! OP_MSG", "! OP_MSG", "? ok"]);
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn messages_of_old_are_known() {
     let plain = document(&[("ismaster", 16, &[1, 0, 0, 0])]);
     let told =
         |flags: u8, document: &[u8]| [&[flags, 0, 0, 0][..], &[0; 12], &[1, 0, 0, 0], document].concat();
-    let heard = mongodb(&[
+    let transcript = mongodb(&[
         (C, message(1, 0, QUERY, &query("admin.$cmd", &plain))),
         (S, message(9, 1, REPLY, &told(8, &document(&[("ok", 1, &ok())])))),
         (C, message(2, 0, QUERY, &query("admin.$cmd", &wrapped))),
@@ -121,7 +122,7 @@ fn messages_of_old_are_known() {
         (C, message(7, 0, KILL_CURSORS, &[0; 16])),
     ]);
     assert_eq!(
-        heard.lines,
+        transcript.lines,
         [
             "ismaster -> ok",
             "isMaster -> error",
@@ -148,10 +149,10 @@ fn compressed_messages_are_opened() {
         parts.push((C, compressed(u32::from(compressor), compressor, &pack(packing, &body))));
     }
     parts.push((C, compressed(7, 2, b"no zlib")));
-    let heard = mongodb(&parts);
+    let transcript = mongodb(&parts);
     let opened = "insert unanswered";
-    assert_eq!(heard.lines, [opened, opened, opened, opened, "OP_COMPRESSED unanswered"]);
-    let mut markers = heard.markers;
+    assert_eq!(transcript.lines, [opened, opened, opened, opened, "OP_COMPRESSED unanswered"]);
+    let mut markers = transcript.markers;
     markers.dedup();
     assert_eq!(markers, [(C, 3)]);
 }
@@ -162,8 +163,8 @@ fn a_long_message_is_passed_and_its_marker_found() {
     let asked =
         message(1, 0, MSG, &content(0, &document(&[("insert", 2, &text("c")), ("x", 2, &text(&long))])));
     let told = reply(1, &[("cursor", 2, &text(&long)), ("ok", 1, &ok())]);
-    let heard = once(Carrier::Stream, 27017, &[(C, &asked), (S, &told)], 1460);
-    assert_eq!((heard.lines, heard.markers), (vec!["insert -> ok".into()], vec![(C, 1), (S, 1)]));
+    let transcript = once(Carrier::Stream, 27017, &[(C, &asked), (S, &told)], 1460);
+    assert_eq!((transcript.lines, transcript.markers), (vec!["insert -> ok".into()], vec![(C, 1), (S, 1)]));
 }
 
 #[test]
@@ -181,8 +182,8 @@ fn hostile_bytes_are_breaches_with_their_reason() {
         (message(1, 0, COMPRESSED, b"\xdd\x07\0\0\x05\0\0\0\x09"), "a compressor that is not known"),
         (message(1, 0, COMPRESSED, b"\xdc\x07\0\0\x05\0\0\0\x01"), "a compressed message of no known type"),
     ] {
-        let heard = mongodb(&[(C, find(1)), (C, bytes.clone())]);
-        assert_eq!(heard.lines, ["find unknown".into(), format!("breach: {reason}")], "{bytes:?}");
+        let transcript = mongodb(&[(C, find(1)), (C, bytes.clone())]);
+        assert_eq!(transcript.lines, ["find unknown".into(), format!("breach: {reason}")], "{bytes:?}");
     }
 }
 

@@ -5,7 +5,9 @@ mod packet;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Asking, Dissector, Entry, KEPT, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Dissector, Entry, KEPT, Output, Probe, Step};
+use crate::request::{Asking, Key, Request, Response};
+use crate::side::Side;
 use packet::{Header, Looks, kind, number};
 use plimsoll_model::wire::{Label, Protocol};
 

@@ -1,6 +1,6 @@
 //! Packets of MQTT (3.1.1, section 2; 5, section 2): the fixed header, and whether bytes can be packets at all.
 
-use crate::dissect::Side;
+use crate::side::Side;
 use memchr::memchr3;
 
 /// Types of packets that both versions number alike.

@@ -1,5 +1,6 @@
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::script::{once, play, survives};
+use crate::side::Side;
 use plimsoll_model::wire::Protocol;
 
 const C: Side = Side::Client;
@@ -7,13 +8,13 @@ const S: Side = Side::Server;
 const CONNECT: &[u8] = b"\x10\x10\0\x04MQTT\x04\x02\0\x3c\0\x04abcd";
 const CONNECT_5: &[u8] = b"\x10\x11\0\x04MQTT\x05\x02\0\x3c\0\0\x04abcd";
 
-fn heard(parts: &[(Side, &[u8])]) -> Vec<String> {
+fn lines_of(parts: &[(Side, &[u8])]) -> Vec<String> {
     play(Carrier::Stream, 1883, parts).lines
 }
 
 #[test]
 fn each_quality_of_service_has_its_own_answer() {
-    let lines = heard(&[
+    let lines = lines_of(&[
         (C, CONNECT),
         (S, b"\x20\x02\0\0"),
         (C, b"\x30\x07\0\x03a/bxy"),
@@ -58,13 +59,13 @@ fn a_broker_asks_its_subscribers_under_numbers_of_its_own() {
         transcript.lines,
         ["CONNECT -> CONNACK", "SUBSCRIBE -> SUBACK", "PUBLISH -> PUBACK", "PUBLISH unanswered"]
     );
-    let asks: Vec<_> = transcript.heard.exchanges.iter().map(|exchange| exchange.requester).collect();
+    let asks: Vec<_> = transcript.observations.exchanges.iter().map(|exchange| exchange.requester).collect();
     assert_eq!(asks, [C, C, S, S]);
 }
 
 #[test]
 fn errors_have_their_reason_in_the_status() {
-    let lines = heard(&[
+    let lines = lines_of(&[
         (C, CONNECT_5),
         (S, b"\x20\x03\0\0\0"),
         (C, b"\xF0\x02\x18\0"),
@@ -93,12 +94,12 @@ fn errors_have_their_reason_in_the_status() {
 fn a_refused_connection_failed() {
     let transcript = play(Carrier::Stream, 1883, &[(C, CONNECT), (S, b"\x20\x02\0\x05")]);
     assert_eq!(transcript.lines, ["CONNECT -> CONNACK 5"]);
-    assert_eq!(transcript.heard.exchanges[0].outcome.name(), "failed");
+    assert_eq!(transcript.observations.exchanges[0].outcome.name(), "failed");
 }
 
 #[test]
 fn repetitions_are_not_asked_twice() {
-    let lines = heard(&[
+    let lines = lines_of(&[
         (C, CONNECT),
         (C, b"\x32\x09\0\x03a/b\0\x07xy"),
         (C, b"\x3A\x09\0\x03a/b\0\x07xy"),
@@ -175,7 +176,7 @@ fn nothing_that_is_said_stops_the_reading() {
 #[test]
 fn publications_are_handed_on_by_either_side() {
     let publish: &[u8] = b"\x32\x10\0\x03a/b\0\x07plm1:d:1;";
-    let heard = play(
+    let transcript = play(
         Carrier::Stream,
         1883,
         &[
@@ -187,5 +188,5 @@ fn publications_are_handed_on_by_either_side() {
             (C, b"\x40\x02\0\x07"),
         ],
     );
-    assert_eq!(heard.manners(), [(1, "handed"), (1, "handed")]);
+    assert_eq!(transcript.manners(), [(1, "handed"), (1, "handed")]);
 }

@@ -5,7 +5,9 @@ mod line;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Asking, Dissector, Entry, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Dissector, Entry, Output, Probe, Step};
+use crate::request::{Asking, Key, Request, Response};
+use crate::side::Side;
 use line::{LINE, Line, Message};
 use memchr::memchr;
 use plimsoll_model::wire::{Label, Protocol};

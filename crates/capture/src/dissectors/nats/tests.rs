@@ -1,5 +1,6 @@
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::script::{Transcript, once, play, survive};
+use crate::side::Side;
 use proptest::prelude::*;
 
 const C: Side = Side::Client;
@@ -12,7 +13,7 @@ fn nats(parts: &[(Side, &str)]) -> Transcript {
 
 #[test]
 fn a_session_begins_and_messages_are_published_and_delivered() {
-    let heard = nats(&[
+    let transcript = nats(&[
         (S, "INFO {\"server_id\":\"x\",\"max_payload\":1048576} \r\n"),
         (C, "CONNECT {\"verbose\":true}\r\nPING\r\n"),
         (S, "+OK\r\nPONG\r\n"),
@@ -26,7 +27,7 @@ fn a_session_begins_and_messages_are_published_and_delivered() {
         ),
     ]);
     assert_eq!(
-        heard.lines,
+        transcript.lines,
         [
             "! INFO",
             "! CONNECT",
@@ -43,12 +44,12 @@ fn a_session_begins_and_messages_are_published_and_delivered() {
             "! -ERR"
         ]
     );
-    assert_eq!(heard.markers, [(C, 1), (S, 1)]);
+    assert_eq!(transcript.markers, [(C, 1), (S, 1)]);
 }
 
 #[test]
 fn a_request_is_answered_on_its_reply_subject() {
-    let heard = nats(&[
+    let transcript = nats(&[
         (
             C,
             "SUB _INBOX.a.* 1\r\nPUB svc _INBOX.a.1 2\r\nhi\r\nPUB svc _INBOX.a.2 2\r\nhi\r\nPUB mute _INBOX.a.3 2\r\nhi\r\n",
@@ -56,24 +57,29 @@ fn a_request_is_answered_on_its_reply_subject() {
         (S, "MSG _INBOX.a.2 1 2\r\nho\r\nMSG other 7 2\r\nhm\r\n"),
         (S, "HMSG _INBOX.a.1 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\nMSG _INBOX.a.1 1 2\r\nho\r\n"),
     ]);
-    assert_eq!(heard.lines, ["PUB -> MSG", "PUB -> 503", "PUB unanswered", "! SUB", "! MSG", "! MSG"]);
-    let failed = heard.heard.exchanges.iter().filter(|exchange| exchange.outcome.name() == "failed").count();
+    assert_eq!(transcript.lines, ["PUB -> MSG", "PUB -> 503", "PUB unanswered", "! SUB", "! MSG", "! MSG"]);
+    let failed = transcript
+        .observations
+        .exchanges
+        .iter()
+        .filter(|exchange| exchange.outcome.name() == "failed")
+        .count();
     assert_eq!(failed, 1);
 }
 
 #[test]
 fn who_replies_asks_nothing() {
-    let heard = nats(&[
+    let transcript = nats(&[
         (C, "SUB svc 1\r\n"),
         (S, "MSG svc 1 reply.here 2\r\nhi\r\n"),
         (C, "PUB reply.here 2\r\nho\r\nPUB reply.here 2\r\nho\r\nPUB _INBOX.x 0\r\n\r\n"),
     ]);
-    assert_eq!(heard.lines, ["! SUB", "! MSG", "PUB one-way", "! PUB", "! PUB"]);
+    assert_eq!(transcript.lines, ["! SUB", "! MSG", "PUB one-way", "! PUB", "! PUB"]);
 }
 
 #[test]
 fn jetstream_acknowledges_and_is_asked_for_messages() {
-    let heard = nats(&[
+    let transcript = nats(&[
         (C, "SUB _INBOX.m.* 1\r\nSUB _INBOX.p.* 2\r\nPUB js.x _INBOX.m.1 1\r\nx\r\n"),
         (S, "MSG _INBOX.m.1 1 23\r\n{\"stream\":\"S\",\"seq\":1} \r\n"),
         (C, "PUB $JS.API.CONSUMER.MSG.NEXT.S.d _INBOX.p.9 1\r\n2\r\n"),
@@ -85,7 +91,7 @@ fn jetstream_acknowledges_and_is_asked_for_messages() {
         ),
     ]);
     assert_eq!(
-        heard.lines,
+        transcript.lines,
         [
             "PUB -> MSG",
             "! SUB",
@@ -102,20 +108,23 @@ fn jetstream_acknowledges_and_is_asked_for_messages() {
 #[test]
 fn messages_may_be_asked_for_again_before_the_first_has_come() {
     let pull = "PUB $JS.API.CONSUMER.MSG.NEXT.S.d _INBOX.p 1\r\n2\r\n";
-    let heard = nats(&[
+    let transcript = nats(&[
         (C, &["SUB _INBOX.p 2\r\n", pull, pull].concat()),
         (S, "MSG js.x 2 $JS.ACK.S.d.1 1\r\nx\r\n"),
         (C, pull),
     ]);
-    assert_eq!(heard.lines, ["PUB $JS.API -> MSG", "! SUB", "! PUB $JS.API", "PUB $JS.API unanswered"]);
+    assert_eq!(transcript.lines, ["PUB $JS.API -> MSG", "! SUB", "! PUB $JS.API", "PUB $JS.API unanswered"]);
 }
 
 #[test]
 fn a_large_message_is_passed_and_its_marker_found() {
     let content = format!("{}plm1:d0:1;{}", "x".repeat(3 << 20), "y".repeat(100_000));
     let said = format!("PUB t {}\r\n{content}\r\nPING\r\n", content.len());
-    let heard = once(Carrier::Stream, 4222, &[(C, said.as_bytes())], 1460);
-    assert_eq!((heard.lines, heard.markers), (vec!["PUB one-way".into(), "! PING".into()], vec![(C, 1)]));
+    let transcript = once(Carrier::Stream, 4222, &[(C, said.as_bytes())], 1460);
+    assert_eq!(
+        (transcript.lines, transcript.markers),
+        (vec!["PUB one-way".into(), "! PING".into()], vec![(C, 1)])
+    );
 }
 
 #[test]
@@ -131,8 +140,8 @@ fn hostile_bytes_are_breaches_with_their_reason() {
         (&long, "a line without an end"),
     ] {
         let parts: [(Side, &[u8]); 2] = [(C, b"SUB x 1\r\n"), (C, bytes.as_bytes())];
-        let heard = once(Carrier::Stream, 4222, &parts, usize::MAX);
-        assert_eq!(heard.lines, ["! SUB", &format!("breach: {reason}")], "{bytes:.40}");
+        let transcript = once(Carrier::Stream, 4222, &parts, usize::MAX);
+        assert_eq!(transcript.lines, ["! SUB", &format!("breach: {reason}")], "{bytes:.40}");
     }
 }
 

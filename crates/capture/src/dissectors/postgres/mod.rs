@@ -5,7 +5,9 @@ mod probe;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Asking, Dissector, Entry, KEPT, Key, Output, Request, Response, Side, Step};
+use crate::dissect::{Dissector, Entry, KEPT, Output, Step};
+use crate::request::{Asking, Key, Request, Response};
+use crate::side::Side;
 use memchr::memchr;
 use plimsoll_model::wire::{Label, Protocol};
 use std::collections::VecDeque;

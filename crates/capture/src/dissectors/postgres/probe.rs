@@ -1,7 +1,8 @@
 //! Whether bytes are PostgreSQL's, and whose.
 
 use super::{CANCEL, GSS, SSL, STARTUP, number};
-use crate::dissect::{Probe, Side};
+use crate::dissect::Probe;
+use crate::side::Side;
 use memchr::memchr;
 
 /// Longest message that is believed at the beginning, bytes.

@@ -1,5 +1,6 @@
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::script::{Transcript, once, play, survive};
+use crate::side::Side;
 use plimsoll_model::wire::Protocol;
 use proptest::prelude::*;
 
@@ -44,15 +45,15 @@ fn postgres(parts: &[(Side, Vec<u8>)]) -> Transcript {
 }
 
 /// Without the notices.
-fn exchanges(heard: &Transcript) -> Vec<&str> {
-    heard.lines.iter().map(String::as_str).filter(|line| !line.starts_with('!')).collect()
+fn exchanges(transcript: &Transcript) -> Vec<&str> {
+    transcript.lines.iter().map(String::as_str).filter(|line| !line.starts_with('!')).collect()
 }
 
 #[test]
 fn a_simple_query_is_one_exchange_up_to_the_end_of_its_last_statement() {
     let told =
         [m(b'T', [&b"\0\x01x\0"[..], &[0; 18]].concat()), row("plm1:d0:3;"), m(b'C', "SELECT 1\0")].concat();
-    let heard = postgres(&[
+    let transcript = postgres(&[
         (C, startup(0x3_0000, b"user\0me\0\0")),
         (S, [m(b'R', [0; 4]), m(b'S', "TimeZone\0UTC\0"), m(b'K', [1; 8]), ready()].concat()),
         (C, m(b'Q', "select 'plm1:d0:2;'; insert into t values (1)\0")),
@@ -62,7 +63,7 @@ fn a_simple_query_is_one_exchange_up_to_the_end_of_its_last_statement() {
         (C, m(b'X', "")),
     ]);
     assert_eq!(
-        heard.lines,
+        transcript.lines,
         [
             "! StartupMessage",
             "! Authentication",
@@ -74,20 +75,20 @@ fn a_simple_query_is_one_exchange_up_to_the_end_of_its_last_statement() {
             "! Terminate"
         ]
     );
-    assert_eq!(heard.markers, [(C, 2), (S, 3)]);
+    assert_eq!(transcript.markers, [(C, 2), (S, 3)]);
 }
 
 #[test]
 fn each_execute_is_answered_in_order() {
-    let heard = postgres(&[
+    let transcript = postgres(&[
         (C, [execute(), execute(), m(b'S', ""), execute(), m(b'S', "")].concat()),
         (S, [executed("1"), executed("2"), ready(), executed("3"), ready()].concat()),
         (C, [execute(), m(b'S', "")].concat()),
         (S, [m(b'1', ""), m(b'2', ""), row("x"), m(b's', ""), ready()].concat()),
     ]);
     let four = ["Execute -> SELECT", "Execute -> SELECT", "Execute -> SELECT", "Execute -> suspended"];
-    assert_eq!(exchanges(&heard), four);
-    let notices = |name: &str| heard.lines.iter().filter(|line| **line == format!("! {name}")).count();
+    assert_eq!(exchanges(&transcript), four);
+    let notices = |name: &str| transcript.lines.iter().filter(|line| **line == format!("! {name}")).count();
     assert_eq!(
         (notices("Parse"), notices("Sync"), notices("ReadyForQuery"), notices("DataRow")),
         (4, 3, 3, 0)
@@ -96,42 +97,42 @@ fn each_execute_is_answered_in_order() {
 
 #[test]
 fn after_an_error_the_rest_of_the_batch_is_withdrawn() {
-    let heard = postgres(&[
+    let transcript = postgres(&[
         (C, [execute(), execute(), execute(), m(b'S', ""), execute(), m(b'S', "")].concat()),
         (S, [executed("1"), error("22012"), ready(), executed("4"), ready()].concat()),
     ]);
     assert_eq!(
-        exchanges(&heard),
+        exchanges(&transcript),
         ["Execute -> SELECT", "Execute -> 22012", "Execute one-way", "Execute -> SELECT"]
     );
 }
 
 #[test]
 fn an_error_of_a_batch_without_execute_answers_nothing() {
-    let heard = postgres(&[
+    let transcript = postgres(&[
         (C, [m(b'P', "s\0selec 1\0\0\0"), m(b'S', ""), execute(), m(b'S', "")].concat()),
         (S, [error("42601"), ready(), executed("1"), ready()].concat()),
     ]);
-    assert_eq!(exchanges(&heard), ["Execute -> SELECT"]);
-    assert!(heard.lines.contains(&String::from("! ErrorResponse")));
+    assert_eq!(exchanges(&transcript), ["Execute -> SELECT"]);
+    assert!(transcript.lines.contains(&String::from("! ErrorResponse")));
 }
 
 #[test]
 fn a_query_fails_with_its_sqlstate() {
-    let heard = postgres(&[
+    let transcript = postgres(&[
         (C, m(b'Q', "select 1/0\0")),
         (S, [m(b'N', "SNOTICE\0C00000\0Mhm\0\0"), error("22012"), ready()].concat()),
         (S, m(b'A', "\0\0\0\x01chan\0payload\0")),
     ]);
     assert_eq!(
-        heard.lines,
+        transcript.lines,
         ["Query -> 22012", "! NoticeResponse", "! ReadyForQuery", "! NotificationResponse"]
     );
 }
 
 #[test]
 fn data_is_copied_both_ways() {
-    let heard = postgres(&[
+    let transcript = postgres(&[
         (C, m(b'Q', "copy t from stdin\0")),
         (S, m(b'G', [0, 0, 1, 0, 0])),
         (C, [m(b'd', "1\n"), m(b'd', "plm1:d0:9;\n"), m(b'c', "")].concat()),
@@ -154,7 +155,7 @@ fn data_is_copied_both_ways() {
         (C, m(b'd', "r...")),
     ]);
     assert_eq!(
-        heard.lines,
+        transcript.lines,
         [
             "Query -> COPY",
             "! CopyInResponse",
@@ -168,8 +169,8 @@ fn data_is_copied_both_ways() {
             "! CopyData"
         ]
     );
-    assert!(heard.heard.exchanges[0].interim.is_some());
-    assert_eq!(heard.markers, [(C, 9)]);
+    assert!(transcript.observations.exchanges[0].interim.is_some());
+    assert_eq!(transcript.markers, [(C, 9)]);
 }
 
 #[test]
@@ -200,8 +201,8 @@ fn a_query_without_an_answer_is_unanswered() {
 fn a_long_row_is_passed_and_its_marker_found() {
     let value = format!("{}plm1:d0:1;", "x".repeat(3 << 20));
     let (asked, told) = (m(b'Q', "select x\0"), [row(&value), m(b'C', "SELECT 1\0"), ready()].concat());
-    let heard = once(Carrier::Stream, 5432, &[(C, &asked), (S, &told)], 1460);
-    assert_eq!((heard.lines, heard.markers), (vec![String::from("Query -> SELECT")], vec![(S, 1)]));
+    let transcript = once(Carrier::Stream, 5432, &[(C, &asked), (S, &told)], 1460);
+    assert_eq!((transcript.lines, transcript.markers), (vec![String::from("Query -> SELECT")], vec![(S, 1)]));
 }
 
 #[test]
@@ -213,8 +214,8 @@ fn hostile_bytes_are_breaches_with_their_reason() {
         (startup(0x2_0000, b"\0"), "a version of the protocol that is not known"),
         (b"\0\xff\xff\xff\0\x03\0\0".to_vec(), "a length that no startup packet has"),
     ] {
-        let heard = postgres(&[(C, m(b'S', "")), (C, bytes.clone())]);
-        assert_eq!(heard.lines, ["! Sync".into(), format!("breach: {reason}")], "{bytes:?}");
+        let transcript = postgres(&[(C, m(b'S', "")), (C, bytes.clone())]);
+        assert_eq!(transcript.lines, ["! Sync".into(), format!("breach: {reason}")], "{bytes:?}");
     }
 }
 

@@ -6,7 +6,9 @@ mod reader;
 #[cfg(test)]
 mod tests;
 
-use crate::dissect::{Asking, Dissector, Entry, Key, Output, Request, Response, Side, Step};
+use crate::dissect::{Dissector, Entry, Output, Step};
+use crate::request::{Asking, Key, Request, Response};
+use crate::side::Side;
 use plimsoll_model::wire::{Label, Protocol};
 use reader::{Progress, Reader};
 
@@ -133,7 +135,8 @@ impl Redis {
         let Reader { kind, size, words: [word, _, third], .. } = self.server;
         let asked = out.oldest();
         if matches!(kind, b'*' | b'>') && size == Some(3) && is_confirmation(&word.uppercase()) {
-            let heard_before = std::mem::replace(&mut self.subscribed, kind == b'*' && third.as_str() != "0");
+            let subscribed_before =
+                std::mem::replace(&mut self.subscribed, kind == b'*' && third.as_str() != "0");
             if let Some(asked) = asked.filter(|asked| asked.verb == word.uppercase()) {
                 self.confirmed += 1;
                 // One confirmation for each channel: the last is the reply. Without channels, their number is not known.
@@ -143,7 +146,7 @@ impl Redis {
                 self.confirmed = 0;
                 return out.response(Response { key: Key::Order, status: word, failed: false });
             }
-            if kind == b'>' || heard_before || asked.is_none() {
+            if kind == b'>' || subscribed_before || asked.is_none() {
                 return out.notice(word);
             }
         }

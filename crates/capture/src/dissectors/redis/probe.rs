@@ -1,6 +1,7 @@
 //! Whether bytes are Redis, and whose.
 
-use crate::dissect::{Probe, Side};
+use crate::dissect::Probe;
+use crate::side::Side;
 
 /// Commands that are recognised in a line of their own, with nothing but their words to know them by.
 const INLINE: &[&[u8]] = &[

@@ -1,5 +1,6 @@
-use crate::dissect::{Carrier, Side};
+use crate::dissect::Carrier;
 use crate::script::{Transcript, once, play, survive};
+use crate::side::Side;
 use proptest::prelude::*;
 
 const C: Side = Side::Client;
@@ -18,11 +19,17 @@ fn command(words: &[&str]) -> String {
 #[test]
 fn a_pipeline_is_answered_in_order() {
     let asked = command(&["SET", "k", "plm1:d0:7;"]) + &command(&["get", "k"]) + &command(&["INCR", "x"]);
-    let heard = redis(&[(C, &asked), (S, "+OK\r\n$10\r\nplm1:d0:7;\r\n-WRONGTYPE Operation against\r\n")]);
-    assert_eq!(heard.lines, ["SET -> OK", "GET -> string", "INCR -> WRONGTYPE"]);
-    assert_eq!(heard.markers, [(C, 7), (S, 7)]);
+    let transcript =
+        redis(&[(C, &asked), (S, "+OK\r\n$10\r\nplm1:d0:7;\r\n-WRONGTYPE Operation against\r\n")]);
+    assert_eq!(transcript.lines, ["SET -> OK", "GET -> string", "INCR -> WRONGTYPE"]);
+    assert_eq!(transcript.markers, [(C, 7), (S, 7)]);
     assert_eq!(
-        heard.heard.exchanges.iter().filter(|exchange| exchange.outcome.name() == "failed").count(),
+        transcript
+            .observations
+            .exchanges
+            .iter()
+            .filter(|exchange| exchange.outcome.name() == "failed")
+            .count(),
         1
     );
 }
@@ -40,8 +47,9 @@ fn replies_of_all_kinds_nest() {
         "*-1\r\n",
         "_\r\n",
     );
-    let heard = redis(&[(C, &asked), (S, told)]);
-    let statuses: Vec<&str> = heard.lines.iter().map(|line| line.trim_start_matches("EVAL -> ")).collect();
+    let transcript = redis(&[(C, &asked), (S, told)]);
+    let statuses: Vec<&str> =
+        transcript.lines.iter().map(|line| line.trim_start_matches("EVAL -> ")).collect();
     assert_eq!(statuses, ["array", "map", "boolean", "integer", "SYNTAX", "string", "nil", "nil"]);
 }
 
@@ -57,7 +65,7 @@ fn the_last_confirmation_answers_a_subscription_and_messages_are_notices() {
         "*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$1\r\nb\r\n:0\r\n";
     // Not subscribed any more, an array that looks like a message is a reply.
     let list = "*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\nhi\r\n";
-    let heard = redis(&[
+    let transcript = redis(&[
         (C, &command(&["SUBSCRIBE", "a", "b"])),
         (S, told),
         (C, &command(&["UNSUBSCRIBE"])),
@@ -66,7 +74,7 @@ fn the_last_confirmation_answers_a_subscription_and_messages_are_notices() {
         (S, list),
     ]);
     assert_eq!(
-        heard.lines,
+        transcript.lines,
         [
             "SUBSCRIBE -> subscribe",
             "! subscribe",
@@ -84,15 +92,15 @@ fn pushes_of_resp3_come_between_replies() {
     let told =
         "%1\r\n+proto\r\n:3\r\n>3\r\n+subscribe\r\n+a\r\n:1\r\n>3\r\n+message\r\n+a\r\n+x\r\n+PONG\r\n";
     let asked = command(&["HELLO", "3"]) + &command(&["SUBSCRIBE", "a"]) + &command(&["PING"]);
-    let heard = redis(&[(C, &asked), (S, told)]);
-    assert_eq!(heard.lines, ["HELLO -> map", "SUBSCRIBE -> subscribe", "PING -> PONG", "! message"]);
+    let transcript = redis(&[(C, &asked), (S, told)]);
+    assert_eq!(transcript.lines, ["HELLO -> map", "SUBSCRIBE -> subscribe", "PING -> PONG", "! message"]);
 }
 
 #[test]
 fn a_transaction_queues_and_then_executes() {
     let asked = command(&["MULTI"]) + &command(&["SET", "a", "1"]) + &command(&["EXEC"]);
-    let heard = redis(&[(C, &asked), (S, "+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n")]);
-    assert_eq!(heard.lines, ["MULTI -> OK", "SET -> QUEUED", "EXEC -> array"]);
+    let transcript = redis(&[(C, &asked), (S, "+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n")]);
+    assert_eq!(transcript.lines, ["MULTI -> OK", "SET -> QUEUED", "EXEC -> array"]);
 }
 
 #[test]
@@ -109,7 +117,7 @@ fn what_client_reply_silences_is_one_way() {
         command(&["CLIENT", "REPLY", "OFF"]),
         command(&["RESET"]),
     ];
-    let heard = redis(&[(C, &asked.concat()), (S, "$1\r\n1\r\n+OK\r\n+RESET\r\n")]);
+    let transcript = redis(&[(C, &asked.concat()), (S, "$1\r\n1\r\n+OK\r\n+RESET\r\n")]);
     let expected = [
         "CLIENT one-way",
         "SET one-way",
@@ -122,36 +130,36 @@ fn what_client_reply_silences_is_one_way() {
         "CLIENT -> OK",
         "RESET -> RESET",
     ];
-    assert_eq!(heard.lines, expected);
+    assert_eq!(transcript.lines, expected);
 }
 
 #[test]
 fn commands_in_a_line_are_known_by_their_answer() {
-    let heard = redis(&[
+    let transcript = redis(&[
         (C, "PING\r\n"),
         (S, "+PONG\r\n"),
         (C, "\r\nSET a  b\n"),
         (S, "+OK\r\n"),
         (C, "GET nothing\r\n"),
     ]);
-    assert_eq!(heard.lines, ["PING -> PONG", "SET -> OK", "GET unanswered"]);
+    assert_eq!(transcript.lines, ["PING -> PONG", "SET -> OK", "GET unanswered"]);
 }
 
 #[test]
 fn a_blocking_command_without_an_answer_is_unanswered() {
-    let heard = redis(&[(C, &command(&["BLPOP", "q", "0"]))]);
-    assert_eq!(heard.lines, ["BLPOP unanswered"]);
+    let transcript = redis(&[(C, &command(&["BLPOP", "q", "0"]))]);
+    assert_eq!(transcript.lines, ["BLPOP unanswered"]);
 }
 
 #[test]
 fn what_monitor_shows_and_what_nobody_asked_for_is_told_apart() {
-    let heard = redis(&[
+    let transcript = redis(&[
         (C, &command(&["MONITOR"])),
         (S, "+OK\r\n"),
         (S, "+1339518083.107412 [0 127.0.0.1:60866] \"keys\" \"*\"\r\n"),
         (S, "-ERR max number of clients reached\r\n"),
     ]);
-    assert_eq!(heard.lines, ["MONITOR -> OK", "! MONITOR", "? ERR"]);
+    assert_eq!(transcript.lines, ["MONITOR -> OK", "! MONITOR", "? ERR"]);
 }
 
 #[test]
@@ -160,17 +168,18 @@ fn a_large_value_is_passed_and_its_marker_found() {
     let asked = command(&["SET", "k", &value]);
     let parts: Vec<(Side, &str)> = vec![(C, &asked), (S, "+OK\r\n")];
     let bytes: Vec<(Side, &[u8])> = parts.iter().map(|(side, text)| (*side, text.as_bytes())).collect();
-    let heard = once(Carrier::Stream, 6379, &bytes, 1460);
-    assert_eq!(heard.lines, ["SET -> OK"]);
-    assert_eq!(heard.markers, [(C, 1)]);
-    assert_eq!(heard.heard.exchanges[0].request.bytes, asked.len() as u64);
+    let transcript = once(Carrier::Stream, 6379, &bytes, 1460);
+    assert_eq!(transcript.lines, ["SET -> OK"]);
+    assert_eq!(transcript.markers, [(C, 1)]);
+    assert_eq!(transcript.observations.exchanges[0].request.bytes, asked.len() as u64);
 }
 
 #[test]
 fn replication_is_not_read() {
-    let heard = redis(&[(C, &command(&["PSYNC", "?", "-1"])), (S, "+FULLRESYNC 0123 0\r\n$3\r\nabc*1\r\n")]);
-    assert_eq!(heard.lines, ["PSYNC one-way"]);
-    assert!(heard.heard.breaches.is_empty());
+    let transcript =
+        redis(&[(C, &command(&["PSYNC", "?", "-1"])), (S, "+FULLRESYNC 0123 0\r\n$3\r\nabc*1\r\n")]);
+    assert_eq!(transcript.lines, ["PSYNC one-way"]);
+    assert!(transcript.observations.breaches.is_empty());
 }
 
 #[test]
@@ -187,8 +196,8 @@ fn hostile_bytes_are_breaches_with_their_reason() {
         ("*x\r\n", "a length that is no number"),
         ("\x01\x02\n", "a command that is neither an array nor a line"),
     ] {
-        let heard = redis(&[(C, &good), (S, "+PONG\r\n"), (C, bytes)]);
-        assert_eq!(heard.lines, ["PING -> PONG", &format!("breach: {reason}")], "{bytes:?}");
+        let transcript = redis(&[(C, &good), (S, "+PONG\r\n"), (C, bytes)]);
+        assert_eq!(transcript.lines, ["PING -> PONG", &format!("breach: {reason}")], "{bytes:?}");
     }
     let deep = "*1\r\n".repeat(100);
     for (bytes, reason) in [
@@ -196,8 +205,8 @@ fn hostile_bytes_are_breaches_with_their_reason() {
         ("?1\r\n", "a value of no known kind"),
         ("*?\r\n", "a streamed value, which no server sends"),
     ] {
-        let heard = redis(&[(C, &good), (S, bytes)]);
-        assert_eq!(heard.lines, ["PING unknown", &format!("breach: {reason}")], "{bytes:?}");
+        let transcript = redis(&[(C, &good), (S, bytes)]);
+        assert_eq!(transcript.lines, ["PING unknown", &format!("breach: {reason}")], "{bytes:?}");
     }
 }
 
@@ -212,10 +221,10 @@ fn what_follows_a_breach_is_read_again() {
         (C, get.as_bytes()),
         (S, b"$1\r\n1\r\n"),
     ];
-    let heard = once(Carrier::Stream, 6379, &parts, usize::MAX);
+    let transcript = once(Carrier::Stream, 6379, &parts, usize::MAX);
     let breach = "breach: a command that is not an array of strings";
-    assert_eq!(heard.lines, ["PING -> PONG", breach, "GET -> string"]);
-    assert_eq!(heard.heard.skipped, 18);
+    assert_eq!(transcript.lines, ["PING -> PONG", breach, "GET -> string"]);
+    assert_eq!(transcript.observations.skipped, 18);
 }
 
 proptest! {

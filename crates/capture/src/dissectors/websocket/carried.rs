@@ -2,7 +2,8 @@
 //! may lie in several frames, and a frame may hold several packets.
 
 use super::frame;
-use crate::dissect::{Dissector, KEPT, Output, Side, Step};
+use crate::dissect::{Dissector, KEPT, Output, Step};
+use crate::side::Side;
 
 /// The bytes of one side.
 #[derive(Default)]

@@ -1,7 +1,8 @@
 //! Frames of WebSocket (RFC 6455, section 5.2), and whether bytes can be frames at all.
 
 use super::super::mqtt;
-use crate::dissect::{Probe, Side};
+use crate::dissect::Probe;
+use crate::side::Side;
 use plimsoll_codec::websocket::Opcode;
 
 /// As verbs are called.

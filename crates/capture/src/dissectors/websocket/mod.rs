@@ -8,7 +8,9 @@ mod tests;
 
 use super::inflate::{Inflate, Wrap};
 use super::mqtt::{self, Mqtt};
-use crate::dissect::{Asking, Dissector, Entry, KEPT, Key, Output, Probe, Request, Response, Side, Step};
+use crate::dissect::{Dissector, Entry, KEPT, Output, Probe, Step};
+use crate::request::{Asking, Key, Request, Response};
+use crate::side::Side;
 use carried::Carried;
 use frame::Header;
 use plimsoll_codec::websocket::Opcode;
@@ -31,14 +33,14 @@ pub(super) static ENTRY: Entry = Entry {
 
 #[derive(Default)]
 struct WebSocket {
-    halves: [Half; 2],
+    directions: [Direction; 2],
     mqtt: Option<Mqtt>,
     tries: u32,
 }
 
-/// One side.
+/// What is read of one direction.
 #[derive(Default)]
-struct Half {
+struct Direction {
     /// The frame whose content is being read, and how much of that was.
     frame: Option<(Header, u64)>,
     /// The message that is being read.
@@ -60,20 +62,20 @@ struct Message {
 
 impl Dissector for WebSocket {
     fn parse(&mut self, side: Side, bytes: &[u8], out: &mut Output<'_>) -> Step {
-        match self.halves[side.index()].frame {
+        match self.directions[side.index()].frame {
             None => self.header(side, bytes, out),
             Some((frame, used)) => self.content(side, frame, used, bytes, out),
         }
     }
 
     fn passed(&mut self, side: Side, out: &mut Output<'_>) {
-        if let Some((frame, _)) = self.halves[side.index()].frame.take() {
+        if let Some((frame, _)) = self.directions[side.index()].frame.take() {
             self.frame_ended(side, frame, out);
         }
     }
 
     fn lost(&mut self, side: Side) {
-        self.halves[side.index()] = Half::default();
+        self.directions[side.index()] = Direction::default();
         if let Some(mqtt) = &mut self.mqtt {
             mqtt.lost(side);
         }
@@ -98,37 +100,37 @@ impl WebSocket {
         if header.mask.is_some() != (side == Side::Client) {
             return Step::Malformed("a frame whose mask is missing or should not be there");
         }
-        let half = &mut self.halves[side.index()];
+        let own = &mut self.directions[side.index()];
         if header.opcode.is_control() {
             let whole = header.length + header.content as usize;
             if bytes.len() < whole {
                 return Step::Need(whole);
             }
-            match half.message {
+            match own.message {
                 Some(_) => out.aside(frame::name(header.opcode), whole),
                 None => out.notice(frame::name(header.opcode)),
             }
             return Step::Taken(whole);
         }
-        match (half.message, header.opcode) {
+        match (own.message, header.opcode) {
             (None, Opcode::Continuation) => return Step::Malformed("a message without a beginning"),
             (Some(_), Opcode::Continuation) => {}
             (Some(_), _) => return Step::Malformed("a message before the end of another"),
             (None, opcode) => {
-                half.message = Some(Message { opcode, compressed: header.compressed, single: header.last });
+                own.message = Some(Message { opcode, compressed: header.compressed, single: header.last });
             }
         }
         if header.content == 0 {
             self.frame_ended(side, header, out);
         } else {
-            half.frame = Some((header, 0));
+            own.frame = Some((header, 0));
         }
         Step::Taken(header.length)
     }
 
     fn content(&mut self, side: Side, frame: Header, used: u64, bytes: &[u8], out: &mut Output<'_>) -> Step {
-        let half = &mut self.halves[side.index()];
-        let Some(message) = half.message else { return Step::Malformed("a message without a beginning") };
+        let own = &mut self.directions[side.index()];
+        let Some(message) = own.message else { return Step::Malformed("a message without a beginning") };
         let here = &bytes[..bytes.len().min((frame.content - used) as usize)];
         if self.mqtt.is_none()
             && self.tries < TRIES
@@ -146,43 +148,43 @@ impl WebSocket {
                 Probe::More | Probe::No => self.tries += 1,
             }
         }
-        let half = &mut self.halves[side.index()];
+        let own = &mut self.directions[side.index()];
         let taken = match &mut self.mqtt {
-            Some(mqtt) => match half.carried.read(mqtt, side, (here, frame.mask, used as usize), out) {
+            Some(mqtt) => match own.carried.read(mqtt, side, (here, frame.mask, used as usize), out) {
                 Ok(taken) => taken.min(here.len()),
                 Err(reason) => return Step::Malformed(reason),
             },
-            None if !half.looks(frame, message, out) => return Step::Pass(frame.content - used),
+            None if !own.looks(frame, message, out) => return Step::Pass(frame.content - used),
             None => {
-                half.open(here, frame, used, message.compressed, out);
+                own.open(here, frame, used, message.compressed, out);
                 here.len()
             }
         };
         let used = used + taken as u64;
         if used < frame.content {
-            half.frame = Some((frame, used));
+            own.frame = Some((frame, used));
         } else {
-            half.frame = None;
+            own.frame = None;
             self.frame_ended(side, frame, out);
         }
         Step::Taken(taken)
     }
 
     fn frame_ended(&mut self, side: Side, frame: Header, out: &mut Output<'_>) {
-        let half = &mut self.halves[side.index()];
-        let Some(message) = half.message.filter(|_| frame.last) else { return };
-        half.message = None;
+        let own = &mut self.directions[side.index()];
+        let Some(message) = own.message.filter(|_| frame.last) else { return };
+        own.message = None;
         if self.mqtt.is_some() {
             return;
         }
-        if let Some(inflate) = half.inflate.as_mut().filter(|_| message.compressed) {
+        if let Some(inflate) = own.inflate.as_mut().filter(|_| message.compressed) {
             inflate.push(&END);
             out.opened(inflate.content());
             inflate.clear();
-        } else if !half.content.is_empty() {
-            out.opened(&half.content);
-            half.content.clear();
-            half.content.shrink_to(1 << 14);
+        } else if !own.content.is_empty() {
+            out.opened(&own.content);
+            own.content.clear();
+            own.content.shrink_to(1 << 14);
         }
         let (name, key) = (frame::name(message.opcode).into(), Key::Content);
         match side {
@@ -192,7 +194,7 @@ impl WebSocket {
     }
 }
 
-impl Half {
+impl Direction {
     /// Whether markers in that content can be found only here.
     fn looks(&self, frame: Header, message: Message, out: &Output<'_>) -> bool {
         out.searches() && (frame.mask.is_some() || message.compressed || !message.single)

@@ -1,8 +1,9 @@
-use crate::conversation::{Conversation, Ears, Opening};
-use crate::dissect::{Carrier, Side};
-use crate::heard::{ConversationId, Heard};
+use crate::conversation::{Conversation, DissectionContext, Opening};
+use crate::dissect::Carrier;
 use crate::marker::{Form, Search};
+use crate::observations::{ConversationId, Observations};
 use crate::script::{Transcript, once, play, survives};
+use crate::side::Side;
 use crate::tls::keys::Keys;
 use flate2::{Compress, Compression, FlushCompress};
 use plimsoll_model::Nanos;
@@ -39,7 +40,7 @@ fn frame(side: Side, first: u8, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn heard(frames: &[(Side, u8, &[u8])]) -> Transcript {
+fn transcript_of(frames: &[(Side, u8, &[u8])]) -> Transcript {
     let frames: Vec<_> =
         frames.iter().map(|&(side, first, content)| (side, frame(side, first, content))).collect();
     let opening = [(C, ASK), (S, SWITCH)];
@@ -68,20 +69,21 @@ fn responses_find_their_requests_by_an_id_that_both_carry() {
     ];
     // Whole, and in pieces of three bytes.
     for size in [usize::MAX, 3] {
-        let mut heard = Heard::default();
-        let mut ears = Ears { search: &search, keys: &Keys::default(), heard: &mut heard };
+        let mut observations = Observations::default();
+        let mut context =
+            DissectionContext { search: &search, keys: &Keys::default(), observations: &mut observations };
         let mut conversation =
             Conversation::new(ConversationId(0), Carrier::Stream, [50_000, 8080], Opening::Seen(0));
-        conversation.data(0, Nanos(0), ASK, &mut ears);
-        conversation.data(1, Nanos(0), SWITCH, &mut ears);
+        conversation.data(0, Nanos(0), ASK, &mut context);
+        conversation.data(1, Nanos(0), SWITCH, &mut context);
         for (side, at, content) in said {
             let bytes = frame(side, 0x81, content);
             for piece in bytes.chunks(size.min(bytes.len())) {
-                conversation.data(side.index(), Nanos::from_millis(at), piece, &mut ears);
+                conversation.data(side.index(), Nanos::from_millis(at), piece, &mut context);
             }
         }
-        conversation.end(&mut ears);
-        let found: Vec<(Outcome, i64)> = heard.exchanges[1..]
+        conversation.end(&mut context);
+        let found: Vec<(Outcome, i64)> = observations.exchanges[1..]
             .iter()
             .map(|one| {
                 (
@@ -95,14 +97,14 @@ fn responses_find_their_requests_by_an_id_that_both_carry() {
             [(Outcome::Answered, 7), (Outcome::Answered, 20), (Outcome::Unanswered, 0)],
             "{size}"
         );
-        assert_eq!(heard.notices.iter().filter(|notice| notice.unexpected).count(), 1, "the event");
-        assert!(heard.sightings.is_empty(), "ids are nobody's messages");
+        assert_eq!(observations.notices.iter().filter(|notice| notice.unexpected).count(), 1, "the event");
+        assert!(observations.sightings.is_empty(), "ids are nobody's messages");
     }
 }
 
 #[test]
 fn messages_answer_in_order_where_none_has_a_marker() {
-    let transcript = heard(&[
+    let transcript = transcript_of(&[
         (C, 0x81, b"one"),
         (C, 0x82, b"two"),
         (S, 0x81, b"first"),
@@ -120,7 +122,7 @@ fn messages_answer_in_order_where_none_has_a_marker() {
 
 #[test]
 fn messages_with_markers_are_answered_by_them() {
-    let transcript = heard(&[
+    let transcript = transcript_of(&[
         (C, 0x81, b"a plm1:d:1; x"),
         (C, 0x81, b"b plm1:d:2; x"),
         (C, 0x81, b"nothing"),
@@ -134,7 +136,7 @@ fn messages_with_markers_are_answered_by_them() {
 
 #[test]
 fn fragments_are_one_message_and_control_frames_stand_between() {
-    let transcript = heard(&[
+    let transcript = transcript_of(&[
         (C, 0x01, b"here is plm1"),
         (C, 0x89, b"hi"),
         (C, 0x00, b":d:4"),
@@ -145,7 +147,7 @@ fn fragments_are_one_message_and_control_frames_stand_between() {
     ]);
     assert_eq!(lines(&transcript), ["TEXT -> TEXT", "! PING", "! PONG"]);
     assert_eq!(transcript.markers, [(C, 42), (S, 42)]);
-    let exchange = transcript.heard.exchanges.last().unwrap();
+    let exchange = transcript.observations.exchanges.last().unwrap();
     assert_eq!((exchange.request.bytes, exchange.response.unwrap().bytes), (18 + 10 + 8, 17 + 13));
 }
 
@@ -161,7 +163,8 @@ fn compressed_messages_are_opened_with_their_common_window() {
     let messages =
         [packed("a long text with plm1:dev:1; inside"), packed("a long text with plm1:dev:2; inside")];
     assert!(messages[1].len() < messages[0].len() / 2, "the second refers to the first");
-    let transcript = heard(&[(C, 0xC1, &messages[0]), (S, 0xC1, &messages[0]), (S, 0xC1, &messages[1])]);
+    let transcript =
+        transcript_of(&[(C, 0xC1, &messages[0]), (S, 0xC1, &messages[0]), (S, 0xC1, &messages[1])]);
     assert_eq!(lines(&transcript), ["TEXT -> TEXT", "? TEXT"]);
     assert_eq!(transcript.markers, [(C, 1), (S, 1), (S, 2)]);
 }
@@ -171,7 +174,7 @@ const CONNECT: &[u8] = b"\x10\x10\0\x04MQTT\x04\x02\0\x3c\0\x04abcd";
 #[test]
 fn mqtt_inside_is_read_across_frames() {
     let long = [b"\x32\xBC\x02\0\x03a/b\0\x07plm1:d:5;".as_slice(), &[b'.'; 300]].concat();
-    let transcript = heard(&[
+    let transcript = transcript_of(&[
         (C, 0x82, CONNECT),
         (S, 0x82, b"\x20\x02\0\0"),
         (C, 0x02, b"\x30\x07\0\x03a/bxy\x32\x09\0\x03a/b\0\x06"),
@@ -246,6 +249,7 @@ fn nothing_that_is_said_stops_the_reading() {
 
 #[test]
 fn what_a_server_says_is_pushed_unless_it_answers() {
-    let transcript = heard(&[(C, 0x81, b"plm1:d:1;"), (S, 0x81, b"plm1:d:1;"), (S, 0x81, b"plm1:d:2;")]);
+    let transcript =
+        transcript_of(&[(C, 0x81, b"plm1:d:1;"), (S, 0x81, b"plm1:d:1;"), (S, 0x81, b"plm1:d:2;")]);
     assert_eq!(transcript.manners(), [(1, "handed"), (1, "echoed"), (2, "handed")]);
 }

@@ -1,18 +1,19 @@
-//! The ways that messages take, by their markers: who had one when, how long it stayed there, and who had it last.
+//! The traces of messages, by their markers: who had one when, how long it resided there, and who had it last.
 //!
-//! Paths of single messages are kept while they are open. What is over is summed up by *route*: the passages that a path
-//! consists of, in their order. What somebody reads who had the message before is no passage. Whether other readings lead on
-//! is known only when all names are, and judged by whoever tells the ways.
+//! Traces of single messages are kept while they are open. What is over is summed up by *trace group*: traces that consist of
+//! the same edges, in the same order. What somebody reads who had the message before is no edge. Whether other readings lead on
+//! is known only when all names are, and judged by whoever tells of the traces.
 
 use crate::calls::{Call, Calls};
-use crate::component::Party;
-use crate::dissect::{Asking, Side};
+use crate::component::{Holder, Party};
 use crate::errors::Failures;
-use crate::heard::{Exchange, Manner, Sighting};
 use crate::marker::MessageId;
+use crate::observations::{Exchange, Manner, Sighting};
 use crate::packet::Endpoint;
 use crate::phases::Phases;
-use crate::table::{Batch, Located};
+use crate::request::Asking;
+use crate::side::Side;
+use crate::table::{Located, ObservationBatch};
 use crate::times::Times;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Outcome, Protocol};
@@ -20,33 +21,24 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Passages of one message that are followed.
+/// Edges of one message that are followed.
 const LONGEST: usize = 64;
 /// Messages that are followed at once; above them the one that was seen first is taken as over.
 const OPEN: usize = 1 << 18;
 /// A message that was not seen for so long is over.
 const PATIENCE: Nanos = Nanos::from_secs(60);
-/// Routes that are told apart.
-const ROUTES: usize = 1 << 14;
+/// Trace groups that are told apart.
+const GROUPS: usize = 1 << 14;
 /// Connections of clients without a name that are told apart; the others are known by their hosts.
 const SOCKETS: usize = 1 << 12;
-/// Passages that are told apart.
-const PASSAGES: usize = 1 << 16;
-/// Messages of each route that are named.
+/// Edges that are told apart.
+const EDGES: usize = 1 << 16;
+/// Messages of each trace group that are named.
 const EXAMPLES: usize = 200;
-
-/// Who has a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Holder {
-    /// A component or a server or a host.
-    Party(Party),
-    /// A connection of a client that has no name.
-    Socket(Endpoint),
-}
 
 /// A message went from one to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Passage {
+pub struct Edge {
     /// Who had it.
     pub from: Holder,
     /// Who has it now.
@@ -56,14 +48,14 @@ pub struct Passage {
     /// By which request, or with which status.
     pub verb: Label,
     /// By whose wish.
-    pub gain: Gain,
+    pub transfer: Transfer,
     /// Which side of the conversation it came from.
     pub side: Side,
 }
 
 /// By whose wish a message went from one to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Gain {
+pub enum Transfer {
     /// Of who had it: in a request, a publication, a notification.
     Handed,
     /// Of who got it, as what a queue had next.
@@ -74,41 +66,41 @@ pub enum Gain {
     Read,
 }
 
-/// A passage of a route.
+/// An edge of a trace group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Step {
-    /// Its place among the passages.
-    pub passage: u32,
+    /// Its place among all edges.
+    pub edge: u32,
     /// Whether it was a request that was answered without an error.
     pub settled: bool,
 }
 
-/// Times of a component with messages that one passage brought and another took on.
+/// Times of a component with messages that one edge brought and another took on.
 #[derive(Clone, Debug, Default)]
-pub struct Stay {
+pub struct Residence {
     /// Those in which it waited for nobody.
     pub own: Times,
     /// Those in which it waited for answers, by whose.
     pub waits: FxHashMap<Holder, Times>,
 }
 
-/// Messages that went the same way.
+/// Messages that went along the same edges.
 #[derive(Clone, Debug, Default)]
-pub struct Route {
+pub struct TraceGroup {
     /// How many.
     pub count: u64,
     /// Some of them.
     pub examples: Vec<MessageId>,
-    /// Times between two passages, by their places in the route, where who has the message after the one may be who passes it
+    /// Times between two edges, by their places in the trace, where who has the message after the one may be who passes it
     /// on in the other.
-    pub stays: FxHashMap<(u8, u8), Stay>,
-    /// From the first passage to each.
+    pub residences: FxHashMap<(u8, u8), Residence>,
+    /// From the first edge to each.
     pub since: Vec<Times>,
-    /// From each passage to its answer, where it was answered.
+    /// From each edge to its answer, where it was answered.
     pub settled: Vec<Times>,
 }
 
-/// How the way of a message ended, as far as it was followed.
+/// How the trace of a message ended, as far as it was followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
     /// It was not seen any more, though there was time for it.
@@ -119,61 +111,61 @@ pub enum End {
     GivenUp,
 }
 
-/// What tells routes apart.
+/// What tells trace groups apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct RouteKey {
+pub struct TraceKey {
     /// The phase in which a message was seen first.
     pub phase: u16,
     /// What is known of its end.
     pub end: End,
-    /// The passages.
+    /// The edges.
     pub steps: Box<[Step]>,
 }
 
-/// A passage of one message.
+/// An edge of the trace of one message.
 #[derive(Debug)]
-struct Seen {
+struct SeenEdge {
     at: Nanos,
-    passage: u32,
+    edge: u32,
     /// When the request that it was is answered.
     settled: Option<Nanos>,
     /// For whom, and how long, who passed it on had waited since it had last to do with the message.
     waited: Vec<(Party, Nanos)>,
 }
 
-/// All ways.
+/// All traces.
 #[derive(Debug)]
-pub struct Ways {
+pub struct Traces {
     phases: Arc<Phases>,
-    passages: Vec<Passage>,
-    numbers: FxHashMap<Passage, u32>,
+    edges: Vec<Edge>,
+    numbers: FxHashMap<Edge, u32>,
     sockets: FxHashSet<Endpoint>,
-    open: FxHashMap<MessageId, Vec<Seen>>,
+    open: FxHashMap<MessageId, Vec<SeenEdge>>,
     queue: VecDeque<(Nanos, MessageId)>,
-    routes: FxHashMap<RouteKey, Route>,
+    groups: FxHashMap<TraceKey, TraceGroup>,
     /// Calls of components that had no marker.
     calls: Calls,
     /// How often a connection sent what another one of its host had received last.
     handed: FxHashMap<(Endpoint, Endpoint), u64>,
-    /// Messages that are to be named, whatever their number; else some of each route are.
+    /// Messages that are to be named, whatever their number; else some of each trace group are.
     wanted: Option<BTreeSet<MessageId>>,
     /// Who answered with errors, and whose errors those were.
     pub failures: Failures,
-    /// Passages beyond those that are followed.
+    /// Edges beyond those that are followed.
     pub untold: u64,
 }
 
-impl Ways {
+impl Traces {
     /// No message was seen.
-    pub fn new(phases: Arc<Phases>) -> Ways {
-        Ways {
+    pub fn new(phases: Arc<Phases>) -> Traces {
+        Traces {
             phases,
-            passages: Vec::new(),
+            edges: Vec::new(),
             numbers: FxHashMap::default(),
             sockets: FxHashSet::default(),
             open: FxHashMap::default(),
             queue: VecDeque::new(),
-            routes: FxHashMap::default(),
+            groups: FxHashMap::default(),
             calls: Calls::default(),
             handed: FxHashMap::default(),
             wanted: None,
@@ -182,24 +174,24 @@ impl Ways {
         }
     }
 
-    /// Names those messages in their routes, and no others.
+    /// Names those messages in their trace groups, and no others.
     pub fn name(&mut self, wanted: BTreeSet<MessageId>) {
         self.wanted = Some(wanted);
     }
 
-    /// Takes in what was heard, in its order. What was answered counts before what is said at the same time.
-    pub fn hear(&mut self, batch: &Batch) {
-        let end = |exchange: &Located<Exchange>| exchange.heard.response.map(|response| response.last);
-        for exchange in batch.exchanges.iter().filter(|one| one.heard.outcome == Outcome::Unanswered) {
-            let [from, to] = self.holders(exchange.client, exchange.parties, exchange.heard.requester);
-            self.failures.hear(&exchange.heard, from, to);
+    /// Takes in what was observed, in its order. What was answered counts before what is said at the same time.
+    pub fn observe(&mut self, batch: &ObservationBatch) {
+        let end = |exchange: &Located<Exchange>| exchange.observed.response.map(|response| response.last);
+        for exchange in batch.exchanges.iter().filter(|one| one.observed.outcome == Outcome::Unanswered) {
+            let [from, to] = self.holders(exchange.client, exchange.parties, exchange.observed.requester);
+            self.failures.observe(&exchange.observed, from, to);
         }
         let mut answered: Vec<_> =
             batch.exchanges.iter().filter_map(|exchange| Some((end(exchange)?, exchange))).collect();
         answered.sort_by_key(|(end, _)| *end);
         let mut answered = answered.into_iter().peekable();
         for sighting in &batch.sightings {
-            while let Some((_, exchange)) = answered.next_if(|(end, _)| *end <= sighting.heard.at) {
+            while let Some((_, exchange)) = answered.next_if(|(end, _)| *end <= sighting.observed.at) {
                 self.answered(exchange);
             }
             self.seen(sighting);
@@ -209,61 +201,67 @@ impl Ways {
 
     /// A marker was seen.
     pub fn seen(&mut self, sighting: &Located<Sighting>) {
-        let heard = &sighting.heard;
-        if heard.manner == Manner::Echoed {
+        let observed = &sighting.observed;
+        if observed.manner == Manner::Echoed {
             return;
         }
-        let [from, to] = self.holders(sighting.client, sighting.parties, heard.from);
-        let Some(gain) = self.gain(sighting, from, to) else { return };
-        let passage =
-            Passage { from, to, protocol: sighting.protocol, verb: heard.verb, gain, side: heard.from };
-        let next = self.passages.len() as u32;
-        if next as usize >= PASSAGES && !self.numbers.contains_key(&passage) {
+        let [from, to] = self.holders(sighting.client, sighting.parties, observed.from);
+        let Some(transfer) = self.transfer(sighting, from, to) else { return };
+        let edge = Edge {
+            from,
+            to,
+            protocol: sighting.protocol,
+            verb: observed.verb,
+            transfer,
+            side: observed.from,
+        };
+        let next = self.edges.len() as u32;
+        if next as usize >= EDGES && !self.numbers.contains_key(&edge) {
             self.untold += 1;
             return;
         }
-        let number = *self.numbers.entry(passage).or_insert(next);
+        let number = *self.numbers.entry(edge).or_insert(next);
         if number == next {
-            self.passages.push(passage);
+            self.edges.push(edge);
         }
-        let path = self.open.entry(heard.message).or_default();
-        if path.is_empty() {
-            self.queue.push_back((heard.at, heard.message));
+        let trace = self.open.entry(observed.message).or_default();
+        if trace.is_empty() {
+            self.queue.push_back((observed.at, observed.message));
         }
-        if path.len() < LONGEST {
-            let since = path.iter().rev().find_map(|seen| {
-                let known = &self.passages[seen.passage as usize];
-                let passed = seen.settled.filter(|&settled| settled <= heard.at).unwrap_or(seen.at);
+        if trace.len() < LONGEST {
+            let since = trace.iter().rev().find_map(|seen| {
+                let known = &self.edges[seen.edge as usize];
+                let passed = seen.settled.filter(|&settled| settled <= observed.at).unwrap_or(seen.at);
                 if known.from == from { Some(passed) } else { (known.to == from).then_some(seen.at) }
             });
-            let waited = since.map(|since| self.calls.claim(from, since, heard.at)).unwrap_or_default();
-            path.push(Seen { at: heard.at, passage: number, settled: None, waited });
+            let waited = since.map(|since| self.calls.claim(from, since, observed.at)).unwrap_or_default();
+            trace.push(SeenEdge { at: observed.at, edge: number, settled: None, waited });
         } else {
             self.untold += 1;
         }
-        self.close_old(heard.at);
+        self.close_old(observed.at);
     }
 
     /// By whose wish a message goes from one to the other; `None` where it is read by who had it before.
-    fn gain(&self, sighting: &Located<Sighting>, from: Holder, to: Holder) -> Option<Gain> {
-        let asked = match sighting.heard.manner {
-            Manner::Taken => return Some(Gain::Taken),
+    fn transfer(&self, sighting: &Located<Sighting>, from: Holder, to: Holder) -> Option<Transfer> {
+        let asked = match sighting.observed.manner {
+            Manner::Taken => return Some(Transfer::Taken),
             Manner::Answered(asked) => asked,
-            Manner::Handed | Manner::Echoed => return Some(Gain::Handed),
+            Manner::Handed | Manner::Echoed => return Some(Transfer::Handed),
         };
-        if self.has_had(sighting.heard.message, to) {
+        if self.has_had(sighting.observed.message, to) {
             return None;
         }
-        let path = self.open.get(&sighting.heard.message).map(Vec::as_slice).unwrap_or_default();
-        let came = path.iter().find(|seen| self.passages[seen.passage as usize].to == from);
+        let trace = self.open.get(&sighting.observed.message).map(Vec::as_slice).unwrap_or_default();
+        let came = trace.iter().find(|seen| self.edges[seen.edge as usize].to == from);
         let waited = asked.zip(came).is_some_and(|(asked, came)| asked < came.at);
-        Some(if waited { Gain::Awaited } else { Gain::Read })
+        Some(if waited { Transfer::Awaited } else { Transfer::Read })
     }
 
     fn has_had(&self, message: MessageId, holder: Holder) -> bool {
-        self.open.get(&message).is_some_and(|path| {
-            path.iter().any(|seen| {
-                let known = &self.passages[seen.passage as usize];
+        self.open.get(&message).is_some_and(|trace| {
+            trace.iter().any(|seen| {
+                let known = &self.edges[seen.edge as usize];
                 known.from == holder || known.to == holder
             })
         })
@@ -271,15 +269,15 @@ impl Ways {
 
     /// A request was answered: what it carried has arrived; whoever made it has waited.
     fn answered(&mut self, exchange: &Located<Exchange>) {
-        let heard = &exchange.heard;
-        let Some(response) = heard.response else { return };
-        let [from, to] = self.holders(exchange.client, exchange.parties, heard.requester);
-        self.failures.hear(heard, from, to);
-        match heard.marker {
-            Some(message) if heard.carried => {
-                let path = self.open.get_mut(&message).filter(|_| heard.outcome == Outcome::Answered);
-                let asked = path.into_iter().flatten().find(|seen| {
-                    let known = &self.passages[seen.passage as usize];
+        let observed = &exchange.observed;
+        let Some(response) = observed.response else { return };
+        let [from, to] = self.holders(exchange.client, exchange.parties, observed.requester);
+        self.failures.observe(observed, from, to);
+        match observed.marker {
+            Some(message) if observed.carried => {
+                let trace = self.open.get_mut(&message).filter(|_| observed.outcome == Outcome::Answered);
+                let asked = trace.into_iter().flatten().find(|seen| {
+                    let known = &self.edges[seen.edge as usize];
                     known.from == from && known.to == to && seen.settled.is_none()
                 });
                 if let Some(asked) = asked {
@@ -288,9 +286,9 @@ impl Ways {
             }
             // Who gets what is new to him has waited for messages, not for work that they make.
             Some(message) if self.open.contains_key(&message) && !self.has_had(message, from) => {}
-            _ if heard.asking == Asking::Now => {
+            _ if observed.asking == Asking::Now => {
                 let Holder::Party(callee) = to else { return };
-                self.calls.add(from, Call { begin: heard.request.last, end: response.last, callee });
+                self.calls.add(from, Call { begin: observed.request.last, end: response.last, callee });
             }
             _ => {}
         }
@@ -320,60 +318,59 @@ impl Ways {
                 return;
             }
             self.queue.pop_front();
-            let last = self.open.get(&message).and_then(|path| path.last()).map_or(since, |seen| seen.at);
+            let last = self.open.get(&message).and_then(|trace| trace.last()).map_or(since, |seen| seen.at);
             if !many && now - last < PATIENCE {
                 self.queue.push_back((last, message));
-            } else if let Some(path) = self.open.remove(&message) {
-                self.close(message, &path, End::GivenUp);
+            } else if let Some(trace) = self.open.remove(&message) {
+                self.close(message, &trace, End::GivenUp);
             }
         }
     }
 
-    fn close(&mut self, message: MessageId, path: &[Seen], end: End) {
-        let Some(first) = path.first() else { return };
-        self.join(path);
-        let steps = path.iter().map(|seen| Step { passage: seen.passage, settled: seen.settled.is_some() });
-        let key = RouteKey { phase: self.phases.at(first.at), end, steps: steps.collect() };
-        if self.routes.len() >= ROUTES && !self.routes.contains_key(&key) {
-            self.untold += path.len() as u64;
+    fn close(&mut self, message: MessageId, trace: &[SeenEdge], end: End) {
+        let Some(first) = trace.first() else { return };
+        self.join(trace);
+        let steps = trace.iter().map(|seen| Step { edge: seen.edge, settled: seen.settled.is_some() });
+        let key = TraceKey { phase: self.phases.at(first.at), end, steps: steps.collect() };
+        if self.groups.len() >= GROUPS && !self.groups.contains_key(&key) {
+            self.untold += trace.len() as u64;
             return;
         }
-        let route = self.routes.entry(key).or_default();
-        route.count += 1;
+        let group = self.groups.entry(key).or_default();
+        group.count += 1;
         let named = match &self.wanted {
             Some(wanted) => wanted.contains(&message),
-            None => route.examples.len() < EXAMPLES,
+            None => group.examples.len() < EXAMPLES,
         };
         if named {
-            route.examples.push(message);
+            group.examples.push(message);
         }
-        route.since.resize_with(path.len(), Times::default);
-        route.settled.resize_with(path.len(), Times::default);
-        for (later, seen) in path.iter().enumerate() {
-            route.since[later].record(seen.at - first.at);
+        group.since.resize_with(trace.len(), Times::default);
+        group.settled.resize_with(trace.len(), Times::default);
+        for (later, seen) in trace.iter().enumerate() {
+            group.since[later].record(seen.at - first.at);
             if let Some(settled) = seen.settled {
-                route.settled[later].record(settled - seen.at);
+                group.settled[later].record(settled - seen.at);
             }
-            let from = self.passages[seen.passage as usize].from;
-            for (earlier, before) in path[..later].iter().enumerate() {
-                if may_be_one(self.passages[before.passage as usize].to, from) {
-                    let stay = route.stays.entry((earlier as u8, later as u8)).or_default();
-                    stay_between(&self.passages, &path[earlier..=later], stay);
+            let from = self.edges[seen.edge as usize].from;
+            for (earlier, before) in trace[..later].iter().enumerate() {
+                if may_be_one(self.edges[before.edge as usize].to, from) {
+                    let residence = group.residences.entry((earlier as u8, later as u8)).or_default();
+                    residence_between(&self.edges, &trace[earlier..=later], residence);
                 }
             }
         }
     }
 
     /// Connections of clients without a name of which one sends what another one of its host has received.
-    fn join(&mut self, path: &[Seen]) {
-        for (place, seen) in path.iter().enumerate() {
-            let Holder::Socket(sender) = self.passages[seen.passage as usize].from else { continue };
-            let received = path[..place].iter().rev().find_map(|before| {
-                match self.passages[before.passage as usize].to {
+    fn join(&mut self, trace: &[SeenEdge]) {
+        for (place, seen) in trace.iter().enumerate() {
+            let Holder::Socket(sender) = self.edges[seen.edge as usize].from else { continue };
+            let received =
+                trace[..place].iter().rev().find_map(|before| match self.edges[before.edge as usize].to {
                     Holder::Socket(receiver) if receiver.address == sender.address => Some(receiver),
                     _ => None,
-                }
-            });
+                });
             if let Some(receiver) = received {
                 *self.handed.entry((sender, receiver)).or_default() += 1;
             }
@@ -385,31 +382,31 @@ impl Ways {
     pub fn finish(&mut self, end: Option<Nanos>) {
         let mut open: Vec<_> = std::mem::take(&mut self.open).into_iter().collect();
         open.sort_by_key(|(message, _)| *message);
-        let span = |path: &[Seen]| match (path.first(), path.last()) {
+        let span = |trace: &[SeenEdge]| match (trace.first(), trace.last()) {
             (Some(first), Some(last)) => last.at - first.at,
             _ => Nanos::ZERO,
         };
         // Twice as long as all but the slowest hundredth took: a single late one hides no loss.
-        let mut spans: Vec<Nanos> = open.iter().map(|(_, path)| span(path)).collect();
+        let mut spans: Vec<Nanos> = open.iter().map(|(_, trace)| span(trace)).collect();
         let slow = spans.len().saturating_sub(1) * 99 / 100;
         let long = if spans.is_empty() { Nanos::ZERO } else { *spans.select_nth_unstable(slow).1 };
-        for (message, path) in open {
-            let under_way = end.zip(path.last()).is_some_and(|(end, last)| end - last.at <= long * 2);
-            self.close(message, &path, if under_way { End::UnderWay } else { End::Seen });
+        for (message, trace) in open {
+            let under_way = end.zip(trace.last()).is_some_and(|(end, last)| end - last.at <= long * 2);
+            self.close(message, &trace, if under_way { End::UnderWay } else { End::Seen });
         }
         self.queue.clear();
     }
 
-    /// The passages, by their numbers.
-    pub fn passages(&self) -> &[Passage] {
-        &self.passages
+    /// The edges, by their numbers.
+    pub fn edges(&self) -> &[Edge] {
+        &self.edges
     }
 
-    /// The routes and what went over them, the most used first.
-    pub fn routes(&self) -> Vec<(&RouteKey, &Route)> {
-        let mut routes: Vec<_> = self.routes.iter().collect();
-        routes.sort_by(|one, other| (other.1.count, &one.0.steps).cmp(&(one.1.count, &other.0.steps)));
-        routes
+    /// The trace groups, those of the most messages first.
+    pub fn groups(&self) -> Vec<(&TraceKey, &TraceGroup)> {
+        let mut groups: Vec<_> = self.groups.iter().collect();
+        groups.sort_by(|one, other| (other.1.count, &one.0.steps).cmp(&(one.1.count, &other.0.steps)));
+        groups
     }
 
     /// Which connections of clients belong together: one that sends what another one of its host has received is the same
@@ -451,10 +448,10 @@ fn may_be_one(one: Holder, other: Holder) -> bool {
     }
 }
 
-/// Adds the time between the first and the last passage of a stretch, without the answers that were waited for in between.
-fn stay_between(passages: &[Passage], stretch: &[Seen], stay: &mut Stay) {
+/// Adds the time between the first and the last edge of a stretch, without the answers that were waited for in between.
+fn residence_between(edges: &[Edge], stretch: &[SeenEdge], residence: &mut Residence) {
     let (Some(brought), Some(took)) = (stretch.first(), stretch.last()) else { return };
-    let who = passages[took.passage as usize].from;
+    let who = edges[took.edge as usize].from;
     let (mut own, mut until) = (took.at - brought.at, brought.at);
     let mut waits: Vec<(Holder, Nanos)> = Vec::new();
     let mut wait = |callee: Holder, time: Nanos| {
@@ -466,20 +463,20 @@ fn stay_between(passages: &[Passage], stretch: &[Seen], stay: &mut Stay) {
         }
     };
     for seen in &stretch[1..] {
-        let passage = &passages[seen.passage as usize];
-        if !may_be_one(passage.from, who) {
+        let edge = &edges[seen.edge as usize];
+        if !may_be_one(edge.from, who) {
             continue;
         }
         seen.waited.iter().for_each(|&(callee, time)| wait(Holder::Party(callee), time));
         // What the one who called did not wait for took nothing of its time.
         let answered = seen.settled.filter(|&settled| settled <= took.at && settled > until);
         if let Some(settled) = answered.filter(|_| !std::ptr::eq(seen, took)) {
-            wait(passage.to, settled - seen.at.max(until));
+            wait(edge.to, settled - seen.at.max(until));
             until = settled;
         }
     }
-    stay.own.record(own);
+    residence.own.record(own);
     for (callee, time) in waits {
-        stay.waits.entry(callee).or_default().record(time);
+        residence.waits.entry(callee).or_default().record(time);
     }
 }

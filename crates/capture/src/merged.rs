@@ -1,6 +1,6 @@
 //! Several captures as one, by time.
 
-use super::{Block, Record, Source, SourceError};
+use crate::source::{Block, Record, Source, SourceError};
 
 /// Bytes put together at once.
 const BLOCK: usize = 1 << 20;

@@ -4,23 +4,23 @@ use plimsoll_model::Nanos;
 
 const NEVER: Nanos = Nanos(i64::MIN);
 
-/// The last packets of one direction, among which a copy is recognised by its print.
+/// The last packets of one direction, among which a duplicate is recognised by its print.
 #[derive(Debug)]
-pub(crate) struct Copies<const LAST: usize> {
+pub(crate) struct DuplicatePackets<const LAST: usize> {
     /// Print and time; there are many connections, so that no room is spent on saying which are taken.
     seen: [(u64, Nanos); LAST],
     next: u8,
 }
 
-impl<const LAST: usize> Default for Copies<LAST> {
-    fn default() -> Copies<LAST> {
-        Copies { seen: [(0, NEVER); LAST], next: 0 }
+impl<const LAST: usize> Default for DuplicatePackets<LAST> {
+    fn default() -> DuplicatePackets<LAST> {
+        DuplicatePackets { seen: [(0, NEVER); LAST], next: 0 }
     }
 }
 
-impl<const LAST: usize> Copies<LAST> {
+impl<const LAST: usize> DuplicatePackets<LAST> {
     /// Whether that packet was seen before; else it is remembered. Where its sender does not count (`counted`), equal headers may
-    /// be those of a repetition: then only what comes within `at_once` is a copy.
+    /// be those of a repetition: then only what comes within `at_once` is a duplicate.
     pub fn has(&mut self, print: u64, at: Nanos, counted: bool, at_once: Nanos) -> bool {
         let same = |&(known, then): &(u64, Nanos)| {
             known == print && then != NEVER && (counted || at - then < at_once)
@@ -39,12 +39,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_is_known_for_a_while_and_an_uncounted_one_only_at_once() {
-        let mut copies = Copies::<2>::default();
+    fn a_duplicate_is_known_for_a_while_and_an_uncounted_one_only_at_once() {
+        let mut duplicates = DuplicatePackets::<2>::default();
         let soon = Nanos(10);
-        assert!(!copies.has(1, Nanos(0), true, soon) && copies.has(1, Nanos(500), true, soon));
-        assert!(!copies.has(2, Nanos(0), false, soon) && copies.has(2, Nanos(9), false, soon));
-        assert!(!copies.has(2, Nanos(100), false, soon), "a repetition");
-        assert!(!copies.has(1, Nanos(101), true, soon), "too long ago");
+        assert!(!duplicates.has(1, Nanos(0), true, soon) && duplicates.has(1, Nanos(500), true, soon));
+        assert!(!duplicates.has(2, Nanos(0), false, soon) && duplicates.has(2, Nanos(9), false, soon));
+        assert!(!duplicates.has(2, Nanos(100), false, soon), "a repetition");
+        assert!(!duplicates.has(1, Nanos(101), true, soon), "too long ago");
     }
 }

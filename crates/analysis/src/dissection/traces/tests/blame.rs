@@ -1,9 +1,9 @@
-//! Planted causes: who is slow and who loses is known, and the ways must name it, and nobody else.
+//! Planted causes: who is slow and who loses is known, and the traces must name it, and nobody else.
 
 use super::*;
-use plimsoll_capture::dissect::Asking;
-use plimsoll_capture::heard::Exchange;
-use plimsoll_capture::table::Batch;
+use plimsoll_capture::observations::Exchange;
+use plimsoll_capture::request::Asking;
+use plimsoll_capture::table::ObservationBatch;
 use plimsoll_model::wire::{Outcome, Span};
 
 /// A party: what it is called, and the ports of its server and of its client.
@@ -26,7 +26,7 @@ fn parties(one: Who, other: Who) -> [Party; 2] {
 
 /// What was said, in microseconds.
 #[derive(Default)]
-struct Scene(Batch);
+struct Scene(ObservationBatch);
 
 impl Scene {
     /// A request from one to the other: with which marker, answered with which one, and when.
@@ -47,7 +47,7 @@ impl Scene {
         }
         let span = |at: Nanos| Span { first: at, last: at, bytes: 10 };
         let message = |sequence| MessageId { device: 0, sequence };
-        let heard = Exchange {
+        let observed = Exchange {
             conversation: ConversationId(0),
             protocol,
             requester: Side::Client,
@@ -62,7 +62,7 @@ impl Scene {
             asking,
         };
         let (client, server) = (super::end(one.2), super::end(other.1));
-        self.0.exchanges.push(Located { client, server, parties: parties(one, other), protocol, heard });
+        self.0.exchanges.push(Located { client, server, parties: parties(one, other), protocol, observed });
     }
 
     fn sight(
@@ -73,7 +73,7 @@ impl Scene {
         said: (u64, Side, Manner),
     ) {
         let (sequence, from, manner) = said;
-        let heard = Sighting {
+        let observed = Sighting {
             at: Nanos::from_micros(at as i64),
             conversation: ConversationId(0),
             from,
@@ -87,7 +87,7 @@ impl Scene {
             server,
             parties: parties(one, other),
             protocol: what.0,
-            heard,
+            observed,
         });
     }
 
@@ -101,28 +101,29 @@ impl Scene {
             components.port(who.1, who.0);
             components.endpoint(super::end(who.2), who.0);
         }
-        let mut ways = Ways::new(Arc::new(Phases::default()));
+        let mut traces = Traces::new(Arc::new(Phases::default()));
         let lost: BTreeSet<MessageId> =
             lost.iter().map(|&sequence| MessageId { device: 0, sequence }).collect();
         if run {
-            ways.name(lost.clone());
+            traces.name(lost.clone());
         }
-        self.0.sightings.sort_by_key(|sighting| sighting.heard.at);
-        ways.hear(&self.0);
-        ways.finish(None);
-        tell(&ways, &components, &Search::default(), run.then_some(&lost))
+        self.0.sightings.sort_by_key(|sighting| sighting.observed.at);
+        traces.observe(&self.0);
+        traces.finish(None);
+        tell(&traces, &components, &Search::default(), run.then_some(&lost))
     }
 }
 
-/// The mean stays of each component in milliseconds, as far as they are above a tenth of one.
-fn stays(told: &Told) -> BTreeMap<String, f64> {
-    let hops = told.phases[&0].hops.iter();
-    let means = hops.filter_map(|hop| Some((hop.component.clone(), hop.residence.mean? * 1000.0)));
+/// The mean residences of each component in milliseconds, as far as they are above a tenth of one.
+fn residences(told: &Told) -> BTreeMap<String, f64> {
+    let residences = told.phases[&0].residences.iter();
+    let means = residences
+        .filter_map(|residence| Some((residence.component.clone(), residence.times.mean? * 1000.0)));
     means.filter(|(_, mean)| *mean > 0.1).map(|(name, mean)| (name, (mean * 10.0).round() / 10.0)).collect()
 }
 
-fn all(stays: &[(&str, f64)]) -> BTreeMap<String, f64> {
-    stays.iter().map(|(name, mean)| ((*name).to_owned(), *mean)).collect()
+fn all(residences: &[(&str, f64)]) -> BTreeMap<String, f64> {
+    residences.iter().map(|(name, mean)| ((*name).to_owned(), *mean)).collect()
 }
 
 const HTTP: (Protocol, &str) = (Protocol::Http, "POST");
@@ -171,19 +172,22 @@ fn a_store_that_answers_at_once_is_not_blamed_for_what_is_read_again() {
     for rate in [10, 200] {
         let slow_context = Pace { context: 3_000, ..QUICK };
         assert_eq!(
-            stays(&contexts(slow_context, rate, false, &[]).told(true, &[])),
+            residences(&contexts(slow_context, rate, false, &[]).told(true, &[])),
             all(&[("context", 3.0)])
         );
         let slow_agent = Pace { agent: 2_000, ..QUICK };
-        assert_eq!(stays(&contexts(slow_agent, rate, false, &[]).told(true, &[])), all(&[("agent", 2.0)]));
+        assert_eq!(
+            residences(&contexts(slow_agent, rate, false, &[]).told(true, &[])),
+            all(&[("agent", 2.0)])
+        );
         // Without a ledger, too.
         assert_eq!(
-            stays(&contexts(slow_context, rate, false, &[]).told(false, &[])),
+            residences(&contexts(slow_context, rate, false, &[]).told(false, &[])),
             all(&[("context", 3.0)])
         );
         // Messages that overlap: the one before is not delivered when the next is read for.
         let told = contexts(Pace { context: 30_000, ..QUICK }, 100, false, &[]).told(true, &[]);
-        assert_eq!(stays(&told), all(&[("context", 30.0)]));
+        assert_eq!(residences(&told), all(&[("context", 30.0)]));
     }
 }
 
@@ -193,8 +197,11 @@ fn a_slow_store_is_named_whether_it_is_slow_to_write_or_to_read() {
         // Both read, and each message waits for both.
         for slow in [Pace { update: 8_000, ..QUICK }, Pace { find: 4_000, ..QUICK }] {
             let told = contexts(slow, rate, false, &[]).told(true, &[]);
-            let shares: Vec<_> =
-                told.phases[&0].hops.iter().map(|hop| (&*hop.component, hop.share)).collect();
+            let shares: Vec<_> = told.phases[&0]
+                .residences
+                .iter()
+                .map(|residence| (&*residence.component, residence.share))
+                .collect();
             assert!(shares[0].0 == "store" && shares[0].1 > 0.99, "{shares:?}");
             assert!(
                 (told.phases[&0].total.p50.unwrap() - 0.008).abs() < 1e-3,
@@ -207,7 +214,7 @@ fn a_slow_store_is_named_whether_it_is_slow_to_write_or_to_read() {
 #[test]
 fn what_is_written_after_the_notification_delays_nobody() {
     let slow = Pace { update: 8_000, context: 1_000, ..QUICK };
-    assert_eq!(stays(&contexts(slow, 20, true, &[]).told(true, &[])), all(&[("context", 1.0)]));
+    assert_eq!(residences(&contexts(slow, 20, true, &[]).told(true, &[])), all(&[("context", 1.0)]));
 }
 
 #[test]
@@ -221,7 +228,7 @@ fn who_has_written_a_message_and_not_passed_it_on_has_lost_it() {
 
 /// A dashboard reads what is stored, before it is delivered and after, and passes nothing on.
 #[test]
-fn who_only_reads_is_no_part_of_the_way() {
+fn who_only_reads_is_no_part_of_the_course() {
     for protocol in
         [(Protocol::Redis, "GET"), (Protocol::Redis, "HGETALL"), (Protocol::Postgres, "Query"), FIND]
     {
@@ -252,14 +259,14 @@ fn who_only_reads_is_no_part_of_the_way() {
                 );
             }
             let told = scene.told(run, &[]);
-            assert_eq!(stays(&told), all(&[("context", 5.0)]), "{protocol:?} {run}");
+            assert_eq!(residences(&told), all(&[("context", 5.0)]), "{protocol:?} {run}");
             let path: Vec<_> = told.phases[&0].path.iter().map(|step| (&*step.from, &*step.to)).collect();
             assert!(!path.iter().any(|(from, to)| *to == "dashboard" || *from == "store"), "{path:?}");
         }
     }
 }
 
-/// A worker finds in a store what another has put there, and passes it on: the store is a part of the way.
+/// A worker finds in a store what another has put there, and passes it on: the store is a part of the course.
 #[test]
 fn what_is_read_and_passed_on_leads_on() {
     for read in [(Protocol::Redis, "GET"), (Protocol::Postgres, "Execute"), FIND] {
@@ -272,7 +279,7 @@ fn what_is_read_and_passed_on_leads_on() {
             scene.ask((begin + 9_001, begin + 9_002), (WORKER, US), HTTP, [Some(number), None]);
         }
         let told = scene.told(true, &[]);
-        assert_eq!(stays(&told), all(&[("store", 7.0), ("worker", 2.0)]), "{read:?}");
+        assert_eq!(residences(&told), all(&[("store", 7.0), ("worker", 2.0)]), "{read:?}");
     }
 }
 
@@ -303,8 +310,8 @@ fn queues_pass_on() {
                 scene.ask((begin + 9_001, begin + 9_002), (taker, US), HTTP, [Some(number), None]);
             }
             let told = scene.told(true, &[]);
-            assert_eq!(stays(&told)["store"], 7.0, "{protocol:?}");
-            assert_eq!(told.phases[&0].hops[0].component, "store");
+            assert_eq!(residences(&told)["store"], 7.0, "{protocol:?}");
+            assert_eq!(told.phases[&0].residences[0].component, "store");
         }
     }
 }
@@ -332,7 +339,7 @@ fn pushes_pass_on_and_a_lost_one_was_last_at_who_did_not_push_it() {
             }
         }
         let told = scene.told(true, &[5]);
-        assert_eq!(stays(&told), all(&[("store", 4.0), ("worker", 1.0)]), "{protocol:?}");
+        assert_eq!(residences(&told), all(&[("store", 4.0), ("worker", 1.0)]), "{protocol:?}");
         assert_eq!(told.losses, BTreeMap::from([("store".to_owned(), 1)]), "{protocol:?}");
     }
 }
@@ -355,13 +362,13 @@ fn a_long_poll_delivers_and_passes_on() {
         let told = scene.told(run, &[]);
         let expected: &[_] =
             if leads_on { &[("context", 4.0), ("worker", 2.0)] } else { &[("context", 4.0)] };
-        assert_eq!(stays(&told), all(expected), "{leads_on} {run}");
+        assert_eq!(residences(&told), all(expected), "{leads_on} {run}");
     }
 }
 
 /// Two subscribers, and a device that repeats itself because its acknowledgement is late.
 #[test]
-fn repetitions_and_several_subscribers_change_nobodys_stay() {
+fn repetitions_and_several_subscribers_change_nobodys_residence() {
     let mut scene = Scene::default();
     for number in 1..=20_u64 {
         let begin = number * 100_000;
@@ -374,12 +381,12 @@ fn repetitions_and_several_subscribers_change_nobodys_stay() {
             scene.sight(begin + later, (US, CONTEXT), publish, push);
         }
     }
-    assert_eq!(stays(&scene.told(true, &[])), all(&[("context", 4.0)]));
+    assert_eq!(residences(&scene.told(true, &[])), all(&[("context", 4.0)]));
 }
 
-/// The way ends where a message is written, where nobody is notified: until that is acknowledged.
+/// The course ends where a message is written, where nobody is notified: until that is acknowledged.
 #[test]
-fn a_way_may_end_at_a_store() {
+fn a_course_may_end_at_a_store() {
     let mut scene = Scene::default();
     for number in 1..=20_u64 {
         let begin = number * 100_000;
@@ -387,5 +394,5 @@ fn a_way_may_end_at_a_store() {
         scene.ask((begin + 2_000, begin + 8_000), (CONTEXT, STORE), UPDATE, [Some(number), None]);
         scene.ask((begin + 90_000, begin + 90_001), (CONTEXT, STORE), FIND, [None, Some(number)]);
     }
-    assert_eq!(stays(&scene.told(true, &[])), all(&[("context", 2.0), ("store", 6.0)]));
+    assert_eq!(residences(&scene.told(true, &[])), all(&[("context", 2.0), ("store", 6.0)]));
 }

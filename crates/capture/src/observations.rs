@@ -1,7 +1,8 @@
-//! What was heard in a stretch of a capture: exchanges, notices, markers, and what was not understood.
+//! What was observed in a stretch of a capture: exchanges, notices, markers, and what was not understood.
 
-use crate::dissect::{Asking, Side};
 use crate::marker::MessageId;
+use crate::request::Asking;
+use crate::side::Side;
 use crate::tls::Unopened;
 use plimsoll_model::Nanos;
 use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
@@ -101,9 +102,9 @@ pub struct Breach {
     pub reason: &'static str,
 }
 
-/// All that was heard.
+/// All that was observed.
 #[derive(Debug, Default)]
-pub struct Heard {
+pub struct Observations {
     /// In the order in which they ended.
     pub exchanges: Vec<Exchange>,
     /// In their order.

@@ -9,9 +9,9 @@ const MARKERS: usize = 4096;
 /// Messages that are read in turn, a part of each at a time.
 const PARTS: usize = 4096;
 
-/// One direction.
+/// What is known of one direction.
 #[derive(Default)]
-pub(crate) struct Half {
+pub(crate) struct Direction {
     /// Said and not taken yet.
     pub kept: Vec<u8>,
     /// When the first of it came.
@@ -43,7 +43,7 @@ struct Part {
     markers: Vec<MessageId>,
 }
 
-impl Half {
+impl Direction {
     /// Bytes of the message that is being read were used.
     pub fn took(&mut self, at: Nanos, bytes: &[u8], clean: bool, search: &Search) {
         self.begun.get_or_insert(at);
@@ -111,6 +111,6 @@ impl Half {
 
     /// The thread is lost: what was half read is void.
     pub fn forget(&mut self) {
-        *self = Half { lost: self.lost, ..Half::default() };
+        *self = Direction { lost: self.lost, ..Direction::default() };
     }
 }
