@@ -483,7 +483,7 @@ fn services_of<'a>(
     services: impl Iterator<Item = &'a (Service, Counted)>,
     components: &Components,
 ) -> Vec<ServiceSummary> {
-    let mut sums: BTreeMap<(Party, Party, plimsoll_model::wire::Protocol), Counted> = BTreeMap::new();
+    let mut sums: BTreeMap<(Party, Party, plimsoll_model::wire::WireProtocol), Counted> = BTreeMap::new();
     for (service, counted) in services {
         sums.entry((service.client, service.server, service.protocol)).or_default().merge(counted);
     }

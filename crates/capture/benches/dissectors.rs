@@ -5,7 +5,7 @@
 
 use plimsoll_capture::marker::{Form, Pattern, Search};
 use plimsoll_capture::packet::{Decoder, Packet};
-use plimsoll_capture::source::{Block, Source};
+use plimsoll_capture::source::{Block, PacketSource};
 use plimsoll_capture::table::{Settings, Table};
 use std::error::Error;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ type Blocks = Vec<(Block, Vec<Packet>)>;
 
 fn load(name: &str) -> Result<Blocks, Box<dyn Error>> {
     let captures = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../captures"));
-    let mut source = Source::open(&captures.join(format!("{name}.pcap.zst")))?;
+    let mut source = PacketSource::open(&captures.join(format!("{name}.pcap.zst")))?;
     let mut decoder = Decoder::default();
     let mut blocks = Vec::new();
     loop {

@@ -12,7 +12,7 @@ use crate::side::Side;
 use crate::tls::keys::Keys;
 use crate::tls::{Opener, Piece, Unopened};
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::{Label, Outcome, Protocol};
+use plimsoll_model::wire::{Label, Outcome, WireProtocol};
 
 /// Bytes kept of each side until it is known what is spoken.
 const UNDECIDED: usize = 4096;
@@ -53,8 +53,8 @@ pub struct Conversation {
 
 enum State {
     Undecided,
-    Known(Protocol, Box<dyn Dissector>),
-    Opaque(Protocol),
+    Known(WireProtocol, Box<dyn Dissector>),
+    Opaque(WireProtocol),
 }
 
 /// What lies between the bytes of the transport and those that are read.
@@ -115,11 +115,11 @@ impl Conversation {
         }
     }
 
-    /// What is spoken; [`Protocol::Unknown`] while that is not known.
-    pub fn protocol(&self) -> Protocol {
+    /// What is spoken; [`WireProtocol::Unknown`] while that is not known.
+    pub fn protocol(&self) -> WireProtocol {
         match &self.state {
-            State::Undecided if matches!(self.security, Security::None) => Protocol::Unknown,
-            State::Undecided => Protocol::Tls,
+            State::Undecided if matches!(self.security, Security::None) => WireProtocol::Unknown,
+            State::Undecided => WireProtocol::Tls,
             State::Known(protocol, dissector) => dissector.carries().unwrap_or(*protocol),
             State::Opaque(protocol) => *protocol,
         }
@@ -392,7 +392,7 @@ impl Conversation {
     /// direction waits.
     fn go_on_as(
         &mut self,
-        protocol: Protocol,
+        protocol: WireProtocol,
         direction: usize,
         at: Nanos,
         rest: &[u8],
@@ -407,12 +407,12 @@ impl Conversation {
         self.data(1 - direction, at, &waiting, context);
     }
 
-    fn become_other(&mut self, protocol: Protocol) {
+    fn become_other(&mut self, protocol: WireProtocol) {
         for direction in &mut self.directions {
             (direction.need, direction.pass, direction.lost) = (0, 0, false);
         }
         self.state = match dissectors::entry(protocol) {
-            None if protocol == Protocol::Tls && matches!(self.security, Security::None) => {
+            None if protocol == WireProtocol::Tls && matches!(self.security, Security::None) => {
                 self.security = Security::Tls(Box::default());
                 State::Undecided
             }

@@ -4,7 +4,7 @@
 use crate::pairing::{Pairing, Waiting};
 use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
-use plimsoll_model::wire::{Label, Protocol};
+use plimsoll_model::wire::{Label, WireProtocol};
 
 /// The most that is kept of one side until a dissector can use it, bytes. Longer contents are [passed](Step::Pass).
 pub const KEPT: usize = 1 << 20;
@@ -33,7 +33,7 @@ pub enum Step {
     /// This is not the protocol (any more): why.
     Malformed(&'static str),
     /// After so many bytes, which may be none, both sides speak another protocol.
-    Becomes(Protocol, usize),
+    Becomes(WireProtocol, usize),
 }
 
 /// One protocol, for one conversation.
@@ -56,7 +56,7 @@ pub trait Dissector: Send {
     fn resumes(&self, side: Side, bytes: &[u8]) -> bool;
 
     /// What is spoken, where that is not what its entry says: something that it carries.
-    fn carries(&self) -> Option<Protocol> {
+    fn carries(&self) -> Option<WireProtocol> {
         None
     }
 
@@ -69,7 +69,7 @@ pub trait Dissector: Send {
 /// How a dissector is found: by port and by content.
 pub struct Entry {
     /// What it reads.
-    pub protocol: Protocol,
+    pub protocol: WireProtocol,
     /// Ports of servers on which it is tried first.
     pub ports: &'static [u16],
     /// Whether it reads TCP.

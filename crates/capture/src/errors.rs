@@ -9,7 +9,7 @@ use crate::component::{Holder, Party};
 use crate::marker::MessageId;
 use crate::observations::Exchange;
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::{Label, Outcome, Protocol};
+use plimsoll_model::wire::{Label, Outcome, WireProtocol};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -26,7 +26,7 @@ pub struct Origin {
     /// Who answered so first; `None` where several may have.
     pub who: Option<Holder>,
     /// In what.
-    pub protocol: Protocol,
+    pub protocol: WireProtocol,
     /// With what status; `None` where it gave no answer.
     pub status: Option<Label>,
 }
@@ -168,7 +168,7 @@ mod tests {
         let answered = !status.is_empty();
         Exchange {
             conversation: ConversationId(0),
-            protocol: Protocol::Http,
+            protocol: WireProtocol::Http,
             requester: Side::Client,
             verb: Label::new("POST"),
             outcome: if answered { Outcome::Failed } else { Outcome::Unanswered },

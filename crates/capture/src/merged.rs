@@ -1,6 +1,6 @@
 //! Several captures as one, by time.
 
-use crate::source::{Block, Record, Source, SourceError};
+use crate::source::{Block, PacketSource, Record, SourceError};
 
 /// Bytes put together at once.
 const BLOCK: usize = 1 << 20;
@@ -11,7 +11,7 @@ pub struct Merged {
 }
 
 struct Part {
-    source: Source,
+    source: PacketSource,
     block: Block,
     /// The next record in the block.
     next: usize,
@@ -20,7 +20,7 @@ struct Part {
 
 impl Merged {
     /// All of them.
-    pub fn new(sources: Vec<Source>) -> Merged {
+    pub fn new(sources: Vec<PacketSource>) -> Merged {
         let part = |source| Part { source, block: Block::default(), next: 0, ended: false };
         let mut parts: Vec<Part> = sources.into_iter().map(part).collect();
         let many = parts.len();
@@ -60,7 +60,7 @@ impl Merged {
     }
 
     /// The captures.
-    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+    pub fn sources(&self) -> impl Iterator<Item = &PacketSource> {
         self.parts.iter().map(|part| &part.source)
     }
 }

@@ -5,7 +5,7 @@ use crate::request::Asking;
 use crate::side::Side;
 use crate::tls::Unopened;
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
+use plimsoll_model::wire::{Label, Outcome, Span, WireProtocol};
 
 /// Names a conversation within a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,7 +17,7 @@ pub struct Exchange {
     /// Where.
     pub conversation: ConversationId,
     /// What was spoken.
-    pub protocol: Protocol,
+    pub protocol: WireProtocol,
     /// Who asked.
     pub requester: Side,
     /// What for.
@@ -46,7 +46,7 @@ pub struct Notice {
     /// Where.
     pub conversation: ConversationId,
     /// What was spoken.
-    pub protocol: Protocol,
+    pub protocol: WireProtocol,
     /// Who said it.
     pub from: Side,
     /// What it is; of a response, its status.
@@ -93,7 +93,7 @@ pub struct Breach {
     /// Where.
     pub conversation: ConversationId,
     /// What was to be spoken.
-    pub protocol: Protocol,
+    pub protocol: WireProtocol,
     /// Who.
     pub from: Side,
     /// When.

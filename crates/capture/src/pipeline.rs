@@ -3,7 +3,7 @@
 
 use crate::merged::Merged;
 use crate::packet::{Counts, Decoder, Packet};
-use crate::source::{Block, Ending, Source, SourceError};
+use crate::source::{Block, Ending, PacketSource, SourceError};
 use crate::table::{ObservationBatch, Settings, Table};
 use crate::tally::Tally;
 use plimsoll_model::Nanos;
@@ -41,7 +41,7 @@ struct PacketBatch {
 /// Follows all conversations of some files, put together by time, on so many threads; `receive` is given what is observed, and
 /// how many bytes were read.
 pub fn dissect(
-    sources: Vec<Source>,
+    sources: Vec<PacketSource>,
     settings: &Settings,
     threads: usize,
     receive: &mut dyn FnMut(ObservationBatch, u64),
@@ -105,7 +105,7 @@ fn deliver(
 }
 
 fn read_all(
-    sources: Vec<Source>,
+    sources: Vec<PacketSource>,
     doors: &[SyncSender<Arc<PacketBatch>>],
     used: &Receiver<PacketBatch>,
     progress: &Sender<u64>,
@@ -144,7 +144,7 @@ fn read_all(
             let _ = door.send(Arc::clone(&batch));
         }
     }
-    dissected.endings = sources.sources().map(Source::ending).collect();
+    dissected.endings = sources.sources().map(PacketSource::ending).collect();
     decoder.finish();
     dissected.counts = decoder.counts;
     Ok(dissected)

@@ -7,14 +7,14 @@ use crate::observations::{ConversationId, Manner, Observations};
 use crate::side::Side;
 use crate::tls::keys::Keys;
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::wire::WireProtocol;
 
 /// What was observed, in plain words: `GET -> 200`, `GET unanswered`, `SET one-way`, `! PUBLISH` (a notice), `? 200` (unexpected), `breach: ...`.
 pub struct Transcript {
     pub lines: Vec<String>,
     pub markers: Vec<(Side, u64)>,
     pub observations: Observations,
-    pub protocol: Protocol,
+    pub protocol: WireProtocol,
 }
 
 impl Transcript {

@@ -13,7 +13,7 @@ use crate::tally::{Service, Tally};
 use crate::tcp::{Connection, Meter, Receiver};
 use crate::tls::keys::Keys;
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::wire::WireProtocol;
 use rustc_hash::FxHashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Located<T> {
     /// Whose they were.
     pub parties: [Party; 2],
     /// What was spoken.
-    pub protocol: Protocol,
+    pub protocol: WireProtocol,
     /// What was observed.
     pub observed: T,
 }
@@ -85,7 +85,7 @@ struct Flow {
     connection: Option<Box<Connection>>,
     conversation: Option<Box<Conversation>>,
     /// Where the last exchange of it was counted: protocol, client and phase may change.
-    place: Option<(Protocol, usize, u16, u32)>,
+    place: Option<(WireProtocol, usize, u16, u32)>,
     counted: bool,
     /// The present second and phase, which what is not booked yet belongs to, and the bytes of its datagrams.
     second: i64,
@@ -313,7 +313,7 @@ impl Table {
 
     /// The place where a conversation is counted now, and the direction of its client. A message that was `spoken` in another
     /// protocol, before the conversation changed to its own, counts there.
-    fn place(&mut self, flow: &mut Flow, at: Nanos, spoken: Option<Protocol>) -> (u32, usize) {
+    fn place(&mut self, flow: &mut Flow, at: Nanos, spoken: Option<WireProtocol>) -> (u32, usize) {
         let phase = self.settings.phases.at(at);
         let (protocol, client) = match &flow.conversation {
             Some(conversation) => (spoken.unwrap_or(conversation.protocol()), conversation.client()),
@@ -321,7 +321,7 @@ impl Table {
                 let seen = flow.connection.as_ref().and_then(|connection| connection.client());
                 let ports = flow.ends.map(|end| end.port);
                 let opening = Opening::new(seen, &self.settings.components, ports);
-                (Protocol::Unknown, opening.client(ports))
+                (WireProtocol::Unknown, opening.client(ports))
             }
         };
         if let Some((known, whose, when, place)) = flow.place
@@ -377,7 +377,7 @@ impl Table {
         }
         if !observations.sightings.is_empty() {
             let (_, client) = self.place(flow, flow.last, None);
-            let protocol = flow.conversation.as_ref().map_or(Protocol::Unknown, |known| known.protocol());
+            let protocol = flow.conversation.as_ref().map_or(WireProtocol::Unknown, |known| known.protocol());
             self.batch.sightings.extend(
                 observations.sightings.iter().map(|sighting| located(flow, client, protocol, *sighting)),
             );
@@ -544,7 +544,7 @@ fn print(packet: &Packet, bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-fn located<T>(flow: &Flow, client: usize, protocol: Protocol, observed: T) -> Located<T> {
+fn located<T>(flow: &Flow, client: usize, protocol: WireProtocol, observed: T) -> Located<T> {
     let (parties, [one, other]) = (flow.parties(client), flow.ends);
     let (client, server) = if client == 0 { (one, other) } else { (other, one) };
     Located { client, server, parties, protocol, observed }

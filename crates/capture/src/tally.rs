@@ -6,7 +6,7 @@ use crate::observations::{Exchange, Notice};
 use crate::pulse::Pulse;
 use crate::times::Times;
 use crate::tls::Unopened;
-use plimsoll_model::wire::{Label, Outcome, Protocol};
+use plimsoll_model::wire::{Label, Outcome, WireProtocol};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Service {
     /// Who was called.
     pub server: Party,
     /// In what.
-    pub protocol: Protocol,
+    pub protocol: WireProtocol,
     /// The phase of the run in which the request began; 0 where there are none.
     pub phase: u16,
 }
@@ -214,7 +214,7 @@ pub struct Tally {
     places: FxHashMap<Service, u32>,
     services: Vec<(Service, Counted)>,
     /// Reasons why something was not understood, by protocol.
-    pub malformed: FxHashMap<(Protocol, &'static str), u64>,
+    pub malformed: FxHashMap<(WireProtocol, &'static str), u64>,
     /// Bytes of known protocols that were skipped after a hole or a breach.
     pub skipped: u64,
     /// Packets that stand in the capture more than once.

@@ -16,7 +16,7 @@ use crate::side::Side;
 use crate::table::{Located, ObservationBatch};
 use crate::times::Times;
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::{Label, Outcome, Protocol};
+use plimsoll_model::wire::{Label, Outcome, WireProtocol};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct Edge {
     /// Who has it now.
     pub to: Holder,
     /// In what.
-    pub protocol: Protocol,
+    pub protocol: WireProtocol,
     /// By which request, or with which status.
     pub verb: Label,
     /// By whose wish.

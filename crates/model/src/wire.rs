@@ -96,7 +96,7 @@ impl<'de> Deserialize<'de> for Label {
 /// What a conversation speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Protocol {
+pub enum WireProtocol {
     /// HTTP/1.0 and 1.1 (RFC 9112).
     Http,
     /// HTTP/2 (RFC 9113), gRPC on it included.
@@ -125,46 +125,46 @@ pub enum Protocol {
     Unknown,
 }
 
-impl Protocol {
+impl WireProtocol {
     /// All of them, in the order of reports.
-    pub const ALL: [Protocol; 13] = [
-        Protocol::Http,
-        Protocol::Http2,
-        Protocol::WebSocket,
-        Protocol::Mqtt,
-        Protocol::Coap,
-        Protocol::Redis,
-        Protocol::MongoDb,
-        Protocol::Postgres,
-        Protocol::Kafka,
-        Protocol::Nats,
-        Protocol::Amqp,
-        Protocol::Tls,
-        Protocol::Unknown,
+    pub const ALL: [WireProtocol; 13] = [
+        WireProtocol::Http,
+        WireProtocol::Http2,
+        WireProtocol::WebSocket,
+        WireProtocol::Mqtt,
+        WireProtocol::Coap,
+        WireProtocol::Redis,
+        WireProtocol::MongoDb,
+        WireProtocol::Postgres,
+        WireProtocol::Kafka,
+        WireProtocol::Nats,
+        WireProtocol::Amqp,
+        WireProtocol::Tls,
+        WireProtocol::Unknown,
     ];
 
     /// As in results and options: `http`, `mongodb`.
     pub const fn name(self) -> &'static str {
         match self {
-            Protocol::Http => "http",
-            Protocol::Http2 => "http2",
-            Protocol::WebSocket => "websocket",
-            Protocol::Mqtt => "mqtt",
-            Protocol::Coap => "coap",
-            Protocol::Redis => "redis",
-            Protocol::MongoDb => "mongodb",
-            Protocol::Postgres => "postgres",
-            Protocol::Kafka => "kafka",
-            Protocol::Nats => "nats",
-            Protocol::Amqp => "amqp",
-            Protocol::Tls => "tls",
-            Protocol::Unknown => "unknown",
+            WireProtocol::Http => "http",
+            WireProtocol::Http2 => "http2",
+            WireProtocol::WebSocket => "websocket",
+            WireProtocol::Mqtt => "mqtt",
+            WireProtocol::Coap => "coap",
+            WireProtocol::Redis => "redis",
+            WireProtocol::MongoDb => "mongodb",
+            WireProtocol::Postgres => "postgres",
+            WireProtocol::Kafka => "kafka",
+            WireProtocol::Nats => "nats",
+            WireProtocol::Amqp => "amqp",
+            WireProtocol::Tls => "tls",
+            WireProtocol::Unknown => "unknown",
         }
     }
 
-    /// Reads what [`Protocol::name`] wrote.
-    pub fn parse(name: &str) -> Option<Protocol> {
-        Protocol::ALL.into_iter().find(|protocol| protocol.name() == name)
+    /// Reads what [`WireProtocol::name`] wrote.
+    pub fn parse(name: &str) -> Option<WireProtocol> {
+        WireProtocol::ALL.into_iter().find(|protocol| protocol.name() == name)
     }
 }
 
@@ -263,6 +263,8 @@ mod tests {
 
     #[test]
     fn protocols_have_names_of_their_own() {
-        assert!(Protocol::ALL.iter().all(|&protocol| Protocol::parse(protocol.name()) == Some(protocol)));
+        assert!(
+            WireProtocol::ALL.iter().all(|&protocol| WireProtocol::parse(protocol.name()) == Some(protocol))
+        );
     }
 }

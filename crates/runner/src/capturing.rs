@@ -3,7 +3,7 @@
 mod claim;
 
 use claim::Claim;
-use plimsoll_capture::source::{Block, Source};
+use plimsoll_capture::source::{Block, PacketSource};
 use plimsoll_model::Nanos;
 use plimsoll_observe::containers::containers;
 use plimsoll_platform::guard::{Bounds, Guarded, guarded};
@@ -461,7 +461,7 @@ fn is_there(command: &str) -> bool {
 fn held(files: &[PathBuf]) -> (u64, Nanos) {
     let (mut packets, mut last) = (0, Nanos::ZERO);
     // What cannot be read is told by whoever reads it for its contents.
-    for mut source in files.iter().filter_map(|path| Source::open(path).ok()) {
+    for mut source in files.iter().filter_map(|path| PacketSource::open(path).ok()) {
         let mut block = Block::default();
         while source.next(&mut block).is_ok_and(|more| more) {
             packets += block.records.len() as u64;

@@ -6,7 +6,7 @@ use plimsoll_capture::component::Components;
 use plimsoll_capture::marker::Search;
 use plimsoll_capture::phases::Phases;
 use plimsoll_capture::pipeline::dissect;
-use plimsoll_capture::source::{Source, SourceError};
+use plimsoll_capture::source::{PacketSource, SourceError};
 use plimsoll_capture::table::Settings;
 use plimsoll_capture::tls::keys::Keys;
 use plimsoll_capture::traces::Traces;
@@ -38,7 +38,7 @@ impl Dissection {
     /// What was read is no capture.
     pub fn read(
         self,
-        (sources, paths): (Vec<Source>, &[PathBuf]),
+        (sources, paths): (Vec<PacketSource>, &[PathBuf]),
         found: &mut dyn FnMut(&mut dyn Iterator<Item = ExchangeRow>, u64),
     ) -> Result<DissectionSummary, SourceError> {
         let Dissection { search, components, keys, conversations, threads, stop } = self;

@@ -15,6 +15,7 @@ mod observers;
 mod placement;
 pub mod preflight;
 pub mod probe;
+mod run_capture;
 mod running;
 mod sampling;
 mod schedule;
@@ -24,7 +25,6 @@ mod so_far;
 mod storm;
 mod suspicion;
 pub mod sweep;
-mod tap;
 mod tls_keys;
 mod token;
 mod watch;
@@ -51,6 +51,7 @@ use plimsoll_scenario::Captures;
 use plimsoll_scenario::plan::{Each, Plan, Protocol, StepPlan};
 use plimsoll_store::{RunPosition, RunWriter, StoreError};
 use preflight::{Demand, HostCheck, Severity};
+use run_capture::RunCapture;
 use running::{Running, RunningError};
 use secrets::Secrets;
 use std::collections::BTreeSet;
@@ -59,7 +60,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use storm::Storm;
-use tap::Tap;
 use token::{Happenings, Keeper, TokenError};
 use watch::RunWatch;
 
@@ -246,9 +246,9 @@ fn perform(
     servers.extend(running.servers.iter().cloned());
     let ports = running.ports();
     let begin = |capture| {
-        Tap::begin(capture, id, &options.program, (servers.clone(), &ports), listens, &options.stop)
+        RunCapture::begin(capture, id, &options.program, (servers.clone(), &ports), listens, &options.stop)
     };
-    let mut tap = plan.record.capture.as_ref().map(begin).transpose()?;
+    let mut capture = plan.record.capture.as_ref().map(begin).transpose()?;
     let mut platform = planned.bring_up(&plan.platform, &platform_options)?;
     if state.reset && plan.protocol() != Protocol::Coap {
         plimsoll_platform::await_return(platform.address(), &platform_options)?;
@@ -260,7 +260,7 @@ fn perform(
     let places = Reached::each(plan, &platform, &platform_options)?;
     let token = Arc::default();
     let given = || {
-        let (keys, token) = (tap.as_ref().map(Tap::key_log), Arc::clone(&token));
+        let (keys, token) = (capture.as_ref().map(RunCapture::key_log), Arc::clone(&token));
         Arc::new(RunContext { keys, token, ..RunContext::default() })
     };
     let given = plan.populations().map(|_| given()).collect();
@@ -283,7 +283,7 @@ fn perform(
     let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, network, progress)
         .with_storm(storm)
         .with_running(running.processes, running.vigils)
-        .with_tap(tap.as_mut())
+        .with_capture(capture.as_mut())
         .with_happenings(&happenings);
     let http: Vec<HttpAddresses> = places.into_iter().map(|place| place.http).collect();
     let terms = plan.populations().zip(&http).zip(engine.given());
@@ -307,18 +307,18 @@ fn perform(
     let stored = watch.finish();
     platform.take_down();
     stored?;
-    if let Some(tap) = tap {
+    if let Some(capture) = capture {
         progress.step("reading the capture");
-        dissect(tap, plan, id, writer)?;
+        dissect(capture, plan, id, writer)?;
     }
     outcome
 }
 
 /// Adds to a run what its packets tell.
-fn dissect(tap: Tap, plan: &Plan, id: RunId, writer: &mut RunWriter) -> Result<(), StoreError> {
+fn dissect(capture: RunCapture, plan: &Plan, id: RunId, writer: &mut RunWriter) -> Result<(), StoreError> {
     let record = writer.reader().run(&id.to_string())?;
     let lost = lost_messages(writer, id)?;
-    let dissection = tap.finish(&record, plan, id, lost);
+    let dissection = capture.finish(&record, plan, id, lost);
     writer.add_dissection(&serde_json::to_string(&dissection).unwrap_or_default())
 }
 

@@ -7,9 +7,9 @@ mod recording;
 
 use crate::identity;
 use crate::observers::Observers;
+use crate::run_capture::RunCapture;
 use crate::secrets::Secrets;
 use crate::storm::Storm;
-use crate::tap::Tap;
 use crate::token::Happenings;
 use crate::{Options, Progress};
 use level::LevelWatch;
@@ -41,7 +41,7 @@ pub struct RunWatch<'a> {
     life: Life,
     observers: Observers,
     /// Captures packets, and wants to know whose connections are whose.
-    tap: Option<&'a mut Tap>,
+    capture: Option<&'a mut RunCapture>,
     progress: &'a mut dyn Progress,
     stop: Arc<AtomicBool>,
     terms: Terms,
@@ -72,7 +72,7 @@ impl<'a> RunWatch<'a> {
             recording: Recording::new(writer, Secrets::of(plan)),
             life: Life::of(plan, platform, engine, &options.stop),
             observers: Observers::new(platform, engine, network, plan.record.network != Some(false)),
-            tap: None,
+            capture: None,
             platform,
             progress,
             stop: Arc::clone(&options.stop),
@@ -100,9 +100,9 @@ impl<'a> RunWatch<'a> {
         self
     }
 
-    /// Tells the tap whose connections are whose, as they come and go.
-    pub fn with_tap(mut self, tap: Option<&'a mut Tap>) -> RunWatch<'a> {
-        self.tap = tap;
+    /// Tells the run capture whose connections are whose, as they come and go.
+    pub fn with_capture(mut self, capture: Option<&'a mut RunCapture>) -> RunWatch<'a> {
+        self.capture = capture;
         self
     }
 
@@ -231,8 +231,8 @@ impl<'a> RunWatch<'a> {
             return;
         }
         self.next_component_reading = now + COMPONENT_INTERVAL;
-        if let Some(tap) = &mut self.tap {
-            tap.look(self.observers.processes());
+        if let Some(capture) = &mut self.capture {
+            capture.look(self.observers.processes());
         }
         self.recording.add(self.observers.components(now).into_iter().map(Measurement::Component));
         let gauges = self.observers.gauges(now);

@@ -1,7 +1,7 @@
 //! Scenario and platform-profile files: read with locations, checked whole, turned into a [`plan::Plan`].
 //!
 //! A file goes through four steps: `reader` gives a tree in which everything knows its place, `check` compares the
-//! tree with the schema of the types in `written`, `resolve` fills in defaults and finds conflicts, and the result
+//! tree with the schema of the types in `config`, `resolve` fills in defaults and finds conflicts, and the result
 //! is the plan. Each step reports everything that it finds wrong at once. Pure: files and the environment are
 //! reached through what the caller passes.
 
@@ -10,6 +10,7 @@ mod aliases;
 mod captures;
 mod check;
 pub mod city;
+mod config;
 mod context;
 mod diagnostic;
 mod duration;
@@ -40,7 +41,6 @@ mod template;
 mod tree;
 mod words;
 mod wrap;
-mod written;
 mod yaml;
 
 pub use captures::Captures;
@@ -58,13 +58,13 @@ pub use span::{SourceFile, Span};
 pub use template::{Columns, Variables};
 pub use wrap::wrapped;
 
+use config::Scenario;
 use context::Context;
 use feeds::Feeds;
 use plan::Plan;
 use populations::Part;
 use std::sync::LazyLock;
 use tree::Node;
-use written::Scenario;
 
 /// Made once: a matrix asks for it a thousand times.
 static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(schema::population_schema);

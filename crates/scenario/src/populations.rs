@@ -6,12 +6,12 @@ pub(crate) mod part;
 
 use crate::aliases;
 use crate::check::check_at;
+use crate::config::{CommonSubscribers, OnePopulation, Subscribers};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::plan::{PopulationPlan, ReceiversPlan, SharePlan};
 use crate::quantity::{Quantity, Rate};
 use crate::span::Span;
 use crate::tree::{Entry, Node, Value};
-use crate::written::{CommonSubscribers, OnePopulation, Subscribers};
 pub(crate) use joined::join;
 pub(crate) use part::Part;
 use serde::de::DeserializeOwned;

@@ -21,7 +21,7 @@ pub(crate) mod roles;
 mod simulated;
 pub(crate) mod token;
 
-use components::WrittenComponent;
+use components::ComponentConfig;
 use roles::Roles;
 use simulated::Simulated;
 use token::Token;
@@ -31,7 +31,7 @@ include!(concat!(env!("OUT_DIR"), "/profiles.rs"));
 /// How to start a platform, how to know that it is up, and what the reader of a report must know of it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct WrittenProfile {
+pub(crate) struct ProfileConfig {
     /// The name that a scenario uses.
     name: String,
     /// One line for lists.
@@ -79,7 +79,7 @@ pub(crate) struct WrittenProfile {
     #[serde(default)]
     mapping: Option<String>,
     /// The components, in the order of starting; empty for a platform that runs already.
-    components: Vec<WrittenComponent>,
+    components: Vec<ComponentConfig>,
     /// A platform that is only simulated: no process is started and no packet sent, and time passes as fast as it can be
     /// computed. For tests.
     #[serde(default)]
@@ -112,7 +112,7 @@ pub(crate) fn help_for_unknown(name: &str) -> String {
 
 /// The JSON Schema (draft 2020-12) of platform profiles.
 pub fn platform_schema() -> serde_json::Value {
-    schema::<WrittenProfile>("Plimsoll platform profile")
+    schema::<ProfileConfig>("Plimsoll platform profile")
 }
 
 /// Gives the text of a file by its path relative to a profile's folder, or says why there is none.
@@ -136,7 +136,7 @@ pub fn read_profile(source: SourceFile, file: &ReadFile<'_>) -> Result<Profile, 
     if !found.is_empty() {
         return Err(found);
     }
-    let written: WrittenProfile = match serde_json::from_value(json) {
+    let written: ProfileConfig = match serde_json::from_value(json) {
         Ok(written) => written,
         Err(error) => {
             found.push(Diagnostic::new(&root.span, format!("not a platform profile: {error}")));
@@ -200,7 +200,7 @@ fn fnv_1a(bytes: &[u8]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-fn shared_ids(written: &WrittenProfile, root: &Node, found: &mut Diagnostics) -> Vec<SharedId> {
+fn shared_ids(written: &ProfileConfig, root: &Node, found: &mut Diagnostics) -> Vec<SharedId> {
     let mut shared_ids = Vec::new();
     for (index, text) in written.shared_ids.iter().enumerate() {
         match SharedId::parse(text) {
@@ -211,7 +211,7 @@ fn shared_ids(written: &WrittenProfile, root: &Node, found: &mut Diagnostics) ->
     shared_ids
 }
 
-impl WrittenProfile {
+impl ProfileConfig {
     fn roles(&self) -> Roles {
         Roles {
             controller: self.controller.clone(),
@@ -223,7 +223,7 @@ impl WrittenProfile {
 }
 
 /// Takes from the profile that this one is like what it does not write itself.
-fn inherit(written: WrittenProfile, root: &Node, found: &mut Diagnostics) -> WrittenProfile {
+fn inherit(written: ProfileConfig, root: &Node, found: &mut Diagnostics) -> ProfileConfig {
     let Some(name) = &written.like else { return written };
     let Some(model) = profile(name) else {
         let message = format!("there is no embedded profile `{name}` to be like");
@@ -237,7 +237,7 @@ fn inherit(written: WrittenProfile, root: &Node, found: &mut Diagnostics) -> Wri
     variables.extend(written.variables.clone());
     let mut qualities = model.qualities;
     qualities.extend(written.qualities.clone());
-    WrittenProfile {
+    ProfileConfig {
         controller: roles.controller,
         device: roles.device,
         subscriber: roles.subscriber,
@@ -252,7 +252,7 @@ fn inherit(written: WrittenProfile, root: &Node, found: &mut Diagnostics) -> Wri
 }
 
 /// Compiles what every role says, in every mapping, so that what is wrong is told where it stands.
-fn check_roles(profile: &WrittenProfile, root: &Node, found: &mut Diagnostics) {
+fn check_roles(profile: &ProfileConfig, root: &Node, found: &mut Diagnostics) {
     for name in profile.variables.keys() {
         let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(is_name) {

@@ -70,27 +70,27 @@ pub(crate) fn form(format: &str) -> Option<&'static Form> {
 
 /// A quantity in a file: text there, a value here.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Written<T>(pub T);
+pub(crate) struct AsText<T>(pub T);
 
 /// A span of time.
-pub(crate) type Duration = Written<Nanos>;
+pub(crate) type Duration = AsText<Nanos>;
 
-impl<T: Quantity> Serialize for Written<T> {
+impl<T: Quantity> Serialize for AsText<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0.show())
     }
 }
 
-impl<'de, T: Quantity> Deserialize<'de> for Written<T> {
+impl<'de, T: Quantity> Deserialize<'de> for AsText<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         T::parse(&text)
-            .map(Written)
+            .map(AsText)
             .map_err(|error| de::Error::custom(format!("`{text}` is not {}: {error}", T::FORM.name)))
     }
 }
 
-impl<T: Quantity> JsonSchema for Written<T> {
+impl<T: Quantity> JsonSchema for AsText<T> {
     fn schema_name() -> Cow<'static, str> {
         T::FORM.format.into()
     }

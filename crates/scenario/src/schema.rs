@@ -1,7 +1,7 @@
 //! The JSON Schemas of scenario and profile files, generated from the types that they are read into.
 
 use crate::aliases;
-use crate::written::Scenario;
+use crate::config::Scenario;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};

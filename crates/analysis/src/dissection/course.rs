@@ -7,7 +7,7 @@
 
 use plimsoll_capture::side::Side;
 use plimsoll_capture::traces::Transfer;
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::wire::WireProtocol;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An edge of the trace of one message between parties that have names.
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct CourseEdge<'a> {
     pub from: &'a str,
     pub to: &'a str,
-    pub protocol: Protocol,
+    pub protocol: WireProtocol,
     pub transfer: Transfer,
     /// Which side of the conversation it came from.
     pub side: Side,
@@ -32,7 +32,7 @@ impl CourseEdge<'_> {
     pub fn stores(&self) -> bool {
         let store = matches!(
             self.protocol,
-            Protocol::MongoDb | Protocol::Postgres | Protocol::Redis | Protocol::Kafka
+            WireProtocol::MongoDb | WireProtocol::Postgres | WireProtocol::Redis | WireProtocol::Kafka
         );
         store && self.side == Side::Client && !self.is_reading()
     }
@@ -40,7 +40,8 @@ impl CourseEdge<'_> {
     /// Whether one who passes nothing on may be its subscriber: who is pushed or called, or takes from a queue. What a broker
     /// or a store is given is no delivery.
     fn may_deliver(&self) -> bool {
-        let kept = matches!(self.protocol, Protocol::Mqtt | Protocol::Amqp | Protocol::Nats) || self.stores();
+        let kept = matches!(self.protocol, WireProtocol::Mqtt | WireProtocol::Amqp | WireProtocol::Nats)
+            || self.stores();
         self.transfer == Transfer::Taken
             || self.transfer == Transfer::Handed && (self.side == Side::Server || !kept)
     }

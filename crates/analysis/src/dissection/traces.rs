@@ -235,7 +235,7 @@ fn traced_groups<'a>(
 }
 
 /// What is asked of whom, by whom.
-type Question = (Holder, Holder, plimsoll_model::wire::Protocol, plimsoll_model::wire::Label);
+type Question = (Holder, Holder, plimsoll_model::wire::WireProtocol, plimsoll_model::wire::Label);
 
 fn asked_by(edge: &Edge) -> Question {
     let host = |holder: Holder| match holder {

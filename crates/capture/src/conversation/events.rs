@@ -11,7 +11,7 @@ use crate::pairing::{Content, Waiting};
 use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
+use plimsoll_model::wire::{Label, Outcome, Span, WireProtocol};
 
 /// The message that a step has brought to its end.
 #[derive(Clone, Copy)]
@@ -19,7 +19,7 @@ struct Message {
     direction: usize,
     side: Side,
     /// What was spoken when it was told.
-    protocol: Protocol,
+    protocol: WireProtocol,
     span: Span,
     content: Content,
 }
@@ -198,7 +198,7 @@ impl Conversation {
     fn notice(
         &self,
         from: Side,
-        protocol: Protocol,
+        protocol: WireProtocol,
         verb: Label,
         unexpected: bool,
         span: Span,

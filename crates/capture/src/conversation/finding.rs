@@ -5,7 +5,7 @@ use crate::dissect::Carrier;
 use crate::dissectors;
 use crate::tls::Unopened;
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::wire::WireProtocol;
 
 /// Packets of a conversation whose beginning was not captured in which a message's beginning is looked for.
 const TRIES: u32 = 64;
@@ -56,8 +56,8 @@ impl Conversation {
                 self.take_up(direction, context);
             }
             dissectors::Found::Opaque(protocol) => match (protocol, whole, &self.security) {
-                (Protocol::Tls, false, Security::None) => self.secure_what_is_kept(context),
-                (Protocol::Tls, true, _) => {
+                (WireProtocol::Tls, false, Security::None) => self.secure_what_is_kept(context),
+                (WireProtocol::Tls, true, _) => {
                     context.observations.secured.push(Err(Unopened::Datagrams));
                     self.give_up(protocol, at, context);
                 }
@@ -67,7 +67,7 @@ impl Conversation {
             _ => {
                 self.tries += 1;
                 if !whole && self.tries >= if self.begun { 4 } else { TRIES } {
-                    self.give_up(Protocol::Unknown, at, context);
+                    self.give_up(WireProtocol::Unknown, at, context);
                 } else {
                     // Maybe a message begins with the next packet.
                     let unread = std::mem::take(&mut own.kept);
@@ -94,7 +94,7 @@ impl Conversation {
         }
     }
 
-    fn give_up(&mut self, protocol: Protocol, at: Nanos, context: &mut DissectionContext<'_>) {
+    fn give_up(&mut self, protocol: WireProtocol, at: Nanos, context: &mut DissectionContext<'_>) {
         self.state = State::Opaque(protocol);
         for direction in [0, 1] {
             let bytes = std::mem::take(&mut self.directions[direction].kept);

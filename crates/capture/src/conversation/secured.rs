@@ -5,7 +5,7 @@ use crate::dissect::Carrier;
 use crate::dissectors;
 use crate::tls::{Clear, Opener, Piece, Unopened, What};
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::wire::WireProtocol;
 
 /// A hole under TLS: how much of what was said is missing is not known, so that no content can be passed over it.
 const UNKNOWN: u64 = u64::MAX;
@@ -55,7 +55,7 @@ impl Conversation {
             let kept = std::mem::take(&mut self.directions[direction].kept);
             self.skip(direction, at, &kept, context);
         }
-        self.become_other(Protocol::Tls);
+        self.become_other(WireProtocol::Tls);
         self.data(direction, at, bytes, context);
     }
 
@@ -119,7 +119,7 @@ impl Conversation {
                 context.observations.secured.push(Err(opener.blame(reason)));
                 // What waits for an answer may yet have had one.
                 self.leave(context);
-                self.state = State::Opaque(Protocol::Tls);
+                self.state = State::Opaque(WireProtocol::Tls);
             }
         }
     }

@@ -3,7 +3,7 @@
 use crate::dissect::{Carrier, Entry, Probe};
 use crate::request::Asking;
 use crate::side::Side;
-use plimsoll_model::wire::{Label, Protocol};
+use plimsoll_model::wire::{Label, WireProtocol};
 
 mod amqp;
 mod coap;
@@ -36,12 +36,12 @@ static ENTRIES: &[&Entry] = &[
 ];
 
 /// The dissector of a protocol, where there is one.
-pub fn entry(protocol: Protocol) -> Option<&'static Entry> {
+pub fn entry(protocol: WireProtocol) -> Option<&'static Entry> {
     ENTRIES.iter().copied().find(|entry| entry.protocol == protocol)
 }
 
 /// What a request with that verb, answered with that status, asks for.
-pub fn asking(protocol: Protocol, verb: &Label, status: &Label) -> Asking {
+pub fn asking(protocol: WireProtocol, verb: &Label, status: &Label) -> Asking {
     entry(protocol).map_or(Asking::Now, |entry| (entry.asking)(verb.as_str(), status.as_str()))
 }
 
@@ -50,7 +50,7 @@ pub enum Found {
     /// What is spoken, and who spoke, where that can be told.
     One(&'static Entry, Option<Side>),
     /// It is known, and cannot be read.
-    Opaque(Protocol),
+    Opaque(WireProtocol),
     /// More bytes are needed.
     Perhaps,
     /// Nobody knows it.
@@ -65,7 +65,7 @@ pub(crate) fn begins_tls(bytes: &[u8]) -> bool {
 /// Asks the dissectors, those of one of the ports first.
 pub fn find(bytes: &[u8], carrier: Carrier, ports: [u16; 2], speaker: Option<Side>) -> Found {
     if tls::probe(bytes, carrier) {
-        return Found::Opaque(Protocol::Tls);
+        return Found::Opaque(WireProtocol::Tls);
     }
     let at_home = |entry: &Entry| entry.ports.iter().any(|port| ports.contains(port));
     let carries = |entry: &&'static Entry| match carrier {

@@ -75,7 +75,7 @@ struct Skipped {
 }
 
 /// A capture that is being read.
-pub struct Source {
+pub struct PacketSource {
     path: PathBuf,
     input: Box<dyn Read + Send>,
     format: Format,
@@ -96,21 +96,21 @@ pub struct Source {
     ending: Option<Ending>,
 }
 
-impl Source {
+impl PacketSource {
     /// Opens a file, `-` being the standard input.
-    pub fn open(path: &Path) -> Result<Source, SourceError> {
+    pub fn open(path: &Path) -> Result<PacketSource, SourceError> {
         if path == Path::new("-") {
-            return Source::read(path, Box::new(io::stdin()));
+            return PacketSource::read(path, Box::new(io::stdin()));
         }
         let failed = |error| SourceError::File { path: path.to_owned(), error };
         let file = File::open(path).map_err(failed)?;
         let followed = Followed::new(path, &file).map_err(failed)?;
-        let source = Source::read(path, Box::new(file))?;
-        Ok(Source { file: Some(followed), ..source })
+        let source = PacketSource::read(path, Box::new(file))?;
+        Ok(PacketSource { file: Some(followed), ..source })
     }
 
     /// Reads from anything; the path is for messages.
-    pub fn read(path: &Path, input: Box<dyn Read + Send>) -> Result<Source, SourceError> {
+    pub fn read(path: &Path, input: Box<dyn Read + Send>) -> Result<PacketSource, SourceError> {
         let broken = |error| SourceError::File { path: path.to_owned(), error };
         let mut input = input;
         let mut start = Vec::new();
@@ -131,7 +131,7 @@ impl Source {
             return Err(SourceError::NoCapture { path: path.to_owned(), start });
         };
         start.drain(..head);
-        Ok(Source {
+        Ok(PacketSource {
             path: path.to_owned(),
             input,
             format,
@@ -148,7 +148,7 @@ impl Source {
     }
 
     /// Waits for more at the end of the file, as long as that says so.
-    pub fn follow(mut self, go_on: impl Fn() -> bool + Send + 'static) -> Source {
+    pub fn follow(mut self, go_on: impl Fn() -> bool + Send + 'static) -> PacketSource {
         self.follow = Some(Box::new(go_on));
         self
     }
@@ -159,7 +159,7 @@ impl Source {
     }
 
     /// Keys of TLS that the capture carries are added to those.
-    pub fn teach(mut self, keys: Arc<Keys>) -> Source {
+    pub fn teach(mut self, keys: Arc<Keys>) -> PacketSource {
         self.keys = Some(keys);
         self
     }

@@ -3,7 +3,7 @@
 use crate::clients::agree;
 use crate::{count, read, truth};
 use plimsoll_model::wire::Outcome;
-use plimsoll_model::wire::Protocol::Amqp;
+use plimsoll_model::wire::WireProtocol::Amqp;
 
 #[test]
 fn what_was_published_fetched_and_confirmed_is_counted() {

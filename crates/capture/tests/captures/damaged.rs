@@ -2,7 +2,7 @@
 
 use crate::dissected;
 use plimsoll_capture::pipeline::Dissected;
-use plimsoll_capture::source::{Ending, Garbage, Source};
+use plimsoll_capture::source::{Ending, Garbage, PacketSource};
 use std::io::{self, Cursor, Read, Write};
 use std::path::Path;
 
@@ -12,7 +12,7 @@ fn plain(name: &str) -> Vec<u8> {
 }
 
 fn read(input: impl Read + Send + 'static) -> Dissected {
-    let source = Source::read(Path::new("damaged"), Box::new(input)).unwrap();
+    let source = PacketSource::read(Path::new("damaged"), Box::new(input)).unwrap();
     dissected(vec![source], 1).dissected
 }
 
@@ -88,7 +88,7 @@ fn what_was_read_before_an_error_counts_and_the_error_is_told_with_its_place() {
     assert_eq!(read_to.counts, whole.counts);
     assert_eq!(ending(&read_to).error, Some((bytes.len() as u64, "the disk is gone".into())));
     // One of several files: the others are read to their ends.
-    let source = |input: Box<dyn Read + Send>| Source::read(Path::new("x"), input).unwrap();
+    let source = |input: Box<dyn Read + Send>| PacketSource::read(Path::new("x"), input).unwrap();
     let both = vec![
         source(Box::new(Broken(Cursor::new(bytes[..bytes.len() / 2].to_vec())))),
         source(Box::new(Cursor::new(bytes))),
@@ -144,7 +144,7 @@ fn following_ends_where_the_file_is_cut_replaced_or_removed() {
             std::fs::write(folder.path().join(name), &bytes).unwrap();
         }
         // Reading goes on for as long as nothing tells it that it is over.
-        let source = Source::open(&path).unwrap().follow(|| true);
+        let source = PacketSource::open(&path).unwrap().follow(|| true);
         event();
         let read = dissected(vec![source], 1).dissected;
         let (_, error) = ending(&read).error.clone().unwrap();
@@ -164,7 +164,7 @@ fn many_small_files_are_one_capture() {
         let length = 16 + u32::from_le_bytes(length.try_into().unwrap()) as usize;
         let (record, after) = rest.split_at(length);
         let input = Cursor::new([head, record].concat());
-        sources.push(Source::read(Path::new("one.pcap"), Box::new(input)).unwrap());
+        sources.push(PacketSource::read(Path::new("one.pcap"), Box::new(input)).unwrap());
         rest = after;
     }
     assert!(sources.len() > 200);

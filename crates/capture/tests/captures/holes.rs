@@ -6,10 +6,10 @@ use plimsoll_capture::dissect::Carrier;
 use plimsoll_capture::marker::Search;
 use plimsoll_capture::observations::{ConversationId, Observations};
 use plimsoll_capture::packet::{Decoder, Endpoint, Transport};
-use plimsoll_capture::source::{Block, Source};
+use plimsoll_capture::source::{Block, PacketSource};
 use plimsoll_capture::tls::keys::Keys;
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::{Label, Protocol};
+use plimsoll_model::wire::{Label, WireProtocol};
 use std::collections::BTreeMap;
 
 const CAPTURES: [&str; 12] = [
@@ -37,7 +37,7 @@ struct Connection {
 
 /// The connections of a capture of loopback, where nothing is lost or late, apart from repetitions.
 fn connections(name: &str) -> Vec<Connection> {
-    let mut source = Source::open(&folder().join(format!("{name}.pcap.zst"))).unwrap();
+    let mut source = PacketSource::open(&folder().join(format!("{name}.pcap.zst"))).unwrap();
     let (mut block, mut decoder) = (Block::default(), Decoder::default());
     let mut all: BTreeMap<[Endpoint; 2], Connection> = BTreeMap::new();
     while source.next(&mut block).unwrap() {
@@ -69,7 +69,7 @@ fn observe(
     connection: &Connection,
     from: usize,
     is_missing: impl Fn(usize) -> bool,
-) -> (Observations, Protocol) {
+) -> (Observations, WireProtocol) {
     let search = Search::default();
     let mut observations = Observations::default();
     let mut context =

@@ -2,21 +2,21 @@
 
 use crate::clients::agree;
 use crate::{Reading, count, read, truth};
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::wire::WireProtocol;
 use serde_json::Value;
 
 fn counts(name: &str, reading: &Reading, truth: &Value) {
-    let counted = reading.protocol(Protocol::Http);
+    let counted = reading.protocol(WireProtocol::Http);
     // What goes through nginx is seen on both of its sides.
     let again = truth["counts"]["proxied_second_hop"].as_u64().unwrap_or(0);
     assert_eq!(counted.requests, count(truth, "requests") + again, "{name}");
     assert_eq!(counted.responses, count(truth, "responses") + again, "{name}");
     assert_eq!(counted.unanswered, count(truth, "unanswered"), "{name}");
     assert_eq!((counted.unexpected, counted.unknown, counted.malformed), (0, 0, 0), "{name}");
-    assert_eq!(reading.verb(Protocol::Http, "100"), count(truth, "interim_100"), "{name}");
+    assert_eq!(reading.verb(WireProtocol::Http, "100"), count(truth, "interim_100"), "{name}");
     for (verb, times) in truth["by_verb"].as_object().unwrap() {
         let again = if verb == "GET" { again } else { 0 };
-        assert_eq!(reading.verb(Protocol::Http, verb), times.as_u64().unwrap() + again, "{name} {verb}");
+        assert_eq!(reading.verb(WireProtocol::Http, verb), times.as_u64().unwrap() + again, "{name} {verb}");
     }
     for (status, times) in &counted.statuses {
         let again = if status.as_str() == "200" { again } else { 0 };

@@ -4,7 +4,7 @@ use crate::clients::agree;
 use crate::{count, read, truth};
 use plimsoll_capture::side::Side;
 use plimsoll_model::wire::Outcome;
-use plimsoll_model::wire::Protocol::Kafka;
+use plimsoll_model::wire::WireProtocol::Kafka;
 use std::collections::BTreeMap;
 
 #[test]

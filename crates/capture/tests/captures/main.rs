@@ -24,10 +24,10 @@ use plimsoll_capture::marker::{Form, Pattern, Search};
 use plimsoll_capture::observations::{Exchange, Sighting};
 use plimsoll_capture::phases::Phases;
 use plimsoll_capture::pipeline::{Dissected, dissect};
-use plimsoll_capture::source::Source;
+use plimsoll_capture::source::PacketSource;
 use plimsoll_capture::table::{Located, Settings};
 use plimsoll_capture::tally::Counted;
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::wire::WireProtocol;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,10 +63,10 @@ pub fn read(name: &str) -> Reading {
 }
 
 fn on_threads(name: &str, threads: usize) -> Reading {
-    dissected(vec![Source::open(&folder().join(format!("{name}.zst"))).unwrap()], threads)
+    dissected(vec![PacketSource::open(&folder().join(format!("{name}.zst"))).unwrap()], threads)
 }
 
-fn dissected(sources: Vec<Source>, threads: usize) -> Reading {
+fn dissected(sources: Vec<PacketSource>, threads: usize) -> Reading {
     let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
     let settings = Settings {
         search: search.clone(),
@@ -99,7 +99,7 @@ pub fn count(truth: &Value, name: &str) -> u64 {
 
 impl Reading {
     /// All that was counted of a protocol.
-    pub fn protocol(&self, protocol: Protocol) -> Counted {
+    pub fn protocol(&self, protocol: WireProtocol) -> Counted {
         let mut sum = Counted::default();
         for (service, counted) in self.dissected.tally.services() {
             if service.protocol == protocol {
@@ -110,7 +110,7 @@ impl Reading {
     }
 
     /// How often a verb was counted in a protocol.
-    pub fn verb(&self, protocol: Protocol, verb: &str) -> u64 {
+    pub fn verb(&self, protocol: WireProtocol, verb: &str) -> u64 {
         self.protocol(protocol).verbs.get(&verb.into()).map_or(0, |verb| verb.count)
     }
 }

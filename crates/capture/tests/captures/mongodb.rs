@@ -2,7 +2,7 @@
 
 use crate::clients::agree;
 use crate::{count, read, truth};
-use plimsoll_model::wire::Protocol::MongoDb;
+use plimsoll_model::wire::WireProtocol::MongoDb;
 
 #[test]
 fn commands_are_those_that_were_sent() {

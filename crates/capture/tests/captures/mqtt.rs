@@ -3,12 +3,12 @@
 use crate::clients::agree;
 use crate::{Reading, count, read, truth};
 use plimsoll_capture::side::Side;
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::wire::WireProtocol;
 use serde_json::Value;
 
 /// Packets of that type, both ways, as docs/dissectors/mqtt.md says: requests and notices by verb, responses by status.
 fn packets(reading: &Reading, kind: &str) -> u64 {
-    let counted = reading.protocol(Protocol::Mqtt);
+    let counted = reading.protocol(WireProtocol::Mqtt);
     let of_kind = |label: &str| label.split(' ').next() == Some(kind);
     let asked = counted.verbs.iter().filter(|(verb, _)| of_kind(verb.as_str())).map(|(_, verb)| verb.count);
     let answered =
@@ -34,7 +34,7 @@ fn packets_of_each_type_are_those_of_the_clients() {
             );
             assert_eq!(packets(&reading, kind), *times, "{name} {kind}");
         }
-        let counted = reading.protocol(Protocol::Mqtt);
+        let counted = reading.protocol(WireProtocol::Mqtt);
         assert_eq!(
             (counted.unanswered, counted.unexpected, counted.unknown, counted.malformed),
             (0, 0, 0, 0),
@@ -86,5 +86,5 @@ fn a_chain_has_its_messages_at_both_ends() {
     };
     assert_eq!(published(Side::Client), count(&truth, "messages"));
     assert_eq!(published(Side::Server), count(&truth, "reached_bridge"));
-    assert_eq!(reading.verb(Protocol::Http, "POST"), count(&truth, "notified"));
+    assert_eq!(reading.verb(WireProtocol::Http, "POST"), count(&truth, "notified"));
 }

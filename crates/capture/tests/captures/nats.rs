@@ -3,7 +3,7 @@
 use crate::clients::agree;
 use crate::{count, read, truth};
 use plimsoll_model::wire::Outcome;
-use plimsoll_model::wire::Protocol::Nats;
+use plimsoll_model::wire::WireProtocol::Nats;
 
 #[test]
 fn requests_are_those_that_were_sent() {

@@ -2,7 +2,7 @@
 
 use crate::clients::agree;
 use crate::{count, read, truth};
-use plimsoll_model::wire::Protocol::Postgres;
+use plimsoll_model::wire::WireProtocol::Postgres;
 
 #[test]
 fn queries_and_executions_are_those_that_were_sent() {

@@ -5,7 +5,7 @@ use plimsoll_capture::dissect::Carrier;
 use plimsoll_capture::dissectors::{Found, find};
 use plimsoll_capture::packet::{Decoder, Transport};
 use plimsoll_capture::side::Side;
-use plimsoll_capture::source::{Block, Source};
+use plimsoll_capture::source::{Block, PacketSource};
 use std::collections::BTreeMap;
 
 /// Ports of which nothing is known.
@@ -39,7 +39,7 @@ fn no_packet_is_taken_for_another_protocol_or_another_side() {
                 (endpoint["port"].as_u64().unwrap() as u16, endpoint["protocol"].as_str().unwrap())
             })
             .collect();
-        let mut source = Source::open(&folder().join(format!("{name}.pcap.zst"))).unwrap();
+        let mut source = PacketSource::open(&folder().join(format!("{name}.pcap.zst"))).unwrap();
         let (mut block, mut decoder) = (Block::default(), Decoder::default());
         let (mut known, mut all) = (0, 0);
         while source.next(&mut block).unwrap() {

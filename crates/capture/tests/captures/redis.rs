@@ -2,7 +2,7 @@
 
 use crate::clients::agree;
 use crate::{count, read, truth};
-use plimsoll_model::wire::Protocol::Redis;
+use plimsoll_model::wire::WireProtocol::Redis;
 use serde_json::Value;
 
 #[test]

@@ -1,7 +1,7 @@
 //! Packets and TCP: what the kernel counted, and what was done to the edited captures.
 
 use crate::{Reading, count, read, truth};
-use plimsoll_capture::source::Source;
+use plimsoll_capture::source::PacketSource;
 use plimsoll_capture::tally::Counted;
 use serde_json::Value;
 use std::io::Cursor;
@@ -141,7 +141,8 @@ fn files_are_put_together_by_time() {
         halves[number % 7 % 2].extend_from_slice(record);
         (number, rest) = (number + 1, after);
     }
-    let named = |bytes: Vec<u8>| Source::read(Path::new("half.pcap"), Box::new(Cursor::new(bytes))).unwrap();
+    let named =
+        |bytes: Vec<u8>| PacketSource::read(Path::new("half.pcap"), Box::new(Cursor::new(bytes))).unwrap();
     let reading = crate::dissected(halves.map(named).into(), 2);
     assert_eq!(reading.dissected.counts.packets, whole.dissected.counts.packets);
     assert_eq!(reading.exchanges.len(), whole.exchanges.len());
@@ -162,7 +163,7 @@ fn duplicates_of_datagrams_count_once() {
         doubled.extend_from_slice(record);
         rest = after;
     }
-    let source = Source::read(Path::new("doubled.pcap"), Box::new(Cursor::new(doubled))).unwrap();
+    let source = PacketSource::read(Path::new("doubled.pcap"), Box::new(Cursor::new(doubled))).unwrap();
     let (doubled, original) = (crate::dissected(vec![source], 2), read("coap_udp.pcap"));
     assert_eq!(whole(&doubled).bytes, whole(&original).bytes);
     assert_eq!(

@@ -2,13 +2,13 @@
 
 use crate::clients::agree;
 use crate::{count, read, truth};
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::wire::WireProtocol;
 use serde_json::Value;
 
 #[test]
 fn messages_are_those_of_the_clients() {
     let (reading, truth) = (read("websocket.pcap"), truth("websocket"));
-    let counted = reading.protocol(Protocol::WebSocket);
+    let counted = reading.protocol(WireProtocol::WebSocket);
     // What goes through nginx is seen on both of its sides.
     let twice = |wanted: &dyn Fn(&Value) -> bool| {
         let said = truth["exchanges"].as_array().unwrap().iter().filter(|said| wanted(said));
@@ -20,13 +20,13 @@ fn messages_are_those_of_the_clients() {
     // Where a message has two replies, the second answers nothing.
     assert_eq!(counted.unexpected, twice(&|said| said["replies"] == 2));
     assert_eq!((counted.unknown, counted.malformed), (0, 0));
-    let verb = |verb| reading.verb(Protocol::WebSocket, verb);
+    let verb = |verb| reading.verb(WireProtocol::WebSocket, verb);
     assert_eq!(verb("BINARY"), twice(&|said| said["opcode"] == 2));
     assert_eq!(verb("TEXT"), twice(&|said| said["opcode"].is_null()));
     let frames = |name: &str| count(&truth, name) / 3 * 4;
     assert_eq!((verb("PING"), verb("PONG")), (frames("pings"), frames("pongs")));
     assert_eq!(verb("CLOSE"), 2 * frames("client_closes"));
-    assert_eq!(reading.verb(Protocol::Http, "GET"), count(&truth, "upgrades") / 3 * 4);
+    assert_eq!(reading.verb(WireProtocol::Http, "GET"), count(&truth, "upgrades") / 3 * 4);
     // In order, a message without answer shifts those behind it.
     let said = truth["exchanges"].as_array().unwrap().iter();
     let unanswered =

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use plimsoll_analysis::exchange::ExchangeRow;
 use plimsoll_capture::component::Components;
 use plimsoll_capture::marker::{Form, Pattern, Search};
-use plimsoll_capture::source::{Source, SourceError};
+use plimsoll_capture::source::{PacketSource, SourceError};
 use plimsoll_capture::tls::keys::Keys;
 use plimsoll_model::wire::SharedId;
 use plimsoll_report::dissection as render;
@@ -192,9 +192,13 @@ impl Dissect {
         Ok(components)
     }
 
-    fn sources(&self, stop: &Arc<AtomicBool>) -> Result<Vec<Source>, Failure> {
-        let mut sources: Vec<Source> =
-            self.files.iter().map(|path| Source::open(path)).collect::<Result<_, _>>().map_err(unreadable)?;
+    fn sources(&self, stop: &Arc<AtomicBool>) -> Result<Vec<PacketSource>, Failure> {
+        let mut sources: Vec<PacketSource> = self
+            .files
+            .iter()
+            .map(|path| PacketSource::open(path))
+            .collect::<Result<_, _>>()
+            .map_err(unreadable)?;
         if self.follow
             && let Some(last) = sources.pop()
         {

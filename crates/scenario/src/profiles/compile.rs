@@ -9,8 +9,7 @@ use crate::plan::{
     RolePlan, StepPlan, Template,
 };
 use crate::profiles::roles::{
-    Answer, Device, EachWritten, Listens, MarkerWritten, OptionWritten, Request, Roles, Speaks, Step,
-    Subscriber,
+    Answer, Device, EachConfig, Listens, MarkerConfig, OptionConfig, Request, Roles, Speaks, Step, Subscriber,
 };
 use crate::template::Names;
 use plimsoll_codec::credentials::names_secret;
@@ -174,7 +173,7 @@ impl Compiler<'_> {
     }
 
     /// The options of answers, which have no variables but the profile's.
-    fn answer_options(&mut self, written: &BTreeMap<String, OptionWritten>) -> Vec<(u16, Vec<u8>)> {
+    fn answer_options(&mut self, written: &BTreeMap<String, OptionConfig>) -> Vec<(u16, Vec<u8>)> {
         let mut options = Vec::new();
         for (number, value) in written {
             let Ok(number) = number.parse() else {
@@ -183,11 +182,11 @@ impl Compiler<'_> {
                 continue;
             };
             let value = match value {
-                OptionWritten::Number(number) => {
+                OptionConfig::Number(number) => {
                     let zeros = number.leading_zeros() as usize / 8;
                     number.to_be_bytes().get(zeros..).unwrap_or_default().to_vec()
                 }
-                OptionWritten::Text(text) => self.fill(text).into_bytes(),
+                OptionConfig::Text(text) => self.fill(text).into_bytes(),
             };
             options.push((number, value));
         }
@@ -198,11 +197,11 @@ impl Compiler<'_> {
         let mut plans = Vec::new();
         for (position, step) in steps.iter().enumerate() {
             let path = format!("controller.{when}.{position}");
-            if step.each == EachWritten::Item && when != "preload" {
+            if step.each == EachConfig::Item && when != "preload" {
                 let help = "only steps of `preload` are done for items".to_owned();
                 self.error(&format!("{path}.each"), "there are no items here", help);
             }
-            if step.each == EachWritten::Item && !step.capture.is_empty() {
+            if step.each == EachConfig::Item && !step.capture.is_empty() {
                 let help = "remove it; what items are called must follow from `{item}`".to_owned();
                 self.error(&format!("{path}.capture"), "nothing is kept of the answers for items", help);
             }
@@ -213,11 +212,11 @@ impl Compiler<'_> {
 
     fn step(&mut self, step: &Step, path: &str, captured: &mut Vec<CapturedName>) -> StepPlan {
         let each = match step.each {
-            EachWritten::Once => Each::Once,
-            EachWritten::Device => Each::Device,
-            EachWritten::Subscriber => Each::Subscriber,
-            EachWritten::Pair => Each::Pair,
-            EachWritten::Item => Each::Item,
+            EachConfig::Once => Each::Once,
+            EachConfig::Device => Each::Device,
+            EachConfig::Subscriber => Each::Subscriber,
+            EachConfig::Pair => Each::Pair,
+            EachConfig::Item => Each::Item,
         };
         let variables = if each == Each::Item { ITEM } else { STEP };
         let request = self.request(&step.request, variables, &format!("{path}.request"), captured);
@@ -280,9 +279,9 @@ impl Compiler<'_> {
             self.error(at, "neither `{message}` nor `{marker}` stands in it", help);
         }
         let marker = device.marker.map(|marker| match marker {
-            MarkerWritten::Binary => MarkerForm::Binary,
-            MarkerWritten::Ascii => MarkerForm::Ascii,
-            MarkerWritten::Integer => MarkerForm::Integer,
+            MarkerConfig::Binary => MarkerForm::Binary,
+            MarkerConfig::Ascii => MarkerForm::Ascii,
+            MarkerConfig::Integer => MarkerForm::Integer,
         });
         let request = device.request.as_ref().map(|request| {
             let request = Request { body: None, ..request.clone() };
@@ -375,8 +374,8 @@ impl Compiler<'_> {
                 continue;
             };
             let value = match value {
-                OptionWritten::Number(number) => OptionValue::Number(*number),
-                OptionWritten::Text(text) => OptionValue::Text(self.template(text, variables, &at, captured)),
+                OptionConfig::Number(number) => OptionValue::Number(*number),
+                OptionConfig::Text(text) => OptionValue::Text(self.template(text, variables, &at, captured)),
             };
             options.push(OptionPlan { number, value });
         }

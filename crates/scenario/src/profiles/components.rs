@@ -1,11 +1,11 @@
 //! The components of a profile, as written: what is started, and when it is healthy.
 
 use super::ReadFile;
+use crate::config::Duration;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::names;
 use crate::profile::{Component, ReadyRequest};
 use crate::tree::Node;
-use crate::written::Duration;
 use plimsoll_model::Nanos;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,7 +16,7 @@ use std::path::{Component as Part, Path};
 /// (the same wherever the same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WrittenComponent {
+pub(super) struct ComponentConfig {
     /// Its name in reports.
     name: String,
     /// The command and its arguments.
@@ -25,7 +25,7 @@ pub(super) struct WrittenComponent {
     /// Files to write before the start, by their paths below `{dir}`; folders are made where a path names some. Each is a text,
     /// or `{ from: PATH }`, the text of a file beside the profile.
     #[serde(default)]
-    files: BTreeMap<String, WrittenFile>,
+    files: BTreeMap<String, FileConfig>,
     /// Environment variables, in whose values the same placeholders stand. One without a value is passed on from who runs
     /// Plimsoll. A component has these, and PATH, HOME, LANG and TMPDIR, and no others.
     #[serde(default)]
@@ -83,7 +83,7 @@ pub(super) struct WrittenComponent {
 /// A file that a component finds.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
-enum WrittenFile {
+enum FileConfig {
     /// Its text.
     Text(String),
     /// The file that holds its text.
@@ -98,18 +98,18 @@ struct Copied {
 }
 
 fn ready_within() -> Duration {
-    crate::quantity::Written(Nanos::from_secs(20))
+    crate::quantity::AsText(Nanos::from_secs(20))
 }
 
-impl WrittenComponent {
+impl ComponentConfig {
     /// The same, as the plan has it. `file` gives the text of a file beside the profile; what cannot be read is named with the
     /// key of `files` that wants it.
     pub(super) fn component(self, file: &ReadFile<'_>) -> Result<Component, (String, String)> {
         let mut files = BTreeMap::new();
         for (path, written) in self.files {
             let text = match written {
-                WrittenFile::Text(text) => text,
-                WrittenFile::Copy(Copied { from }) => file(&from)
+                FileConfig::Text(text) => text,
+                FileConfig::Copy(Copied { from }) => file(&from)
                     .map_err(|reason| (path.clone(), format!("cannot read the file `{from}`: {reason}")))?,
             };
             files.insert(path, text);

@@ -1,6 +1,6 @@
 //! What a profile says of the four roles, as written: controller, device, subscriber, querier.
 
-use crate::quantity::{Size, Written};
+use crate::quantity::{AsText, Size};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ pub(crate) struct Step {
     pub name: String,
     /// How often it is done: once, for each device, for each subscriber, for each pair of both, or for each item.
     #[serde(default)]
-    pub each: EachWritten,
+    pub each: EachConfig,
     /// What is asked. Variables: `{run}`, `{device}`, `{subscriber}`, `{listener}` (where the subscriber listens),
     /// `{feed:COLUMN}`, and what earlier steps captured.
     pub request: Request,
@@ -64,7 +64,7 @@ pub(crate) struct Step {
 /// How often a step is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum EachWritten {
+pub(crate) enum EachConfig {
     /// Once.
     #[default]
     Once,
@@ -96,7 +96,7 @@ pub(crate) struct Request {
     pub headers: BTreeMap<String, String>,
     /// Options of CoAP beside path and query, by number: a whole number, or a text with variables.
     #[serde(default)]
-    pub options: BTreeMap<String, OptionWritten>,
+    pub options: BTreeMap<String, OptionConfig>,
     /// The body. A device's must have `{message}` in it, or `{message:json}` within a string of JSON.
     #[serde(default)]
     pub body: Option<String>,
@@ -119,7 +119,7 @@ fn post() -> String {
 /// The value of a CoAP option.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub(crate) enum OptionWritten {
+pub(crate) enum OptionConfig {
     /// A whole number.
     Number(u32),
     /// A text with variables.
@@ -149,10 +149,10 @@ pub(crate) struct Device {
     /// The largest content that the platform takes, with what stands around the message, as `1MiB`: a scenario whose messages
     /// may be larger is warned before anything is sent.
     #[serde(default)]
-    pub largest: Option<Written<Size>>,
+    pub largest: Option<AsText<Size>>,
     /// The form of the marker that the platform leaves unharmed, where the scenario names none.
     #[serde(default)]
-    pub marker: Option<MarkerWritten>,
+    pub marker: Option<MarkerConfig>,
     /// Of a gateway with a test manager: what its configuration must say, by its keys; a gateway that says something else is
     /// refused.
     #[serde(default)]
@@ -195,7 +195,7 @@ pub(crate) enum Speaks {
 /// The form of a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum MarkerWritten {
+pub(crate) enum MarkerConfig {
     /// Ten bytes.
     Binary,
     /// Letters, digits, dot and hyphen.
@@ -226,7 +226,7 @@ pub(crate) struct Subscriber {
     pub headers: BTreeMap<String, String>,
     /// Options of its answers over CoAP, by number: a whole number, or a text.
     #[serde(default)]
-    pub options: BTreeMap<String, OptionWritten>,
+    pub options: BTreeMap<String, OptionConfig>,
     /// MQTT: the filters that it subscribes to, with `{run}` and `{subscriber}`. A scenario's own take their place.
     #[serde(default)]
     pub filters: Vec<String>,
@@ -235,7 +235,7 @@ pub(crate) struct Subscriber {
     pub answer: Option<NotificationAnswer>,
     /// What the platform promises to deliver.
     #[serde(default)]
-    pub delivery: DeliveryWritten,
+    pub delivery: DeliveryConfig,
 }
 
 /// How a subscriber answers a notification over MQTT: by a message at QoS 0 that names it.
@@ -260,7 +260,7 @@ pub(crate) struct Observes {
     pub path: String,
     /// Further options, by number: a whole number, or a text with variables.
     #[serde(default)]
-    pub options: BTreeMap<String, OptionWritten>,
+    pub options: BTreeMap<String, OptionConfig>,
 }
 
 /// In what a subscriber listens.
@@ -279,7 +279,7 @@ pub(crate) enum Listens {
 /// What the platform promises to deliver of the messages of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum DeliveryWritten {
+pub(crate) enum DeliveryConfig {
     /// Every message.
     #[default]
     Every,

@@ -1,6 +1,6 @@
 //! A platform that is only simulated, with known truth: for tests of what Plimsoll concludes, and hidden from lists.
 
-use crate::quantity::{Share, Written};
+use crate::quantity::{AsText, Share};
 use plimsoll_model::Nanos;
 use plimsoll_simulate::{Fault, FaultKind, GeneratorSpec, NetworkSpec, Spec, StationSpec};
 use plimsoll_stats::queue::ServiceTime;
@@ -22,10 +22,10 @@ pub(crate) struct Simulated {
     network: Network,
     /// Processor time that the generator needs for each message sent and each event read. Default 5us.
     #[serde(default)]
-    generator_cost: Option<Written<Nanos>>,
+    generator_cost: Option<AsText<Nanos>>,
     /// What goes wrong, and when.
     #[serde(default)]
-    faults: Vec<WrittenFault>,
+    faults: Vec<FaultConfig>,
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -38,19 +38,19 @@ struct Station {
     #[schemars(range(min = 1))]
     workers: usize,
     /// Mean of the service time.
-    service: Written<Nanos>,
+    service: AsText<Nanos>,
     /// How service times vary. Default exponential.
     #[serde(default)]
     law: Law,
     /// Share of the service time that needs a processor. Default 1.
     #[serde(default)]
-    processor: Option<Written<Share>>,
+    processor: Option<AsText<Share>>,
     /// Share of the service time under a lock of all workers. Default 0.
     #[serde(default)]
-    lock: Option<Written<Share>>,
+    lock: Option<AsText<Share>>,
     /// Share of a processor that it may use. Default all.
     #[serde(default)]
-    quota: Option<Written<Share>>,
+    quota: Option<AsText<Share>>,
     /// Whether all messages share one worker at once. Default no.
     #[serde(default)]
     sharing: bool,
@@ -74,10 +74,10 @@ enum Law {
 struct Network {
     /// A packet there and one back. Default 200us.
     #[serde(default)]
-    round_trip: Option<Written<Nanos>>,
+    round_trip: Option<AsText<Nanos>>,
     /// Mean of what each way takes longer at random. Default 20us.
     #[serde(default)]
-    jitter: Option<Written<Nanos>>,
+    jitter: Option<AsText<Nanos>>,
     /// Whether the platform is on the generator's own host. Default no.
     #[serde(default)]
     local: bool,
@@ -85,7 +85,7 @@ struct Network {
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct WrittenFault {
+struct FaultConfig {
     /// What goes wrong.
     kind: Kind,
     /// The station that it befalls. Default all, where a station is meant at all.
@@ -93,19 +93,19 @@ struct WrittenFault {
     station: Option<String>,
     /// When it begins, from the beginning of the run. Default at once.
     #[serde(default)]
-    at: Option<Written<Nanos>>,
+    at: Option<AsText<Nanos>>,
     /// How long it lasts. Default for ever.
     #[serde(default, rename = "for")]
-    lasts: Option<Written<Nanos>>,
+    lasts: Option<AsText<Nanos>>,
     /// Of what is starved, stolen or lost: the share.
     #[serde(default)]
-    share: Option<Written<Share>>,
+    share: Option<AsText<Share>>,
     /// Of what is slower: so many times.
     #[serde(default)]
     times: Option<f64>,
     /// Of a delay: by so much, each way.
     #[serde(default)]
-    by: Option<Written<Nanos>>,
+    by: Option<AsText<Nanos>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -135,12 +135,12 @@ impl Simulated {
     /// # Errors
     /// A station is named that is not there, or a fault lacks what it needs; for people.
     pub fn spec(&self) -> Result<Spec, String> {
-        let share = |written: &Option<Written<Share>>| written.as_ref().map(|share| share.0.0);
+        let share = |written: &Option<AsText<Share>>| written.as_ref().map(|share| share.0.0);
         let position = |name: &String| {
             let found = self.stations.iter().position(|station| station.name == *name);
             found.ok_or_else(|| format!("there is no station `{name}`"))
         };
-        let time = |written: &Option<Written<Nanos>>| written.as_ref().map(|time| time.0);
+        let time = |written: &Option<AsText<Nanos>>| written.as_ref().map(|time| time.0);
         let stations = self.stations.iter().map(|station| StationSpec {
             name: station.name.clone(),
             workers: station.workers,
@@ -154,7 +154,7 @@ impl Simulated {
             sharing: station.sharing,
             limit: station.limit,
         });
-        let fault = |written: &WrittenFault| {
+        let fault = |written: &FaultConfig| {
             let station = written.station.as_ref().map(position).transpose()?;
             let missing = |what: &str| format!("a fault of kind {:?} needs `{what}`", written.kind);
             let share = || share(&written.share).ok_or_else(|| missing("share"));

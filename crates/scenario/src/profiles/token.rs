@@ -1,6 +1,6 @@
 //! How an access token is got from an authorization server, as written: OAuth 2.0 (RFC 6749).
 
-use crate::written::With;
+use crate::config::With;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub(crate) struct Token {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<String>,
     /// What is shown to get the token.
-    pub grant: GrantWritten,
+    pub grant: GrantConfig,
     /// The client's identifier.
     pub client_id: With,
     /// The client's secret; none for a public client.
@@ -39,7 +39,7 @@ pub(crate) struct Token {
 /// A grant of OAuth 2.0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum GrantWritten {
+pub(crate) enum GrantConfig {
     /// A user's name and password (RFC 6749 section 4.3).
     Password,
     /// The client's own right (section 4.4).

@@ -1,9 +1,9 @@
 //! What a scenario says of protocols that its devices do not speak, and what theirs has not.
 
 use super::{SLICES, slice};
+use crate::config::{Connection, Message, Scenario, Subscribers};
 use crate::context::Context;
 use crate::plan::{PlatformPlan, ReceiversPlan};
-use crate::written::{Connection, Message, Scenario, Subscribers};
 
 /// Takes out of one of several populations what the scenario says, for others, of protocols that its devices do not speak.
 pub(crate) fn forget_inherited(

@@ -1,6 +1,6 @@
 //! What devices may speak: a *slice* for each protocol, in a folder of its own, and one ordered table of them.
 //!
-//! A slice has what is written in a scenario (`written`), what is planned (`plan`) and how the one becomes the other (`resolve`).
+//! A slice has what is written in a scenario (`config`), what is planned (`plan`) and how the one becomes the other (`resolve`).
 //! What the rest of this crate asks of a protocol stands in its [`Slice`], so that nothing else names one.
 //! `docs/adding-a-protocol.md` leads through a new one.
 

@@ -1,8 +1,8 @@
 //! What a slice is.
 
+use crate::config::Scenario;
 use crate::context::Context;
 use crate::plan::{Plan, Protocol};
-use crate::written::Scenario;
 
 /// What the rest of the crate asks of a protocol.
 pub(crate) struct Slice {

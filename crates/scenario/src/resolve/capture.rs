@@ -1,8 +1,8 @@
 //! What is captured off the wire.
 
+use crate::config::Capture;
 use crate::context::Context;
 use crate::plan::{CapturePlan, WireNetwork, WirePlace};
-use crate::written::Capture;
 use std::path::PathBuf;
 
 /// The host's own network, among the namespaces.

@@ -1,9 +1,9 @@
 //! How clients connect, whatever they speak.
 
 use super::transport;
+use crate::config::{Connection, OfflinePolicy, Population};
 use crate::context::Context;
 use crate::plan::{ConnectionPlan, Endpoint, Offline};
-use crate::written::{Connection, OfflinePolicy, Population};
 use plimsoll_model::Nanos;
 use std::net::IpAddr;
 

@@ -1,9 +1,9 @@
 //! Levels that connect devices: so many devices, or so many connections per second.
 
 use super::rate::check_rate;
+use crate::config::Load;
 use crate::context::Context;
 use crate::plan::LevelPlan;
-use crate::written::Load;
 
 /// The keys that say what the levels of the open model are.
 const COURSES: [&str; 4] = ["levels", "search", "devices", "connect_rates"];

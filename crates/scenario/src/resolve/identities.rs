@@ -1,9 +1,9 @@
 //! Who clients say that they are over TLS: one certificate for all, or one for each of them.
 
+use crate::config::{Population, Subscribers, Tls};
 use crate::context::Context;
 use crate::plan::{ClientIdentity, Identities, PopulationPlan, Template};
 use crate::template::Variables;
-use crate::written::{Population, Subscribers, Tls};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::sync::Arc;

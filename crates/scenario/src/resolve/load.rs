@@ -2,13 +2,13 @@
 
 use super::rate::check_rate;
 use super::{connections, search};
+use crate::config::{Arrivals, LevelRange, Levels, Load, Marker, Per, Processors, Scenario, WorkloadModel};
 use crate::context::Context;
 use crate::plan::{
     ArrivalsPer, CalibrationPlan, CountPlan, LevelPlan, LoadPlan, Model, Protocol, SearchTerms,
 };
 use crate::protocols::slice;
-use crate::quantity::{Quantity, Rate, Written};
-use crate::written::{Arrivals, LevelRange, Levels, Load, Marker, Per, Processors, Scenario, WorkloadModel};
+use crate::quantity::{AsText, Quantity, Rate};
 use plimsoll_model::Nanos;
 use plimsoll_stats::distribution::InterArrival;
 
@@ -40,7 +40,7 @@ pub(super) fn resolve(
     let load = &mut scenario.load;
     let count = count(load, context);
     if count.is_some() && !context.written("load.hold") {
-        load.hold = Written(LONGEST_COUNT);
+        load.hold = AsText(LONGEST_COUNT);
     }
     if count.is_none() && is_short(load.hold.0, load) {
         let at = if context.written("load.hold") { "load.hold" } else { "load.samples" };
@@ -201,8 +201,8 @@ fn calibration(load: &Load, context: &mut Context<'_>) -> Option<CalibrationPlan
 
 /// Precision and spinning time of the open model.
 fn precision(load: &mut Load, context: &mut Context<'_>) -> (Nanos, Nanos) {
-    let precision = load.precision.get_or_insert(Written(DEFAULT_PRECISION)).0;
-    let spin = load.spin.get_or_insert(Written(Nanos::ZERO)).0;
+    let precision = load.precision.get_or_insert(AsText(DEFAULT_PRECISION)).0;
+    let spin = load.spin.get_or_insert(AsText(Nanos::ZERO)).0;
     if precision > COARSEST_PRECISION {
         let message = "sending can lag behind due by a second at most";
         context.error_with_help(
@@ -292,8 +292,8 @@ pub(super) fn gaps_of(arrivals: &Arrivals) -> InterArrival {
 
 /// Think time and patience.
 fn pace(load: &mut Load, context: &mut Context<'_>) -> (Nanos, Nanos) {
-    let think_time = load.think_time.get_or_insert(Written(Nanos::ZERO)).0;
-    let timeout = load.operation_timeout.get_or_insert(Written(Nanos::from_secs(10))).0;
+    let think_time = load.think_time.get_or_insert(AsText(Nanos::ZERO)).0;
+    let timeout = load.operation_timeout.get_or_insert(AsText(Nanos::from_secs(10))).0;
     if timeout == Nanos::ZERO {
         context.error("load.operation_timeout", "no operation can end within zero time");
     }
@@ -315,7 +315,7 @@ fn rates(load: &Load, context: &mut Context<'_>) -> Option<Vec<LevelPlan>> {
     Some(rates.into_iter().map(LevelPlan::Rate).collect())
 }
 
-fn listed(list: &[Written<Rate>], context: &mut Context<'_>) -> Option<Vec<f64>> {
+fn listed(list: &[AsText<Rate>], context: &mut Context<'_>) -> Option<Vec<f64>> {
     if list.len() > MOST_LEVELS {
         too_many(list.len() as f64, "load.levels", context);
         return None;

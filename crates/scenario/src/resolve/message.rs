@@ -1,10 +1,10 @@
 //! What a device sends.
 
+use crate::config::{Marker, Message, MessageSize, NormalSize, SizeDistribution, UniformSize};
 use crate::context::Context;
 use crate::plan::{Content, MarkerForm, MessagePlan, Piece, PlatformPlan, Template};
-use crate::quantity::{Size, Written};
+use crate::quantity::{AsText, Size};
 use crate::template::{Columns, Names};
-use crate::written::{Marker, Message, MessageSize, NormalSize, SizeDistribution, UniformSize};
 use plimsoll_stats::distribution;
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub(super) fn resolve(
     let content = match &message.template {
         Some(text) => Content::Template(template(text, marker, &rows, context)?),
         None => {
-            let size = message.size.get_or_insert(MessageSize::Fixed(Written(Size(DEFAULT))));
+            let size = message.size.get_or_insert(MessageSize::Fixed(AsText(Size(DEFAULT))));
             Content::Sized(sized(size, marker, context)?)
         }
     };
@@ -110,7 +110,7 @@ fn sized(
     context: &mut Context<'_>,
 ) -> Option<distribution::SizeDistribution> {
     let before = context.found.0.len();
-    let mut bounds = |path: &str, size: Written<Size>| {
+    let mut bounds = |path: &str, size: AsText<Size>| {
         let Size(bytes) = size.0;
         let least = marker.length();
         if (bytes as usize) < least {

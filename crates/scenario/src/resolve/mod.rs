@@ -21,11 +21,11 @@ mod subscribers;
 mod target;
 mod transport;
 
+use crate::config::Scenario;
 use crate::context::Context;
 use crate::names;
 use crate::plan::{LoadPlan, Plan, PlatformPlan, PopulationPlan, RecordPlan};
 use crate::protocols::{self, coap, gateway, http, mqtt};
-use crate::written::Scenario;
 use plimsoll_codec::credentials::hide_query_secrets;
 use serde_json::Value;
 

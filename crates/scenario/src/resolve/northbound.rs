@@ -2,9 +2,9 @@
 
 use super::load::gaps_of;
 use super::rate::check_rate;
+use crate::config::Northbound;
 use crate::context::Context;
 use crate::plan::{NorthboundPlan, PlatformPlan};
-use crate::written::Northbound;
 
 pub(super) fn resolve(
     written: Option<&Northbound>,

@@ -1,10 +1,10 @@
 //! Objectives: the defaults, what the user gave instead, and what cannot be demanded of this scenario.
 
+use crate::config::{Scenario, Subscribers, WorkloadModel};
 use crate::context::Context;
 use crate::objective::Name;
 use crate::plan::{Objective, Objectives, PlatformPlan, Subject};
 use crate::protocols::mqtt::has_window;
-use crate::written::{Scenario, Subscribers, WorkloadModel};
 use plimsoll_model::Metric;
 
 /// Resolves the objectives; what cannot be used is reported and left out.

@@ -1,13 +1,13 @@
 //! The platform under test: its profile, where it is, how its roles speak.
 
 use crate::check::near_miss;
+use crate::config::{AttachedPlatform, Platform, Scenario, SubscriberGroup, Subscribers, With};
 use crate::context::Context;
 use crate::plan::{Endpoint, PlatformPlan, RolePlan, Secret, TokenPlan};
 use crate::profile::{Component, Profile, Roles};
 use crate::profiles;
 use crate::profiles::compile::{Compiler, token};
 use crate::span::SourceFile;
-use crate::written::{AttachedPlatform, Platform, Scenario, SubscriberGroup, Subscribers, With};
 use plimsoll_codec::credentials::query_secrets;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Who takes part: emulated networks, and who follows whom.
 
+use crate::config::Link;
 use crate::context::Context;
 use crate::plan::{Each, LinkPlan, Piece, PlatformPlan, SubscriberPlan};
-use crate::written::Link;
 use plimsoll_model::Nanos;
 
 /// Longest delay of one way.

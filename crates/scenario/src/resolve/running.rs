@@ -1,9 +1,9 @@
 //! The components of a platform that runs already.
 
+use crate::config::RunningComponent;
 use crate::context::Context;
 use crate::plan::{RunningPlace, RunningPlan};
 use crate::profile::Profile;
-use crate::written::RunningComponent;
 
 /// Names that mean this program in results.
 const RESERVED: [&str; 2] = ["plimsoll", "generator"];

@@ -1,8 +1,8 @@
 //! When a run is repeated.
 
+use crate::config::Schedule;
 use crate::context::Context;
 use crate::plan::{SchedulePlan, TimeOfDay};
-use crate::written::Schedule;
 use plimsoll_model::Nanos;
 
 /// Runs of `every`, where the scenario does not say how many.

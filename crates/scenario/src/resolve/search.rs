@@ -1,10 +1,10 @@
 //! The search for the load line.
 
 use super::rate::check_rate;
+use crate::config::{Load, WorkloadModel};
 use crate::context::Context;
 use crate::plan::SearchTerms;
 use crate::quantity::Quantity;
-use crate::written::{Load, WorkloadModel};
 
 /// Narrowest tolerance: intervals of times are wider than a narrower one.
 const NARROWEST: f64 = 0.01;

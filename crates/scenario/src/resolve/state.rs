@@ -1,9 +1,9 @@
 //! The state in which a run finds the platform: kept, reset or started anew, and filled.
 
+use crate::config::{AttachedPlatform, BetweenRuns};
 use crate::context::Context;
 use crate::plan::{RolePlan, StatePlan};
 use crate::profile::Profile;
-use crate::written::{AttachedPlatform, BetweenRuns};
 
 /// Resolves what the scenario asks of the platform's state.
 pub(super) fn resolve(

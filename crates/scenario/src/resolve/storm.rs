@@ -1,9 +1,9 @@
 //! The reconnect storm, and what devices do without a connection.
 
+use crate::config::{Load, OfflinePolicy, Scenario, WorkloadModel};
 use crate::context::Context;
 use crate::plan::{PlatformPlan, StormPlan};
 use crate::quantity::Quantity;
-use crate::written::{Load, OfflinePolicy, Scenario, WorkloadModel};
 
 /// Resolves the storm, where there is one; `None` also where it is wrong, which is reported.
 pub(super) fn resolve(

@@ -2,11 +2,11 @@
 
 use super::population;
 use super::target::IN_TARGETS;
+use crate::config::{ProtocolVersion, QosLevel, Scenario, SubscriberGroup, Subscribers};
 use crate::context::Context;
 use crate::plan::{Piece, SubscriberPlan};
 use crate::protocols::mqtt::LONGEST_TEXT;
 use crate::template::Template;
-use crate::written::{ProtocolVersion, QosLevel, Scenario, SubscriberGroup, Subscribers};
 use plimsoll_codec::mqtt::topic;
 
 /// The subscribers, with the defaults of their filters and QoS filled in.

@@ -1,9 +1,9 @@
 //! Where messages go: `message.target`, the path of a bare address, or what the profile says.
 
+use crate::config::Scenario;
 use crate::context::Context;
 use crate::plan::{Endpoint, Protocol, RequestPlan, RolePlan, Template};
 use crate::protocols::mqtt::LONGEST_TEXT;
-use crate::written::Scenario;
 use plimsoll_codec::mqtt::topic;
 
 /// Variables of targets.

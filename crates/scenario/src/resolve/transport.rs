@@ -1,9 +1,9 @@
 //! What lies between messages and TCP: the address says what, `connection.tls` how it is secured.
 
 use super::identities;
+use crate::config::{Connection, Population, Tls};
 use crate::context::Context;
 use crate::plan::{Endpoint, Protocol, TlsPlan, TransportPlan, WebSocketPlan};
-use crate::written::{Connection, Population, Tls};
 use rustls_pki_types::ServerName;
 
 pub(super) fn resolve(

@@ -2,7 +2,7 @@ use super::*;
 use plimsoll_capture::observations::{ConversationId, Exchange, Notice};
 use plimsoll_capture::request::Asking;
 use plimsoll_capture::side::Side;
-use plimsoll_model::wire::{Label, Outcome, Protocol, Span};
+use plimsoll_model::wire::{Label, Outcome, Span, WireProtocol};
 
 const NAMES: [&str; 4] = ["plimsoll", "agent", "context", "store"];
 
@@ -25,7 +25,7 @@ pub(in crate::dissection) fn call(
     let span = |at: f64| Span { first: Nanos::from_secs_f64(at), last: Nanos::from_secs_f64(at), bytes: 10 };
     let exchange = Exchange {
         conversation: ConversationId(0),
-        protocol: Protocol::Http,
+        protocol: WireProtocol::Http,
         requester: Side::Client,
         verb: Label::new("POST"),
         outcome: if end.is_some() { Outcome::Answered } else { Outcome::Unanswered },
@@ -186,7 +186,7 @@ fn who_is_notified_and_stops_calling_is_named_though_the_stall_is_a_good_part_of
             let span = Span { first: Nanos::from_secs_f64(at), last: Nanos::from_secs_f64(at), bytes: 10 };
             let notice = Notice {
                 conversation: ConversationId(0),
-                protocol: Protocol::Mqtt,
+                protocol: WireProtocol::Mqtt,
                 from: Side::Server,
                 verb: Label::new("PUBLISH"),
                 unexpected: false,

@@ -5,7 +5,7 @@ use plimsoll_capture::phases::Phases;
 use plimsoll_capture::side::Side;
 use plimsoll_capture::table::Located;
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::{Label, Protocol};
+use plimsoll_model::wire::{Label, WireProtocol};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn who_cannot_be_followed_is_not_accused() {
                 let observed = Sighting { at, conversation, from, message, verb, manner: Manner::Handed };
                 let (client, server) = (end(client), end(server));
                 let parties = [components.client(&client), components.server(&server)];
-                traces.seen(&Located { client, server, parties, protocol: Protocol::Http, observed });
+                traces.seen(&Located { client, server, parties, protocol: WireProtocol::Http, observed });
             }
         }
         traces.finish(Some(Nanos::from_secs(10)));
@@ -64,7 +64,7 @@ fn what_a_broker_keeps_is_lost_there_though_both_ends_are_of_one_host() {
             let observed = Sighting { at, conversation, from, message, verb, manner: Manner::Handed };
             let (client, server) = (end(client), end(1883));
             let parties = [components.client(&client), components.server(&server)];
-            traces.seen(&Located { client, server, parties, protocol: Protocol::Mqtt, observed });
+            traces.seen(&Located { client, server, parties, protocol: WireProtocol::Mqtt, observed });
         }
     }
     traces.finish(Some(Nanos::from_secs(10)));

@@ -8,10 +8,10 @@ use crate::tls::Unopened;
 use crate::tls::keys::Keys;
 use crate::tls::sessions::{Pair, Said, suites};
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::{Outcome, Protocol};
+use plimsoll_model::wire::{Outcome, WireProtocol};
 
 /// What is observed on that port; an empty part is a hole.
-fn observe(port: u16, keys: &Keys, wire: &[Said]) -> (Observations, Protocol) {
+fn observe(port: u16, keys: &Keys, wire: &[Said]) -> (Observations, WireProtocol) {
     let search = Search::new(vec![Form::Pattern(Pattern::parse("plm1:{device}:{seq};").unwrap())]);
     let mut observations = Observations::default();
     let mut context = DissectionContext { search: &search, keys, observations: &mut observations };
@@ -58,7 +58,7 @@ fn requests_are_observed_with_their_markers_and_the_size_of_what_was_said() {
     let answer = b"HTTP/1.1 204 No Content\r\n\r\n";
     each(&[], &[(0, request), (1, answer)], |keys, wire| {
         let (observations, protocol) = observe(8443, keys, wire);
-        assert_eq!((verbs(&observations), protocol), (pairs(&[("POST", "204")]), Protocol::Http));
+        assert_eq!((verbs(&observations), protocol), (pairs(&[("POST", "204")]), WireProtocol::Http));
         let exchange = observations.exchanges[0];
         assert_eq!(exchange.request.bytes, request.len() as u64);
         assert_eq!(exchange.response.unwrap().last - exchange.request.last, Nanos::from_millis(1));
@@ -75,7 +75,7 @@ fn a_protocol_that_changes_under_tls_changes() {
     let connected = b"\x82\x04\x20\x02\0\0";
     each(&[], &[(0, upgrade), (1, accepted), (0, connect), (1, connected)], |keys, wire| {
         let (observations, protocol) = observe(443, keys, wire);
-        assert_eq!(protocol, Protocol::Mqtt, "{:?}", observations.exchanges);
+        assert_eq!(protocol, WireProtocol::Mqtt, "{:?}", observations.exchanges);
         assert!(
             verbs(&observations).contains(&("CONNECT".into(), "CONNACK".into())),
             "{:?}",
@@ -84,7 +84,7 @@ fn a_protocol_that_changes_under_tls_changes() {
     });
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     each(&[], &[(0, preface), (1, b"\0\0\0\x04\0\0\0\0\0")], |keys, wire| {
-        assert_eq!(observe(443, keys, wire).1, Protocol::Http2);
+        assert_eq!(observe(443, keys, wire).1, WireProtocol::Http2);
     });
 }
 
@@ -98,7 +98,7 @@ fn a_conversation_that_turns_to_tls_is_followed_into_it() {
     let asked = [(0, b"\0\0\0\x08\x04\xd2\x16\x2f".to_vec()), (1, b"S".to_vec())];
     each(&asked, &[(0, startup), (1, ready), (0, query), (1, done)], |keys, wire| {
         let (observations, protocol) = observe(5432, keys, wire);
-        assert_eq!(protocol, Protocol::Postgres, "{:?}", observations.breaches);
+        assert_eq!(protocol, WireProtocol::Postgres, "{:?}", observations.breaches);
         assert_eq!(verbs(&observations), pairs(&[("Query", "SELECT")]), "{:?}", observations.notices);
     });
     let info =
@@ -106,7 +106,7 @@ fn a_conversation_that_turns_to_tls_is_followed_into_it() {
     let asks = b"CONNECT {\"verbose\":false}\r\nSUB r 1\r\nPUB q r 2\r\nhi\r\n";
     each(&info, &[(0, asks), (1, b"MSG r 1 2\r\nho\r\n")], |keys, wire| {
         let (observations, protocol) = observe(4222, keys, wire);
-        assert_eq!((protocol, observations.secured.as_slice()), (Protocol::Nats, &[Ok(())][..]));
+        assert_eq!((protocol, observations.secured.as_slice()), (WireProtocol::Nats, &[Ok(())][..]));
         assert_eq!(verbs(&observations), pairs(&[("PUB", "MSG")]));
         assert!(observations.breaches.is_empty());
     });
@@ -123,7 +123,7 @@ fn requests_across_a_hole_are_unknown() {
         assert_eq!(wire[place].0, 1);
         wire[place].1.clear();
         let (observations, protocol) = observe(6380, keys, &wire);
-        assert_eq!((protocol, observations.secured.as_slice()), (Protocol::Redis, &[Ok(())][..]));
+        assert_eq!((protocol, observations.secured.as_slice()), (WireProtocol::Redis, &[Ok(())][..]));
         let count = |outcome| observations.exchanges.iter().filter(|one| one.outcome == outcome).count();
         assert!(count(Outcome::Answered) >= 2, "{:?}", observations.exchanges);
         assert!(
@@ -155,12 +155,15 @@ fn a_hole_at_the_end_leaves_requests_unknown() {
 fn what_stays_closed_is_tls_and_counted_once() {
     each(&[], &[(0, b"GET / HTTP/1.1\r\n\r\n"), (1, b"HTTP/1.1 204 No Content\r\n\r\n")], |keys, wire| {
         let (observations, protocol) = observe(443, &Keys::default(), wire);
-        assert_eq!((protocol, observations.secured.as_slice()), (Protocol::Tls, &[Err(Unopened::NoKey)][..]));
+        assert_eq!(
+            (protocol, observations.secured.as_slice()),
+            (WireProtocol::Tls, &[Err(Unopened::NoKey)][..])
+        );
         assert!(observations.exchanges.is_empty() && observations.breaches.is_empty());
         let (observations, protocol) = observe(443, keys, &wire[3..]);
         assert_eq!(
             (protocol, observations.secured.as_slice()),
-            (Protocol::Tls, &[Err(Unopened::Beginning)][..])
+            (WireProtocol::Tls, &[Err(Unopened::Beginning)][..])
         );
     });
 }

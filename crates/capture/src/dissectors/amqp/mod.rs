@@ -9,7 +9,7 @@ use crate::dissect::{Dissector, Entry, Output, Probe, Step};
 use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
 use method::{Role, method};
-use plimsoll_model::wire::{Label, Protocol};
+use plimsoll_model::wire::{Label, WireProtocol};
 use rustc_hash::FxHashMap;
 
 /// With which a client begins.
@@ -34,7 +34,7 @@ const CONFIRMED: u64 = 1 << 14;
 const PUBLISHED: u64 = 1 << 47;
 
 pub(super) static ENTRY: Entry = Entry {
-    protocol: Protocol::Amqp,
+    protocol: WireProtocol::Amqp,
     ports: &[5672, 5671],
     streams: true,
     datagrams: false,
@@ -103,7 +103,7 @@ impl Dissector for Amqp {
             return if greeting == GREETING || side == Side::Server {
                 Step::Taken(GREETING.len())
             } else {
-                Step::Becomes(Protocol::Unknown, GREETING.len())
+                Step::Becomes(WireProtocol::Unknown, GREETING.len())
             };
         }
         let Some((kind, channel, size)) = frame(bytes) else { return Step::Need(BEFORE) };

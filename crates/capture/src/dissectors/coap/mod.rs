@@ -9,10 +9,10 @@ mod udp;
 use crate::dissect::{Carrier, Dissector, Entry, Probe};
 use crate::request::Asking;
 use crate::side::Side;
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::wire::WireProtocol;
 
 pub(super) static ENTRY: Entry = Entry {
-    protocol: Protocol::Coap,
+    protocol: WireProtocol::Coap,
     ports: &[5683],
     streams: true,
     datagrams: true,

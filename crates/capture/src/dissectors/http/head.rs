@@ -1,7 +1,7 @@
 //! The head of a message of HTTP/1 (RFC 9112, sections 2 to 6): its first line, and what its fields say of the body.
 
 use memchr::memchr;
-use plimsoll_model::wire::{Label, Protocol};
+use plimsoll_model::wire::{Label, WireProtocol};
 
 /// Longest head that is read, bytes.
 const LONGEST: usize = 1 << 16;
@@ -40,7 +40,7 @@ pub(super) struct Head {
     /// The client waits for a `100 Continue`.
     pub expects: bool,
     /// Where a change of protocol leads.
-    pub upgrade: Protocol,
+    pub upgrade: WireProtocol,
 }
 
 /// Reads a head. `None` while its end is not there.
@@ -56,7 +56,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<Head>, &'static str> {
         transfer: None,
         coding: Coding::Plain,
         expects: false,
-        upgrade: Protocol::Unknown,
+        upgrade: WireProtocol::Unknown,
     };
     let mut at = end + 1;
     while let Some(end) = memchr(b'\n', &bytes[at..]) {
@@ -136,9 +136,9 @@ fn field(line: &[u8], head: &mut Head) -> Result<(), &'static str> {
         head.expects = value.eq_ignore_ascii_case(b"100-continue");
     } else if name.eq_ignore_ascii_case(b"upgrade") {
         head.upgrade = match value {
-            v if v.eq_ignore_ascii_case(b"websocket") => Protocol::WebSocket,
-            v if v.eq_ignore_ascii_case(b"h2c") => Protocol::Http2,
-            _ => Protocol::Unknown,
+            v if v.eq_ignore_ascii_case(b"websocket") => WireProtocol::WebSocket,
+            v if v.eq_ignore_ascii_case(b"h2c") => WireProtocol::Http2,
+            _ => WireProtocol::Unknown,
         };
     }
     Ok(())

@@ -10,7 +10,7 @@ use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
 use head::{Coding, First, Head};
 use memchr::memchr;
-use plimsoll_model::wire::{Label, Protocol};
+use plimsoll_model::wire::{Label, WireProtocol};
 
 /// Longest line within a body: a chunk's size with its extensions, a trailer, bytes.
 const LONGEST_LINE: usize = 1 << 14;
@@ -19,7 +19,7 @@ const HEAD: u64 = 1;
 const CONNECT: u64 = 2;
 
 pub(super) static ENTRY: Entry = Entry {
-    protocol: Protocol::Http,
+    protocol: WireProtocol::Http,
     ports: &[80, 443, 8443, 8080, 8000, 8081, 8888, 3000, 5000, 9090],
     streams: true,
     datagrams: false,
@@ -209,7 +209,7 @@ impl Http {
         }
         if tag == Some(CONNECT) && (200..300).contains(&status) {
             out.response(response);
-            return Step::Becomes(Protocol::Unknown, head.length);
+            return Step::Becomes(WireProtocol::Unknown, head.length);
         }
         let place = match (head.transfer, head.content) {
             _ if tag == Some(HEAD) || status == 204 || status == 304 => Place::Body(0),

@@ -1,7 +1,7 @@
 use crate::dissect::Carrier;
 use crate::script::{once, play, survives};
 use crate::side::Side;
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::wire::WireProtocol;
 use std::io::Write;
 
 const C: Side = Side::Client;
@@ -128,7 +128,7 @@ fn a_tunnel_is_opaque() {
     ];
     let transcript = play(Carrier::Stream, 8080, &parts);
     assert_eq!(transcript.lines, ["CONNECT -> 200"]);
-    assert_eq!(transcript.protocol, Protocol::Unknown);
+    assert_eq!(transcript.protocol, WireProtocol::Unknown);
 }
 
 fn gzip(text: &str) -> Vec<u8> {

@@ -12,7 +12,7 @@ use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
 use frame::{HEADER, Header, PREFACE, kind};
 use hpack::{Name, Table};
-use plimsoll_model::wire::{Label, Protocol};
+use plimsoll_model::wire::{Label, WireProtocol};
 use rustc_hash::FxHashMap;
 
 /// Streams that are followed at a time.
@@ -23,7 +23,7 @@ const LONGEST: usize = 1 << 18;
 const UNKNOWN: Label = Label::new("?");
 
 pub(super) static ENTRY: Entry = Entry {
-    protocol: Protocol::Http2,
+    protocol: WireProtocol::Http2,
     ports: &[50051],
     streams: true,
     datagrams: false,

@@ -3,7 +3,7 @@ use crate::dissect::Carrier;
 use crate::script::{once, play, survives};
 use crate::side::Side;
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::wire::WireProtocol;
 
 const C: Side = Side::Client;
 const S: Side = Side::Server;
@@ -47,7 +47,7 @@ fn borrowed(parts: &[(Side, Vec<u8>)]) -> Vec<(Side, &[u8])> {
 
 fn lines_of(frames: &[(Side, Vec<u8>)]) -> Vec<String> {
     let transcript = play(Carrier::Stream, 8080, &borrowed(&begun(frames)));
-    assert_eq!(transcript.protocol, Protocol::Http2);
+    assert_eq!(transcript.protocol, WireProtocol::Http2);
     assert_eq!(transcript.lines[..2], ["! SETTINGS", "! SETTINGS"]);
     transcript.lines[2..].to_vec()
 }
@@ -151,7 +151,7 @@ fn a_stream_is_taken_up_in_its_middle() {
     let transcript = once(Carrier::Stream, 9999, &borrowed(&parts), usize::MAX);
     assert_eq!(transcript.lines, ["GET -> 200", "? -> ?"]);
     let call = [(C, frame(DATA, 0, 7, b"\0\0\0\0\x05hello"))];
-    assert_eq!(once(Carrier::Stream, 9999, &borrowed(&call), usize::MAX).protocol, Protocol::Http2);
+    assert_eq!(once(Carrier::Stream, 9999, &borrowed(&call), usize::MAX).protocol, WireProtocol::Http2);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::side::Side;
 use fields::Fields;
 use layout::{Layout, Part};
 use names::{is_known, verb};
-use plimsoll_model::wire::{Label, Protocol};
+use plimsoll_model::wire::{Label, WireProtocol};
 use records::Next;
 
 /// The longest message, bytes.
@@ -31,7 +31,7 @@ const TOPIC: u64 = 4;
 const BEHIND: u32 = 1 << 10;
 
 pub(super) static ENTRY: Entry = Entry {
-    protocol: Protocol::Kafka,
+    protocol: WireProtocol::Kafka,
     ports: &[9092, 9093],
     streams: true,
     datagrams: false,

@@ -12,7 +12,7 @@ use crate::side::Side;
 use bson::{elements, first_key, number};
 use memchr::memchr;
 use memchr::memmem;
-use plimsoll_model::wire::{Label, Protocol};
+use plimsoll_model::wire::{Label, WireProtocol};
 
 /// The longest message, bytes: what servers take.
 const MESSAGE: usize = 48_000_000;
@@ -39,7 +39,7 @@ const REMOVES: &[u8] = b"\x08remove\0\x01";
 const TAKING: &str = "findAndModify remove";
 
 pub(super) static ENTRY: Entry = Entry {
-    protocol: Protocol::MongoDb,
+    protocol: WireProtocol::MongoDb,
     ports: &[27017, 27018, 27019],
     streams: true,
     datagrams: false,

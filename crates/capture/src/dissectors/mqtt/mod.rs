@@ -9,7 +9,7 @@ use crate::dissect::{Dissector, Entry, KEPT, Output, Probe, Step};
 use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
 use packet::{Header, Looks, kind, number};
-use plimsoll_model::wire::{Label, Protocol};
+use plimsoll_model::wire::{Label, WireProtocol};
 
 /// The key of CONNECT, beyond all packet identifiers.
 const CONNECT: u64 = 1 << 16;
@@ -17,7 +17,7 @@ const CONNECT: u64 = 1 << 16;
 const ERRORS: u8 = 0x80;
 
 pub(super) static ENTRY: Entry = Entry {
-    protocol: Protocol::Mqtt,
+    protocol: WireProtocol::Mqtt,
     ports: &[1883, 8883],
     streams: true,
     datagrams: false,

@@ -1,7 +1,7 @@
 use crate::dissect::Carrier;
 use crate::script::{once, play, survives};
 use crate::side::Side;
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::wire::WireProtocol;
 
 const C: Side = Side::Client;
 const S: Side = Side::Server;
@@ -144,7 +144,7 @@ fn a_stream_is_taken_up_in_its_middle() {
     ];
     let transcript = once(Carrier::Stream, 9999, &parts, usize::MAX);
     assert_eq!(transcript.lines, ["PUBLISH -> PUBACK"]);
-    assert_eq!(transcript.protocol, Protocol::Mqtt);
+    assert_eq!(transcript.protocol, WireProtocol::Mqtt);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
 use line::{LINE, Line, Message};
 use memchr::memchr;
-use plimsoll_model::wire::{Label, Protocol};
+use plimsoll_model::wire::{Label, WireProtocol};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::hash::Hasher;
 
@@ -28,7 +28,7 @@ const PULLING: &str = "PUB $JS.API";
 const GETTING: &str = "PUB $JS.API GET";
 
 pub(super) static ENTRY: Entry = Entry {
-    protocol: Protocol::Nats,
+    protocol: WireProtocol::Nats,
     ports: &[4222],
     streams: true,
     datagrams: false,

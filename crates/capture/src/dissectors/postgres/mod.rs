@@ -9,7 +9,7 @@ use crate::dissect::{Dissector, Entry, KEPT, Output, Step};
 use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
 use memchr::memchr;
-use plimsoll_model::wire::{Label, Protocol};
+use plimsoll_model::wire::{Label, WireProtocol};
 use std::collections::VecDeque;
 
 /// The longest message, bytes: what a server can build in its memory.
@@ -24,7 +24,7 @@ const SSL: u32 = 80_877_103;
 const GSS: u32 = 80_877_104;
 
 pub(super) static ENTRY: Entry = Entry {
-    protocol: Protocol::Postgres,
+    protocol: WireProtocol::Postgres,
     ports: &[5432],
     streams: true,
     datagrams: false,
@@ -42,7 +42,7 @@ struct Postgres {
     /// From the one that the server is at to the one that the client is still asking. Never empty.
     batches: VecDeque<Batch>,
     /// Encryption was asked for: the next byte of the server answers.
-    asked: Option<Protocol>,
+    asked: Option<WireProtocol>,
     /// The last message of each side that is passed.
     passing: [u8; 2],
     /// What the simple query that is being answered has come to.
@@ -84,11 +84,11 @@ impl Postgres {
         out.notice(match code {
             CANCEL => "CancelRequest",
             SSL => {
-                self.asked = Some(Protocol::Tls);
+                self.asked = Some(WireProtocol::Tls);
                 "SSLRequest"
             }
             GSS => {
-                self.asked = Some(Protocol::Unknown);
+                self.asked = Some(WireProtocol::Unknown);
                 "GSSENCRequest"
             }
             _ if code >> 16 == 3 => {
@@ -208,7 +208,7 @@ impl Dissector for Postgres {
             && let Some(protocol) = self.asked.take()
         {
             match (bytes[0], protocol) {
-                (b'S', Protocol::Tls) | (b'G', Protocol::Unknown) => {
+                (b'S', WireProtocol::Tls) | (b'G', WireProtocol::Unknown) => {
                     out.notice("EncryptionAccepted");
                     return Step::Becomes(protocol, 1);
                 }

@@ -1,7 +1,7 @@
 use crate::dissect::Carrier;
 use crate::script::{Transcript, once, play, survive};
 use crate::side::Side;
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::wire::WireProtocol;
 use proptest::prelude::*;
 
 const C: Side = Side::Client;
@@ -185,7 +185,7 @@ fn encryption_is_refused_or_accepted() {
     assert_eq!(refused.lines, ["! SSLRequest", "! EncryptionRefused", "! StartupMessage", "! ErrorResponse"]);
     let accepted = postgres(&[(C, ssl), (S, b"S".to_vec()), (C, b"\x16\x03\x01\x00\x05hello".to_vec())]);
     assert_eq!(accepted.lines, ["! SSLRequest", "! EncryptionAccepted"]);
-    assert_eq!(accepted.protocol, Protocol::Tls);
+    assert_eq!(accepted.protocol, WireProtocol::Tls);
     let gss = postgres(&[(C, startup(80_877_104, b"")), (S, b"G".to_vec()), (C, b"\0\0\0\x01x".to_vec())]);
     assert_eq!(gss.lines, ["! GSSENCRequest", "! EncryptionAccepted"]);
     let cancel = postgres(&[(C, startup(80_877_102, &[7; 8]))]);

@@ -9,11 +9,11 @@ mod tests;
 use crate::dissect::{Dissector, Entry, Output, Step};
 use crate::request::{Asking, Key, Request, Response};
 use crate::side::Side;
-use plimsoll_model::wire::{Label, Protocol};
+use plimsoll_model::wire::{Label, WireProtocol};
 use reader::{Progress, Reader};
 
 pub(super) static ENTRY: Entry = Entry {
-    protocol: Protocol::Redis,
+    protocol: WireProtocol::Redis,
     ports: &[6379, 6380],
     streams: true,
     datagrams: false,
@@ -118,7 +118,7 @@ impl Redis {
             // Copies of the data follow, and then commands of the server.
             "PSYNC" | "SYNC" => {
                 out.request(Request { answered: false, ..request });
-                return Step::Becomes(Protocol::Unknown, taken);
+                return Step::Becomes(WireProtocol::Unknown, taken);
             }
             _ if is_confirmation(&verb) => request.tag = size - 1,
             _ => {}

@@ -14,7 +14,7 @@ use crate::side::Side;
 use carried::Carried;
 use frame::Header;
 use plimsoll_codec::websocket::Opcode;
-use plimsoll_model::wire::Protocol;
+use plimsoll_model::wire::WireProtocol;
 
 /// Binary messages in which the beginning of MQTT is looked for.
 const TRIES: u32 = 16;
@@ -22,7 +22,7 @@ const TRIES: u32 = 16;
 const END: [u8; 4] = [0, 0, 0xff, 0xff];
 
 pub(super) static ENTRY: Entry = Entry {
-    protocol: Protocol::WebSocket,
+    protocol: WireProtocol::WebSocket,
     ports: &[],
     streams: true,
     datagrams: false,
@@ -85,8 +85,8 @@ impl Dissector for WebSocket {
         frame::resumes(bytes, side)
     }
 
-    fn carries(&self) -> Option<Protocol> {
-        self.mqtt.as_ref().map(|_| Protocol::Mqtt)
+    fn carries(&self) -> Option<WireProtocol> {
+        self.mqtt.as_ref().map(|_| WireProtocol::Mqtt)
     }
 }
 

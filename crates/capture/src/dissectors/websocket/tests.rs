@@ -7,7 +7,7 @@ use crate::side::Side;
 use crate::tls::keys::Keys;
 use flate2::{Compress, Compression, FlushCompress};
 use plimsoll_model::Nanos;
-use plimsoll_model::wire::{Outcome, Protocol, SharedId};
+use plimsoll_model::wire::{Outcome, SharedId, WireProtocol};
 
 const C: Side = Side::Client;
 const S: Side = Side::Server;
@@ -117,7 +117,7 @@ fn messages_answer_in_order_where_none_has_a_marker() {
         lines(&transcript),
         ["TEXT -> TEXT", "BINARY -> BINARY", "TEXT unanswered", "! CLOSE", "! CLOSE"]
     );
-    assert_eq!(transcript.protocol, Protocol::WebSocket);
+    assert_eq!(transcript.protocol, WireProtocol::WebSocket);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn mqtt_inside_is_read_across_frames() {
         lines(&transcript),
         ["CONNECT -> CONNACK", "PUBLISH one-way", "PUBLISH -> PUBACK", "PUBLISH -> PUBACK"]
     );
-    assert_eq!(transcript.protocol, Protocol::Mqtt);
+    assert_eq!(transcript.protocol, WireProtocol::Mqtt);
     assert_eq!(transcript.markers, [(C, 5)]);
 }
 

@@ -2,7 +2,7 @@
 
 use super::Compiler;
 use crate::plan::Delivery;
-use crate::profiles::roles::{Controller, DeliveryWritten, OptionWritten, Request, Subscriber};
+use crate::profiles::roles::{Controller, DeliveryConfig, OptionConfig, Request, Subscriber};
 use plimsoll_model::Nanos;
 
 impl Compiler<'_> {
@@ -13,15 +13,15 @@ impl Compiler<'_> {
         controller: Option<&Controller>,
     ) -> (Delivery, Option<String>) {
         match &subscriber.delivery {
-            DeliveryWritten::Every => (Delivery::Every, None),
-            DeliveryWritten::Latest if subscriber.observes.is_some() => (Delivery::Observed, None),
-            DeliveryWritten::Latest => {
+            DeliveryConfig::Every => (Delivery::Every, None),
+            DeliveryConfig::Latest if subscriber.observes.is_some() => (Delivery::Observed, None),
+            DeliveryConfig::Latest => {
                 let doubt = "the contract `delivery: latest` may hide real losses: a lost message counts as superseded \
                              where a newer one of its device comes in time; only what is observed over CoAP promises the \
                              latest by itself";
                 (Delivery::Latest, Some(doubt.to_owned()))
             }
-            DeliveryWritten::Throttled(period) => match crate::duration(&self.fill(period)) {
+            DeliveryConfig::Throttled(period) => match crate::duration(&self.fill(period)) {
                 // Who keeps no silence has no reason to leave anything out.
                 Ok(Nanos::ZERO) => (Delivery::Every, None),
                 Ok(time) => (Delivery::Throttled(time), self.unasked(period, controller)),
@@ -53,8 +53,8 @@ impl Compiler<'_> {
 /// Whether a request says that text anywhere.
 fn says(request: &Request, text: &str) -> bool {
     let options = request.options.values().filter_map(|option| match option {
-        OptionWritten::Text(text) => Some(text),
-        OptionWritten::Number(_) => None,
+        OptionConfig::Text(text) => Some(text),
+        OptionConfig::Number(_) => None,
     });
     let mut texts = request.headers.values().chain(options).chain(&request.body).chain([&request.path]);
     texts.any(|told| told.contains(text))

@@ -1,9 +1,9 @@
 //! The access token that a profile or a scenario asks for.
 
 use super::{Compiler, RoleError};
+use crate::config::With;
 use crate::plan::{Grant, Secret, TokenEndpoint, TokenPlan};
-use crate::profiles::token::{ClientIn, GrantWritten, Token};
-use crate::written::With;
+use crate::profiles::token::{ClientIn, GrantConfig, Token};
 
 /// Fills in what the token's terms leave open. `variable` looks up an environment variable. What is wrong is among the
 /// errors, by its key, and then the result is of no use.
@@ -35,14 +35,14 @@ pub(crate) fn resolve(
     let username = token.username.as_ref().map(|value| text("username", value));
     let password = token.password.as_ref().map(|value| Secret(text("password", value)));
     let grant = match (token.grant, username, password) {
-        (GrantWritten::Password, Some(username), Some(password)) => Grant::Password { username, password },
-        (GrantWritten::Password, ..) => {
+        (GrantConfig::Password, Some(username), Some(password)) => Grant::Password { username, password },
+        (GrantConfig::Password, ..) => {
             let help = "write both; the password as `{ env: NAME }`";
             error("grant", "the grant `password` needs `username` and `password`".into(), help);
             Grant::ClientCredentials
         }
-        (GrantWritten::ClientCredentials, None, None) => Grant::ClientCredentials,
-        (GrantWritten::ClientCredentials, ..) => {
+        (GrantConfig::ClientCredentials, None, None) => Grant::ClientCredentials,
+        (GrantConfig::ClientCredentials, ..) => {
             let message = "the grant `client_credentials` has no user".to_owned();
             error("grant", message, "remove `username` and `password`, or write `grant: password`");
             Grant::ClientCredentials

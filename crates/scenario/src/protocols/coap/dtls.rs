@@ -1,8 +1,8 @@
 //! How CoAP is secured: who devices and subscribers say that they are, and the keys that prove it.
 
+use crate::config::{Dtls, Key, Scenario, Subscribers};
 use crate::context::Context;
 use crate::plan::{DtlsPlan, Endpoint, KeyPlan, Protocol, PskPlan, Secret, Template};
-use crate::written::{Dtls, Key, Scenario, Subscribers};
 use std::sync::Arc;
 
 /// Longest identity and key that the handshake carries, in bytes (RFC 4279 sections 2 and 5.3).

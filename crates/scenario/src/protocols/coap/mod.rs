@@ -1,17 +1,17 @@
 //! CoAP over UDP, and under DTLS.
 
+pub(crate) mod config;
 mod dtls;
 pub(crate) mod plan;
 mod resolve;
-pub(crate) mod written;
 
 pub(crate) use resolve::{check_target, resolve, wrong_in};
 
 use super::slice::Slice;
+use crate::config::{Coap, Scenario};
 use crate::context::Context;
 use crate::plan::{Plan, Protocol};
 use crate::words::request_in_words;
-use crate::written::{Coap, Scenario};
 use plimsoll_model::text::grouped;
 
 pub(super) const SLICE: Slice = Slice {

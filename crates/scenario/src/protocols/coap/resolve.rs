@@ -1,9 +1,9 @@
 //! How devices speak CoAP, and what cannot be said in it.
 
 use super::dtls;
+use crate::config::Scenario;
 use crate::context::Context;
 use crate::plan::{CoapPlan, Endpoint, OptionValue, Piece, PlatformPlan, Protocol, RequestPlan, Template};
-use crate::written::Scenario;
 use plimsoll_codec::coap::{code, option};
 use plimsoll_model::Nanos;
 

@@ -1,16 +1,16 @@
 //! Devices that a gateway polls (docs/gateway-protocol.md).
 
+pub(crate) mod config;
 pub(crate) mod plan;
 mod resolve;
-pub(crate) mod written;
 
 pub(crate) use resolve::resolve;
 
 use super::slice::{Slice, one_each};
+use crate::config::{Gateway, Scenario};
 use crate::context::Context;
 use crate::plan::{Plan, Protocol};
 use crate::quantity::Quantity;
-use crate::written::{Gateway, Scenario};
 use plimsoll_model::Nanos;
 use plimsoll_model::text::grouped;
 

@@ -1,7 +1,7 @@
 //! From what is written of devices that are polled to what is planned.
 
+use super::config::Gateway;
 use super::plan::GatewayPlan;
-use super::written::Gateway;
 use crate::context::Context;
 use crate::quantity::Quantity;
 use plimsoll_model::Nanos;

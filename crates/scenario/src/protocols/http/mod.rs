@@ -1,16 +1,16 @@
 //! HTTP/1.1.
 
+pub(crate) mod config;
 pub(crate) mod plan;
 mod resolve;
-pub(crate) mod written;
 
 pub(crate) use resolve::resolve;
 
 use super::slice::Slice;
+use crate::config::{Http, Scenario};
 use crate::context::Context;
 use crate::plan::{Plan, Protocol};
 use crate::words::request_in_words;
-use crate::written::{Http, Scenario};
 use plimsoll_model::text::grouped;
 
 pub(super) const SLICE: Slice = Slice {

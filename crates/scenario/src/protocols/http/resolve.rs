@@ -1,7 +1,7 @@
 //! From what is written of HTTP to what is planned.
 
+use super::config::Http;
 use super::plan::HttpPlan;
-use super::written::Http;
 use crate::context::Context;
 use plimsoll_model::Nanos;
 

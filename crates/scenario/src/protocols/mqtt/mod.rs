@@ -1,21 +1,21 @@
 //! MQTT 3.1.1 and 5.
 
+pub(crate) mod config;
 pub(crate) mod plan;
 pub(crate) mod qos;
 mod resolve;
 pub(crate) mod session;
-pub(crate) mod written;
 
 pub(crate) use resolve::{LONGEST_TEXT, has_window, resolve};
 
 use super::slice::{Slice, one_each};
+use crate::config::Scenario;
 use crate::context::Context;
 use crate::plan::{Plan, Protocol};
 use crate::words::{level_of, link_in_words};
-use crate::written::Scenario;
+use config::Mqtt;
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::text::grouped;
-use written::Mqtt;
 
 pub(super) const SLICE: Slice = Slice {
     protocol: Protocol::Mqtt,

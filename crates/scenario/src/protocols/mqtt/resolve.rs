@@ -1,12 +1,12 @@
 //! From what is written of MQTT to what is planned.
 
+use super::config::{Mqtt, ProtocolVersion};
 use super::plan::MqttPlan;
 use super::session;
-use super::written::{Mqtt, ProtocolVersion};
+use crate::config::Scenario;
 use crate::context::Context;
 use crate::secret::Secret;
 use crate::template::Template;
-use crate::written::Scenario;
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::Nanos;
 

@@ -1,8 +1,8 @@
 //! What is spoken over a WebSocket: MQTT, unless the scenario says otherwise.
 
+use crate::config::OverWebSocket;
 use crate::context::Context;
 use crate::plan::{Endpoint, Protocol};
-use crate::written::OverWebSocket;
 
 /// The address, with what the user says is spoken there.
 pub(crate) fn over_websocket(

@@ -30,7 +30,7 @@ struct Scene(ObservationBatch);
 
 impl Scene {
     /// A request from one to the other: with which marker, answered with which one, and when.
-    fn ask(&mut self, told: (u64, u64), who: (Who, Who), what: (Protocol, &str), has: [Option<u64>; 2]) {
+    fn ask(&mut self, told: (u64, u64), who: (Who, Who), what: (WireProtocol, &str), has: [Option<u64>; 2]) {
         let ((begin, end), (one, other), (protocol, verb)) = (told, who, what);
         let asking = plimsoll_capture::dissectors::asking(protocol, &Label::new(verb), &Label::default());
         if let Some(sequence) = has[0] {
@@ -69,7 +69,7 @@ impl Scene {
         &mut self,
         at: u64,
         (one, other): (Who, Who),
-        what: (Protocol, &str),
+        what: (WireProtocol, &str),
         said: (u64, Side, Manner),
     ) {
         let (sequence, from, manner) = said;
@@ -126,9 +126,9 @@ fn all(residences: &[(&str, f64)]) -> BTreeMap<String, f64> {
     residences.iter().map(|(name, mean)| ((*name).to_owned(), *mean)).collect()
 }
 
-const HTTP: (Protocol, &str) = (Protocol::Http, "POST");
-const FIND: (Protocol, &str) = (Protocol::MongoDb, "find");
-const UPDATE: (Protocol, &str) = (Protocol::MongoDb, "update");
+const HTTP: (WireProtocol, &str) = (WireProtocol::Http, "POST");
+const FIND: (WireProtocol, &str) = (WireProtocol::MongoDb, "find");
+const UPDATE: (WireProtocol, &str) = (WireProtocol::MongoDb, "update");
 
 /// How long each takes, microseconds.
 #[derive(Clone, Copy)]
@@ -229,12 +229,15 @@ fn who_has_written_a_message_and_not_passed_it_on_has_lost_it() {
 /// A dashboard reads what is stored, before it is delivered and after, and passes nothing on.
 #[test]
 fn who_only_reads_is_no_part_of_the_course() {
-    for protocol in
-        [(Protocol::Redis, "GET"), (Protocol::Redis, "HGETALL"), (Protocol::Postgres, "Query"), FIND]
-    {
+    for protocol in [
+        (WireProtocol::Redis, "GET"),
+        (WireProtocol::Redis, "HGETALL"),
+        (WireProtocol::Postgres, "Query"),
+        FIND,
+    ] {
         for run in [true, false] {
             let write = match protocol.0 {
-                Protocol::Redis => (Protocol::Redis, "SET"),
+                WireProtocol::Redis => (WireProtocol::Redis, "SET"),
                 other => (other, "Query"),
             };
             let mut scene = Scene::default();
@@ -254,7 +257,7 @@ fn who_only_reads_is_no_part_of_the_course() {
                 scene.ask(
                     (begin + 60_000, begin + 60_010),
                     (US, CONTEXT),
-                    (Protocol::Http, "GET"),
+                    (WireProtocol::Http, "GET"),
                     [None, Some(number)],
                 );
             }
@@ -269,7 +272,7 @@ fn who_only_reads_is_no_part_of_the_course() {
 /// A worker finds in a store what another has put there, and passes it on: the store is a part of the course.
 #[test]
 fn what_is_read_and_passed_on_leads_on() {
-    for read in [(Protocol::Redis, "GET"), (Protocol::Postgres, "Execute"), FIND] {
+    for read in [(WireProtocol::Redis, "GET"), (WireProtocol::Postgres, "Execute"), FIND] {
         let mut scene = Scene::default();
         for number in 1..=20_u64 {
             let begin = number * 100_000;
@@ -287,12 +290,12 @@ fn what_is_read_and_passed_on_leads_on() {
 #[test]
 fn queues_pass_on() {
     let queues = [
-        (Protocol::Redis, "LPUSH", "BRPOP"),
-        (Protocol::Redis, "XADD", "XREADGROUP"),
-        (Protocol::Kafka, "Produce v9", "Fetch v12"),
-        (Protocol::Nats, "PUB", "PUB $JS.API"),
-        (Protocol::Amqp, "basic.publish", "basic.get"),
-        (Protocol::MongoDb, "insert", "findAndModify remove"),
+        (WireProtocol::Redis, "LPUSH", "BRPOP"),
+        (WireProtocol::Redis, "XADD", "XREADGROUP"),
+        (WireProtocol::Kafka, "Produce v9", "Fetch v12"),
+        (WireProtocol::Nats, "PUB", "PUB $JS.API"),
+        (WireProtocol::Amqp, "basic.publish", "basic.get"),
+        (WireProtocol::MongoDb, "insert", "findAndModify remove"),
     ];
     for (protocol, put, take) in queues {
         for taker in [WORKER, CONTEXT] {
@@ -320,13 +323,13 @@ fn queues_pass_on() {
 #[test]
 fn pushes_pass_on_and_a_lost_one_was_last_at_who_did_not_push_it() {
     for protocol in [
-        Protocol::Mqtt,
-        Protocol::Amqp,
-        Protocol::Nats,
-        Protocol::Redis,
-        Protocol::Postgres,
-        Protocol::WebSocket,
-        Protocol::Coap,
+        WireProtocol::Mqtt,
+        WireProtocol::Amqp,
+        WireProtocol::Nats,
+        WireProtocol::Redis,
+        WireProtocol::Postgres,
+        WireProtocol::WebSocket,
+        WireProtocol::Coap,
     ] {
         let mut scene = Scene::default();
         for number in 1..=20_u64 {
@@ -347,7 +350,7 @@ fn pushes_pass_on_and_a_lost_one_was_last_at_who_did_not_push_it() {
 /// Who polls over HTTP for what comes is a subscriber, also where a few messages came between two polls.
 #[test]
 fn a_long_poll_delivers_and_passes_on() {
-    let poll = (Protocol::Http, "GET");
+    let poll = (WireProtocol::Http, "GET");
     for (leads_on, run) in [(true, true), (true, false), (false, false)] {
         let mut scene = Scene::default();
         for number in 1..=20_u64 {
@@ -372,7 +375,7 @@ fn repetitions_and_several_subscribers_change_nobodys_residence() {
     let mut scene = Scene::default();
     for number in 1..=20_u64 {
         let begin = number * 100_000;
-        let publish = (Protocol::Mqtt, "PUBLISH");
+        let publish = (WireProtocol::Mqtt, "PUBLISH");
         for again in [0, 2_000] {
             scene.ask((begin + again, begin + 2_500), (US, CONTEXT), publish, [Some(number), None]);
         }

@@ -1,12 +1,12 @@
 //! What outlives a connection, and what MQTT 5 puts beside a message.
 
+use super::config::SessionKind;
 use super::plan::{SessionPlan, WillPlan};
-use super::written::SessionKind;
+use crate::config::Scenario;
 use crate::context::Context;
+use crate::protocols::mqtt::config::{Mqtt, ProtocolVersion};
 use crate::protocols::mqtt::resolve::LONGEST_TEXT;
-use crate::protocols::mqtt::written::{Mqtt, ProtocolVersion};
 use crate::template::Template;
-use crate::written::Scenario;
 use plimsoll_codec::mqtt::topic;
 use plimsoll_model::Nanos;
 

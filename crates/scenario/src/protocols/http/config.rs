@@ -1,6 +1,6 @@
 //! How devices speak HTTP.
 
-use crate::quantity::{Duration, Written};
+use crate::quantity::{AsText, Duration};
 use plimsoll_model::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub(crate) struct Http {
 
 impl Default for Http {
     fn default() -> Http {
-        Http { connections: 1, pool: None, timeout: Written(Nanos::from_secs(30)) }
+        Http { connections: 1, pool: None, timeout: AsText(Nanos::from_secs(30)) }
     }
 }
 

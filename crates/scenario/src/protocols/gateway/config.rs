@@ -1,6 +1,6 @@
 //! How devices are polled by a gateway.
 
-use crate::quantity::{Duration, Written};
+use crate::quantity::{AsText, Duration};
 use plimsoll_model::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub(crate) struct Gateway {
 
 impl Default for Gateway {
     fn default() -> Gateway {
-        Gateway { delay: Written(Nanos::ZERO) }
+        Gateway { delay: AsText(Nanos::ZERO) }
     }
 }
 

@@ -1,10 +1,10 @@
 //! How devices and subscribers speak MQTT.
 
 use super::qos::QosLevel;
-use super::session::written::{SessionKind, Will};
+use super::session::config::{SessionKind, Will};
+use crate::config::secret::SecretSource;
+use crate::quantity::AsText;
 use crate::quantity::Duration;
-use crate::quantity::Written;
-use crate::written::secret::SecretSource;
 use plimsoll_codec::mqtt::QoS;
 use plimsoll_model::Nanos;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -58,7 +58,7 @@ impl Default for Mqtt {
         Mqtt {
             version: ProtocolVersion::V311,
             qos: QosLevel(QoS::AtLeastOnce),
-            keep_alive: Written(Nanos::from_secs(60)),
+            keep_alive: AsText(Nanos::from_secs(60)),
             username: None,
             password: None,
             retain: false,

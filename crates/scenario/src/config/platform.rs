@@ -3,7 +3,7 @@
 use super::secret::SecretSource;
 use crate::plan::Endpoint;
 use crate::profiles::token::Token;
-use crate::quantity::Written;
+use crate::quantity::AsText;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub(crate) struct AttachedPlatform {
     /// Where a platform that runs already is reached: `mqtt://host:port`, `mqtts://host:port` over TLS,
     /// `ws://host:port/path` or `wss://host:port/path` over WebSocket. Only for profiles that start nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub address: Option<Written<Endpoint>>,
+    pub address: Option<AsText<Endpoint>>,
     /// What is spoken at an address that begins with `ws://` or `wss://`: `mqtt` (the default), or `websocket` alone, where
     /// each operation sends one message of the WebSocket and one comes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,7 @@
 //! How much, when and for how long.
 
 use super::{Arrivals, Calibration, Duration, Per, Search, Storm};
-use crate::quantity::{Rate, Written};
+use crate::quantity::{AsText, Rate};
 use plimsoll_model::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,12 +39,12 @@ pub(crate) struct Load {
     pub devices: Option<Vec<u32>>,
     /// Operations per second of each device of `devices`. Default: 0, idle but for keep-alive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate_per_device: Option<Written<Rate>>,
+    pub rate_per_device: Option<AsText<Rate>>,
     /// Open model: connections begun per second, one level each, in place of `levels`. In each the whole population
     /// connects anew and stays idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
-    pub connect_rates: Option<Vec<Written<Rate>>>,
+    pub connect_rates: Option<Vec<AsText<Rate>>>,
     /// After so many levels in a row that missed an objective, no level that is not lower is run any more. Default: all
     /// are run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ pub(crate) struct Load {
     /// most twice each and for longer where that helps, as long as all of that takes no longer than this. Default: twice
     /// as long as all listed levels take, and never where they end by `messages` or `cycles`; `0s` for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub again: Option<Written<Nanos>>,
+    pub again: Option<AsText<Nanos>>,
     /// Closed model: operations kept in flight over the whole population, one level each. Default: [1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1), inner(range(min = 1)))]
@@ -101,7 +101,7 @@ pub(crate) struct Load {
     pub drain: Duration,
     /// Connections begun per second before the first level, or before each level of `devices`.
     #[serde(default = "connect_rate")]
-    pub connect_rate: Written<Rate>,
+    pub connect_rate: AsText<Rate>,
     /// Load threads. Default: one for each core that is left to the generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1024))]
@@ -121,11 +121,11 @@ pub(crate) struct Load {
 }
 
 fn warm_up() -> Duration {
-    Written(Nanos::from_secs(5))
+    AsText(Nanos::from_secs(5))
 }
 
 fn hold() -> Duration {
-    Written(Nanos::from_secs(30))
+    AsText(Nanos::from_secs(30))
 }
 
 fn samples() -> u16 {
@@ -133,11 +133,11 @@ fn samples() -> u16 {
 }
 
 fn drain() -> Duration {
-    Written(Nanos::from_secs(5))
+    AsText(Nanos::from_secs(5))
 }
 
-fn connect_rate() -> Written<Rate> {
-    Written(Rate(500.0))
+fn connect_rate() -> AsText<Rate> {
+    AsText(Rate(500.0))
 }
 
 /// How a platform on this host and the load threads divide its processors.
@@ -176,7 +176,7 @@ impl WorkloadModel {
 pub(crate) enum Levels {
     // First, because a list of three numbers would also pass for the fields of a range.
     /// One by one.
-    List(#[schemars(length(min = 1))] Vec<Written<Rate>>),
+    List(#[schemars(length(min = 1))] Vec<AsText<Rate>>),
     /// From one rate to another in equal steps.
     Range(LevelRange),
 }
@@ -186,9 +186,9 @@ pub(crate) enum Levels {
 #[serde(deny_unknown_fields)]
 pub(crate) struct LevelRange {
     /// First level.
-    pub from: Written<Rate>,
+    pub from: AsText<Rate>,
     /// No level is above this.
-    pub to: Written<Rate>,
+    pub to: AsText<Rate>,
     /// Difference between levels.
-    pub step: Written<Rate>,
+    pub step: AsText<Rate>,
 }

@@ -1,7 +1,7 @@
 //! Queries of the platform's users beside the devices' load.
 
 use super::Arrivals;
-use crate::quantity::{Rate, Written};
+use crate::quantity::{AsText, Rate};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub(crate) struct Northbound {
     /// Queries per second, the same in every level.
-    pub rate: Written<Rate>,
+    pub rate: AsText<Rate>,
     /// Distribution of the gaps between queries. Default: poisson.
     #[serde(default = "poisson")]
     pub arrivals: Arrivals,

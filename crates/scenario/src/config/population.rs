@@ -1,7 +1,7 @@
 //! Who takes part.
 
 use super::{Duration, QosLevel};
-use crate::quantity::Written;
+use crate::quantity::AsText;
 use plimsoll_model::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -98,5 +98,5 @@ pub(crate) struct Link {
 }
 
 fn no_time() -> Duration {
-    Written(Nanos::ZERO)
+    AsText(Nanos::ZERO)
 }

@@ -2,7 +2,7 @@
 
 mod arrivals;
 mod connection;
-mod course;
+mod level_sequence;
 mod load;
 mod message;
 mod northbound;
@@ -15,15 +15,15 @@ mod schedule;
 pub(crate) mod secret;
 mod tls;
 
-pub(crate) use crate::protocols::coap::written::{Coap, Dtls, Key};
-pub(crate) use crate::protocols::gateway::written::Gateway;
-pub(crate) use crate::protocols::http::written::Http;
+pub(crate) use crate::protocols::coap::config::{Coap, Dtls, Key};
+pub(crate) use crate::protocols::gateway::config::Gateway;
+pub(crate) use crate::protocols::http::config::Http;
+pub(crate) use crate::protocols::mqtt::config::{Mqtt, ProtocolVersion};
 pub(crate) use crate::protocols::mqtt::qos::QosLevel;
-pub(crate) use crate::protocols::mqtt::written::{Mqtt, ProtocolVersion};
 pub(crate) use crate::quantity::Duration;
 pub(crate) use arrivals::{Arrivals, Per};
 pub(crate) use connection::{Connection, OfflinePolicy};
-pub(crate) use course::{Calibration, Search, Storm};
+pub(crate) use level_sequence::{Calibration, Search, Storm};
 pub(crate) use load::{LevelRange, Levels, Load, Processors, WorkloadModel};
 pub(crate) use message::{Feed, Marker, Message, MessageSize, NormalSize, SizeDistribution, UniformSize};
 pub(crate) use northbound::Northbound;

@@ -1,6 +1,6 @@
 //! What is recorded beside counts and times.
 
-use crate::quantity::{Size, Written};
+use crate::quantity::{AsText, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub(crate) struct Capture {
     /// What servers on the wire are called that the profile does not start: `redis: ":6379"`, `db: 10.0.0.7:5432`.
     pub names: BTreeMap<String, String>,
     /// The most that is kept of each capture; beyond it the oldest packets are written over.
-    pub limit: Written<Size>,
+    pub limit: AsText<Size>,
     /// A folder that keeps the captures, and beside them the keys of our clients' TLS sessions, which open them. Default: they
     /// are removed once they are read, and keys are written nowhere.
     pub keep: Option<String>,
@@ -52,7 +52,7 @@ impl Default for Capture {
             namespaces: Vec::new(),
             filter: None,
             names: BTreeMap::new(),
-            limit: Written(Size(1 << 30)),
+            limit: AsText(Size(1 << 30)),
             keep: None,
         }
     }

@@ -1,7 +1,7 @@
 //! How clients connect, whatever they speak.
 
 use super::{Duration, Tls};
-use crate::quantity::Written;
+use crate::quantity::AsText;
 use plimsoll_model::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ impl Default for Connection {
     fn default() -> Connection {
         Connection {
             tls: None,
-            timeout: Written(Nanos::from_secs(10)),
+            timeout: AsText(Nanos::from_secs(10)),
             reconnect: Reconnect::default(),
             offline: OfflinePolicy::Buffer,
             source_addresses: None,
@@ -61,6 +61,6 @@ pub(crate) struct Reconnect {
 
 impl Default for Reconnect {
     fn default() -> Reconnect {
-        Reconnect { from: Written(Nanos::from_millis(100)), to: Written(Nanos::from_secs(10)) }
+        Reconnect { from: AsText(Nanos::from_millis(100)), to: AsText(Nanos::from_secs(10)) }
     }
 }

@@ -1,7 +1,7 @@
 //! How devices speak CoAP.
 
-use crate::quantity::{Duration, Size, Written};
-use crate::written::secret::SecretSource;
+use crate::config::secret::SecretSource;
+use crate::quantity::{AsText, Duration, Size};
 use plimsoll_model::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub(crate) struct Coap {
     /// Bytes of a block in which larger messages are sent (RFC 7959): 16, 32, 64, 128, 256, 512 or 1024. Without it
     /// only messages that fit in no datagram are sent in blocks, of 1,024 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub block_size: Option<Written<Size>>,
+    pub block_size: Option<AsText<Size>>,
     /// How datagrams are secured, for an address that begins with `coaps://`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dtls: Option<Dtls>,
@@ -70,9 +70,9 @@ impl Default for Coap {
             confirmable: true,
             outstanding: 1,
             sockets: None,
-            ack_timeout: Written(Nanos::from_secs(2)),
+            ack_timeout: AsText(Nanos::from_secs(2)),
             max_retransmit: 4,
-            timeout: Written(Nanos::from_secs(93)),
+            timeout: AsText(Nanos::from_secs(93)),
             block_size: None,
             dtls: None,
         }

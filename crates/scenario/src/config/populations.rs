@@ -5,7 +5,7 @@ use super::{
     QosLevel, Subscribers, With,
 };
 use crate::plan::Endpoint;
-use crate::quantity::{Rate, Written};
+use crate::quantity::{AsText, Rate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ pub(crate) struct OnePlatform {
     pub profile: Option<String>,
     /// Where they reach it, such as `coap://host:5683`.
     #[serde(default)]
-    pub address: Option<Written<Endpoint>>,
+    pub address: Option<AsText<Endpoint>>,
     /// What is spoken at an address that begins with `ws://` or `wss://`.
     #[serde(default)]
     pub protocol: Option<OverWebSocket>,
@@ -88,12 +88,12 @@ pub(crate) struct OneLoad {
     pub share: Option<f64>,
     /// Open and partly open model: operations per second, whatever the level.
     #[serde(default)]
-    pub rate: Option<Written<Rate>>,
+    pub rate: Option<AsText<Rate>>,
     /// Open and partly open model: operations per second in each listed level. Where all populations have them, the scenario needs
     /// no `load.levels`, which are their sums.
     #[serde(default)]
     #[schemars(length(min = 1))]
-    pub levels: Option<Vec<Written<Rate>>>,
+    pub levels: Option<Vec<AsText<Rate>>>,
     /// Open and partly open model: distribution of the gaps.
     #[serde(default)]
     #[expect(dead_code, reason = "for the schema")]

@@ -1,7 +1,7 @@
 //! How levels follow each other, and what happens in them, where that is more than a list.
 
 use super::Duration;
-use crate::quantity::{Rate, Share, Written};
+use crate::quantity::{AsText, Rate, Share};
 use plimsoll_model::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,12 +24,12 @@ pub(crate) struct Storm {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Search {
     /// First level; the platform should bear it.
-    pub from: Written<Rate>,
+    pub from: AsText<Rate>,
     /// No level is above this.
-    pub to: Written<Rate>,
+    pub to: AsText<Rate>,
     /// How far the lowest missed level may lie above the load line, from 1 % to 100 %.
     #[serde(default = "tolerance")]
-    pub tolerance: Written<Share>,
+    pub tolerance: AsText<Share>,
     /// No level is begun that could end later than this after the first one began; what was found by then is
     /// reported.
     #[serde(default = "search_time")]
@@ -42,28 +42,28 @@ pub(crate) struct Search {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Calibration {
     /// The first level, above what the platform bears; where it bears that, the next one is twice as high.
-    pub from: Written<Rate>,
+    pub from: AsText<Rate>,
     /// What must be done in the hold of what was due in it. Default 90 %.
     #[serde(default = "done")]
-    pub done: Written<Share>,
+    pub done: AsText<Share>,
     /// Levels at most. Default 8.
     #[serde(default = "attempts")]
     #[schemars(range(min = 2, max = 100))]
     pub attempts: u16,
 }
 
-fn done() -> Written<Share> {
-    Written(Share(0.9))
+fn done() -> AsText<Share> {
+    AsText(Share(0.9))
 }
 
 fn attempts() -> u16 {
     8
 }
 
-fn tolerance() -> Written<Share> {
-    Written(Share(0.05))
+fn tolerance() -> AsText<Share> {
+    AsText(Share(0.05))
 }
 
 fn search_time() -> Duration {
-    Written(Nanos::from_secs(600))
+    AsText(Nanos::from_secs(600))
 }

@@ -1,6 +1,6 @@
 //! What a device sends.
 
-use crate::quantity::{Size, Written};
+use crate::quantity::{AsText, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +70,7 @@ impl City {
 #[serde(untagged)]
 pub(crate) enum MessageSize {
     /// Always the same.
-    Fixed(Written<Size>),
+    Fixed(AsText<Size>),
     /// A distribution.
     Distributed(SizeDistribution),
 }
@@ -92,9 +92,9 @@ pub(crate) enum SizeDistribution {
 #[serde(deny_unknown_fields)]
 pub(crate) struct UniformSize {
     /// Smallest size.
-    pub min: Written<Size>,
+    pub min: AsText<Size>,
     /// Largest size.
-    pub max: Written<Size>,
+    pub max: AsText<Size>,
 }
 
 /// A normal distribution, clamped.
@@ -102,13 +102,13 @@ pub(crate) struct UniformSize {
 #[serde(deny_unknown_fields)]
 pub(crate) struct NormalSize {
     /// Mean before clamping.
-    pub mean: Written<Size>,
+    pub mean: AsText<Size>,
     /// Standard deviation before clamping.
-    pub deviation: Written<Size>,
+    pub deviation: AsText<Size>,
     /// Smallest size.
-    pub min: Written<Size>,
+    pub min: AsText<Size>,
     /// Largest size.
-    pub max: Written<Size>,
+    pub max: AsText<Size>,
 }
 
 /// A size and how often it is drawn.
@@ -116,7 +116,7 @@ pub(crate) struct NormalSize {
 #[serde(deny_unknown_fields)]
 pub(crate) struct WeightedSize {
     /// The size.
-    pub size: Written<Size>,
+    pub size: AsText<Size>,
     /// How often it is drawn, in proportion to the other weights.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub weight: f64,

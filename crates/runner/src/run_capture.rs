@@ -11,7 +11,7 @@ use plimsoll_capture::marker::{Form, MessageId, Search};
 use plimsoll_capture::packet::Endpoint;
 use plimsoll_capture::phases::{Phase, Phases};
 use plimsoll_capture::pipeline::dissect;
-use plimsoll_capture::source::Source;
+use plimsoll_capture::source::PacketSource;
 use plimsoll_capture::table::Settings;
 use plimsoll_capture::traces::Traces;
 use plimsoll_load::clock::wall_nanos;
@@ -38,7 +38,7 @@ const STARVED: f64 = 0.3;
 const OPEN: usize = 1 << 16;
 
 /// Captures that go on, and who is known on the wire.
-pub struct Tap {
+pub struct RunCapture {
     plan: CapturePlan,
     capturings: Vec<Capturing>,
     servers: Vec<(String, SocketAddr)>,
@@ -86,7 +86,7 @@ impl Folder {
     }
 }
 
-impl Tap {
+impl RunCapture {
     /// Begins to capture what goes to and from those servers, and from one to another, and to those ports of this host; where
     /// subscribers listen, what comes to them, too. Setting `stop` ends the wait for the tools.
     pub fn begin(
@@ -96,7 +96,7 @@ impl Tap {
         (servers, ports): (Vec<(String, SocketAddr)>, &BTreeSet<u16>),
         listens: bool,
         stop: &AtomicBool,
-    ) -> Result<Tap, CapturingError> {
+    ) -> Result<RunCapture, CapturingError> {
         let failed = |cause| CapturingError::Start { command: "a folder for captures".into(), cause };
         let folder = match &plan.keep {
             Some(path) => {
@@ -138,7 +138,7 @@ impl Tap {
         let (plan, births, roots) = (plan.clone(), Births::begin(), BTreeMap::new());
         let here = servers.iter().all(|(_, address)| is_here(address.ip()));
         let awake = here.then(Awake::begin).flatten();
-        Ok(Tap {
+        Ok(RunCapture {
             plan,
             capturings,
             servers,
@@ -262,10 +262,10 @@ fn gaps(captured: &[Captured], record: &RunRecord) -> Vec<String> {
 }
 
 /// The files that can be read, and their paths; why others cannot is noted.
-fn open(captured: &[Captured], notes: &mut Vec<String>) -> (Vec<Source>, Vec<String>) {
+fn open(captured: &[Captured], notes: &mut Vec<String>) -> (Vec<PacketSource>, Vec<String>) {
     let (mut sources, mut paths) = (Vec::new(), Vec::new());
     for path in captured.iter().flat_map(|part| &part.files) {
-        match Source::open(path) {
+        match PacketSource::open(path) {
             Ok(source) => {
                 sources.push(source);
                 paths.push(path.display().to_string());
