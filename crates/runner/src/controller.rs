@@ -314,7 +314,7 @@ struct Whom {
 
 /// A request as it goes out.
 #[derive(Clone)]
-pub(crate) struct Written {
+pub(crate) struct Rendered {
     pub url: String,
     pub headers: Vec<(String, Vec<u8>)>,
     pub body: Vec<u8>,
@@ -404,7 +404,7 @@ fn write(
     address: SocketAddr,
     captures: &Captures,
     Whom { device, subscriber, item }: Whom,
-) -> Written {
+) -> Rendered {
     let (run, listener) = (scene.run.to_string(), (scene.listener)(subscriber));
     let variables = Variables {
         run: &run,
@@ -427,7 +427,7 @@ fn write(
     };
     let path = render(&request.path);
     let path = String::from_utf8_lossy(&path);
-    Written {
+    Rendered {
         url: format!("{}{path}", origin(scene.plan, address)),
         headers: request.headers.iter().map(|(name, value)| (name.clone(), render(value))).collect(),
         body: render(&request.body),
@@ -469,14 +469,14 @@ impl Unanswered {
 pub(crate) fn send_unless_stopped(
     client: &ureq::Agent,
     method: &str,
-    written: &Written,
+    written: &Rendered,
     stop: &AtomicBool,
 ) -> Option<Result<Answer, Unanswered>> {
     let (client, method, written) = (client.clone(), method.to_owned(), written.clone());
     unless_stopped(stop, move || send(&client, &method, &written))
 }
 
-pub(crate) fn send(client: &ureq::Agent, method: &str, written: &Written) -> Result<Answer, Unanswered> {
+pub(crate) fn send(client: &ureq::Agent, method: &str, written: &Rendered) -> Result<Answer, Unanswered> {
     let mut request = ureq::http::Request::builder().method(method).uri(&written.url);
     for (name, value) in &written.headers {
         request = request.header(name, value.as_slice());

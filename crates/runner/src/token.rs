@@ -1,7 +1,7 @@
 //! The access token of a run (OAuth 2.0, RFC 6749): got before the set-up, renewed while the run goes on, in a thread of
 //! its own. What could not be renewed is told in the report; the run goes on, and the platform's answers show the rest.
 
-use crate::controller::{self, Unanswered, Written};
+use crate::controller::{self, Rendered, Unanswered};
 use crate::secrets::{Secrets, encoded, shown};
 use plimsoll_codec::hiding::{cut, hide};
 use plimsoll_load::run_context::RunContext;
@@ -250,7 +250,7 @@ impl<'a> Keeper<'a> {
         }
         let body: Vec<String> =
             fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-        let written = Written { url: self.url.clone(), headers, body: body.join("&").into_bytes() };
+        let written = Rendered { url: self.url.clone(), headers, body: body.join("&").into_bytes() };
         let url = || self.url.clone();
         let (status, _, body) = controller::send_unless_stopped(&self.client, "POST", &written, stop)
             .ok_or(TokenError::Interrupted)?

@@ -1,7 +1,7 @@
 //! What the target knows and does: entities and subscriptions of each tenant, behind the operations of NGSIv2.
 
 use super::attribute::{self, Attribute, Attributes, Format};
-use super::entities::{self, Change, Entities, Key, Selection, Written};
+use super::entities::{self, Change, Entities, EntityPayload, Key, Selection};
 use super::filter::Filter;
 use super::refusal::Refusal;
 use super::request::{Answer, Request};
@@ -179,7 +179,7 @@ impl Broker {
     }
 
     fn create(&mut self, request: &Request<'_>) -> Result<Answer, Refusal> {
-        let written = Written::read(request.json()?, format(request))?;
+        let written = EntityPayload::read(request.json()?, format(request))?;
         let scope = request.one_scope()?;
         let found = self.tenant(request).map(|tenant| {
             tenant.entities.find(&written.id, written.kind.as_deref(), scope).map(|(key, _)| key.clone())
@@ -304,13 +304,18 @@ impl Broker {
             return Err(Refusal::bad("an update has entities, a list"));
         };
         for entity in list {
-            let entity = Written::read(entity, format(request))?;
+            let entity = EntityPayload::read(entity, format(request))?;
             self.update_one(request, entity, action)?;
         }
         Ok(Answer::no_content())
     }
 
-    fn update_one(&mut self, request: &Request<'_>, entity: Written, action: Action) -> Result<(), Refusal> {
+    fn update_one(
+        &mut self,
+        request: &Request<'_>,
+        entity: EntityPayload,
+        action: Action,
+    ) -> Result<(), Refusal> {
         let missing = Refusal::not_found(format!("the entity `{}`", entity.id));
         let found = self.tenant(request).map_or(Err(missing), |tenant| {
             tenant.entities.find(&entity.id, entity.kind.as_deref(), request.scope())
@@ -387,7 +392,7 @@ impl Broker {
         }
     }
 
-    fn add(&mut self, request: &Request<'_>, written: Written) -> Result<(), Refusal> {
+    fn add(&mut self, request: &Request<'_>, written: EntityPayload) -> Result<(), Refusal> {
         self.check_room()?;
         let scope = request.one_scope()?;
         let tenant = self.tenant_mut(request)?;
@@ -513,7 +518,7 @@ fn attribute_of<'a>(attributes: &'a Attributes, name: &str) -> Result<&'a Attrib
 }
 
 /// Where a new entity is found.
-fn location(written: &Written) -> String {
+fn location(written: &EntityPayload) -> String {
     let mut location = b"/v2/entities/".to_vec();
     escape_path(written.id.as_bytes(), &mut location);
     if let Some(kind) = &written.kind {

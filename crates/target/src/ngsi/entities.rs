@@ -26,7 +26,7 @@ pub struct Key {
 }
 
 /// An entity as it comes in.
-pub struct Written {
+pub struct EntityPayload {
     /// Its id.
     pub id: String,
     /// Its type, where one is written.
@@ -35,12 +35,12 @@ pub struct Written {
     pub attributes: Attributes,
 }
 
-impl Written {
+impl EntityPayload {
     /// Reads an entity.
     ///
     /// # Errors
     /// It has no id, or something in it is not what it must be.
-    pub fn read(value: Value, format: Format) -> Result<Written, Refusal> {
+    pub fn read(value: Value, format: Format) -> Result<EntityPayload, Refusal> {
         let Value::Object(mut object) = value else {
             return Err(Refusal::bad("an entity is a JSON object"));
         };
@@ -53,7 +53,7 @@ impl Written {
             Some(_) => return Err(Refusal::bad("the type of an entity is a text")),
             None => None,
         };
-        Ok(Written { id, kind, attributes: attribute::read_all(object, format)? })
+        Ok(EntityPayload { id, kind, attributes: attribute::read_all(object, format)? })
     }
 }
 
@@ -114,8 +114,8 @@ impl Entities {
     ///
     /// # Errors
     /// There is one like it.
-    pub fn create(&mut self, written: Written, path: &str) -> Result<Change, Refusal> {
-        let Written { id, kind, attributes } = written;
+    pub fn create(&mut self, written: EntityPayload, path: &str) -> Result<Change, Refusal> {
+        let EntityPayload { id, kind, attributes } = written;
         let kind = kind.unwrap_or_else(|| NO_TYPE.to_owned());
         let key = Key { id, kind, path: path.to_owned() };
         let names: Vec<String> = attributes.keys().cloned().collect();
