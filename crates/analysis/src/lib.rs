@@ -36,6 +36,8 @@ mod warming;
 pub mod wire;
 
 use dissection::DissectionSummary;
+use level::LevelSummary;
+use load_line::LoadLine;
 pub use measured::summarize as summarize_level;
 use plimsoll_model::record::{RunEnd, RunRecord, Terms};
 use plimsoll_model::{Histogram, Metric, Verdict};
@@ -49,29 +51,10 @@ pub const SCHEMA: u32 = 1;
 
 /// The summary of a run, as far as it was recorded.
 pub fn summarize(record: &RunRecord) -> Summary {
-    let summarize = |level| measured::summarize(level, &record.terms, &record.components);
-    let mut levels: Vec<_> = record.levels.iter().map(summarize).collect();
-    let trips = if record.terms.qos == 2 { 2 } else { 1 };
-    let Terms { local, ref objectives, .. } = record.terms;
-    inference::infer(&mut levels, inference::Setting { trips, local, objectives });
     // One that another version wrote differently is left out.
     let dissection: Option<DissectionSummary> =
         record.dissection.as_ref().and_then(|text| serde_json::from_str(text).ok());
-    let refused = levels.iter().map(|level| level.refused).sum();
-    for (level, own) in levels.iter_mut().zip(&record.levels) {
-        let components = record.components.as_slice();
-        let evidence = blame::Evidence {
-            record: own,
-            components,
-            capture: dissection.as_ref(),
-            refused,
-            local,
-            datagrams: record.terms.datagrams,
-            trips,
-            objectives,
-        };
-        level.blame = blame::of(level, &evidence);
-    }
+    let levels = levels(record, dissection.as_ref());
     let search = record.terms.search.map(|terms| search::Search::over(terms, &record.levels, &levels));
     let finding = search.map(|search| search.finding());
     let load_line = match &finding {
@@ -79,24 +62,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
         None => load_line::find(&levels),
     };
     let load_line = load_line.map(|line| load_line::bounded(line, record, &levels));
-    let (verdict, reason) = match &record.end {
-        Some(RunEnd::Failed(reason)) => (Verdict::Failed, reason.clone()),
-        Some(RunEnd::Interrupted) => (Verdict::Interrupted, "stopped by the user".to_owned()),
-        None if record.goes_on => {
-            (Verdict::Running, "the run still goes on: this is what it has so far".to_owned())
-        }
-        None => (
-            Verdict::Interrupted,
-            "the run has no end: it was killed, or it still goes on on another host".to_owned(),
-        ),
-        Some(RunEnd::PlatformDied(death)) => {
-            (Verdict::Missed, load_line::of_the_dead(death, &levels, load_line.as_ref()))
-        }
-        Some(RunEnd::Complete) => {
-            let demanded = record.terms.objectives.load_line;
-            load_line::judge(&levels, load_line.as_ref(), finding.as_ref(), demanded)
-        }
-    };
+    let (verdict, reason) = judge(record, &levels, load_line.as_ref(), finding.as_ref());
     let over_levels = |metric| {
         let mut merged = Histogram::new();
         let samples = record.levels.iter().flat_map(|level| level.samples.iter().flatten());
@@ -138,5 +104,52 @@ pub fn summarize(record: &RunRecord) -> Summary {
         dissection,
         provenance: serde_json::to_value(&record.provenance).unwrap_or_default(),
         levels,
+    }
+}
+
+/// The levels, each with what its times rose with and who is to blame for it.
+fn levels(record: &RunRecord, capture: Option<&DissectionSummary>) -> Vec<LevelSummary> {
+    let summarize = |level| measured::summarize(level, &record.terms, &record.components);
+    let mut levels: Vec<_> = record.levels.iter().map(summarize).collect();
+    let trips = if record.terms.qos == 2 { 2 } else { 1 };
+    let Terms { local, ref objectives, datagrams, .. } = record.terms;
+    inference::infer(&mut levels, inference::Setting { trips, local, objectives });
+    let refused = levels.iter().map(|level| level.refused).sum();
+    for (level, own) in levels.iter_mut().zip(&record.levels) {
+        let components = record.components.as_slice();
+        let evidence = blame::Evidence {
+            record: own,
+            components,
+            capture,
+            refused,
+            local,
+            datagrams,
+            trips,
+            objectives,
+        };
+        level.blame = blame::of(level, &evidence);
+    }
+    levels
+}
+
+/// The verdict on a run, and why.
+fn judge(
+    record: &RunRecord,
+    levels: &[LevelSummary],
+    line: Option<&LoadLine>,
+    finding: Option<&search::Finding>,
+) -> (Verdict, String) {
+    match &record.end {
+        Some(RunEnd::Failed(reason)) => (Verdict::Failed, reason.clone()),
+        Some(RunEnd::Interrupted) => (Verdict::Interrupted, "stopped by the user".to_owned()),
+        None if record.goes_on => {
+            (Verdict::Running, "the run still goes on: this is what it has so far".to_owned())
+        }
+        None => (
+            Verdict::Interrupted,
+            "the run has no end: it was killed, or it still goes on on another host".to_owned(),
+        ),
+        Some(RunEnd::PlatformDied(death)) => (Verdict::Missed, load_line::of_the_dead(death, levels, line)),
+        Some(RunEnd::Complete) => load_line::judge(levels, line, finding, record.terms.objectives.load_line),
     }
 }

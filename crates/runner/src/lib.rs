@@ -259,25 +259,13 @@ fn perform(
     writer.set_epoch(clock.epoch(), wall_nanos() - clock.now().0)?;
     let places = Reached::each(plan, &platform, &platform_options)?;
     let token = Arc::default();
-    let given = || {
+    let context = || {
         let (keys, token) = (capture.as_ref().map(RunCapture::key_log), Arc::clone(&token));
         Arc::new(RunContext { keys, token, ..RunContext::default() })
     };
-    let given = plan.populations().map(|_| given()).collect();
-    let (mut engine, network) = match platform.simulation() {
-        Some(simulation) => (Engine::simulated(plan, id, simulation, &options.stop)?, None),
-        None => {
-            let (addresses, precedence) = (places.iter().map(|place| place.addresses), placement.precedence);
-            let addresses: Vec<Addresses> = addresses.collect();
-            let engine = Engine::start(plan, id, &addresses, &placement.load, precedence, clock, given)?;
-            // Before this process steps back, so that the probe does not wait for a processor behind the load.
-            let is_away = || !plimsoll_observe::network::is_here(platform.address().ip());
-            let wanted = plan.record.network.unwrap_or_else(is_away);
-            let network = wanted.then(|| NetworkProbe::new(platform.address()).ok()).flatten();
-            placement::step_back();
-            (engine, network)
-        }
-    };
+    let contexts = plan.populations().map(|_| context()).collect();
+    let (mut engine, network) =
+        start_engine((plan, id), &platform, &places, placement, options, (clock, contexts))?;
     let storm = plan.load.storm.clone().map(|storm| Storm::new(storm, platform_options));
     let happenings = Happenings::default();
     let mut watch = RunWatch::new(plan, writer, &mut platform, &engine, options, network, progress)
@@ -287,8 +275,8 @@ fn perform(
         .with_happenings(&happenings);
     let http: Vec<HttpAddresses> = places.into_iter().map(|place| place.http).collect();
     let terms = plan.populations().zip(&http).zip(engine.given());
-    let mut terms = terms.filter_map(|((plan, http), given)| {
-        Some((plan, plan.platform.roles.token.as_ref()?, http, Arc::clone(given)))
+    let mut terms = terms.filter_map(|((plan, http), context)| {
+        Some((plan, plan.platform.roles.token.as_ref()?, http, Arc::clone(context)))
     });
     let terms = terms.next();
     if terms.is_some() {
@@ -297,8 +285,8 @@ fn perform(
     let mut work = || control_and_run_levels(plan, id, &http, options, &mut engine, &mut watch);
     let outcome = match terms {
         None => work(),
-        Some((plan, terms, http, given)) => {
-            let keeper = Keeper::new(plan, terms, &|port| http.of(port), given, &happenings);
+        Some((plan, terms, http, context)) => {
+            let keeper = Keeper::new(plan, terms, &|port| http.of(port), context, &happenings);
             with_token(keeper, &options.stop, work)
         }
     };
@@ -312,6 +300,28 @@ fn perform(
         dissect(capture, plan, id, writer)?;
     }
     outcome
+}
+
+/// The engine, and the probe of the network's round trip where that is measured.
+fn start_engine(
+    (plan, id): (&Arc<Plan>, RunId),
+    platform: &Platform,
+    places: &[Reached],
+    placement: &Placement,
+    options: &Options,
+    (clock, contexts): (Clock, Vec<Arc<RunContext>>),
+) -> Result<(Engine, Option<NetworkProbe>), Failure> {
+    if let Some(simulation) = platform.simulation() {
+        return Ok((Engine::simulated(plan, id, simulation, &options.stop)?, None));
+    }
+    let addresses: Vec<Addresses> = places.iter().map(|place| place.addresses).collect();
+    let engine = Engine::start(plan, id, &addresses, &placement.load, placement.precedence, clock, contexts)?;
+    // Before this process steps back, so that the probe does not wait for a processor behind the load.
+    let is_away = || !plimsoll_observe::network::is_here(platform.address().ip());
+    let wanted = plan.record.network.unwrap_or_else(is_away);
+    let network = wanted.then(|| NetworkProbe::new(platform.address()).ok()).flatten();
+    placement::step_back();
+    Ok((engine, network))
 }
 
 /// Adds to a run what its packets tell.
@@ -396,7 +406,7 @@ fn control_and_run_levels(
     let all_subscribers = plan.all_subscribers();
     let listeners: Vec<String> = (0..all_subscribers).map(|subscriber| engine.listener(subscriber)).collect();
     let listener = |subscriber: u32| listeners.get(subscriber as usize).cloned().unwrap_or_default();
-    let token = engine.given().first().map(|given| Arc::clone(&given.token)).unwrap_or_default();
+    let token = engine.given().first().map(|context| Arc::clone(&context.token)).unwrap_or_default();
     let addresses: Vec<_> = http.iter().map(|http| |port: Option<&str>| http.of(port)).collect();
     let mut scenes: Vec<(Scene<'_>, Captures)> = plan
         .populations()

@@ -106,7 +106,7 @@ pub struct Keeper<'a> {
     terms: &'a TokenPlan,
     url: String,
     client: ureq::Agent,
-    given: Arc<RunContext>,
+    context: Arc<RunContext>,
     happenings: &'a Happenings,
     secrets: Secrets,
     ended: AtomicBool,
@@ -121,7 +121,7 @@ impl<'a> Keeper<'a> {
         plan: &Plan,
         terms: &'a TokenPlan,
         address: &dyn Fn(Option<&str>) -> Option<SocketAddr>,
-        given: Arc<RunContext>,
+        context: Arc<RunContext>,
         happenings: &'a Happenings,
     ) -> Result<Keeper<'a>, TokenError> {
         let url = match &terms.endpoint {
@@ -137,7 +137,7 @@ impl<'a> Keeper<'a> {
             terms,
             url,
             client,
-            given,
+            context,
             happenings,
             secrets: Secrets::of(plan),
             ended: AtomicBool::new(false),
@@ -164,7 +164,7 @@ impl<'a> Keeper<'a> {
 
     /// Renews the token in the calling thread until the run ends.
     pub fn keep(&self, mut held: Held) {
-        self.given.token.keep_here();
+        self.context.token.keep_here();
         let mut pause = LEAST_GAP;
         let mut not_before = Instant::now() + LEAST_GAP;
         while let Some(refused) = self.await_need(held.due, not_before) {
@@ -199,7 +199,7 @@ impl<'a> Keeper<'a> {
             if self.ended.load(Ordering::Acquire) {
                 return None;
             }
-            let refused = self.given.token.is_refused();
+            let refused = self.context.token.is_refused();
             let wanted = if refused { Some(not_before) } else { due.map(|due| due.max(not_before)) };
             match wanted.map(|wanted| wanted.saturating_duration_since(Instant::now())) {
                 Some(Duration::ZERO) => return Some(refused),
@@ -261,7 +261,7 @@ impl<'a> Keeper<'a> {
             return Err(TokenError::Refused { url: url(), status, said });
         }
         let token = json.get("access_token").and_then(Value::as_str).filter(|token| is_carried(token));
-        self.given.token.renew(token.ok_or_else(|| TokenError::Answer { url: url() })?);
+        self.context.token.renew(token.ok_or_else(|| TokenError::Answer { url: url() })?);
         let refresh = json.get("refresh_token").and_then(Value::as_str).map(str::to_owned);
         Ok(Held {
             refresh,
