@@ -9,11 +9,13 @@ mod connecting;
 mod dtls;
 mod endpoint;
 mod exchange;
+mod listener;
 mod observer;
 mod receiving;
 mod requests;
 mod sending;
 
+pub use listener::CoapListenerDriver;
 pub use observer::ObserverDriver;
 
 use crate::clock::Clock;
@@ -21,7 +23,6 @@ use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::readiness::Readiness;
 use crate::drivers::timers::Timers;
 use crate::drivers::{DriverContext, DriverEntry, Part};
-use crate::roles::coap_listener;
 use crate::share::Share;
 use crate::sources::Sources;
 use dtls::Terms;
@@ -43,7 +44,7 @@ const TURNS: u32 = 1 << 24;
 
 /// Devices, and subscribers that observe or listen.
 pub const ENTRY: DriverEntry = DriverEntry {
-    listener: Some(coap_listener::ENTRY),
+    listener: Some(listener::ENTRY),
     observers: Some(|context, role| Ok(Box::new(ObserverDriver::new(context, role)?))),
     ..DriverEntry::of_devices(Protocol::Coap, |context| Ok(Box::new(CoapDriver::new(context)?)))
 };
