@@ -2,7 +2,8 @@
 
 use super::{ObserverDriver, State, Wake};
 use crate::driver::{Client, Event};
-use crate::drivers::coap::channel::Reading;
+use crate::drivers::coap::channel::Peer;
+use crate::drivers::coap::endpoint::Incoming;
 use crate::drivers::readiness::Ready;
 use crate::drivers::words;
 use crate::notification::notify;
@@ -24,21 +25,21 @@ impl ObserverDriver {
     pub(super) fn ready(&mut self, Ready { slot, generation, .. }: Ready, events: &mut Vec<Event>) {
         let mut scratch = std::mem::take(&mut self.scratch);
         for _ in 0..DATAGRAMS {
-            let known =
-                self.subscribers.get_mut(slot as usize).filter(|known| known.generation == generation);
-            let Some(channel) = known.and_then(|subscriber| subscriber.channel.as_mut()) else { break };
-            match channel.read(&mut scratch, self.clock.now(), &mut self.traffic) {
-                Ok(Reading::Nothing) => break,
-                Ok(Reading::Message(length, lag)) => {
+            let known = self.subscribers.get_mut(slot as usize);
+            let Some(subscriber) = known.filter(|known| known.endpoint.generation() == generation) else {
+                break;
+            };
+            match subscriber.endpoint.read(&mut scratch, self.clock.now(), &mut self.traffic) {
+                Ok(Incoming::Nothing) => break,
+                Ok(Incoming::Message { message, lag, .. }) => {
                     let at = self.readiness.received_at(self.clock.now(), lag);
-                    match Message::decode(scratch.get(..length).unwrap_or_default()) {
-                        Ok(message) => self.take_in(slot, &message, (at, lag), events),
-                        Err(_) => events.push(Event::Stray),
-                    }
+                    self.take_in(slot, &message, (at, lag), events);
                 }
-                Ok(Reading::Part) if channel.wakes_at().is_some() => self.go_on(slot, events),
-                Ok(Reading::Part) => {}
-                Ok(Reading::Secured(took)) => {
+                Ok(Incoming::Malformed(_)) => events.push(Event::Stray),
+                Ok(Incoming::Part) if subscriber.endpoint.wakes_at().is_some() => self.go_on(slot, events),
+                // These subscribers answer no requests, so none is repeated.
+                Ok(Incoming::Part | Incoming::Repeated) => {}
+                Ok(Incoming::Secured(took)) => {
                     events.push(Event::Secured { took, resumed: false });
                     self.go_on(slot, events);
                 }
@@ -49,17 +50,6 @@ impl ObserverDriver {
             }
         }
         self.scratch = scratch;
-    }
-
-    fn say(&mut self, slot: u32, kind: Kind, id: u16) {
-        let mut out = Vec::with_capacity(4);
-        Message::empty(kind, id).encode(&mut out);
-        let now = self.clock.now();
-        let subscriber = self.subscribers.get_mut(slot as usize);
-        // One that finds no room is asked for again.
-        if let Some(channel) = subscriber.and_then(|subscriber| subscriber.channel.as_mut()) {
-            let _ = channel.send(&out, now, &mut self.traffic);
-        }
     }
 
     /// Handles what the platform sent.
@@ -98,8 +88,10 @@ impl ObserverDriver {
 
     /// Acknowledges or rejects a message that wants to be.
     fn confirm(&mut self, slot: u32, kind: Kind, message: &Message<'_>) {
-        if message.kind == Kind::Confirmable {
-            self.say(slot, kind, message.id);
+        let confirmable = message.kind == Kind::Confirmable;
+        if let (true, Some(subscriber)) = (confirmable, self.subscribers.get_mut(slot as usize)) {
+            let now = self.clock.now();
+            subscriber.endpoint.say(kind, message.id, Peer::Connected, now, &mut self.traffic);
         }
     }
 
