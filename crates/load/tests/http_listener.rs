@@ -7,7 +7,7 @@ use plimsoll_codec::marker::Marker;
 use plimsoll_load::clock::Clock;
 use plimsoll_load::driver::{Driver, Event};
 use plimsoll_load::drivers::DriverContext;
-use plimsoll_load::roles::http_listener::HttpListenerDriver;
+use plimsoll_load::drivers::http::HttpListenerDriver;
 use plimsoll_load::roles::listening::Listening;
 use plimsoll_load::share::Share;
 use plimsoll_model::{Nanos, RunId};

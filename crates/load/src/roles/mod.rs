@@ -1,7 +1,5 @@
-//! Who takes part in a load thread beside its devices: subscribers that listen, queriers, and readers of what a component of
-//! the platform tells.
+//! Who takes part in a load thread beside its devices. Each of them is a driver of its protocol, which knows nothing of this
+//! folder; here stands where subscribers listen, and how all take turns.
 
-pub mod coap_listener;
-pub mod http_listener;
 pub mod listening;
 pub mod mux;

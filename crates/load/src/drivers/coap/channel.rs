@@ -1,4 +1,4 @@
-//! What messages go over: a UDP socket, alone or under DTLS.
+//! What messages go over: a UDP socket, connected to one peer, alone or under DTLS, or bound for many.
 
 use super::dtls::Session;
 use crate::driver::{Records, Traffic};
@@ -7,12 +7,14 @@ use crate::refusal;
 use plimsoll_model::Nanos;
 use rustix::io::Errno;
 use std::io::IoSlice;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 
 /// See the module.
 pub struct Channel {
     socket: Socket,
+    /// Whether anybody may send to it; such a channel has no session.
+    is_bound: bool,
     session: Option<Box<Session>>,
     /// Whether messages of one size are handed over together.
     together: bool,
@@ -22,12 +24,21 @@ pub struct Channel {
     lag: Option<Nanos>,
 }
 
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Peer {
+    /// The one that the socket is connected to.
+    Connected,
+    /// One of many, at that address.
+    At(SocketAddr),
+}
+
 /// What one look at a channel gave.
 pub enum Reading {
     /// There is nothing at present.
     Nothing,
-    /// A message of that many bytes, and how long it had lain in the kernel.
-    Message(usize, Option<Nanos>),
+    /// A message of that many bytes, how long it had lain in the kernel, and whose it is.
+    Message(usize, Option<Nanos>, Peer),
     /// A part of what DTLS needs for itself.
     Part,
     /// The handshake is over, after so long: messages can go.
@@ -51,7 +62,14 @@ impl Channel {
         session: Option<Session>,
     ) -> Result<Channel, Errno> {
         socket.register(epoll, data, Interest { read: true, write: false })?;
-        Ok(Channel { socket, session: session.map(Box::new), together: false, heard_at: None, lag: None })
+        let session = session.map(Box::new);
+        Ok(Channel { socket, is_bound: false, session, together: false, heard_at: None, lag: None })
+    }
+
+    /// Takes over a bound socket, to which anybody may send, registered for reading.
+    pub fn bound(socket: UdpSocket, registration: (&OwnedFd, u64)) -> std::io::Result<Channel> {
+        let channel = Channel::over(Socket::bound(socket)?, registration, None)?;
+        Ok(Channel { is_bound: true, ..channel })
     }
 
     /// Hands over messages of one size together, where they are not secured and for as long as the kernel does so.
@@ -77,8 +95,20 @@ impl Channel {
         outcome
     }
 
-    /// Sends a message; whether there was room.
-    pub fn send(&mut self, message: &[u8], now: Nanos, traffic: &mut Traffic) -> Result<bool, String> {
+    /// Sends a message; whether there was room. To one of many, a failure counts as no room: what became of one says
+    /// nothing of the others.
+    pub fn send(
+        &mut self,
+        message: &[u8],
+        to: Peer,
+        now: Nanos,
+        traffic: &mut Traffic,
+    ) -> Result<bool, String> {
+        if let (true, Peer::At(address)) = (self.is_bound, to) {
+            let count = self.socket.write_to(message, address);
+            traffic.sent_datagram(count);
+            return Ok(count > 0);
+        }
         match &mut self.session {
             None => self.write(message, traffic),
             Some(session) => {
@@ -94,8 +124,8 @@ impl Channel {
         }
     }
 
-    /// Sends the first of these messages, or with one call as many as can go together; how many that were, none where
-    /// there was no room.
+    /// Sends the first of these messages to the connected peer, or with one call as many as can go together; how many that
+    /// were, none where there was no room.
     pub fn send_first<'a>(
         &mut self,
         mut messages: impl Iterator<Item = &'a [u8]>,
@@ -116,7 +146,7 @@ impl Channel {
                 return Ok(taken);
             }
         }
-        Ok(usize::from(self.send(first, now, traffic)?))
+        Ok(usize::from(self.send(first, Peer::Connected, now, traffic)?))
     }
 
     /// Sends messages of one size; how many went, all or none. `None` where they have to go one by one.
@@ -150,6 +180,9 @@ impl Channel {
 
     /// Reads into the front of `scratch`.
     pub fn read(&mut self, scratch: &mut [u8], now: Nanos, traffic: &mut Traffic) -> Result<Reading, String> {
+        if self.is_bound {
+            return self.read_from_anybody(scratch, traffic);
+        }
         if let Some(reading) = self.message(scratch) {
             return Ok(reading);
         }
@@ -158,7 +191,7 @@ impl Channel {
         };
         traffic.received_datagram(reading.length);
         let Some(session) = &mut self.session else {
-            return Ok(Reading::Message(reading.length, reading.lag));
+            return Ok(Reading::Message(reading.length, reading.lag, Peer::Connected));
         };
         (self.heard_at, self.lag) = (Some(now), reading.lag);
         let outcome = session.incoming(scratch.get(..reading.length).unwrap_or_default(), now);
@@ -168,13 +201,20 @@ impl Channel {
             Some(took) => Ok(Reading::Secured(took)),
             None => {
                 let read = self.message(scratch).unwrap_or(Reading::Part);
-                if let Reading::Message(length, _) = read {
+                if let Reading::Message(length, ..) = read {
                     let (bytes, secured) = (reading.length as u64, length as u64);
                     traffic.records_received += Records { count: 1, bytes, secured };
                 }
                 Ok(read)
             }
         }
+    }
+
+    fn read_from_anybody(&self, scratch: &mut [u8], traffic: &mut Traffic) -> Result<Reading, String> {
+        let read = self.socket.read_from(scratch).map_err(refusal::told_of_datagram)?;
+        let Some((reading, from)) = read else { return Ok(Reading::Nothing) };
+        traffic.received_datagram(reading.length);
+        Ok(Reading::Message(reading.length, reading.lag, Peer::At(from)))
     }
 
     /// Whether a message waits that came together with one that was read.
@@ -187,7 +227,7 @@ impl Channel {
         // A record carries less than a datagram, for which there is room.
         let length = message.len().min(scratch.len());
         scratch.get_mut(..length)?.copy_from_slice(message.get(..length)?);
-        Some(Reading::Message(length, self.lag))
+        Some(Reading::Message(length, self.lag, Peer::Connected))
     }
 
     /// Says that nothing follows.

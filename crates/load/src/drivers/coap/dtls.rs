@@ -246,7 +246,7 @@ impl Session {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use plimsoll_scenario::plan::{KeyPlan, Piece, Template};
     use plimsoll_stats::distribution::random;
@@ -255,8 +255,9 @@ mod tests {
     const DAY: Nanos = Nanos::from_secs(86_400);
 
     /// The other side: a server that knows a key for everybody.
-    struct Server {
+    pub struct Server {
         dtls: Dtls,
+        origin: Instant,
         heard: Vec<Vec<u8>>,
     }
 
@@ -266,7 +267,23 @@ mod tests {
             let timeout = Duration::from_nanos(DAY.0 as u64);
             let config = Config::builder().with_psk_server(None, key).flight_retries(REPETITIONS);
             let config = Arc::new(config.handshake_timeout(timeout).build().unwrap());
-            Server { dtls: Dtls::new_12_psk(config, origin), heard: Vec::new() }
+            Server { dtls: Dtls::new_12_psk(config, origin), origin, heard: Vec::new() }
+        }
+
+        /// Takes in a datagram; the datagrams that it answers with.
+        pub fn incoming(&mut self, datagram: &[u8]) -> Vec<Vec<u8>> {
+            self.take(Some(datagram), self.origin)
+        }
+
+        /// Secures a message, as datagrams.
+        pub fn secure(&mut self, message: &[u8]) -> Vec<Vec<u8>> {
+            self.dtls.send_application_data(message).unwrap();
+            self.take(None, self.origin)
+        }
+
+        /// Takes a message that came.
+        pub fn message(&mut self) -> Option<Vec<u8>> {
+            (!self.heard.is_empty()).then(|| self.heard.remove(0))
         }
 
         fn take(&mut self, datagram: Option<&[u8]>, now: Instant) -> Vec<Vec<u8>> {
@@ -291,6 +308,13 @@ mod tests {
         let psk = PskPlan { identity: text("device "), key: KeyPlan::Template(text(key)) };
         let plan = DtlsPlan { devices: psk.clone(), subscribers: psk, timeout: DAY };
         Terms::of_devices(&Arc::new(plan)).session(7, Nanos::ZERO).unwrap()
+    }
+
+    /// A client's side and the other one, which have the same key.
+    pub fn pair() -> (Session, Server) {
+        let session = session("key of ");
+        let server = Server::new("key of 7", session.origin);
+        (session, server)
     }
 
     /// Lets both speak over a network that loses what it is told to, until the handshake is over: how long it took.

@@ -1,117 +1,122 @@
-//! One socket: its message ids, the exchanges that are under way over it, the devices that speak over it.
+//! An endpoint of CoAP (RFC 7252 section 1.2): one socket, the ids of the messages that it sends, the messages that it reads,
+//! and the requests that it has answered. It may be client and server at once.
+//!
+//! What its requests are about, and what becomes of them, is its owner's: a socket of devices, a subscriber that observes,
+//! a listener.
 
-use super::channel::{Channel, Reading};
+use super::answered::{Answered, RequestKey};
+use super::channel::{Channel, Peer, Reading};
 use super::dtls::Session;
+use super::message_ids::MessageIds;
 use crate::driver::Traffic;
 use crate::drivers::readiness;
 use crate::refusal;
-use plimsoll_codec::coap::{Kind, Message};
+use plimsoll_codec::coap::{Kind, Malformed, Message, code};
 use plimsoll_model::Nanos;
 use rustix::io::Errno;
-use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 
-/// Message ids that there are; one is kept for pings.
-const IDS: usize = 1 << 16;
-/// How long a platform may remember a message by its id: EXCHANGE_LIFETIME (RFC 7252 section 4.8.2).
-const EXCHANGE_LIFETIME: Nanos = Nanos::from_secs(247);
-
-/// How a socket stands with the platform.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Not open, and nobody wants it to be.
-    Closed,
-    /// Open; a ping (RFC 7252 section 4.3) asks whether anybody is there, or the handshake of DTLS.
-    Asking,
-    /// Requests go over it.
-    Ready,
-    /// To be opened again after a pause.
-    Pausing,
-}
-
-/// See the module.
+/// See the module. Not open at first.
+#[derive(Default)]
 pub struct Endpoint {
-    pub state: State,
-    pub generation: u32,
-    /// Exchanges under way, by message id.
-    pub exchanges: HashMap<u16, u32>,
-    /// Devices that wait for it, and those that speak over it.
-    pub waiting: Vec<u32>,
-    pub members: Vec<u32>,
-    /// Exchanges whose datagram goes at the end of this turn, and those whose datagram found no room.
-    pub gathered: Vec<u32>,
-    pub blocked: Vec<u32>,
-    /// Devices that wait for a message id.
-    pub crowded: Vec<u32>,
-    /// When it was opened.
-    pub began: Nanos,
-    /// The pause before it is opened again, should it fail.
-    pub pause: Nanos,
-    /// Whether a datagram ever came over it: only then is it tried again by itself.
-    pub was_ready: bool,
-    /// When its timer is due; one that fires at another time is of an earlier wish.
-    pub timer_at: Nanos,
     channel: Option<Channel>,
-    next_id: u16,
-    /// Message ids taken since they last began to come round, and when that was.
-    taken: usize,
-    round_at: Nanos,
-    /// Whether they came round too soon.
-    too_soon: bool,
+    /// The how manieth socket it has: what is told of an earlier one is known by that.
+    generation: u32,
+    ids: MessageIds,
+    answered: Answered,
     /// An empty message as bytes.
     empty: Vec<u8>,
 }
 
+/// The one peer that an endpoint connects to, and how.
+pub struct Remote {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// From which address of ours.
+    pub source: Option<IpAddr>,
+    /// What secures datagrams.
+    pub session: Option<Session>,
+    /// Whether messages go together that are sent together.
+    pub gathers: bool,
+}
+
+/// What a request is answered with; its options as they stand on the wire.
+#[derive(Clone, Copy, Default)]
+pub struct Answer<'a> {
+    /// The response code.
+    pub code: u8,
+    /// The options.
+    pub options: &'a [u8],
+    /// The payload.
+    pub payload: &'a [u8],
+}
+
+/// What one look at an endpoint gave.
+pub enum Incoming<'a> {
+    /// There is nothing at present.
+    Nothing,
+    /// A message that nobody has dealt with.
+    Message {
+        /// The message.
+        message: Message<'a>,
+        /// Who sent it.
+        from: Peer,
+        /// How long it had lain in the kernel.
+        lag: Option<Nanos>,
+    },
+    /// A request that was answered before, and now again.
+    Repeated,
+    /// A datagram that is no message.
+    Malformed(Malformed),
+    /// A part of what DTLS needs for itself.
+    Part,
+    /// The handshake is over, after so long: messages can go.
+    Secured(Nanos),
+}
+
+/// Whether a message is a request, rather than an answer or empty.
+pub fn is_request(message: &Message<'_>) -> bool {
+    message.code >> 5 == 0 && message.code != code::EMPTY
+}
+
 impl Endpoint {
-    /// A socket that is not open.
-    pub fn new(pause: Nanos) -> Endpoint {
-        Endpoint {
-            state: State::Closed,
-            generation: 0,
-            exchanges: HashMap::new(),
-            waiting: Vec::new(),
-            members: Vec::new(),
-            gathered: Vec::new(),
-            blocked: Vec::new(),
-            crowded: Vec::new(),
-            began: Nanos::ZERO,
-            pause,
-            was_ready: false,
-            timer_at: Nanos::MAX,
-            channel: None,
-            next_id: 0,
-            taken: 0,
-            round_at: Nanos::ZERO,
-            too_soon: false,
-            empty: Vec::new(),
-        }
+    /// Opens a socket to one peer, told of as that slot's; where it has a session, it is of use once that is secured.
+    ///
+    /// # Errors
+    /// The kernel refuses the socket: why, for people.
+    pub fn connect(
+        &mut self,
+        Remote { address, source, session, gathers }: Remote,
+        ids: MessageIds,
+        (epoll, slot): (&OwnedFd, u32),
+    ) -> Result<(), String> {
+        let data = self.renew(ids, slot);
+        let channel = Channel::open((address, source), (epoll, data), session).map_err(refusal::told)?;
+        self.channel = Some(if gathers { channel.together() } else { channel });
+        Ok(())
     }
 
-    /// Opens it at its time of beginning, and sends a ping or begins the handshake. Its message ids begin at `first_id`:
-    /// a platform may remember those of an earlier socket with the same port (RFC 7252 section 4.4). Where it
-    /// `gathers`, messages go together that are sent together.
-    pub fn open(
+    /// Takes over a bound socket, at which it hears whoever sends; told of as that slot's.
+    ///
+    /// # Errors
+    /// The kernel refuses to tell of it.
+    pub fn bind(
         &mut self,
-        slot: u32,
-        (address, source): (SocketAddr, Option<IpAddr>),
-        (first_id, session, gathers): (u16, Option<Session>, bool),
-        epoll: &OwnedFd,
-        traffic: &mut Traffic,
-    ) -> Result<(), String> {
-        self.generation = self.generation.wrapping_add(1);
-        (self.next_id, self.taken, self.round_at) = (first_id, 0, self.began);
-        let data = readiness::data(slot, self.generation);
-        let secured = session.is_some();
-        let channel = Channel::open((address, source), (epoll, data), session).map_err(refusal::told)?;
-        let channel = self.channel.insert(if gathers { channel.together() } else { channel });
-        (self.state, self.timer_at) = (State::Asking, Nanos::MAX);
-        if secured {
-            return channel.tick(self.began, traffic);
-        }
-        let id = self.take_id(self.began).unwrap_or_default();
-        self.say(Kind::Confirmable, id, self.began, traffic);
+        socket: UdpSocket,
+        ids: MessageIds,
+        (epoll, slot): (&OwnedFd, u32),
+    ) -> std::io::Result<()> {
+        let data = self.renew(ids, slot);
+        self.channel = Some(Channel::bound(socket, (epoll, data))?);
         Ok(())
+    }
+
+    /// Begins a new generation; what its socket is registered with.
+    fn renew(&mut self, ids: MessageIds, slot: u32) -> u64 {
+        self.generation = self.generation.wrapping_add(1);
+        self.ids = ids;
+        readiness::data(slot, self.generation)
     }
 
     /// Puts a channel in the place of the one that it has.
@@ -120,17 +125,30 @@ impl Endpoint {
         self.channel = Some(channel);
     }
 
+    /// Whether it has a socket.
+    pub fn is_open(&self) -> bool {
+        self.channel.is_some()
+    }
+
+    /// The how manieth socket it has or last had; another number after each closing, too.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
     /// When its handshake is to be looked at; `None` where there is none under way.
     pub fn wakes_at(&self) -> Option<Nanos> {
         self.channel.as_ref().and_then(Channel::wakes_at)
     }
 
-    /// Repeats what of the handshake was not answered.
+    /// Begins the handshake where there is to be one, and repeats what of it was not answered.
+    ///
+    /// # Errors
+    /// It took too long, or the peer cannot be reached: why, for people.
     pub fn tick(&mut self, now: Nanos, traffic: &mut Traffic) -> Result<(), String> {
         self.channel.as_mut().map_or(Ok(()), |channel| channel.tick(now, traffic))
     }
 
-    /// Whether it has a session that the platform may have lost: nothing came since.
+    /// Whether it has a session that the peer may have lost: nothing came since.
     pub fn is_silent_since(&self, since: Nanos) -> bool {
         self.channel.as_ref().is_some_and(|channel| channel.is_silent_since(since))
     }
@@ -143,74 +161,126 @@ impl Endpoint {
         self.close();
     }
 
-    /// Closes it; what was under way over it is the caller's to tell.
+    /// Closes it; what was under way over it is the owner's to tell.
     pub fn close(&mut self) {
         self.channel = None;
-        self.exchanges.clear();
-        self.gathered.clear();
-        self.blocked.clear();
-        self.crowded.clear();
+        self.answered = Answered::default();
         self.generation = self.generation.wrapping_add(1);
-        self.state = State::Closed;
-    }
-
-    /// Whether so many requests are under way over it that no further one has a message id.
-    pub fn is_full(&self) -> bool {
-        self.exchanges.len() + 1 >= IDS
     }
 
     /// A message id that nothing under way has; `None` where all are taken.
-    pub fn take_id(&mut self, now: Nanos) -> Option<u16> {
-        if self.is_full() {
-            return None;
-        }
-        loop {
-            if self.taken == IDS {
-                self.too_soon = now - self.round_at < EXCHANGE_LIFETIME;
-                (self.taken, self.round_at) = (0, now);
-            }
-            self.taken += 1;
-            let id = self.next_id;
-            self.next_id = id.wrapping_add(1);
-            if !self.exchanges.contains_key(&id) {
-                return Some(id);
-            }
-        }
+    pub fn take_id(&mut self, now: Nanos, is_under_way: impl Fn(u16) -> bool) -> Option<u16> {
+        self.ids.take(now, is_under_way)
     }
 
-    /// Whether message ids have come round before the platform had to forget them, told once a round.
+    /// Whether message ids have come round before a peer had to forget them, told once a round.
     pub fn came_round(&mut self) -> bool {
-        std::mem::take(&mut self.too_soon)
+        self.ids.came_round()
     }
 
-    /// Sends an empty message. One that finds no room is lost, as datagrams are: who waits for it asks again.
-    pub fn say(&mut self, kind: Kind, id: u16, now: Nanos, traffic: &mut Traffic) {
-        self.empty.clear();
-        Message::empty(kind, id).encode(&mut self.empty);
-        if let Some(channel) = &mut self.channel {
-            let _ = channel.send(&self.empty, now, traffic);
-        }
+    /// Sends a message; whether there was room.
+    ///
+    /// # Errors
+    /// The connected peer cannot be reached: why, for people.
+    pub fn send(
+        &mut self,
+        message: &[u8],
+        to: Peer,
+        now: Nanos,
+        traffic: &mut Traffic,
+    ) -> Result<bool, String> {
+        self.open_channel()?.send(message, to, now, traffic)
     }
 
-    /// Sends the first of these messages, or as many as can go together; how many that were, none without room.
+    /// Sends the first of these messages to the connected peer, or as many as can go together; how many that were, none
+    /// without room.
+    ///
+    /// # Errors
+    /// The peer cannot be reached: why, for people.
     pub fn send_first<'a>(
         &mut self,
         messages: impl Iterator<Item = &'a [u8]>,
         now: Nanos,
         traffic: &mut Traffic,
     ) -> Result<usize, String> {
-        let channel = self.channel.as_mut().ok_or_else(|| refusal::told_of_datagram(Errno::NOTCONN))?;
-        channel.send_first(messages, now, traffic)
+        self.open_channel()?.send_first(messages, now, traffic)
     }
 
-    /// Reads into the front of `scratch`.
-    pub fn read(&mut self, scratch: &mut [u8], now: Nanos, traffic: &mut Traffic) -> Result<Reading, String> {
-        self.channel.as_mut().map_or(Ok(Reading::Nothing), |channel| channel.read(scratch, now, traffic))
+    fn open_channel(&mut self) -> Result<&mut Channel, String> {
+        self.channel.as_mut().ok_or_else(|| refusal::told_of_datagram(Errno::NOTCONN))
     }
 
-    /// Whether anything is to be expected from a further reading.
-    pub fn expects(&self) -> bool {
-        !self.exchanges.is_empty() || self.channel.as_ref().is_some_and(Channel::has_more)
+    /// Sends an empty message: a ping, an acknowledgement, a reset. One that finds no room is lost, as datagrams are: who
+    /// waits for it asks again.
+    pub fn say(&mut self, kind: Kind, id: u16, to: Peer, now: Nanos, traffic: &mut Traffic) {
+        self.empty.clear();
+        Message::empty(kind, id).encode(&mut self.empty);
+        if let Some(channel) = &mut self.channel {
+            let _ = channel.send(&self.empty, to, now, traffic);
+        }
+    }
+
+    /// Answers a request, in its acknowledgement where it wants one, else with an id that nothing under way has. The same
+    /// answer is given by itself to each repetition, so that an answer that finds no room is sent when it is asked for again.
+    pub fn answer(
+        &mut self,
+        (request, from): (&Message<'_>, Peer),
+        Answer { code, options, payload }: Answer<'_>,
+        is_under_way: impl Fn(u16) -> bool,
+        now: Nanos,
+        traffic: &mut Traffic,
+    ) {
+        let (kind, id) = match request.kind {
+            Kind::Confirmable => (Kind::Acknowledgement, request.id),
+            _ => (Kind::NonConfirmable, self.take_id(now, is_under_way).unwrap_or_default()),
+        };
+        let mut answer = Vec::new();
+        Message { kind, code, id, token: request.token, options, payload }.encode(&mut answer);
+        // What cannot be sent is lost, as above.
+        let _ = self.send(&answer, from, now, traffic);
+        self.answered.remember(RequestKey::of(request, from), answer, now);
+    }
+
+    /// Reads into `scratch`, and gives what was read as it is to be understood.
+    ///
+    /// # Errors
+    /// The connected peer cannot be reached, or the session is over: why, for people.
+    pub fn read<'a>(
+        &mut self,
+        scratch: &'a mut [u8],
+        now: Nanos,
+        traffic: &mut Traffic,
+    ) -> Result<Incoming<'a>, String> {
+        let Some(channel) = &mut self.channel else { return Ok(Incoming::Nothing) };
+        let (length, lag, from) = match channel.read(scratch, now, traffic)? {
+            Reading::Message(length, lag, from) => (length, lag, from),
+            Reading::Nothing => return Ok(Incoming::Nothing),
+            Reading::Part => return Ok(Incoming::Part),
+            Reading::Secured(took) => return Ok(Incoming::Secured(took)),
+        };
+        let scratch: &'a [u8] = scratch;
+        let message = match Message::decode(scratch.get(..length).unwrap_or_default()) {
+            Ok(message) => message,
+            Err(malformed) => return Ok(Incoming::Malformed(malformed)),
+        };
+        if is_request(&message) && self.answer_again(&message, from, now, traffic) {
+            return Ok(Incoming::Repeated);
+        }
+        Ok(Incoming::Message { message, from, lag })
+    }
+
+    /// Gives a repeated request the answer that it got; whether it is one.
+    fn answer_again(&mut self, request: &Message<'_>, from: Peer, now: Nanos, traffic: &mut Traffic) -> bool {
+        let answer = self.answered.answer(&RequestKey::of(request, from));
+        let (Some(answer), Some(channel)) = (answer, &mut self.channel) else { return false };
+        // What cannot be sent is lost, as above.
+        let _ = channel.send(answer, from, now, traffic);
+        true
+    }
+
+    /// Whether a message waits that came together with one that was read.
+    pub fn has_more(&self) -> bool {
+        self.channel.as_ref().is_some_and(Channel::has_more)
     }
 
     /// Wants to be woken for room, or not any more.
@@ -222,33 +292,4 @@ impl Endpoint {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_go_round_and_leave_out_what_is_under_way() {
-        let mut endpoint = Endpoint::new(Nanos::ZERO);
-        endpoint.next_id = 65_534;
-        endpoint.exchanges.insert(65_535, 0);
-        endpoint.exchanges.insert(0, 1);
-        assert_eq!([0, 0].map(|_| endpoint.take_id(Nanos::ZERO)), [Some(65_534), Some(1)]);
-        for id in 0..=u16::MAX {
-            endpoint.exchanges.insert(id, 0);
-        }
-        assert_eq!(endpoint.take_id(Nanos::ZERO), None);
-    }
-
-    #[test]
-    fn it_is_told_when_ids_come_round_before_a_platform_forgets_them() {
-        for (gap, told) in [(Nanos::from_millis(3), true), (Nanos::from_millis(4), false)] {
-            let mut endpoint = Endpoint::new(Nanos::ZERO);
-            let take =
-                |number: usize, endpoint: &mut Endpoint| endpoint.take_id(gap * number as i64).unwrap();
-            let first = take(0, &mut endpoint);
-            (1..IDS).for_each(|number| assert_ne!(take(number, &mut endpoint), first));
-            assert!(!endpoint.came_round());
-            assert_eq!(take(IDS, &mut endpoint), first);
-            assert_eq!([0, 0].map(|_| endpoint.came_round()), [told, false]);
-        }
-    }
-}
+mod tests;

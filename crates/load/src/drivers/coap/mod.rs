@@ -1,19 +1,28 @@
 //! The CoAP driver over UDP (RFC 7252): requests of devices, confirmable or not, in blocks where they must be.
 //!
-//! [`endpoint`] is a socket, each device's own or shared by many, and [`channel`] how it is secured; [`exchange`] a message
-//! under way; [`requests`] what a message is as a request; [`sending`] when it goes. Tokens tell exchanges apart, so that
-//! any number of devices can share a socket.
+//! An [`endpoint`] is what everybody here sends and reads with: devices, subscribers that observe ([`observer`]), and those
+//! that listen ([`listener`]). [`channel`] is its socket and how that is secured, [`message_ids`] what its messages are known
+//! by, [`answered`] what it answered.
+//!
+//! Devices: a [`device_socket`] is each device's own or shared by many; [`exchange`] is a message under way; [`requests`] what
+//! a message is as a request; [`sending`] when it goes. Tokens tell exchanges apart, so that any number of devices can share
+//! a socket.
 
+mod answered;
 mod channel;
 mod connecting;
+mod device_socket;
 mod dtls;
 mod endpoint;
 mod exchange;
+mod listener;
+mod message_ids;
 mod observer;
 mod receiving;
 mod requests;
 mod sending;
 
+pub use listener::CoapListenerDriver;
 pub use observer::ObserverDriver;
 
 use crate::clock::Clock;
@@ -21,11 +30,10 @@ use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::readiness::Readiness;
 use crate::drivers::timers::Timers;
 use crate::drivers::{DriverContext, DriverEntry, Part};
-use crate::roles::coap_listener;
 use crate::share::Share;
 use crate::sources::Sources;
+use device_socket::{DeviceSocket, State};
 use dtls::Terms;
-use endpoint::{Endpoint, State};
 use exchange::{Exchange, Order};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::{CoapPlan, Protocol};
@@ -43,7 +51,7 @@ const TURNS: u32 = 1 << 24;
 
 /// Devices, and subscribers that observe or listen.
 pub const ENTRY: DriverEntry = DriverEntry {
-    listener: Some(coap_listener::ENTRY),
+    listener: Some(listener::ENTRY),
     observers: Some(|context, role| Ok(Box::new(ObserverDriver::new(context, role)?))),
     ..DriverEntry::of_devices(Protocol::Coap, |context| Ok(Box::new(CoapDriver::new(context)?)))
 };
@@ -61,7 +69,7 @@ pub struct CoapDriver {
     requests: Requests,
     pauses: (Nanos, Nanos),
     devices: Vec<Device>,
-    endpoints: Vec<Endpoint>,
+    sockets: Vec<DeviceSocket>,
     places: Vec<Place>,
     vacant: Vec<u32>,
     /// Whether what goes over one socket in one turn is handed to the kernel together, and the sockets where some waits for that.
@@ -103,7 +111,7 @@ struct Place {
     exchange: Exchange,
     /// Whether one is under way.
     taken: bool,
-    endpoint: u32,
+    socket: u32,
     /// Whether its datagram waits, for the end of the turn or for room.
     waits: bool,
     /// The how manieth request of this place is under way.
@@ -125,7 +133,7 @@ enum Wake {
     /// A place, whoever is there.
     Place,
     /// A socket of that generation.
-    Endpoint(u32),
+    Socket(u32),
 }
 
 impl CoapDriver {
@@ -150,7 +158,7 @@ impl CoapDriver {
             requests: Requests::new(plan, run, given)?,
             pauses: plan.connection.reconnect,
             devices: (0..owned).map(device).collect(),
-            endpoints: (0..sockets).map(|_| Endpoint::new(plan.connection.reconnect.0)).collect(),
+            sockets: (0..sockets).map(|_| DeviceSocket::new(plan.connection.reconnect.0)).collect(),
             places: Vec::new(),
             vacant: Vec::new(),
             // Captures would show them as one datagram.
@@ -169,8 +177,8 @@ impl CoapDriver {
         })
     }
 
-    fn endpoint_of(&self, device: u32) -> u32 {
-        device % (self.endpoints.len().max(1) as u32)
+    fn socket_of(&self, device: u32) -> u32 {
+        device % (self.sockets.len().max(1) as u32)
     }
 
     fn number(&self, device: u32) -> u32 {
@@ -203,9 +211,9 @@ impl CoapDriver {
             self.in_blocks -= 1;
         }
         let (told, order, id) = (place.exchange.told, place.exchange.order, place.exchange.id);
-        if let Some(endpoint) = self.endpoints.get_mut(place.endpoint as usize) {
-            endpoint.exchanges.remove(&id);
-            self.dirty.append(&mut endpoint.crowded);
+        if let Some(socket) = self.sockets.get_mut(place.socket as usize) {
+            socket.exchanges.remove(&id);
+            self.dirty.append(&mut socket.crowded);
         }
         let device = self.share.slot(order.device);
         if let Some(state) = self.devices.get_mut(device as usize) {
@@ -229,15 +237,15 @@ impl CoapDriver {
     /// Begins what devices may begin.
     fn send_dirty(&mut self, events: &mut Vec<Event>) {
         while let Some(device) = self.dirty.pop() {
-            let slot = self.endpoint_of(device);
+            let slot = self.socket_of(device);
             while let Some(state) = self.devices.get_mut(device as usize) {
                 if state.state != Standing::Ready || state.under_way >= self.plan.outstanding {
                     break;
                 }
                 let Some(&order) = state.queue.front() else { break };
-                if let Some(endpoint) = self.endpoints.get_mut(slot as usize).filter(|one| one.is_full()) {
+                if let Some(socket) = self.sockets.get_mut(slot as usize).filter(|one| one.is_full()) {
                     // The platform has to answer first.
-                    endpoint.crowded.push(device);
+                    socket.crowded.push(device);
                     break;
                 }
                 state.queue.pop_front();
@@ -248,18 +256,18 @@ impl CoapDriver {
         }
     }
 
-    fn begin(&mut self, endpoint: u32, order: Order, events: &mut Vec<Event>) {
+    fn begin(&mut self, socket: u32, order: Order, events: &mut Vec<Event>) {
         let slot = self.vacant.pop().unwrap_or_else(|| {
             let turn = self.random.below(u64::from(TURNS)) as u32;
             let exchange = Exchange::default();
             let watched = Nanos::MAX;
-            self.places.push(Place { exchange, taken: false, endpoint, waits: false, turn, watched });
+            self.places.push(Place { exchange, taken: false, socket, waits: false, turn, watched });
             self.places.len() as u32 - 1
         });
         let now = self.clock.now();
         let code = self.requests.code();
         let Some(place) = self.places.get_mut(slot as usize) else { return };
-        (place.taken, place.endpoint) = (true, endpoint);
+        (place.taken, place.socket) = (true, socket);
         let exchange = &mut place.exchange;
         self.requests.write(order.device, order.sequence, &mut exchange.options, &mut exchange.body);
         exchange.generation = self.requests.view().generation();
@@ -273,9 +281,10 @@ impl CoapDriver {
         while let Some((at, slot, wake)) = self.timers.due(now) {
             match wake {
                 Wake::Place => self.look_after(slot, at, now, events),
-                Wake::Endpoint(generation) => {
-                    let known = self.endpoints.get(slot as usize).filter(|known| known.timer_at == at);
-                    match known.filter(|known| known.generation == generation).map(|known| known.state) {
+                Wake::Socket(generation) => {
+                    let is_wanted =
+                        |known: &&DeviceSocket| known.timer_at == at && known.generation() == generation;
+                    match self.sockets.get(slot as usize).filter(is_wanted).map(|known| known.state) {
                         Some(State::Asking) => self.still_asking(slot, now, events),
                         Some(State::Pausing) => self.open(slot, events),
                         _ => {}
@@ -306,9 +315,9 @@ impl CoapDriver {
             place.watched = next;
             self.timers.set(next, slot, Wake::Place);
         } else if place.exchange.is_over(now, &self.plan) {
-            let (endpoint, since) = (place.endpoint, place.exchange.sent_at);
+            let (socket, since) = (place.socket, place.exchange.sent_at);
             self.abandon(slot, now, false, events);
-            self.given_up(endpoint, since, events);
+            self.given_up(socket, since, events);
         } else {
             self.send(slot, events);
         }
@@ -348,19 +357,19 @@ impl Driver for CoapDriver {
     fn connect(&mut self, client: Client) -> bool {
         let Client::Device(number) = client else { return false };
         let device = self.share.slot(number);
-        let slot = self.endpoint_of(device);
+        let slot = self.socket_of(device);
         let Some(state) = self.devices.get_mut(device as usize) else { return false };
         if state.state != Standing::Idle {
             return false;
         }
-        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return false };
+        let Some(socket) = self.sockets.get_mut(slot as usize) else { return false };
         state.state = Standing::Waiting;
-        endpoint.waiting.push(device);
+        socket.waiting.push(device);
         let mut early = std::mem::take(&mut self.early);
-        match endpoint.state {
+        match socket.state {
             State::Closed => self.open(slot, &mut early),
             State::Ready => {
-                endpoint.began = self.clock.now();
+                socket.began = self.clock.now();
                 self.opened(slot, &mut early);
             }
             State::Asking | State::Pausing => {}
@@ -372,7 +381,7 @@ impl Driver for CoapDriver {
     fn release(&mut self, client: Client) -> bool {
         let Client::Device(number) = client else { return false };
         let device = self.share.slot(number);
-        let slot = self.endpoint_of(device);
+        let slot = self.socket_of(device);
         if self.devices.get(device as usize).is_some_and(|state| state.under_way > 0) {
             let places = (0..).zip(&self.places);
             let its_own = places.filter(|(_, place)| place.taken && place.exchange.order.device == number);
@@ -385,12 +394,12 @@ impl Driver for CoapDriver {
         state.queue.clear();
         state.known = false;
         let was_ready = std::mem::replace(&mut state.state, Standing::Idle) == Standing::Ready;
-        if let Some(endpoint) = self.endpoints.get_mut(slot as usize) {
-            endpoint.members.retain(|member| *member != device);
-            endpoint.waiting.retain(|member| *member != device);
-            if endpoint.members.is_empty() && endpoint.waiting.is_empty() {
-                endpoint.leave(self.clock.now(), &mut self.traffic);
-                endpoint.was_ready = false;
+        if let Some(socket) = self.sockets.get_mut(slot as usize) {
+            socket.members.retain(|member| *member != device);
+            socket.waiting.retain(|member| *member != device);
+            if socket.members.is_empty() && socket.waiting.is_empty() {
+                socket.leave(self.clock.now(), &mut self.traffic);
+                socket.was_ready = false;
             }
         }
         was_ready
@@ -412,8 +421,8 @@ impl Driver for CoapDriver {
         for place in 0..self.places.len() as u32 {
             self.abandon(place, at, false, events);
         }
-        for endpoint in &mut self.endpoints {
-            endpoint.blocked.clear();
+        for socket in &mut self.sockets {
+            socket.blocked.clear();
         }
     }
 
@@ -433,8 +442,8 @@ impl Driver for CoapDriver {
 
     fn disconnect(&mut self) {
         let now = self.clock.now();
-        for endpoint in &mut self.endpoints {
-            endpoint.leave(now, &mut self.traffic);
+        for socket in &mut self.sockets {
+            socket.leave(now, &mut self.traffic);
         }
         for state in &mut self.devices {
             state.state = Standing::Idle;

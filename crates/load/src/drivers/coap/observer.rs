@@ -2,15 +2,16 @@
 
 mod receiving;
 
-use super::channel::Channel;
+use super::channel::Peer;
 use super::dtls::Terms;
+use super::endpoint::{Endpoint, Remote};
+use super::message_ids::MessageIds;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::drivers::readiness::{Readiness, data};
+use crate::drivers::readiness::Readiness;
 use crate::drivers::timers::Timers;
 use crate::drivers::{DriverContext, Part};
-use crate::refusal;
 use crate::run_context::View;
 use crate::share::Share;
 use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
@@ -26,6 +27,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 const READ_SIZE: usize = 64 * 1024;
 /// Registrations of a subscriber under way at once.
 const AT_ONCE: usize = 8;
+
 /// Subscribers of one shard that observe.
 pub struct ObserverDriver {
     share: Share,
@@ -59,10 +61,9 @@ pub struct ObserverDriver {
 
 #[derive(Default)]
 struct Subscriber {
-    channel: Option<Channel>,
+    endpoint: Endpoint,
     /// When its handshake is looked at; a timer that fires at another time is of an earlier wish.
     timer_at: Nanos,
-    generation: u32,
     /// Observations that wait for their turn to be registered, and those that are being.
     waiting: VecDeque<u32>,
     under_way: usize,
@@ -70,7 +71,6 @@ struct Subscriber {
     began: Nanos,
     ready: bool,
     was_ready: bool,
-    next_id: u16,
 }
 
 #[derive(Default)]
@@ -106,6 +106,13 @@ enum Wake {
     Subscriber(u32),
     /// The handshake of a subscriber of that generation.
     Handshake(u32),
+}
+
+impl Subscriber {
+    /// A message id for a request. Few of them are under way, so that those of an earlier round have long ended.
+    fn take_id(&mut self, now: Nanos) -> Option<u16> {
+        self.endpoint.take_id(now, |_| false)
+    }
 }
 
 impl ObserverDriver {
@@ -156,22 +163,26 @@ impl ObserverDriver {
         self.first_device + self.follows.follows(subscriber, place, self.devices)
     }
 
+    /// A subscriber, if its socket is still that one.
+    fn of_generation(&self, slot: u32, generation: u32) -> Option<&Subscriber> {
+        let known = self.subscribers.get(slot as usize);
+        known.filter(|known| known.endpoint.generation() == generation)
+    }
+
     fn open(&mut self, slot: u32, events: &mut Vec<Event>) {
         let (now, first_id) = (self.clock.now(), self.random.below(1 << 16) as u16);
         let number = self.number(slot);
         let session = self.terms.as_ref().map(|terms| terms.session(number, now)).transpose();
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
-        subscriber.generation = subscriber.generation.wrapping_add(1);
         (subscriber.began, subscriber.timer_at) = (now, Nanos::ZERO);
-        subscriber.next_id = first_id;
         let first = slot * self.resources;
         subscriber.waiting = (first..first + self.resources).collect();
         (subscriber.under_way, subscriber.registered) = (0, 0);
-        let registration = (self.readiness.epoll(), data(slot, subscriber.generation));
         let opened = session.and_then(|session| {
-            let channel =
-                Channel::open((self.address, None), registration, session).map_err(refusal::told)?;
-            subscriber.channel.insert(channel).tick(now, &mut self.traffic)
+            let remote = Remote { address: self.address, source: None, session, gathers: false };
+            let ids = MessageIds::beginning_at(first_id, now);
+            subscriber.endpoint.connect(remote, ids, (self.readiness.epoll(), slot))?;
+            subscriber.endpoint.tick(now, &mut self.traffic)
         });
         match opened {
             Ok(()) => self.go_on(slot, events),
@@ -182,11 +193,11 @@ impl ObserverDriver {
     /// Waits for the handshake where one is under way, else registers.
     fn go_on(&mut self, slot: u32, events: &mut Vec<Event>) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
-        match subscriber.channel.as_ref().and_then(Channel::wakes_at) {
+        match subscriber.endpoint.wakes_at() {
             Some(at) if at == subscriber.timer_at => {}
             Some(at) => {
                 subscriber.timer_at = at;
-                self.timers.set(at, slot, Wake::Handshake(subscriber.generation));
+                self.timers.set(at, slot, Wake::Handshake(subscriber.endpoint.generation()));
             }
             None => self.register_next(slot, events),
         }
@@ -196,10 +207,10 @@ impl ObserverDriver {
     fn tick(&mut self, slot: u32, now: Nanos, events: &mut Vec<Event>) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         subscriber.timer_at = Nanos::ZERO;
-        let Some(channel) = subscriber.channel.as_mut().filter(|channel| channel.wakes_at().is_some()) else {
+        if subscriber.endpoint.wakes_at().is_none() {
             return;
-        };
-        match channel.tick(now, &mut self.traffic) {
+        }
+        match subscriber.endpoint.tick(now, &mut self.traffic) {
             Ok(()) => self.go_on(slot, events),
             Err(reason) => self.failed(slot, reason, events),
         }
@@ -222,8 +233,7 @@ impl ObserverDriver {
         let slot = index / self.resources;
         let timeout = self.plan.ack_timeout.as_secs_f64() * (1.0 + 0.5 * self.random.fraction());
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
-        let id = subscriber.next_id;
-        subscriber.next_id = id.wrapping_add(1);
+        let Some(id) = subscriber.take_id(self.clock.now()) else { return };
         let datagram = self.request(index, id, Kind::Confirmable, 0);
         let Some(observation) = self.observations.get_mut(index as usize) else { return };
         *observation = Observation {
@@ -281,9 +291,12 @@ impl ObserverDriver {
         else {
             return;
         };
-        let Some(channel) = &mut subscriber.channel else { return };
+        if !subscriber.endpoint.is_open() {
+            return;
+        }
+        let sent = subscriber.endpoint.send(&observation.datagram, Peer::Connected, now, &mut self.traffic);
         // What finds no room is sent again when its wait is over.
-        if let Err(reason) = channel.send(&observation.datagram, now, &mut self.traffic) {
+        if let Err(reason) = sent {
             return self.failed(slot, reason, events);
         }
         if observation.sendings > 0 {
@@ -300,14 +313,13 @@ impl ObserverDriver {
         while let Some((at, slot, wake)) = self.timers.due(now) {
             match wake {
                 Wake::Subscriber(generation) => {
-                    let known = self.subscribers.get(slot as usize);
-                    if known.is_some_and(|known| known.generation == generation && known.channel.is_none()) {
+                    let known = self.of_generation(slot, generation);
+                    if known.is_some_and(|known| !known.endpoint.is_open()) {
                         self.open(slot, events);
                     }
                 }
                 Wake::Handshake(generation) => {
-                    let known = self.subscribers.get(slot as usize);
-                    if known.is_some_and(|known| known.generation == generation && known.timer_at == at) {
+                    if self.of_generation(slot, generation).is_some_and(|known| known.timer_at == at) {
                         self.tick(slot, now, events);
                     }
                 }
@@ -350,8 +362,7 @@ impl ObserverDriver {
     fn failed(&mut self, slot: u32, reason: String, events: &mut Vec<Event>) {
         let (at, client) = (self.clock.now(), Client::Subscriber(self.number(slot)));
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
-        subscriber.channel = None;
-        subscriber.generation = subscriber.generation.wrapping_add(1);
+        subscriber.endpoint.close();
         subscriber.waiting.clear();
         events.push(match std::mem::take(&mut subscriber.ready) {
             true => Event::Disconnected { client, at, reason },
@@ -359,7 +370,7 @@ impl ObserverDriver {
         });
         if subscriber.was_ready {
             let pause = self.pauses.0.as_secs_f64() * (1.0 + self.random.fraction());
-            let wake = Wake::Subscriber(subscriber.generation);
+            let wake = Wake::Subscriber(subscriber.endpoint.generation());
             self.timers.set(at + Nanos::from_secs_f64(pause), slot, wake);
         }
         let first = slot * self.resources;
@@ -377,12 +388,11 @@ impl ObserverDriver {
         for index in first..first + self.resources {
             let known = self.observations.get(index as usize);
             if known.is_some_and(|known| known.state == State::Registered) {
-                let id = self.random.below(1 << 16) as u16;
-                let datagram = self.request(index, id, Kind::NonConfirmable, 1);
-                let subscriber = self.subscribers.get_mut(slot as usize);
-                // Whoever does not hear it is told by ICMP when it notifies.
-                if let Some(channel) = subscriber.and_then(|subscriber| subscriber.channel.as_mut()) {
-                    let _ = channel.send(&datagram, now, &mut self.traffic);
+                let id = self.subscribers.get_mut(slot as usize).and_then(|known| known.take_id(now));
+                let datagram = self.request(index, id.unwrap_or_default(), Kind::NonConfirmable, 1);
+                if let Some(subscriber) = self.subscribers.get_mut(slot as usize) {
+                    // Whoever does not hear it is told by ICMP when it notifies.
+                    let _ = subscriber.endpoint.send(&datagram, Peer::Connected, now, &mut self.traffic);
                 }
             }
             if let Some(observation) = self.observations.get_mut(index as usize) {
@@ -390,12 +400,10 @@ impl ObserverDriver {
             }
         }
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return false };
-        if let Some(channel) = &mut subscriber.channel {
-            channel.close(now, &mut self.traffic);
-        }
+        subscriber.endpoint.leave(now, &mut self.traffic);
         let was_ready = subscriber.ready;
-        let generation = subscriber.generation.wrapping_add(1);
-        *subscriber = Subscriber { generation, ..Subscriber::default() };
+        let endpoint = std::mem::take(&mut subscriber.endpoint);
+        *subscriber = Subscriber { endpoint, ..Subscriber::default() };
         was_ready
     }
 }
@@ -422,7 +430,7 @@ impl Driver for ObserverDriver {
     fn connect(&mut self, client: Client) -> bool {
         let Client::Subscriber(number) = client else { return false };
         let slot = self.share.slot(number);
-        if self.subscribers.get(slot as usize).is_none_or(|known| known.channel.is_some()) {
+        if self.subscribers.get(slot as usize).is_none_or(|known| known.endpoint.is_open()) {
             return false;
         }
         let mut early = std::mem::take(&mut self.early);

@@ -1,7 +1,8 @@
 //! What the platform sends to devices: answers, acknowledgements, resets.
 
-use super::channel::Reading;
-use super::endpoint::State;
+use super::channel::Peer;
+use super::device_socket::State;
+use super::endpoint::Incoming;
 use super::exchange::{Order, Step};
 use super::{CoapDriver, Place, TURNS};
 use crate::driver::Event;
@@ -24,11 +25,11 @@ const UNAUTHORIZED: u16 = 401;
 
 impl CoapDriver {
     pub(super) fn ready(&mut self, Ready { slot, generation, flags }: Ready, events: &mut Vec<Event>) {
-        let known = self.endpoints.get_mut(slot as usize);
-        let Some(endpoint) = known.filter(|endpoint| endpoint.generation == generation) else { return };
+        let known = self.sockets.get_mut(slot as usize);
+        let Some(socket) = known.filter(|socket| socket.generation() == generation) else { return };
         if flags.contains(EventFlags::OUT) {
-            endpoint.wants_room(slot, false, self.readiness.epoll());
-            for slot in std::mem::take(&mut endpoint.blocked) {
+            socket.endpoint.wants_room(slot, false, self.readiness.epoll());
+            for slot in std::mem::take(&mut socket.blocked) {
                 if self.places.get_mut(slot as usize).is_some_and(Place::stop_waiting) {
                     self.send(slot, events);
                 }
@@ -39,18 +40,22 @@ impl CoapDriver {
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         for _ in 0..DATAGRAMS {
-            let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { break };
-            match endpoint.read(&mut scratch, self.clock.now(), &mut self.traffic) {
-                Ok(Reading::Nothing) => break,
-                Ok(Reading::Message(length, lag)) => {
+            let Some(socket) = self.sockets.get_mut(slot as usize) else { break };
+            match socket.endpoint.read(&mut scratch, self.clock.now(), &mut self.traffic) {
+                Ok(Incoming::Nothing) => break,
+                Ok(Incoming::Message { message, lag, .. }) => {
                     let at = self.readiness.received_at(self.clock.now(), lag);
-                    self.take_in(slot, scratch.get(..length).unwrap_or_default(), at, events);
+                    self.take_in(slot, &message, at, events);
                 }
-                Ok(Reading::Part) if endpoint.state == State::Asking => self.watch_opening(slot),
-                Ok(Reading::Part) => {}
-                Ok(Reading::Secured(took)) => {
+                Ok(Incoming::Malformed(error)) => {
+                    slip(&format!("a datagram that is no CoAP message: {error}"), events);
+                }
+                Ok(Incoming::Part) if socket.state == State::Asking => self.watch_opening(slot),
+                // These devices answer no requests, so none is repeated.
+                Ok(Incoming::Part | Incoming::Repeated) => {}
+                Ok(Incoming::Secured(took)) => {
                     events.push(Event::Secured { took, resumed: false });
-                    endpoint.pause = self.pauses.0;
+                    socket.pause = self.pauses.0;
                     self.opened(slot, events);
                 }
                 Err(reason) => {
@@ -59,7 +64,7 @@ impl CoapDriver {
                 }
             }
             // Most often that was all; a further look would cost a call.
-            if self.endpoints.get(slot as usize).is_none_or(|endpoint| !endpoint.expects()) {
+            if self.sockets.get(slot as usize).is_none_or(|socket| !socket.expects()) {
                 break;
             }
         }
@@ -67,19 +72,15 @@ impl CoapDriver {
     }
 
     /// Handles what the platform sent.
-    fn take_in(&mut self, slot: u32, datagram: &[u8], at: Nanos, events: &mut Vec<Event>) {
-        let message = match Message::decode(datagram) {
-            Ok(message) => message,
-            Err(error) => return slip(&format!("a datagram that is no CoAP message: {error}"), events),
-        };
+    fn take_in(&mut self, slot: u32, message: &Message<'_>, at: Nanos, events: &mut Vec<Event>) {
         let pauses = self.pauses;
-        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
-        endpoint.pause = pauses.0;
-        if endpoint.state == State::Asking {
+        let Some(socket) = self.sockets.get_mut(slot as usize) else { return };
+        socket.pause = pauses.0;
+        if socket.state == State::Asking {
             self.opened(slot, events);
         }
-        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
-        let by_id = endpoint.exchanges.get(&message.id).copied();
+        let Some(socket) = self.sockets.get_mut(slot as usize) else { return };
+        let by_id = socket.exchanges.get(&message.id).copied();
         match (message.kind, message.code) {
             (Kind::Reset, _) => {
                 // Otherwise it answers our ping, or an acknowledgement of ours.
@@ -91,28 +92,29 @@ impl CoapDriver {
             }
             (Kind::Acknowledgement, code::EMPTY) => {
                 let place = by_id.and_then(|place| self.places.get_mut(place as usize));
-                self.traffic.answers.add_part(datagram.len(), 0);
+                self.traffic.answers.add_part(message.header_length(), 0);
                 if let Some(took) = place.and_then(|place| place.exchange.acknowledge(at)) {
                     events.push(Event::RoundTrip { took });
                 }
             }
             // A ping, or a request to a client that serves nothing.
             (Kind::Confirmable, code) if code >> 5 == 0 => {
-                endpoint.say(Kind::Reset, message.id, self.clock.now(), &mut self.traffic);
+                let now = self.clock.now();
+                socket.endpoint.say(Kind::Reset, message.id, Peer::Connected, now, &mut self.traffic);
             }
             (Kind::NonConfirmable, code::EMPTY) => {}
             (_, code) if code >> 5 == 0 => slip("a request to a client", events),
-            _ => self.answered(slot, &message, at, events),
+            _ => self.answered(slot, message, at, events),
         }
     }
 
     fn answered(&mut self, slot: u32, message: &Message<'_>, at: Nanos, events: &mut Vec<Event>) {
         let (place, age) = self.whose(slot, message.token);
         let confirmable = message.kind == Kind::Confirmable;
-        if let (true, Some(endpoint)) = (confirmable, self.endpoints.get_mut(slot as usize)) {
+        if let (true, Some(socket)) = (confirmable, self.sockets.get_mut(slot as usize)) {
             // Also one that is repeated because our acknowledgement was lost (section 4.2).
             let kind = if age == Age::Foreign { Kind::Reset } else { Kind::Acknowledgement };
-            endpoint.say(kind, message.id, self.clock.now(), &mut self.traffic);
+            socket.endpoint.say(kind, message.id, Peer::Connected, self.clock.now(), &mut self.traffic);
         }
         match age {
             Age::Foreign => return slip("an answer to what was never asked", events),
@@ -138,8 +140,8 @@ impl CoapDriver {
             Step::Next => {
                 self.in_blocks += usize::from(!was_in_blocks);
                 state.turn = (state.turn + 1) % TURNS;
-                if let Some(endpoint) = self.endpoints.get_mut(slot as usize) {
-                    endpoint.exchanges.remove(&id);
+                if let Some(socket) = self.sockets.get_mut(slot as usize) {
+                    socket.exchanges.remove(&id);
                 }
                 return self.next_request(place, events);
             }
@@ -170,7 +172,7 @@ impl CoapDriver {
     fn whose(&self, slot: u32, token: &[u8]) -> (u32, Age) {
         let &[a, b, c, d, e, f] = token else { return (0, Age::Foreign) };
         let (number, turn) = (u32::from_be_bytes([0, a, b, c]), u32::from_be_bytes([0, d, e, f]));
-        let Some(place) = self.places.get(number as usize).filter(|place| place.endpoint == slot) else {
+        let Some(place) = self.places.get(number as usize).filter(|place| place.socket == slot) else {
             return (0, Age::Foreign);
         };
         let age = match place.turn.wrapping_sub(turn) % TURNS {

@@ -21,12 +21,12 @@ impl CoapDriver {
     pub(super) fn next_request(&mut self, slot: u32, events: &mut Vec<Event>) {
         let timeout = self.plan.ack_timeout.as_secs_f64() * (1.0 + ACK_SPREAD * self.random.fraction());
         let Some(place) = self.places.get_mut(slot as usize) else { return };
-        let Some(endpoint) = self.endpoints.get_mut(place.endpoint as usize) else { return };
-        let Some(id) = endpoint.take_id(self.clock.now()) else { return };
-        if endpoint.came_round() {
+        let Some(socket) = self.sockets.get_mut(place.socket as usize) else { return };
+        let Some(id) = socket.take_id(self.clock.now()) else { return };
+        if socket.endpoint.came_round() {
             events.push(Event::Incident { reason: TOO_SOON.into() });
         }
-        endpoint.exchanges.insert(id, slot);
+        socket.exchanges.insert(id, slot);
         let token = token(slot, place.turn);
         place.exchange.write(id, &token, self.plan.confirmable, Nanos::from_secs_f64(timeout));
         self.send(slot, events);
@@ -35,32 +35,32 @@ impl CoapDriver {
     /// Sends the datagram of an exchange, now or at the end of this turn.
     pub(super) fn send(&mut self, slot: u32, events: &mut Vec<Event>) {
         let Some(place) = self.places.get_mut(slot as usize) else { return };
-        let endpoint_slot = place.endpoint;
+        let socket_slot = place.socket;
         if !self.gathers {
-            return self.hand_over(endpoint_slot, &[slot], events);
+            return self.hand_over(socket_slot, &[slot], events);
         }
-        let Some(endpoint) = self.endpoints.get_mut(endpoint_slot as usize) else { return };
-        if endpoint.gathered.is_empty() {
-            self.gathering.push(endpoint_slot);
+        let Some(socket) = self.sockets.get_mut(socket_slot as usize) else { return };
+        if socket.gathered.is_empty() {
+            self.gathering.push(socket_slot);
         }
         place.waits = true;
-        endpoint.gathered.push(slot);
+        socket.gathered.push(slot);
     }
 
     /// Sends what was gathered in this turn.
     pub(super) fn send_gathered(&mut self, events: &mut Vec<Event>) {
         while let Some(slot) = self.gathering.pop() {
-            let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { continue };
-            let mut gathered = std::mem::take(&mut endpoint.gathered);
+            let Some(socket) = self.sockets.get_mut(slot as usize) else { continue };
+            let mut gathered = std::mem::take(&mut socket.gathered);
             // Of some the answer to an earlier sending may have come meanwhile,
             // and then their places may be those of requests over another socket.
-            let own = |place: &mut Place| place.endpoint == slot && place.stop_waiting();
+            let own = |place: &mut Place| place.socket == slot && place.stop_waiting();
             gathered.retain(|place| self.places.get_mut(*place as usize).is_some_and(own));
             self.hand_over(slot, &gathered, events);
             gathered.clear();
-            if let Some(endpoint) = self.endpoints.get_mut(slot as usize) {
+            if let Some(socket) = self.sockets.get_mut(slot as usize) {
                 // Its memory is used again.
-                endpoint.gathered = gathered;
+                socket.gathered = gathered;
             }
         }
     }
@@ -68,12 +68,12 @@ impl CoapDriver {
     /// Hands the datagrams of these exchanges over one socket to the kernel, in order.
     fn hand_over(&mut self, slot: u32, mut places: &[u32], events: &mut Vec<Event>) {
         while !places.is_empty() {
-            let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
+            let Some(socket) = self.sockets.get_mut(slot as usize) else { return };
             let datagrams = places.iter().filter_map(|place| self.places.get(*place as usize));
             let datagrams = datagrams.map(|place| place.exchange.datagram.as_slice());
             // Before, not after: a platform on this host may have answered by the time that the call returns.
             let at = self.clock.now();
-            let taken = match endpoint.send_first(datagrams, at, &mut self.traffic) {
+            let taken = match socket.endpoint.send_first(datagrams, at, &mut self.traffic) {
                 Ok(0) => return self.wait_for_room(slot, places),
                 Ok(taken) => taken,
                 Err(reason) => return self.failed(slot, reason, events),
@@ -85,14 +85,14 @@ impl CoapDriver {
     }
 
     fn wait_for_room(&mut self, slot: u32, places: &[u32]) {
-        let Some(endpoint) = self.endpoints.get_mut(slot as usize) else { return };
+        let Some(socket) = self.sockets.get_mut(slot as usize) else { return };
         for &place in places {
             if let Some(place) = self.places.get_mut(place as usize) {
                 place.waits = true;
             }
         }
-        endpoint.blocked.extend(places);
-        endpoint.wants_room(slot, true, self.readiness.epoll());
+        socket.blocked.extend(places);
+        socket.endpoint.wants_room(slot, true, self.readiness.epoll());
     }
 
     /// Notes that the kernel has a datagram, when the call that handed it over began, and tells it.
@@ -207,9 +207,9 @@ mod tests {
             setsockopt(&ours, sockopt::SndBuf, &1).unwrap();
             let socket = Socket::bound(UdpSocket::from(OwnedFd::from(ours))).unwrap();
             let epoll = self.driver.readiness.epoll();
-            let endpoint = &mut self.driver.endpoints[0];
-            let data = readiness::data(0, endpoint.generation);
-            endpoint.replace_channel(Channel::over(socket, (epoll, data), None).unwrap().together());
+            let known = &mut self.driver.sockets[0];
+            let data = readiness::data(0, known.generation());
+            known.endpoint.replace_channel(Channel::over(socket, (epoll, data), None).unwrap().together());
             theirs
         }
 
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(rig.sent().len(), 5);
         assert_eq!(rig.count(is_abandoned), 5, "{:?}", rig.events);
         assert_eq!(rig.count(|event| matches!(event, Event::Disconnected { .. })), DEVICES as usize);
-        while rig.driver.endpoints[0].state == super::super::State::Pausing {
+        while rig.driver.sockets[0].state == super::super::State::Pausing {
             rig.turn();
         }
         rig.answer_ping();

@@ -1,18 +1,20 @@
 //! The HTTP driver: requests of devices over kept connections, each device's own or shared by all of them.
 //!
 //! A *lane* is a queue of messages with the connections that take them: one lane for each device, or one for all devices
-//! of the shard. [`connection`] is one connection, [`requests`] what goes over it.
+//! of the shard. [`connection`] is one connection, [`requests`] what goes over it. [`listener`] serves subscribers.
 
 mod connection;
+mod listener;
 mod outcome;
 mod requests;
+
+pub use listener::HttpListenerDriver;
 
 use crate::driver::{Client, Driver, Event, Traffic};
 use crate::drivers::readiness::Ready;
 use crate::drivers::stream::StreamIo;
 use crate::drivers::timers::Timers;
 use crate::drivers::{DriverContext, DriverEntry, Part};
-use crate::roles::http_listener;
 use crate::share::Share;
 use connection::{Connection, Message, State, Turn};
 use plimsoll_model::Nanos;
@@ -29,7 +31,7 @@ const READ_SIZE: usize = 64 * 1024;
 
 /// Devices, queriers, and subscribers that listen.
 pub const ENTRY: DriverEntry = DriverEntry {
-    listener: Some(http_listener::ENTRY),
+    listener: Some(listener::ENTRY),
     queriers: Some(|context, queriers| Ok(Box::new(HttpDriver::of_queries(context, queriers)?))),
     ..DriverEntry::of_devices(Protocol::Http, |context| Ok(Box::new(HttpDriver::new(context)?)))
 };

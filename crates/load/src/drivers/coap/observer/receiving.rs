@@ -2,7 +2,8 @@
 
 use super::{ObserverDriver, State, Wake};
 use crate::driver::{Client, Event};
-use crate::drivers::coap::channel::Reading;
+use crate::drivers::coap::channel::Peer;
+use crate::drivers::coap::endpoint::Incoming;
 use crate::drivers::readiness::Ready;
 use crate::drivers::words;
 use crate::notification::notify;
@@ -24,21 +25,21 @@ impl ObserverDriver {
     pub(super) fn ready(&mut self, Ready { slot, generation, .. }: Ready, events: &mut Vec<Event>) {
         let mut scratch = std::mem::take(&mut self.scratch);
         for _ in 0..DATAGRAMS {
-            let known =
-                self.subscribers.get_mut(slot as usize).filter(|known| known.generation == generation);
-            let Some(channel) = known.and_then(|subscriber| subscriber.channel.as_mut()) else { break };
-            match channel.read(&mut scratch, self.clock.now(), &mut self.traffic) {
-                Ok(Reading::Nothing) => break,
-                Ok(Reading::Message(length, lag)) => {
+            let known = self.subscribers.get_mut(slot as usize);
+            let Some(subscriber) = known.filter(|known| known.endpoint.generation() == generation) else {
+                break;
+            };
+            match subscriber.endpoint.read(&mut scratch, self.clock.now(), &mut self.traffic) {
+                Ok(Incoming::Nothing) => break,
+                Ok(Incoming::Message { message, lag, .. }) => {
                     let at = self.readiness.received_at(self.clock.now(), lag);
-                    match Message::decode(scratch.get(..length).unwrap_or_default()) {
-                        Ok(message) => self.take_in(slot, &message, (at, lag), events),
-                        Err(_) => events.push(Event::Stray),
-                    }
+                    self.take_in(slot, &message, (at, lag), events);
                 }
-                Ok(Reading::Part) if channel.wakes_at().is_some() => self.go_on(slot, events),
-                Ok(Reading::Part) => {}
-                Ok(Reading::Secured(took)) => {
+                Ok(Incoming::Malformed(_)) => events.push(Event::Stray),
+                Ok(Incoming::Part) if subscriber.endpoint.wakes_at().is_some() => self.go_on(slot, events),
+                // These subscribers answer no requests, so none is repeated.
+                Ok(Incoming::Part | Incoming::Repeated) => {}
+                Ok(Incoming::Secured(took)) => {
                     events.push(Event::Secured { took, resumed: false });
                     self.go_on(slot, events);
                 }
@@ -51,95 +52,92 @@ impl ObserverDriver {
         self.scratch = scratch;
     }
 
-    fn say(&mut self, slot: u32, kind: Kind, id: u16) {
-        let mut out = Vec::with_capacity(4);
-        Message::empty(kind, id).encode(&mut out);
-        let now = self.clock.now();
-        let subscriber = self.subscribers.get_mut(slot as usize);
-        // One that finds no room is asked for again.
-        if let Some(channel) = subscriber.and_then(|subscriber| subscriber.channel.as_mut()) {
-            let _ = channel.send(&out, now, &mut self.traffic);
-        }
-    }
-
+    /// Handles what the platform sent.
     fn take_in(
         &mut self,
         slot: u32,
         message: &Message<'_>,
+        stamp: (Nanos, Option<Nanos>),
+        events: &mut Vec<Event>,
+    ) {
+        if message.kind == Kind::Reset {
+            return self.was_reset(slot, message.id, events);
+        }
+        if message.code >> 5 == 0 {
+            // A ping, or a request to a client that serves nothing. An empty acknowledgement means that the answer comes by
+            // itself, or the request again.
+            return self.confirm(slot, Kind::Reset, message);
+        }
+        let Some(index) = self.whose(slot, message.token) else {
+            self.confirm(slot, Kind::Reset, message);
+            return events.push(Event::Stray);
+        };
+        match message.number(option::OBSERVE).filter(|_| message.code >> 5 == 2) {
+            Some(number) => self.told(index, number, message, stamp, events),
+            // An error ends an observation (section 3.2), and so does an answer without a number.
+            None => self.refused(index, message, events),
+        }
+    }
+
+    /// The observation that a token names, if it is one of that subscriber.
+    fn whose(&self, slot: u32, token: &[u8]) -> Option<u32> {
+        let first = slot * self.resources;
+        let index = u32::from_be_bytes(token.try_into().ok()?);
+        (first..first + self.resources).contains(&index).then_some(index)
+    }
+
+    /// Acknowledges or rejects a message that wants to be.
+    fn confirm(&mut self, slot: u32, kind: Kind, message: &Message<'_>) {
+        let confirmable = message.kind == Kind::Confirmable;
+        if let (true, Some(subscriber)) = (confirmable, self.subscribers.get_mut(slot as usize)) {
+            let now = self.clock.now();
+            subscriber.endpoint.say(kind, message.id, Peer::Connected, now, &mut self.traffic);
+        }
+    }
+
+    fn was_reset(&mut self, slot: u32, id: u16, events: &mut Vec<Event>) {
+        let first = slot * self.resources;
+        let is_asked = |index: u32| {
+            let known = self.observations.get(index as usize);
+            known.is_some_and(|known| known.state == State::Asking && known.id == id)
+        };
+        if (first..first + self.resources).any(is_asked) {
+            self.failed(slot, "the platform reset the request to observe".into(), events);
+        }
+    }
+
+    /// The platform does not let a resource be observed, or not any more.
+    fn refused(&mut self, index: u32, message: &Message<'_>, events: &mut Vec<Event>) {
+        let (slot, place) = (index / self.resources, index % self.resources);
+        let device = self.device(slot, place);
+        let reason = self.view.hide_captured(refusal(message), (device, self.number(slot)));
+        if message.code == UNAUTHORIZED {
+            // With the generation of the newest request, since few are under way: registrations are rare.
+            self.view.refuse(self.view.generation());
+        }
+        self.confirm(slot, Kind::Acknowledgement, message);
+        self.failed(slot, reason, events);
+    }
+
+    /// A resource holds something: what it does at registration, or a notification.
+    fn told(
+        &mut self,
+        index: u32,
+        number: u32,
+        message: &Message<'_>,
         (at, lag): (Nanos, Option<Nanos>),
         events: &mut Vec<Event>,
     ) {
-        let first = slot * self.resources;
-        if message.kind == Kind::Reset {
-            let mut asked = first..first + self.resources;
-            let one = asked.find(|index| {
-                let known = self.observations.get(*index as usize);
-                known.is_some_and(|known| known.state == State::Asking && known.id == message.id)
-            });
-            if one.is_some() {
-                self.failed(slot, "the platform reset the request to observe".into(), events);
-            }
-            return;
-        }
-        if message.code >> 5 == 0 {
-            if message.kind == Kind::Confirmable {
-                self.say(slot, Kind::Reset, message.id);
-            }
-            // An empty acknowledgement: the answer comes by itself, or the request again.
-            return;
-        }
-        let index = message.token.try_into().map_or(u32::MAX, u32::from_be_bytes);
-        let ours = (first..first + self.resources).contains(&index);
-        let Some(observation) = self.observations.get_mut(index as usize).filter(|_| ours) else {
-            if message.kind == Kind::Confirmable {
-                self.say(slot, Kind::Reset, message.id);
-            }
-            return events.push(Event::Stray);
-        };
-        let asked = observation.state == State::Asking;
-        let number = message.number(option::OBSERVE);
-        if message.code >> 5 != 2 || number.is_none() {
-            let (number, place) = (self.number(slot), index % self.resources);
-            let device = self.device(slot, place);
-            let reason = self.view.hide_captured(refused(message), (device, number));
-            if message.code == UNAUTHORIZED {
-                // With the generation of the newest request, since few are under way: registrations are rare.
-                self.view.refuse(self.view.generation());
-            }
-            if message.kind == Kind::Confirmable {
-                self.say(slot, Kind::Acknowledgement, message.id);
-            }
-            // An error ends an observation (section 3.2), and so does an answer without a number.
-            return self.failed(slot, reason, events);
-        }
-        let number = number.unwrap_or_default();
-        let before = observation.newest;
-        let newer = before
-            .is_none_or(|(before, came)| observe::is_newer(number, before, (at - came).0 / 1_000_000_000));
-        let max_age = message.number(option::MAX_AGE).unwrap_or(MAX_AGE);
-        let spread = Nanos::from_secs_f64(10.0 * self.random.fraction());
-        observation.state = State::Registered;
-        observation.look_at = at + Nanos::from_secs(i64::from(max_age)) + PATIENCE + spread;
-        // One timer looks after an observation, however often it is told.
-        if observation.timer_at <= at {
-            observation.timer_at = observation.look_at;
-            self.timers.set(observation.look_at, index, Wake::Observation);
-        }
-        let mut known = false;
-        if newer {
-            observation.newest = Some((number, at));
-            let holds = hash(message.payload);
-            known = observation.held.replace(holds) == Some(holds);
-        }
-        if message.kind == Kind::Confirmable {
-            self.say(slot, Kind::Acknowledgement, message.id);
-        }
+        let slot = index / self.resources;
         let subscriber = self.number(slot);
-        if newer && !asked {
+        let asked = self.keep_fresh(index, message, at);
+        let news = self.compare(index, number, message.payload, at);
+        self.confirm(slot, Kind::Acknowledgement, message);
+        if news != News::Old && !asked {
             let content = message.payload.len();
             self.traffic.notifications.add(message.header_length() + content, content);
             notify(&self.contents, subscriber, (at, lag), message.payload, events);
-        } else if newer && !known {
+        } else if news == News::Changed {
             // What the resource holds at registration (RFC 7641 section 3.1) is no notification, unless it is a message of
             // this run that did not come before.
             let mut content = message.payload.len() as u32;
@@ -150,6 +148,37 @@ impl ObserverDriver {
         }
         if asked {
             self.registered(slot, events);
+        }
+    }
+
+    /// Notes that an observation is registered, and for how long what came is fresh; whether its request was under way.
+    fn keep_fresh(&mut self, index: u32, message: &Message<'_>, at: Nanos) -> bool {
+        let max_age = message.number(option::MAX_AGE).unwrap_or(MAX_AGE);
+        let spread = Nanos::from_secs_f64(10.0 * self.random.fraction());
+        let Some(observation) = self.observations.get_mut(index as usize) else { return false };
+        observation.look_at = at + Nanos::from_secs(i64::from(max_age)) + PATIENCE + spread;
+        // One timer looks after an observation, however often it is told.
+        if observation.timer_at <= at {
+            observation.timer_at = observation.look_at;
+            self.timers.set(observation.look_at, index, Wake::Observation);
+        }
+        std::mem::replace(&mut observation.state, State::Registered) == State::Asking
+    }
+
+    /// What a notification of that number says beside those before it, and remembers it where it is the newest.
+    fn compare(&mut self, index: u32, number: u32, content: &[u8], at: Nanos) -> News {
+        let Some(observation) = self.observations.get_mut(index as usize) else { return News::Old };
+        let before = observation.newest;
+        if before
+            .is_some_and(|(before, came)| !observe::is_newer(number, before, (at - came).0 / 1_000_000_000))
+        {
+            return News::Old;
+        }
+        observation.newest = Some((number, at));
+        let holds = hash(content);
+        match observation.held.replace(holds) == Some(holds) {
+            true => News::Same,
+            false => News::Changed,
         }
     }
 
@@ -167,6 +196,17 @@ impl ObserverDriver {
     }
 }
 
+/// What a notification says beside those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    /// A newer one came before it.
+    Old,
+    /// It is the newest, and the resource holds what it held.
+    Same,
+    /// It is the newest, and the resource holds something else.
+    Changed,
+}
+
 fn hash(content: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(content);
@@ -174,7 +214,7 @@ fn hash(content: &[u8]) -> u64 {
 }
 
 /// Why a resource is not observed, for people.
-fn refused(message: &Message<'_>) -> String {
+fn refusal(message: &Message<'_>) -> String {
     let (class, detail) = (message.code >> 5, message.code & 0x1f);
     if class == 2 {
         return "the platform does not let the resource be observed: its answer has no Observe option".into();

@@ -1,18 +1,20 @@
 //! Subscribers that listen: a CoAP server of ours for each shard, to which the platform brings its notifications as
 //! requests. The first part of a request's path is the subscriber's number.
 
+use super::channel::Peer;
+use super::endpoint::{Answer, Endpoint, Incoming, is_request};
+use super::message_ids::MessageIds;
 use crate::clock::Clock;
 use crate::content::Contents;
 use crate::driver::{Client, Driver, Event, Traffic};
-use crate::drivers::readiness::{Readiness, data};
-use crate::drivers::socket::{Interest, Socket};
+use crate::drivers::readiness::Readiness;
 use crate::drivers::{DriverContext, ListenerEntry, Part};
 use crate::notification::notify;
 use crate::share::Share;
-use plimsoll_codec::coap::{Block, Kind, LONGEST_TOKEN, Message, OptionList, code, option};
+use plimsoll_codec::coap::{Block, Kind, Message, OptionList, code, option};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::plan::ListenerRole;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -24,13 +26,6 @@ const DATAGRAMS: usize = 256;
 const LARGEST_NOTIFICATION: usize = 16 * 1024 * 1024;
 const MOST_HELD: usize = 64 * 1024 * 1024;
 const MOST_IN_BLOCKS: usize = 1024;
-/// How long a request is known when it is repeated: EXCHANGE_LIFETIME (RFC 7252 section 4.8.2); and how many at most.
-const EXCHANGE_LIFETIME: Nanos = Nanos::from_secs(247);
-const MOST_EXCHANGES: usize = 100_000;
-
-/// What a repetition has in common with its original. Platforms in a hurry use message ids again before their time, but
-/// not with the same token.
-type Known = (SocketAddr, u16, [u8; LONGEST_TOKEN]);
 
 /// How subscribers listen over CoAP.
 pub const ENTRY: ListenerEntry = ListenerEntry {
@@ -50,19 +45,15 @@ fn bind(here: SocketAddr) -> std::io::Result<(OwnedFd, SocketAddr)> {
 pub struct CoapListenerDriver {
     clock: Clock,
     readiness: Readiness,
-    socket: Socket,
+    endpoint: Endpoint,
     contents: Contents,
     share: Share,
     subscribers: u32,
     /// Code and options of every answer.
     code: u8,
     options: OptionList,
-    /// What was answered: to be answered again, and not to be taken for a second delivery.
-    answered: HashMap<Known, Vec<u8>>,
-    order: VecDeque<(Nanos, Known)>,
-    /// Notifications that come in blocks.
-    in_blocks: HashMap<(SocketAddr, u32), Vec<u8>>,
-    next_id: u16,
+    /// Notifications that come in blocks, by who brings them to which subscriber.
+    in_blocks: HashMap<(Peer, u32), Vec<u8>>,
     scratch: Vec<u8>,
     traffic: Traffic,
     early: Vec<Event>,
@@ -80,8 +71,9 @@ impl CoapListenerDriver {
     ) -> std::io::Result<CoapListenerDriver> {
         let &DriverContext { ref plan, run, subscribers: (share, count), clock, .. } = context;
         let readiness = Readiness::new(clock, &plan.load)?;
-        let socket = Socket::bound(socket)?;
-        socket.register(readiness.epoll(), data(0, 0), Interest { read: true, write: false })?;
+        let mut endpoint = Endpoint::default();
+        let ids = MessageIds::beginning_at(run.tag().wrapping_add(1), clock.now());
+        endpoint.bind(socket, ids, (readiness.epoll(), 0))?;
         let mut options = OptionList::new();
         for (number, value) in &role.options {
             options.add(*number, value);
@@ -89,16 +81,13 @@ impl CoapListenerDriver {
         Ok(CoapListenerDriver {
             clock,
             readiness,
-            socket,
+            endpoint,
             contents: Contents::new(plan, run),
             share,
             subscribers: share.first.saturating_add(count),
             code: code::of_status(role.status).unwrap_or(code::CHANGED),
             options,
-            answered: HashMap::new(),
-            order: VecDeque::new(),
             in_blocks: HashMap::new(),
-            next_id: run.tag(),
             scratch: vec![0; READ_SIZE],
             traffic: Traffic::default(),
             early: Vec::new(),
@@ -108,40 +97,43 @@ impl CoapListenerDriver {
     fn read(&mut self, events: &mut Vec<Event>) {
         let mut scratch = std::mem::take(&mut self.scratch);
         for _ in 0..DATAGRAMS {
-            // An error tells that a platform did not want an answer of ours: it has gone.
-            let Ok(Some((reading, from))) = self.socket.read_from(&mut scratch) else { break };
-            self.traffic.received_datagram(reading.length);
-            let at = self.readiness.received_at(self.clock.now(), reading.lag);
-            if let Ok(message) = Message::decode(scratch.get(..reading.length).unwrap_or_default()) {
-                self.serve(&message, from, (at, reading.lag), events);
+            let read = self.endpoint.read(&mut scratch, self.clock.now(), &mut self.traffic);
+            match read {
+                // An error tells that a platform did not want an answer of ours: it has gone.
+                Ok(Incoming::Nothing) | Err(_) => break,
+                Ok(Incoming::Message { message, from, lag }) => {
+                    let at = self.readiness.received_at(self.clock.now(), lag);
+                    self.take_in(&message, from, (at, lag), events);
+                }
+                // Platforms bring notifications without DTLS.
+                Ok(Incoming::Repeated | Incoming::Malformed(_) | Incoming::Part | Incoming::Secured(_)) => {}
             }
         }
         self.scratch = scratch;
     }
 
-    fn serve(
+    fn take_in(
         &mut self,
-        request: &Message<'_>,
-        from: SocketAddr,
+        message: &Message<'_>,
+        from: Peer,
         stamp: (Nanos, Option<Nanos>),
         events: &mut Vec<Event>,
     ) {
-        let confirmable = request.kind == Kind::Confirmable;
-        if request.code == code::EMPTY || request.code >> 5 != 0 {
-            if confirmable {
-                // A ping, or an answer to nobody.
-                self.send(from, Message::empty(Kind::Reset, request.id));
-            }
-            return;
+        if is_request(message) {
+            self.serve(message, from, stamp, events);
+        } else if message.kind == Kind::Confirmable {
+            // A ping, or an answer to nobody.
+            self.endpoint.say(Kind::Reset, message.id, from, self.clock.now(), &mut self.traffic);
         }
-        let mut token = [0; LONGEST_TOKEN];
-        token.iter_mut().zip(request.token).for_each(|(to, from)| *to = *from);
-        let known = (from, request.id, token);
-        if let Some(answer) = self.answered.get(&known) {
-            let count = self.socket.write_to(answer, from);
-            self.traffic.sent_datagram(count);
-            return;
-        }
+    }
+
+    fn serve(
+        &mut self,
+        request: &Message<'_>,
+        from: Peer,
+        stamp: (Nanos, Option<Nanos>),
+        events: &mut Vec<Event>,
+    ) {
         let number = subscriber(request);
         let number = number.filter(|&number| number < self.subscribers && self.share.owns(number));
         let block = request.block(option::BLOCK1);
@@ -159,16 +151,10 @@ impl CoapListenerDriver {
         }
         let mut encoded = Vec::new();
         options.encode(&mut encoded);
-        let (kind, id) = match confirmable {
-            true => (Kind::Acknowledgement, request.id),
-            false => {
-                self.next_id = self.next_id.wrapping_add(1);
-                (Kind::NonConfirmable, self.next_id)
-            }
-        };
-        let answer = Message { kind, code, id, token: request.token, options: &encoded, payload: &[] };
-        let answer = self.send(from, answer);
-        self.remember(known, answer, stamp.0);
+        let answer = Answer { code, options: &encoded, payload: &[] };
+        // It asks nothing itself, so no message of its own is under way.
+        let is_under_way = |_| false;
+        self.endpoint.answer((request, from), answer, is_under_way, self.clock.now(), &mut self.traffic);
     }
 
     /// Takes a notification or a block of one; the code to answer with.
@@ -176,7 +162,7 @@ impl CoapListenerDriver {
         &mut self,
         subscriber: u32,
         payload: &[u8],
-        (from, block): (SocketAddr, Option<Block>),
+        (from, block): (Peer, Option<Block>),
         stamp: (Nanos, Option<Nanos>),
         events: &mut Vec<Event>,
     ) -> u8 {
@@ -208,29 +194,6 @@ impl CoapListenerDriver {
         self.traffic.notifications.count += 1;
         notify(&self.contents, subscriber, stamp, &whole, events);
         self.code
-    }
-
-    /// Sends a message and gives it as bytes. One that finds no room is lost, as datagrams are: the platform asks again.
-    fn send(&mut self, to: SocketAddr, message: Message<'_>) -> Vec<u8> {
-        let mut out = Vec::new();
-        message.encode(&mut out);
-        let count = self.socket.write_to(&out, to);
-        self.traffic.sent_datagram(count);
-        out
-    }
-
-    fn remember(&mut self, known: Known, answer: Vec<u8>, now: Nanos) {
-        let old = |order: &VecDeque<(Nanos, Known)>| {
-            order.len() >= MOST_EXCHANGES
-                || order.front().is_some_and(|(at, _)| now - *at > EXCHANGE_LIFETIME)
-        };
-        while old(&self.order) {
-            if let Some((_, key)) = self.order.pop_front() {
-                self.answered.remove(&key);
-            }
-        }
-        self.answered.insert(known, answer);
-        self.order.push_back((now, known));
     }
 }
 
