@@ -64,8 +64,8 @@ impl Contents {
     }
 
     /// The same with what the runner gives: what set-up steps capture, once they have, and the access token.
-    pub fn with_given(self, given: &Arc<RunContext>) -> Contents {
-        Contents { view: View::of(given), ..self }
+    pub fn in_context(self, run_context: &Arc<RunContext>) -> Contents {
+        Contents { view: View::of(run_context), ..self }
     }
 
     /// What the variables of a path or a header stand for beside the message that was made last.

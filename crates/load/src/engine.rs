@@ -74,7 +74,7 @@ pub struct Engine {
     /// What the shards of a population share, where their protocol has something of that kind.
     services: Vec<Arc<dyn RunService>>,
     /// What each population is given.
-    given: Vec<Arc<RunContext>>,
+    run_contexts: Vec<Arc<RunContext>>,
 }
 
 /// Where subscribers are notified.
@@ -148,7 +148,7 @@ impl Engine {
         processors: &[Option<usize>],
         precedence: bool,
         clock: Clock,
-        given: Vec<Arc<RunContext>>,
+        run_contexts: Vec<Arc<RunContext>>,
     ) -> Result<Engine, EngineError> {
         let plans: Vec<Arc<Plan>> = std::iter::once(plan).chain(&plan.others).cloned().collect();
         let threads = processors.len().max(1) as u32;
@@ -165,8 +165,10 @@ impl Engine {
             throttles: throttles(&plans),
         };
         let (mut shards, mut notified, mut services) = (Vec::new(), Vec::new(), Vec::new());
-        for (number, ((plan, addresses), given)) in (0..).zip(plans.iter().zip(addresses).zip(&given)) {
-            let population = Population { number, plan, addresses, given };
+        for (number, ((plan, addresses), run_context)) in
+            (0..).zip(plans.iter().zip(addresses).zip(&run_contexts))
+        {
+            let population = Population { number, plan, addresses, run_context };
             let started = population.start(&run_parts)?;
             shards.extend(started.shards);
             notified.push(started.notified);
@@ -187,7 +189,7 @@ impl Engine {
             subscribers_ready: false,
             repeated: BTreeMap::new(),
             services,
-            given,
+            run_contexts,
         })
     }
 
@@ -212,15 +214,15 @@ impl Engine {
 
     /// Gives what the set-up steps of a population captured to whoever sends requests from now on; once in a run.
     pub fn give(&self, population: usize, captures: Captures) {
-        if let Some(given) = self.given.get(population) {
+        if let Some(run_context) = self.run_contexts.get(population) {
             // Nobody else gives any.
-            let _ = given.captures.set(captures);
+            let _ = run_context.captures.set(captures);
         }
     }
 
     /// What the load threads of each population are given, for whoever renews the access token.
-    pub fn given(&self) -> &[Arc<RunContext>] {
-        &self.given
+    pub fn run_contexts(&self) -> &[Arc<RunContext>] {
+        &self.run_contexts
     }
 
     /// The load threads: kernel thread ids and the processors that they are bound to.

@@ -93,27 +93,27 @@ impl Token {
 
 /// A load thread's view of what is given: one look at a number for each message, and a lock only after a renewal.
 pub struct View {
-    given: Arc<RunContext>,
+    run_context: Arc<RunContext>,
     generation: u64,
     token: Arc<str>,
 }
 
 impl View {
     /// A view that has seen nothing yet.
-    pub fn of(given: &Arc<RunContext>) -> View {
-        View { given: Arc::clone(given), generation: 0, token: Arc::default() }
+    pub fn of(run_context: &Arc<RunContext>) -> View {
+        View { run_context: Arc::clone(run_context), generation: 0, token: Arc::default() }
     }
 
     /// Sees the token that was renewed since the last call.
     pub fn refresh(&mut self) {
-        if self.given.token.generation.load(Ordering::Relaxed) != self.generation {
-            (self.generation, self.token) = self.given.token.current();
+        if self.run_context.token.generation.load(Ordering::Relaxed) != self.generation {
+            (self.generation, self.token) = self.run_context.token.current();
         }
     }
 
     /// What set-up steps captured, once they have.
     pub fn captures(&self) -> Option<&Captures> {
-        self.given.captures.get()
+        self.run_context.captures.get()
     }
 
     /// The token as it was seen last.
@@ -128,7 +128,7 @@ impl View {
 
     /// An answer says that the token of a generation is refused; says nothing where there is none.
     pub fn refuse(&self, generation: u64) {
-        self.given.token.refuse(generation);
+        self.run_context.token.refuse(generation);
     }
 
     /// A text of the platform's without what was captured in secret for that device and that subscriber, which it may have
@@ -147,24 +147,24 @@ mod tests {
 
     #[test]
     fn a_refused_token_stays_refused_until_it_is_renewed() {
-        let given = Arc::new(RunContext::default());
-        let mut view = View::of(&given);
+        let run_context = Arc::new(RunContext::default());
+        let mut view = View::of(&run_context);
         view.refresh();
         assert_eq!((view.token(), view.generation()), ("", 0));
-        assert!(!given.token.is_refused());
-        given.token.renew("first");
+        assert!(!run_context.token.is_refused());
+        run_context.token.renew("first");
         view.refresh();
         assert_eq!((view.token(), view.generation()), ("first", 1));
-        given.token.refuse(1);
-        assert!(given.token.is_refused());
-        given.token.renew("second");
-        assert!(!given.token.is_refused());
+        run_context.token.refuse(1);
+        assert!(run_context.token.is_refused());
+        run_context.token.renew("second");
+        assert!(!run_context.token.is_refused());
         // An answer that comes late speaks of the token before.
-        given.token.refuse(1);
-        assert!(!given.token.is_refused());
+        run_context.token.refuse(1);
+        assert!(!run_context.token.is_refused());
         view.refresh();
         assert_eq!((view.token(), view.generation()), ("second", 2));
-        assert_eq!(given.token.hide("no second chance, nor a first"), "no *** chance, nor a ***");
-        assert_eq!(given.token.hide("a text that is cut: seco"), "a text that is cut: ***");
+        assert_eq!(run_context.token.hide("no second chance, nor a first"), "no *** chance, nor a ***");
+        assert_eq!(run_context.token.hide("a text that is cut: seco"), "a text that is cut: ***");
     }
 }

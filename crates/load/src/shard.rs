@@ -156,7 +156,7 @@ pub struct Shard<D: Driver> {
     coalescing: Nanos,
     /// What befell the level: as the driver told it, as others may read it, and how often.
     incidents: BTreeMap<String, (String, u64)>,
-    given: Arc<RunContext>,
+    run_context: Arc<RunContext>,
     /// Messages of the level that were sent again, by the status that asked for it.
     repeated: BTreeMap<u16, u64>,
     events: Vec<Event>,
@@ -208,7 +208,7 @@ pub struct Wiring {
     /// Whether the log of a component tells of every message's stages, beside what answers it.
     pub awaits_stages: bool,
     /// Holds the access tokens, which a platform may repeat in what it says.
-    pub given: Arc<RunContext>,
+    pub run_context: Arc<RunContext>,
 }
 
 impl<D: Driver> Shard<D> {
@@ -257,7 +257,7 @@ impl<D: Driver> Shard<D> {
             batch,
             datagram_header: wiring.datagram_header,
             incidents: BTreeMap::new(),
-            given: wiring.given,
+            run_context: wiring.run_context,
             repeated: BTreeMap::new(),
             events: Vec::new(),
         }

@@ -148,7 +148,7 @@ fn plan_with(platform: &str, subscribers: u32, more: &str) -> Arc<Plan> {
 }
 
 fn context(plan: &Arc<Plan>, run: RunId, address: SocketAddr, clock: Clock) -> DriverContext {
-    let given = Arc::default();
+    let run_context = Arc::default();
     DriverContext {
         plan: Arc::clone(plan),
         run,
@@ -156,7 +156,7 @@ fn context(plan: &Arc<Plan>, run: RunId, address: SocketAddr, clock: Clock) -> D
         share: Share::WHOLE,
         subscribers: (Share::WHOLE, plan.subscribers.count),
         clock,
-        given,
+        run_context,
         service: None,
     }
 }
@@ -212,7 +212,7 @@ fn assert_steady<D: Driver>(plan: &Arc<Plan>, run: RunId, clock: Clock, driver: 
         datagram_header: 28,
         throttle: None,
         awaits_stages: false,
-        given: Arc::default(),
+        run_context: Arc::default(),
     };
     let topology = Arc::new(Topology::of(plan, run));
     let mut shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);

@@ -15,7 +15,7 @@ use plimsoll_scenario::{Environment, SourceFile, load};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
-/// Tells what it was given to tell, all at once, in simulated time.
+/// Tells what it was run_context to tell, all at once, in simulated time.
 struct Telling {
     now: Nanos,
     events: Vec<Event>,
@@ -57,9 +57,9 @@ fn no_token_leaves_a_load_thread_however_the_platform_repeats_it() {
     let environment = Environment { profile: &|_| Err(String::new()), variable: &|_| None };
     let source = SourceFile { name: "test".into(), text: text.into() };
     let plan = Arc::new(load(&source, &[], &environment).unwrap_or_else(|error| panic!("{error}")));
-    let (run, given) = (RunId::from_bits(7), Arc::new(RunContext::default()));
-    given.token.renew("a b/c/d");
-    given.token.renew("sesame");
+    let (run, run_context) = (RunId::from_bits(7), Arc::new(RunContext::default()));
+    run_context.token.renew("a b/c/d");
+    run_context.token.renew("sesame");
     let (replies_in, replies) = channel();
     let wiring = Wiring {
         replies: replies_in,
@@ -70,7 +70,7 @@ fn no_token_leaves_a_load_thread_however_the_platform_repeats_it() {
         datagram_header: 28,
         throttle: None,
         awaits_stages: false,
-        given,
+        run_context,
     };
     let (client, at) = (Client::Device(0), Nanos::ZERO);
     let driver = Telling {

@@ -274,7 +274,7 @@ fn perform(
         .with_capture(capture.as_mut())
         .with_happenings(&happenings);
     let http: Vec<HttpAddresses> = places.into_iter().map(|place| place.http).collect();
-    let terms = plan.populations().zip(&http).zip(engine.given());
+    let terms = plan.populations().zip(&http).zip(engine.run_contexts());
     let mut terms = terms.filter_map(|((plan, http), context)| {
         Some((plan, plan.platform.roles.token.as_ref()?, http, Arc::clone(context)))
     });
@@ -406,7 +406,7 @@ fn control_and_run_levels(
     let all_subscribers = plan.all_subscribers();
     let listeners: Vec<String> = (0..all_subscribers).map(|subscriber| engine.listener(subscriber)).collect();
     let listener = |subscriber: u32| listeners.get(subscriber as usize).cloned().unwrap_or_default();
-    let token = engine.given().first().map(|context| Arc::clone(&context.token)).unwrap_or_default();
+    let token = engine.run_contexts().first().map(|context| Arc::clone(&context.token)).unwrap_or_default();
     let addresses: Vec<_> = http.iter().map(|http| |port: Option<&str>| http.of(port)).collect();
     let mut scenes: Vec<(Scene<'_>, Captures)> = plan
         .populations()

@@ -26,7 +26,7 @@ pub struct DriverContext {
     /// The run's clock.
     pub clock: Clock,
     /// What the runner gives to all load threads while they work.
-    pub given: Arc<RunContext>,
+    pub run_context: Arc<RunContext>,
     /// What all shards share, where the run has something of that kind.
     pub service: Option<Arc<dyn RunService>>,
 }

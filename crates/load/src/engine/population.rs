@@ -50,7 +50,7 @@ pub(super) struct Population<'a> {
     pub(super) number: u16,
     pub(super) plan: &'a Arc<Plan>,
     pub(super) addresses: &'a Addresses,
-    pub(super) given: &'a Arc<RunContext>,
+    pub(super) run_context: &'a Arc<RunContext>,
 }
 
 /// A population that was started.
@@ -62,7 +62,7 @@ pub(super) struct Started {
 
 impl Population<'_> {
     pub(super) fn start(&self, parts: &RunParts<'_>) -> Result<Started, EngineError> {
-        let &Population { number, plan, addresses, given } = self;
+        let &Population { number, plan, addresses, run_context } = self;
         let &RunParts { run, clock, processors, precedence, .. } = parts;
         let Addresses { devices: address, stage_log, .. } = *addresses;
         let of = processors.len().max(1) as u32;
@@ -88,7 +88,7 @@ impl Population<'_> {
                 share,
                 subscribers: (share.from(first_subscriber), own),
                 clock,
-                given: Arc::clone(given),
+                run_context: Arc::clone(run_context),
                 service: service.clone(),
             };
             let wiring = Wiring {
@@ -100,7 +100,7 @@ impl Population<'_> {
                 datagram_header: if address.is_ipv4() { UDP_OVER_IPV4 } else { UDP_OVER_IPV6 },
                 throttle: throttle.clone(),
                 awaits_stages,
-                given: Arc::clone(given),
+                run_context: Arc::clone(run_context),
             };
             let start = Start {
                 plan: Arc::clone(plan),

@@ -76,7 +76,7 @@ impl Engine {
         }
         let (commands, orders) = channel();
         let (replies_in, replies) = channel();
-        let given: Arc<RunContext> = Arc::default();
+        let run_context: Arc<RunContext> = Arc::default();
         let wiring = Wiring {
             replies: replies_in,
             mailboxes: vec![Arc::default()],
@@ -86,7 +86,7 @@ impl Engine {
             datagram_header: 0,
             throttle: None,
             awaits_stages: false,
-            given: Arc::clone(&given),
+            run_context: Arc::clone(&run_context),
         };
         let population = (plan.devices, plan.subscribers.count);
         let tag = crate::content::run_tag(plan.message.marker, run);
@@ -108,7 +108,7 @@ impl Engine {
             notified: vec![Notified::default()],
             subscribers_ready: false,
             services: Vec::new(),
-            given: vec![given],
+            run_contexts: vec![run_context],
             repeated: Default::default(),
         })
     }

@@ -160,7 +160,7 @@ impl<D: Driver> Shard<D> {
                 self.recorder.counts(now).connect_failed += 1;
                 let tried_again = self.retries.has_failed(client);
                 let again = !lasting && self.retries.failed(client, self.driver.now());
-                let reason = self.given.token.hide(&reason);
+                let reason = self.run_context.token.hide(&reason);
                 self.reply(match again {
                     true => Reply::ConnectRepeated(reason),
                     false => Reply::ConnectFailed { reason, tried_again },
@@ -216,7 +216,7 @@ impl<D: Driver> Shard<D> {
         let known = self.incidents.len() < INCIDENTS || self.incidents.contains_key(&reason);
         let reason = if known { reason } else { "other reasons".into() };
         // Hidden once for each reason: a platform may refuse every message.
-        let hidden = |reason: &String| (self.given.token.hide(reason), 0);
+        let hidden = |reason: &String| (self.run_context.token.hide(reason), 0);
         self.incidents.entry(reason).or_insert_with_key(hidden).1 += times;
     }
 }

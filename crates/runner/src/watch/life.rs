@@ -38,7 +38,8 @@ impl Life {
             && plan.platform.profile.components.is_empty()
             && plan.load.storm.is_none()
             && plan.protocol() != Protocol::Coap;
-        let token = engine.given().first().map(|context| Arc::clone(&context.token)).unwrap_or_default();
+        let token =
+            engine.run_contexts().first().map(|context| Arc::clone(&context.token)).unwrap_or_default();
         Life { stop: Arc::clone(stop), death: None, is_unwatched, vigils: Vec::new(), token }
     }
 

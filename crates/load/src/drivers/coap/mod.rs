@@ -142,7 +142,7 @@ impl CoapDriver {
     /// # Errors
     /// The kernel refuses an epoll instance.
     pub fn new(context: &DriverContext) -> std::io::Result<CoapDriver> {
-        let &DriverContext { ref plan, run, address, share, clock, ref given, .. } = context;
+        let &DriverContext { ref plan, run, address, share, clock, ref run_context, .. } = context;
         let owned = share.count(plan.devices) as usize;
         // Every shard has its part of shared sockets, and at least one.
         let sockets = plan.coap.sockets.map_or(owned, |all| (all.div_ceil(share.of) as usize).min(owned));
@@ -155,7 +155,7 @@ impl CoapDriver {
             address,
             sources: Sources::new(plan.connection.source_addresses.clone(), address),
             terms: plan.coap.dtls.as_ref().map(Terms::of_devices),
-            requests: Requests::new(plan, run, given)?,
+            requests: Requests::new(plan, run, run_context)?,
             pauses: plan.connection.reconnect,
             devices: (0..owned).map(device).collect(),
             sockets: (0..sockets).map(|_| DeviceSocket::new(plan.connection.reconnect.0)).collect(),

@@ -121,7 +121,7 @@ impl ObserverDriver {
     /// # Errors
     /// The kernel refuses an epoll instance.
     pub fn new(context: &DriverContext, role: &ObservePlan) -> std::io::Result<ObserverDriver> {
-        let &DriverContext { ref plan, run, address, subscribers, clock, ref given, .. } = context;
+        let &DriverContext { ref plan, run, address, subscribers, clock, ref run_context, .. } = context;
         let (share, count) = subscribers;
         let owned = share.count(count) as usize;
         let resources = if role.of_each_device { plan.subscribers.followed(plan.devices) } else { 1 };
@@ -136,7 +136,7 @@ impl ObserverDriver {
             terms: plan.coap.dtls.as_ref().map(Terms::of_subscribers),
             base: base.unwrap_or_default(),
             run: run.to_string(),
-            view: View::of(given),
+            view: View::of(run_context),
             contents: Contents::new(plan, run),
             resources,
             follows: plan.subscribers.clone(),

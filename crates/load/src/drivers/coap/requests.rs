@@ -26,7 +26,7 @@ impl Requests {
     ///
     /// # Errors
     /// The plan says no request.
-    pub fn new(plan: &Plan, run: RunId, given: &Arc<RunContext>) -> io::Result<Requests> {
+    pub fn new(plan: &Plan, run: RunId, run_context: &Arc<RunContext>) -> io::Result<Requests> {
         let address = plan.platform.address.as_ref();
         let request = plan.platform.roles.device.request.clone();
         let request = request.ok_or_else(|| io::Error::other("the plan says no request"))?;
@@ -39,7 +39,7 @@ impl Requests {
             base: address.map(|address| address.path.clone().into_bytes()).unwrap_or_default(),
             code: code::method(&request.method).unwrap_or(code::POST),
             plan: request,
-            contents: Contents::new(plan, run).with_given(given),
+            contents: Contents::new(plan, run).in_context(run_context),
             text: Vec::new(),
         })
     }

@@ -167,7 +167,7 @@ mod tests {
             let environment = Environment { profile: &|_| Err("none".to_owned()), variable: &|_| None };
             let plan = load(&SourceFile { name: "test".into(), text }, &[], &environment).unwrap();
             let (run, clock) = (RunId::from_bits(7), Clock::start());
-            let (plan, share, given) = (Arc::new(plan), Share::WHOLE, Arc::default());
+            let (plan, share, run_context) = (Arc::new(plan), Share::WHOLE, Arc::default());
             let context = DriverContext {
                 plan,
                 run,
@@ -175,7 +175,7 @@ mod tests {
                 share,
                 subscribers: (share, 0),
                 clock,
-                given,
+                run_context,
                 service: None,
             };
             let driver = CoapDriver::new(&context).unwrap();

@@ -97,8 +97,8 @@ impl HttpDriver {
     /// # Errors
     /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn new(context: &DriverContext) -> std::io::Result<HttpDriver> {
-        let DriverContext { plan, run, address, given, .. } = context;
-        let requests = Requests::new(plan, *run, host(plan, *address), given)?;
+        let DriverContext { plan, run, address, run_context, .. } = context;
+        let requests = Requests::new(plan, *run, host(plan, *address), run_context)?;
         HttpDriver::with(context, requests, plan.http.pool, &plan.connection.transport)
     }
 
@@ -107,8 +107,8 @@ impl HttpDriver {
     /// # Errors
     /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn of_queries(context: &DriverContext, queriers: u32) -> std::io::Result<HttpDriver> {
-        let DriverContext { plan, run, address, given, .. } = context;
-        let requests = Requests::of_queries(plan, *run, host(plan, *address), given)?;
+        let DriverContext { plan, run, address, run_context, .. } = context;
+        let requests = Requests::of_queries(plan, *run, host(plan, *address), run_context)?;
         // What lies below other protocols lies not below the queries.
         let secured = plan.protocol() == Protocol::Http;
         let transport = if secured { plan.connection.transport.clone() } else { TransportPlan::default() };

@@ -29,8 +29,8 @@ impl Requests {
     ///
     /// # Errors
     /// The plan says no request.
-    pub fn new(plan: &Plan, run: RunId, host: String, given: &Arc<RunContext>) -> io::Result<Requests> {
-        Requests::with(plan, run, host, given, plan.platform.roles.device.request.as_ref())
+    pub fn new(plan: &Plan, run: RunId, host: String, run_context: &Arc<RunContext>) -> io::Result<Requests> {
+        Requests::with(plan, run, host, run_context, plan.platform.roles.device.request.as_ref())
     }
 
     /// Queries of a run to a host.
@@ -41,9 +41,9 @@ impl Requests {
         plan: &Plan,
         run: RunId,
         host: String,
-        given: &Arc<RunContext>,
+        run_context: &Arc<RunContext>,
     ) -> io::Result<Requests> {
-        let queries = Requests::with(plan, run, host, given, plan.platform.roles.query.as_ref())?;
+        let queries = Requests::with(plan, run, host, run_context, plan.platform.roles.query.as_ref())?;
         Ok(Requests { says_message: false, ..queries })
     }
 
@@ -51,7 +51,7 @@ impl Requests {
         plan: &Plan,
         run: RunId,
         host: String,
-        given: &Arc<RunContext>,
+        run_context: &Arc<RunContext>,
         request: Option<&RequestPlan>,
     ) -> io::Result<Requests> {
         let request = request.ok_or_else(|| io::Error::other("the plan says no request"))?.clone();
@@ -64,7 +64,7 @@ impl Requests {
             base,
             plan: request,
             says_message: true,
-            contents: Contents::new(plan, run).with_given(given),
+            contents: Contents::new(plan, run).in_context(run_context),
             content: Vec::new(),
             generation: 0,
         })

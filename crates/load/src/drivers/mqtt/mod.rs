@@ -122,7 +122,7 @@ impl MqttDriver {
     /// # Errors
     /// The kernel refuses an epoll instance, or certificates cannot be used.
     pub fn new(context: &DriverContext) -> std::io::Result<MqttDriver> {
-        let &DriverContext { ref plan, run, share, subscribers, ref given, .. } = context;
+        let &DriverContext { ref plan, run, share, subscribers, ref run_context, .. } = context;
         let content = plan.largest_content();
         let settings = Arc::new(Settings::new(&plan.mqtt, plan.subscribers.qos, content));
         let devices: Vec<u32> = share.numbers(plan.devices).collect();
@@ -155,7 +155,7 @@ impl MqttDriver {
             mqtt: plan.mqtt.clone(),
             connection: plan.connection.clone(),
             run,
-            contents: Contents::new(plan, run).with_given(given),
+            contents: Contents::new(plan, run).in_context(run_context),
             work: plan.subscribers.work,
             timers: Timers::new(),
             dirty: Vec::new(),

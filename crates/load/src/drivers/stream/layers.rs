@@ -40,9 +40,9 @@ impl Transport {
     ///
     /// # Errors
     /// Certificates and keys that cannot be used.
-    pub fn new(plan: &TransportPlan, seed: u64, given: &RunContext) -> Result<Transport, String> {
+    pub fn new(plan: &TransportPlan, seed: u64, run_context: &RunContext) -> Result<Transport, String> {
         let websocket = plan.websocket.clone().map(Arc::new);
-        let tls = plan.tls.as_ref().map(|plan| Terms::new(plan, given.keys.clone())).transpose()?;
+        let tls = plan.tls.as_ref().map(|plan| Terms::new(plan, run_context.keys.clone())).transpose()?;
         Ok(Transport { tls, websocket, seed })
     }
 

@@ -50,13 +50,13 @@ impl StreamIo {
         transport: &TransportPlan,
         read_size: usize,
     ) -> std::io::Result<StreamIo> {
-        let &DriverContext { ref plan, address, clock, ref given, .. } = context;
+        let &DriverContext { ref plan, address, clock, ref run_context, .. } = context;
         Ok(StreamIo {
             clock,
             readiness: Readiness::new(clock, &plan.load)?,
             address,
             sources: Sources::new(plan.connection.source_addresses.clone(), address),
-            transport: Transport::new(transport, plan.seed, given).map_err(std::io::Error::other)?,
+            transport: Transport::new(transport, plan.seed, run_context).map_err(std::io::Error::other)?,
             timeout: plan.connection.timeout,
             pauses: plan.connection.reconnect,
             scratch: vec![0; read_size],
