@@ -139,7 +139,7 @@ impl Rig {
             address,
             share: Share::WHOLE,
             clock,
-            given: Arc::default(),
+            run_context: Arc::default(),
             service: None,
         };
         let driver = CoapDriver::new(&context).unwrap();

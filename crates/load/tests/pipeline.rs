@@ -65,7 +65,7 @@ fn run_on(plan: &Arc<Plan>, driver: impl Driver, seconds: i64) -> Level {
         datagram_header: 28,
         throttle: None,
         awaits_stages: false,
-        given: Arc::default(),
+        run_context: Arc::default(),
     };
     let mut shard = Shard::new(Arc::clone(plan), run, topology, Share::WHOLE, driver, wiring);
     let clients = (0..10).map(Client::Device).collect();

@@ -55,7 +55,7 @@ fn measure(workers: usize, service: ServiceTime, rate: f64) -> (Vec<MessageRecor
         datagram_header: 28,
         throttle: None,
         awaits_stages: false,
-        given: Arc::default(),
+        run_context: Arc::default(),
     };
     let queue = Queue::new(Settings { workers, service, limit: None, stall: None, seed: SEED });
     let driver = NullDriver::new(run.tag(), queue, 0);
