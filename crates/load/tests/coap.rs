@@ -106,7 +106,7 @@ fn changed(request: &Message<'_>) -> Vec<u8> {
 
 struct Rig {
     driver: CoapDriver,
-    given: Arc<RunContext>,
+    run_context: Arc<RunContext>,
     clock: Clock,
     events: Vec<Event>,
 }
@@ -143,7 +143,7 @@ impl Rig {
             service: None,
         };
         let driver = CoapDriver::new(&context).unwrap();
-        Rig { driver, given: context.given, clock, events: Vec::new() }
+        Rig { driver, run_context: context.run_context, clock, events: Vec::new() }
     }
 
     fn connect(&mut self, devices: u32) {
@@ -301,11 +301,11 @@ fn an_answer_4_01_asks_for_another_access_token() {
         vec![bytes(Message { kind, code: 0x81, options: &[], payload, ..*request })]
     }));
     let mut rig = Rig::new(platform.address, 1, QUICK);
-    rig.given.token.renew("sesame");
+    rig.run_context.token.renew("sesame");
     let events = rig.say(0);
     let told = |event: &Event| matches!(event, Event::Refused { reason, .. } if reason.contains("4.01: no good: sesame (POST coap://"));
     assert!(events.last().is_some_and(told), "{events:?}");
-    assert!(rig.given.token.is_refused());
+    assert!(rig.run_context.token.is_refused());
 }
 
 #[test]

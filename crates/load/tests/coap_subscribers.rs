@@ -41,7 +41,7 @@ fn plan(address: SocketAddr, subscriber: &str) -> Arc<Plan> {
 }
 
 fn context(plan: &Arc<Plan>, address: SocketAddr, clock: Clock) -> DriverContext {
-    let given = Arc::default();
+    let run_context = Arc::default();
     DriverContext {
         plan: Arc::clone(plan),
         run: run(),
@@ -49,7 +49,7 @@ fn context(plan: &Arc<Plan>, address: SocketAddr, clock: Clock) -> DriverContext
         share: Share::WHOLE,
         subscribers: (Share::WHOLE, plan.subscribers.count),
         clock,
-        given,
+        run_context,
         service: None,
     }
 }
@@ -336,20 +336,20 @@ fn an_observer_that_is_not_let_in_asks_for_another_access_token() {
     let plan =
         plan(address, &format!("{{ observes: {{ path: /d, options: {{ 2049: '{{token}}' }} }} }}\n{token}"));
     let role = plan.platform.roles.observes.clone().unwrap();
-    let given = Arc::new(RunContext::default());
-    given.token.renew("sesame");
+    let run_context = Arc::new(RunContext::default());
+    run_context.token.renew("sesame");
     let clock = Clock::start();
-    let context = DriverContext { given: Arc::clone(&given), ..context(&plan, address, clock) };
+    let context = DriverContext { run_context: Arc::clone(&run_context), ..context(&plan, address, clock) };
     let mut driver = ObserverDriver::new(&context, &role).unwrap();
     let mut events = Vec::new();
     assert!(driver.connect(Client::Subscriber(0)));
     let (first, from) = hear(&mut driver, &platform, &mut events);
     let request = Message::decode(&first).unwrap();
     assert_eq!(request.option(2049), Some(&b"sesame"[..]));
-    assert!(!given.token.is_refused());
+    assert!(!run_context.token.is_refused());
     let (kind, payload) = (Kind::Acknowledgement, b"no good: sesame".as_slice());
     platform.send_to(&bytes(Message { kind, code: 0x81, options: &[], payload, ..request }), from).unwrap();
     let refused = |event: &Event| matches!(event, Event::ConnectFailed { reason, .. } if reason.contains("no good: sesame"));
     until(&mut driver, &mut events, refused);
-    assert!(given.token.is_refused());
+    assert!(run_context.token.is_refused());
 }

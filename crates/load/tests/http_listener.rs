@@ -42,10 +42,10 @@ fn a_delivery_on_a_new_connection_has_the_stamp_of_its_bytes() {
     let listening = Listening::bind(Protocol::Http, platform, 1, 0).unwrap();
     let (here, socket) = (listening.addresses()[0], listening.socket(0).unwrap());
     let (run, clock) = (RunId::from_bits(7), Clock::start());
-    let (plan, share, given) = (Arc::new(plan), Share::WHOLE, Arc::default());
+    let (plan, share, run_context) = (Arc::new(plan), Share::WHOLE, Arc::default());
     let subscribers = (share, plan.subscribers.count);
     let context =
-        DriverContext { plan, run, address: platform, share, subscribers, clock, given, service: None };
+        DriverContext { plan, run, address: platform, share, subscribers, clock, run_context, service: None };
     let mut driver = HttpListenerDriver::new(&context, &role, socket.into()).unwrap();
     let mut events = Vec::new();
     for _ in 0..3 {
