@@ -116,26 +116,7 @@ impl Planned {
             Planned::Simulated(_) => Vec::new(),
             Planned::ToStart(start) => {
                 let owner = |port: &String| {
-                    let has = |component: &&Component| {
-                        let Component {
-                            ready_port,
-                            mqtt_port,
-                            mqtt5_port,
-                            http_port,
-                            coap_port,
-                            gateway_port,
-                            ..
-                        } = component;
-                        [
-                            ready_port.as_ref(),
-                            mqtt_port.as_ref(),
-                            mqtt5_port.as_ref(),
-                            http_port.as_ref(),
-                            coap_port.as_ref(),
-                            gateway_port.as_ref(),
-                        ]
-                        .contains(&Some(port))
-                    };
+                    let has = |component: &&Component| component.named_ports().any(|(_, name)| name == port);
                     plan.profile.components.iter().find(has).map_or(port, |component| &component.name).clone()
                 };
                 let ports = start.1.ports().iter();
@@ -258,7 +239,7 @@ impl Platform {
 
     /// Where a gateway that devices send to was told to find the test manager.
     pub fn manager_address(&self, plan: &PlatformPlan) -> Option<SocketAddr> {
-        let named = plan.profile.components.iter().find_map(|component| component.gateway_port.as_ref());
+        let named = plan.profile.components.iter().find_map(|component| component.port(Protocol::Gateway));
         let port = named.filter(|_| plan.tells_lives()).and_then(|name| self.ports.get(name));
         port.map(|&port| SocketAddr::new(self.address.ip(), port))
     }
@@ -267,7 +248,8 @@ impl Platform {
     pub fn http_addresses(&self, plan: &PlatformPlan, devices: SocketAddr) -> HttpAddresses {
         let mut ports = self.ports.clone();
         ports.extend(plan.ports.iter().map(|(name, port)| (name.clone(), *port)));
-        let speaking = plan.profile.components.iter().find_map(|component| component.http_port.clone());
+        let speaking =
+            plan.profile.components.iter().find_map(|component| component.port(Protocol::Http).cloned());
         let by_itself = match speaking.and_then(|name| ports.get(&name)).or_else(|| ports.get("http")) {
             Some(&port) => Some(port),
             None => (plan.protocol() == Protocol::Http).then_some(devices.port()),

@@ -1,7 +1,7 @@
 //! Addresses of platforms: what is spoken there, and how an address says it.
 
 /// What devices speak.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// MQTT 3.1.1 or 5.
     #[default]
@@ -20,6 +20,21 @@ impl Protocol {
     /// All of them.
     pub const ALL: [Protocol; 5] =
         [Protocol::Mqtt, Protocol::Http, Protocol::Coap, Protocol::WebSocket, Protocol::Gateway];
+
+    /// Whether components may speak it that a profile starts; else it is spoken to platforms that run already.
+    pub(crate) fn is_of_profiles(self) -> bool {
+        self != Protocol::WebSocket
+    }
+
+    /// The word for it in files, as in `speaks: mqtt`.
+    pub(crate) fn key(self) -> String {
+        self.to_string().to_lowercase()
+    }
+
+    /// The key of a component's port at which it is spoken, as `mqtt_port`.
+    pub(crate) fn port_key(self) -> String {
+        format!("{}_port", self.key())
+    }
 
     /// Whether a message is a request with a path.
     pub fn sends_requests(self) -> bool {

@@ -66,16 +66,10 @@ pub struct Component {
     pub ready_within: Nanos,
     /// What that port must answer over HTTP before the component is healthy, where accepting is not enough.
     pub ready_request: Option<ReadyRequest>,
-    /// Name of the port that speaks MQTT, if any.
-    pub mqtt_port: Option<String>,
-    /// Name of the port that speaks MQTT 5, where `mqtt_port` speaks only older versions.
+    /// Names of the ports at which devices may speak to it, by what is spoken there. At that of a gateway is its test manager.
+    pub ports: BTreeMap<Protocol, String>,
+    /// Name of the port that speaks MQTT 5, where the one that speaks MQTT knows only older versions.
     pub mqtt5_port: Option<String>,
-    /// Name of the port that speaks HTTP, if any.
-    pub http_port: Option<String>,
-    /// Name of the UDP port that speaks CoAP, if any.
-    pub coap_port: Option<String>,
-    /// Name of the port at which the test manager is, of a gateway, if any.
-    pub gateway_port: Option<String>,
     /// How to install the command where it is missing.
     pub install: Option<String>,
     /// How to ask for the version: a command and its arguments.
@@ -99,14 +93,14 @@ impl Component {
 
     /// Name of the port that speaks a protocol, if any.
     pub fn port(&self, protocol: Protocol) -> Option<&String> {
-        match protocol {
-            Protocol::Mqtt => self.mqtt_port.as_ref(),
-            Protocol::Http => self.http_port.as_ref(),
-            Protocol::Coap => self.coap_port.as_ref(),
-            Protocol::Gateway => self.gateway_port.as_ref(),
-            // Only spoken to platforms that run already.
-            Protocol::WebSocket => None,
-        }
+        self.ports.get(&protocol)
+    }
+
+    /// Names of all ports that it is known to listen at, each with the key of the profile that tells it.
+    pub fn named_ports(&self) -> impl Iterator<Item = (String, &String)> {
+        let spoken = self.ports.iter().map(|(protocol, name)| (protocol.port_key(), name));
+        let ready = self.ready_port.iter().map(|name| ("ready_port".to_owned(), name));
+        ready.chain(spoken).chain(self.mqtt5_port.iter().map(|name| ("mqtt5_port".to_owned(), name)))
     }
 }
 

@@ -70,7 +70,7 @@ impl PlatformPlan {
 
     /// Whether devices send their events to a gateway that tells a test manager what becomes of them, one that we start.
     pub fn tells_lives(&self) -> bool {
-        let told = |component: &Component| component.gateway_port.is_some();
+        let told = |component: &Component| component.port(Protocol::Gateway).is_some();
         self.address.is_none()
             && self.protocol() != Protocol::Gateway
             && self.profile.components.iter().any(told)

@@ -128,7 +128,7 @@ impl Compiler<'_> {
             }
             return None;
         }
-        if device.is_none_or(|device| device.speaks != Speaks::Mqtt) {
+        if device.is_none_or(|device| device.speaks != Speaks(Protocol::Mqtt)) {
             let help = "let devices speak MQTT too, or listen over HTTP or CoAP".to_owned();
             self.error(
                 "subscriber.listens",
@@ -249,12 +249,7 @@ impl Compiler<'_> {
     }
 
     fn device(&mut self, device: &Device, captured: &[CapturedName]) -> DeviceRole {
-        let protocol = match device.speaks {
-            Speaks::Mqtt => Protocol::Mqtt,
-            Speaks::Http => Protocol::Http,
-            Speaks::Coap => Protocol::Coap,
-            Speaks::Gateway => Protocol::Gateway,
-        };
+        let Speaks(protocol) = device.speaks;
         let requests = protocol != Protocol::Mqtt;
         match (&device.request, &device.payload, &device.topic) {
             (Some(_), ..) if !requests => {

@@ -4,6 +4,7 @@ use super::ReadFile;
 use crate::config::Duration;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::names;
+use crate::plan::Protocol;
 use crate::profile::{Component, ReadyRequest};
 use crate::tree::Node;
 use plimsoll_model::Nanos;
@@ -114,6 +115,12 @@ impl ComponentConfig {
             };
             files.insert(path, text);
         }
+        let ports = [
+            (Protocol::Mqtt, self.mqtt_port),
+            (Protocol::Http, self.http_port),
+            (Protocol::Coap, self.coap_port),
+            (Protocol::Gateway, self.gateway_port),
+        ];
         Ok(Component {
             name: self.name,
             command: self.command,
@@ -125,11 +132,8 @@ impl ComponentConfig {
             ready_port: self.ready_port,
             ready_within: self.ready_within.0,
             ready_request: self.ready_request,
-            mqtt_port: self.mqtt_port,
+            ports: ports.into_iter().filter_map(|(protocol, name)| Some((protocol, name?))).collect(),
             mqtt5_port: self.mqtt5_port,
-            http_port: self.http_port,
-            coap_port: self.coap_port,
-            gateway_port: self.gateway_port,
             install: self.install,
             version: self.version,
             cost_per_month: self.cost_per_month,
@@ -157,20 +161,12 @@ pub(super) fn check(
             found.push(Diagnostic::new(at("name"), message).help(help));
         }
         let texts = || component.texts();
-        for (key, port) in [
-            ("ready_port", component.ready_port.as_ref()),
-            ("mqtt_port", component.mqtt_port.as_ref()),
-            ("mqtt5_port", component.mqtt5_port.as_ref()),
-            ("http_port", component.http_port.as_ref()),
-            ("coap_port", component.coap_port.as_ref()),
-            ("gateway_port", component.gateway_port.as_ref()),
-        ] {
-            let Some(port) = port else { continue };
+        for (key, port) in component.named_ports() {
             let variable = format!("{{port:{port}}}");
             if !texts().any(|text| text.contains(&variable)) {
                 let message = format!("`{variable}` stands nowhere in what this component is told");
                 found.push(
-                    Diagnostic::new(at(key), message).help("tell the component to listen on that port"),
+                    Diagnostic::new(at(&key), message).help("tell the component to listen on that port"),
                 );
             }
         }
@@ -210,21 +206,18 @@ pub(super) fn check(
             }
         }
     }
-    let speaking =
-        |port: &dyn Fn(&Component) -> bool| components.iter().filter(|component| port(component)).count();
-    let ports = [
-        ("mqtt_port", speaking(&|component| component.mqtt_port.is_some())),
-        ("http_port", speaking(&|component| component.http_port.is_some())),
-        ("coap_port", speaking(&|component| component.coap_port.is_some())),
-        ("gateway_port", speaking(&|component| component.gateway_port.is_some())),
-    ];
-    for (name, count) in ports.iter().filter(|(_, count)| *count > 1) {
-        let message = format!("one component may have an `{name}`, but {count} have");
-        found.push(Diagnostic::new(root.locate("components"), message).help("devices speak to that port"));
+    for protocol in Protocol::ALL {
+        let count = components.iter().filter(|component| component.port(protocol).is_some()).count();
+        if count > 1 {
+            let message = format!("one component may have an `{}`, but {count} have", protocol.port_key());
+            found
+                .push(Diagnostic::new(root.locate("components"), message).help("devices speak to that port"));
+        }
     }
-    let any = components.is_empty() || ports.iter().any(|(_, count)| *count > 0);
-    if !any {
-        let message = "exactly one component must have an `mqtt_port`, an `http_port`, a `coap_port` or a `gateway_port`";
+    if !components.is_empty() && components.iter().all(|component| component.ports.is_empty()) {
+        let keys = Protocol::ALL.iter().filter(|protocol| protocol.is_of_profiles());
+        let keys: Vec<String> = keys.map(|protocol| format!("`{}`", protocol.port_key())).collect();
+        let message = format!("exactly one component must have one of {}", keys.join(", "));
         found.push(Diagnostic::new(root.locate("components"), message).help("devices speak to that port"));
     }
 }

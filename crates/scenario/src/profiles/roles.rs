@@ -1,8 +1,10 @@
 //! What a profile says of the four roles, as written: controller, device, subscriber, querier.
 
+use crate::plan::Protocol;
 use crate::quantity::{AsText, Size};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// How each role speaks to the platform. In every text, `{NAME}` stands for a variable of the profile.
@@ -178,18 +180,28 @@ pub(crate) struct Answer {
     pub expect: Vec<u64>,
 }
 
-/// A protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Speaks {
-    /// MQTT.
-    Mqtt,
-    /// HTTP/1.1.
-    Http,
-    /// CoAP over UDP.
-    Coap,
-    /// Calls of a gateway that polls them.
-    Gateway,
+/// What devices speak, by the word for it in files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Speaks(pub Protocol);
+
+impl<'de> Deserialize<'de> for Speaks {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        let found = Protocol::ALL.into_iter().find(|protocol| protocol.key() == word);
+        found.map(Speaks).ok_or_else(|| de::Error::custom(format!("`{word}` is no protocol")))
+    }
+}
+
+impl JsonSchema for Speaks {
+    fn schema_name() -> Cow<'static, str> {
+        "Speaks".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let all = Protocol::ALL.into_iter().filter(|protocol| protocol.is_of_profiles());
+        let all: Vec<String> = all.map(Protocol::key).collect();
+        json_schema!({ "type": "string", "enum": all, "description": "A protocol." })
+    }
 }
 
 /// The form of a marker.

@@ -2,7 +2,7 @@
 
 use crate::config::{Load, OfflinePolicy, Scenario, WorkloadModel};
 use crate::context::Context;
-use crate::plan::{PlatformPlan, StormPlan};
+use crate::plan::{PlatformPlan, Protocol, StormPlan};
 use crate::quantity::Quantity;
 
 /// Resolves the storm, where there is one; `None` also where it is wrong, which is reported.
@@ -29,7 +29,7 @@ pub(super) fn resolve(
     let simulated =
         profile.simulated.iter().flat_map(|spec| spec.stations.iter().map(|station| &station.name));
     let names: Vec<&String> = started.chain(simulated.clone()).collect();
-    let speaks = profile.components.iter().filter(|component| component.mqtt_port.is_some());
+    let speaks = profile.components.iter().filter(|component| component.port(Protocol::Mqtt).is_some());
     let Some(first) = speaks.map(|component| &component.name).chain(simulated).next() else {
         context.error_with_help(
             "load.storm",
