@@ -9,6 +9,7 @@ use crate::check::check_at;
 use crate::config::{CommonSubscribers, OnePopulation, Subscribers};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::plan::{PopulationPlan, ReceiversPlan, SharePlan};
+use crate::protocols;
 use crate::quantity::{Quantity, Rate};
 use crate::span::Span;
 use crate::tree::{Entry, Node, Value};
@@ -25,8 +26,11 @@ const MOST_DEVICES: u32 = 16_777_215;
 /// The name of the population where the scenario names none, and of the subscribers that populations have in common.
 const ONLY: &str = "devices";
 pub(crate) const COMMON: &str = "subscribers";
+
 /// Sections that a population may have of its own, laid over those of the scenario.
-const SECTIONS: [&str; 6] = ["platform", "connection", "mqtt", "http", "coap", "gateway"];
+fn own_sections() -> impl Iterator<Item = &'static str> {
+    ["platform", "connection"].into_iter().chain(protocols::sections())
+}
 
 /// The populations of a scenario that has several, or subscribers apart from them; `None` where it has one, or where something
 /// is wrong, which `found` then says.
@@ -101,7 +105,7 @@ impl Splitter<'_> {
             receivers: ReceiversPlan::Common,
             ..PopulationPlan::default()
         };
-        let own = SECTIONS.into_iter().collect();
+        let own = own_sections().collect();
         Some(Part { root, population, all_devices: None, own, platform: None, load: None })
     }
 
@@ -363,7 +367,7 @@ fn insert(map: &mut Node, key: &str, value: Node) {
 /// Lays the sections that an entry has over those of the scenario; which it has.
 fn lay_over(root: &mut Node, entry: &Node) -> BTreeSet<&'static str> {
     let mut own = BTreeSet::new();
-    for section in SECTIONS {
+    for section in own_sections() {
         let Some(over) = entry.child(section).filter(|node| !node.is_null()) else { continue };
         own.insert(section);
         put(root, section, &over.span, |base| {
@@ -397,7 +401,7 @@ fn merge(base: &mut Node, over: &Node) {
 
 /// What common subscribers are within the scenario of one population.
 fn subscribers_of(common: &Node) -> Node {
-    without(common, &SECTIONS)
+    without(common, &own_sections().collect::<Vec<_>>())
 }
 
 /// What is demanded of one population: what it says itself, what the scenario says under its name, and which defaults the scenario

@@ -8,6 +8,7 @@ use crate::plan::{
     CountPlan, LevelPlan, MarkerForm, Model, Objective, Objectives, Plan, Protocol, ReceiversPlan, SharePlan,
     Subject,
 };
+use crate::protocols;
 use crate::tree::{Node, Value};
 use crate::yaml;
 use plimsoll_stats::quantile::fewest_observations;
@@ -19,8 +20,11 @@ use std::sync::Arc;
 const INTEGER_DEVICES: u32 = 1 << 17;
 /// From the seed of a population to that of the next: odd, so that none comes twice (2^64 divided by the golden ratio).
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Sections of a resolved scenario that each population has by itself.
-const OF_EACH: [&str; 6] = ["connection", "mqtt", "http", "coap", "gateway", "message"];
+fn of_each() -> impl Iterator<Item = &'static str> {
+    std::iter::once("connection").chain(protocols::sections()).chain(["message"])
+}
 
 /// The plan of the whole run; `None` where something is wrong with the populations together, which `context` then says.
 /// Each comes with its resolved scenario.
@@ -352,7 +356,7 @@ fn written(
         }
         return Json::Object(all);
     }
-    all.retain(|key, _| !OF_EACH.contains(&key.as_str()) && key != "population");
+    all.retain(|key, _| !of_each().any(|own| own == key) && key != "population");
     all.insert("objectives".into(), together(root));
     let populations = parts.iter().zip(plans).zip(scenarios);
     let populations = populations.filter(|((part, _), _)| part.population.name != COMMON);
@@ -362,7 +366,7 @@ fn written(
         let own = json.get("population").and_then(Json::as_object).cloned().unwrap_or_default();
         one.extend(own.into_iter().filter(|(key, _)| receives || key != "subscribers"));
         one.extend(part.platform.clone().map(|platform| ("platform".to_owned(), platform)));
-        one.extend(OF_EACH.into_iter().filter_map(|key| Some((key.to_owned(), json.get(key)?.clone()))));
+        one.extend(of_each().filter_map(|key| Some((key.to_owned(), json.get(key)?.clone()))));
         one.extend(part.load.clone().map(|load| ("load".to_owned(), load)));
         one.insert("objectives".into(), demanded(plan, json));
         Json::Object(one)

@@ -26,6 +26,11 @@ pub(crate) fn slice(protocol: Protocol) -> &'static Slice {
     found.unwrap_or(&SLICES[0])
 }
 
+/// The sections of a scenario that are about protocols, in the order of the table.
+pub(crate) fn sections() -> impl Iterator<Item = &'static str> {
+    SLICES.iter().map(|slice| slice.section).filter(|section| !section.is_empty())
+}
+
 impl Plan {
     /// Connections at the same time: of devices, subscribers and queriers.
     pub fn connections(&self) -> u64 {
