@@ -122,11 +122,9 @@ impl Session {
         self.open = true;
         out.extend_from_slice(UPGRADE.as_bytes());
         out.extend_from_slice(format!("Sec-WebSocket-Accept: {}\r\n", accept_of(key.as_bytes())).as_bytes());
-        if of("Sec-WebSocket-StationProtocol")
-            .is_some_and(|all| all.split(',').any(|one| one.trim() == "mqtt"))
-        {
+        if of("Sec-WebSocket-Protocol").is_some_and(|all| all.split(',').any(|one| one.trim() == "mqtt")) {
             self.mqtt = Some(mqtt::Session::default());
-            out.extend_from_slice(b"Sec-WebSocket-StationProtocol: mqtt\r\n");
+            out.extend_from_slice(b"Sec-WebSocket-Protocol: mqtt\r\n");
         }
         out.extend_from_slice(b"\r\n");
     }
