@@ -16,10 +16,14 @@ BUILT = os.environ.get("CARGO_TARGET_DIR", f"{ROOT}/target")
 CONNECTIONS = 100
 
 
-def build(work, programs=("sink", "floor")):
+def compile_programs(work, programs):
     for name in programs:
         libraries = ["-lcoap-3-notls"] if name == "coap_loop" else []
         subprocess.run(["cc", "-O2", "-o", f"{work}/{name}", f"{HERE}/{name}.c", *libraries], check=True)
+
+
+def build(work, programs=("sink", "floor")):
+    compile_programs(work, programs)
     subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT, check=True)
 
 
@@ -58,7 +62,7 @@ def measured(command, work, environment=None):
     return used.ru_utime + used.ru_stime, used.ru_maxrss, os.waitstatus_to_exitcode(status), log.read()
 
 
-def plimsoll(work, port, qos, size, seconds, rate):
+def plimsoll(work, port, qos, size, seconds, rate, program=f"{BUILT}/release/plimsoll"):
     load = (
         f"arrivals: constant, levels: [{rate}], precision: 1ms" if rate else f"model: closed, in_flight: [{CONNECTIONS}]"
     )
@@ -73,7 +77,6 @@ message: {{ size: {size} }}
 load: {{ {load}, warm_up: 0s, hold: {seconds}s, samples: 30, threads: 1, connect_rate: 5000 }}
 """
         )
-    program = f"{BUILT}/release/plimsoll"
     return [program, "run", path, "--store", f"{work}/runs.plimsoll", "--report", f"{work}/report.html"]
 
 
