@@ -1,7 +1,7 @@
 //! What the host waits for: the share of time in which some process wanted a processor, memory or a disk and had to wait (pressure
 //! stall information, Documentation/accounting/psi.rst of the kernel).
 
-use crate::sampler::{Look, Sampler, SamplerEntry};
+use crate::sampler::{ObservedPlatform, Reading, Sampler, SamplerEntry};
 use std::fs;
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ fn begin() -> Option<Box<dyn Sampler>> {
 }
 
 impl Sampler for Pressure {
-    fn read(&mut self) -> Vec<Look> {
+    fn read(&mut self, _: &ObservedPlatform<'_>) -> Vec<Reading> {
         let (now, totals) = (Instant::now(), read());
         let Some((then, before)) = self.last.replace((now, totals)) else { return Vec::new() };
         let passed = (now - then).as_secs_f64() * 1e6;
@@ -32,7 +32,7 @@ impl Sampler for Pressure {
         let named = FILES.iter().zip(shares);
         named
             .filter_map(|((quantity, _), share)| {
-                Some(Look { subject: "host".to_owned(), quantity, value: share? })
+                Some(Reading { subject: "host".to_owned(), quantity, value: share? })
             })
             .collect()
     }

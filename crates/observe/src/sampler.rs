@@ -1,15 +1,26 @@
-//! What is looked at beside what the platform's processes and connections use, each kind in one entry of one table. A new observer is
-//! a file with its entry, and a line of [`crate::samplers::SAMPLERS`]; store, summary and report know what it reads by the names that it gives.
+//! Further observers of the platform and its host, each kind in one entry of one table. A new observer is a file with its
+//! entry, and a line of [`crate::samplers::SAMPLERS`]. Store, summary and report take what it reads by the names that it gives.
 
-/// A look at something, again and again.
+use std::net::SocketAddr;
+
+/// Reads something again and again.
 pub trait Sampler: Send {
     /// What is seen now, or since the last call; the first call may see nothing yet.
-    fn read(&mut self) -> Vec<Look>;
+    fn read(&mut self, platform: &ObservedPlatform<'_>) -> Vec<Reading>;
+}
+
+/// The platform at the time of a reading: a component that was started again has another process.
+#[derive(Clone, Copy, Debug)]
+pub struct ObservedPlatform<'a> {
+    /// Name and first process of each component on this host.
+    pub processes: &'a [(String, i32)],
+    /// Where devices reach it.
+    pub address: SocketAddr,
 }
 
 /// A value that was seen.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Look {
+pub struct Reading {
     /// Of what: `host`, or a component.
     pub subject: String,
     /// Which quantity.

@@ -6,11 +6,13 @@ use plimsoll_load::engine::Engine;
 use plimsoll_model::record::{ComponentUsage, Gauge, ThreadUsage};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use plimsoll_observe::network::NetworkProbe;
+use plimsoll_observe::sampler::ObservedPlatform;
 use plimsoll_observe::samplers::{self, Begun};
 use plimsoll_observe::tcp::TcpSampler;
 use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_platform::Platform;
 use plimsoll_simulate::{Host, Simulation, Used};
+use std::net::SocketAddr;
 
 /// Looks at one run, on this host or in its simulation.
 pub enum Observers {
@@ -34,6 +36,8 @@ pub struct OnHost {
     /// thread can be had.
     network: Option<NetworkProbe>,
     tcp: TcpSampler,
+    /// Where devices reach the platform.
+    address: SocketAddr,
     /// What else is looked at.
     samplers: Vec<Begun>,
 }
@@ -75,6 +79,7 @@ impl Observers {
                 load: engine.threads().into_iter().map(|(_, processor)| processor).collect(),
                 network,
                 tcp: TcpSampler::new(platform.address(), engine.listening_ports()),
+                address: platform.address(),
                 samplers: samplers::begin_all(),
             })),
         }
@@ -124,18 +129,20 @@ impl Observers {
     /// What other observers see now.
     pub fn gauges(&mut self, now: Nanos) -> Vec<Gauge> {
         let Observers::Here(host) = self else { return Vec::new() };
-        let looks = host.samplers.iter_mut().flat_map(|(entry, sampler)| {
-            sampler.read().into_iter().map(move |look| Gauge {
+        let processes = host.processes();
+        let platform = ObservedPlatform { processes: &processes, address: host.address };
+        let gauges = host.samplers.iter_mut().flat_map(|(entry, sampler)| {
+            sampler.read(&platform).into_iter().map(move |reading| Gauge {
                 at: now,
                 sampler: entry.name.to_owned(),
-                subject: look.subject,
-                quantity: look.quantity.to_owned(),
+                subject: reading.subject,
+                quantity: reading.quantity.to_owned(),
                 unit: entry.unit.to_owned(),
-                value: look.value,
+                value: reading.value,
             })
         });
         // What is no number can be neither stored nor averaged.
-        looks.filter(|gauge| gauge.value.is_finite()).collect()
+        gauges.filter(|gauge| gauge.value.is_finite()).collect()
     }
 
     /// Forgets what load threads used and connections carried up to now.
