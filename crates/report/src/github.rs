@@ -3,6 +3,7 @@
 use crate::plain;
 use crate::terminal::{headline, headline_with_reason, leniency};
 use crate::text::{rate, time};
+use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::{Metric, Verdict};
 
@@ -40,24 +41,30 @@ pub fn markdown(summary: &Summary) -> String {
     out += "\n| level | achieved | delivered | publish p50 | publish p99 | subscribe p99 | verdict |\n";
     out += "|---|--:|--:|--:|--:|--:|---|\n";
     for level in &summary.levels {
-        let achieved = level.achieved.map_or("-".to_owned(), |achieved| format!("{}/s", rate(achieved)));
-        let share = level.delivered_ratio().filter(|_| level.expected_deliveries > 0);
-        let delivered =
-            share.map_or("-".to_owned(), |share| format!("{} %", crate::text::floor_percent(share)));
-        let why = match level.is_met() {
-            true => String::new(),
-            false => format!(": {}", plain::markdown(&level.why())),
-        };
-        out += &format!(
-            "| {} | {achieved} | {delivered} | {} | {} | {} | {}{why} |\n",
-            level.load,
-            time(level.times[Metric::PublishTime].p50),
-            time(level.times[Metric::PublishTime].p99),
-            time(level.times[Metric::SubscribeTime].p99),
-            level.verdict.name(),
-        );
+        out += &row(&level.load.to_string(), level);
+        for own in &level.populations {
+            out += &row(&format!("{}: {}", level.load, own.name), &own.figures);
+        }
     }
     out + "\n"
+}
+
+/// A level, or one of its populations.
+fn row(name: &str, level: &LevelSummary) -> String {
+    let achieved = level.achieved.map_or("-".to_owned(), |achieved| format!("{}/s", rate(achieved)));
+    let share = level.delivered_ratio().filter(|_| level.expected_deliveries > 0);
+    let delivered = share.map_or("-".to_owned(), |share| format!("{} %", crate::text::floor_percent(share)));
+    let why = match level.is_met() {
+        true => String::new(),
+        false => format!(": {}", plain::markdown(&level.why())),
+    };
+    format!(
+        "| {name} | {achieved} | {delivered} | {} | {} | {} | {}{why} |\n",
+        time(level.times[Metric::PublishTime].p50),
+        time(level.times[Metric::PublishTime].p99),
+        time(level.times[Metric::SubscribeTime].p99),
+        level.verdict.name(),
+    )
 }
 
 /// What a workflow command says must not end it, nor begin another one.

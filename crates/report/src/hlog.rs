@@ -1,4 +1,5 @@
-//! A run in the log format of HdrHistogram, version 1.3: one line a sample and metric, tagged by the metric's name.
+//! A run in the log format of HdrHistogram, version 1.3: one line a sample and metric, tagged by the metric's name. A run of
+//! several populations has further lines for each, tagged `NAME.METRIC` as its objectives are.
 //!
 //! The format is that of HdrHistogram's `HistogramLogWriter`: begin and length of the interval in seconds, its largest
 //! value in milliseconds, and the histogram of nanoseconds in the compressed V2 encoding as base64.
@@ -6,7 +7,7 @@
 use crate::wall_clock::WallClock;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use plimsoll_model::record::RunRecord;
+use plimsoll_model::record::{LevelRecord, RunRecord};
 use plimsoll_model::{Metric, Nanos};
 
 /// The holds of all levels in the order of time. A sample that was not taken has no lines, nor has a metric of which
@@ -25,24 +26,28 @@ pub fn render(record: &RunRecord) -> String {
     for level in &record.levels {
         let label = level.start.load;
         out += &format!("#[Level {}: {label}]\n", level.start.index);
-        for (position, sample) in (0..).zip(&level.samples) {
-            let begin = wall.seconds(level.start.hold_start + level.start.sample_begin(position));
-            for metric in Metric::ALL {
-                let histogram = sample.as_ref().and_then(|sample| sample.histograms.get(&metric));
-                let Some((histogram, max)) = histogram.and_then(|seen| Some((seen, seen.max()?))) else {
-                    continue;
-                };
-                out += &format!(
-                    "Tag={},{begin:.3},{:.3},{:.6},{}\n",
-                    metric.name(),
-                    level.start.sample_seconds(position),
-                    max.as_secs_f64() * 1e3,
-                    BASE64_STANDARD.encode(histogram.encode())
-                );
+        for position in 0..level.samples.len() {
+            out += &lines(level, position, "", wall);
+            for (own, terms) in level.populations.iter().zip(&record.terms.populations) {
+                out += &lines(own, position, &format!("{}.", terms.name), wall);
             }
         }
     }
     out
+}
+
+/// The lines of one sample.
+fn lines(level: &LevelRecord, position: usize, prefix: &str, wall: WallClock) -> String {
+    let Some(sample) = level.samples.get(position).and_then(Option::as_ref) else { return String::new() };
+    let begin = wall.seconds(level.start.hold_start + level.start.sample_begin(position));
+    let length = level.start.sample_seconds(position);
+    let seen = Metric::ALL.into_iter().filter_map(|metric| {
+        let histogram = sample.histograms.get(&metric)?;
+        let max = histogram.max()?.as_secs_f64() * 1e3;
+        let encoded = BASE64_STANDARD.encode(histogram.encode());
+        Some(format!("Tag={prefix}{},{begin:.3},{length:.3},{max:.6},{encoded}\n", metric.name()))
+    });
+    seen.collect()
 }
 
 #[cfg(test)]

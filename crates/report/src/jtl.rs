@@ -18,6 +18,8 @@ pub struct Rows {
     wall: WallClock,
     levels: Vec<Level>,
     devices: u32,
+    /// Name and first device of each population; empty in a run of one.
+    populations: Vec<(String, u32)>,
 }
 
 struct Level {
@@ -40,11 +42,20 @@ impl Rows {
         };
         let summaries = plimsoll_analysis::summarize(record).levels;
         let levels = record.levels.iter().zip(&summaries).map(|(record, summary)| level(record, summary));
+        let populations = record.terms.populations.iter().filter(|own| own.terms.devices > 0);
         Rows {
             wall: WallClock::of(&record.provenance),
             levels: levels.collect(),
             devices: record.terms.devices,
+            populations: populations.map(|own| (own.name.clone(), own.first_device)).collect(),
         }
+    }
+
+    /// What stands for JMeter's thread: the device, behind its population where there are several.
+    fn thread(&self, device: u32) -> String {
+        let of =
+            self.populations.iter().filter(|(_, first)| *first <= device).max_by_key(|(_, first)| *first);
+        of.map_or(format!("device {device}"), |(name, _)| format!("{name} device {device}"))
     }
 
     /// One message. A message that never came to its end has the time until its level was closed.
@@ -59,11 +70,11 @@ impl Rows {
         let label = level.map_or("", |level| level.label.as_str());
         let sent_bytes = level.filter(|_| message.sent.is_some()).map_or(0, |level| level.sent_bytes);
         format!(
-            "{},{elapsed},{label}{warm_up},{},{},device {},{success},0,{sent_bytes},{devices},{devices},{},0,0\n",
+            "{},{elapsed},{label}{warm_up},{},{},{},{success},0,{sent_bytes},{devices},{devices},{},0,0\n",
             self.wall.millis(message.due),
             message.fate.name(),
             told(message),
-            message.device,
+            self.thread(message.device),
             own_end.map_or(0, |_| elapsed),
             devices = self.devices,
         )
@@ -85,6 +96,7 @@ fn told(message: &MessageRecord) -> String {
 mod tests {
     use super::*;
     use crate::html::synthetic;
+    use plimsoll_model::record::{PopulationTerms, Terms};
 
     fn message(fate: Fate) -> MessageRecord {
         MessageRecord {
@@ -103,6 +115,21 @@ mod tests {
             missing: 0,
             fate,
         }
+    }
+
+    #[test]
+    fn a_device_stands_behind_its_population() {
+        let mut record = synthetic::record();
+        let population = |name: &str, first_device, devices| PopulationTerms {
+            name: name.into(),
+            first_device,
+            terms: Terms { devices, ..Terms::default() },
+            ..PopulationTerms::default()
+        };
+        record.terms.populations =
+            vec![population("sensors", 0, 60), population("meters", 60, 9), population("subscribers", 0, 0)];
+        let rows = Rows::of(&record);
+        assert_eq!([59, 60].map(|device| rows.thread(device)), ["sensors device 59", "meters device 60"]);
     }
 
     #[test]

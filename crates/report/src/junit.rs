@@ -1,4 +1,5 @@
-//! The result as JUnit XML, which servers of continuous integration show: one test for the verdict, one for each level.
+//! The result as JUnit XML, which servers of continuous integration show: one test for the verdict, one for each level, and
+//! one for each population of a level where there are several.
 //!
 //! Only a verdict other than `met` fails a test. A level above the load line of a run that met is skipped, with its reason.
 
@@ -29,7 +30,14 @@ pub fn render(summary: &Summary) -> String {
     let mut tests = vec![("verdict".to_owned(), None, of_run)];
     for level in &summary.levels {
         let name = format!("level {}: {}", level.index + 1, level.load);
+        // The time is that of the level, which its populations share.
+        let populations = level
+            .populations
+            .iter()
+            .map(|own| (format!("{name}: {}", own.name), None, of_level(&own.figures, summary.verdict)));
+        let of_populations: Vec<_> = populations.collect();
         tests.push((name, Some(level.hold), of_level(level, summary.verdict)));
+        tests.extend(of_populations);
     }
     let count = |wanted: fn(&End) -> bool| tests.iter().filter(|(_, _, end)| wanted(end)).count();
     let counts = format!(
