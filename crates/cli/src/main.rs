@@ -7,7 +7,7 @@ mod interrupt;
 mod output;
 mod progress;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use commands::Command;
 use failure::Failure;
 use std::process::ExitCode;
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
             return ExitCode::from(told(Ok(exit_code::MET)));
         }
     };
-    ExitCode::from(told(arguments.command.perform()))
+    ExitCode::from(told(arguments.command.perform(Arguments::command())))
 }
 
 /// Tells what went wrong, standard output included; the exit code.
@@ -57,7 +57,6 @@ fn told(performed: Result<u8, Failure>) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     /// A line that were broken again could not be copied, and what follows it would stand ragged.
     #[test]

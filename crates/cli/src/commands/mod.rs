@@ -6,11 +6,13 @@ mod chain;
 mod check;
 mod city;
 mod compare;
+mod completions;
 mod dissect;
 mod doctor;
 mod export;
 mod gateway;
 mod guard;
+mod init;
 mod load_options;
 mod ngsi;
 mod outputs;
@@ -47,12 +49,18 @@ pub enum Command {
     Audit(audit::Audit),
     City(city::City),
     Guard(guard::Guard),
+    Init(init::Init),
+    Completions(completions::Completions),
+    Man(completions::Man),
 }
 
 impl Command {
-    /// Does it; the exit code.
-    pub fn perform(self) -> Result<u8, Failure> {
+    /// Does it, as a command of that program; the exit code.
+    pub fn perform(self, program: clap::Command) -> Result<u8, Failure> {
         match self {
+            Command::Init(command) => command.perform(),
+            Command::Completions(command) => command.perform(program),
+            Command::Man(command) => command.perform(program),
             Command::Run(command) => command.perform(),
             Command::Check(command) => command.perform(),
             Command::Doctor(command) => command.perform(),

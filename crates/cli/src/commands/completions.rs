@@ -1,0 +1,49 @@
+//! `plimsoll completions` and `plimsoll man`: what a package installs for shells and for `man`.
+
+use crate::exit_code;
+use crate::failure::Failure;
+use clap::Args;
+use clap_complete::Shell;
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+
+/// Prints the completions of a shell
+#[derive(Args)]
+#[command(after_help = "Examples:
+  plimsoll completions bash > ~/.local/share/bash-completion/completions/plimsoll
+  plimsoll completions zsh > ~/.zfunc/_plimsoll")]
+pub struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Writes the man pages, one for each command
+#[derive(Args)]
+#[command(after_help = "Example:
+  plimsoll man target/man && man target/man/plimsoll.1")]
+pub struct Man {
+    /// The folder to write them to; it is made where it is missing
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+}
+
+impl Completions {
+    pub fn perform(self, mut program: clap::Command) -> Result<u8, Failure> {
+        let mut text = Vec::new();
+        clap_complete::generate(self.shell, &mut program, "plimsoll", &mut text);
+        match std::io::stdout().lock().write_all(&text) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::Undoable(error.to_string())),
+            _ => Ok(exit_code::MET),
+        }
+    }
+}
+
+impl Man {
+    pub fn perform(self, program: clap::Command) -> Result<u8, Failure> {
+        let made = std::fs::create_dir_all(&self.folder);
+        let written = made.and_then(|()| clap_mangen::generate_to(program, &self.folder));
+        written.map_err(|error| Failure::unwritable(&self.folder, &error))?;
+        Ok(exit_code::MET)
+    }
+}
