@@ -2,9 +2,10 @@
 
 use crate::check::{check, near_miss};
 use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::environment::ReadFile;
 use crate::profile::Profile;
 use crate::reader::read;
-use crate::schema::schema;
+use crate::schema::{published, schema};
 use crate::span::{Origin, SourceFile};
 use crate::tree::Node;
 use compile::{Compiler, RoleError};
@@ -92,7 +93,12 @@ pub fn profiles() -> Vec<Profile> {
     all.filter(|profile| profile.simulated.is_none()).collect()
 }
 
-/// The names of those.
+/// The names of all embedded profiles.
+pub(crate) fn embedded() -> impl Iterator<Item = &'static str> {
+    EMBEDDED.iter().map(|(name, _)| *name)
+}
+
+/// The names of those that are listed.
 fn names() -> Vec<String> {
     profiles().into_iter().map(|profile| profile.name).collect()
 }
@@ -112,11 +118,8 @@ pub(crate) fn help_for_unknown(name: &str) -> String {
 
 /// The JSON Schema (draft 2020-12) of platform profiles.
 pub fn platform_schema() -> serde_json::Value {
-    schema::<ProfileConfig>("Plimsoll platform profile")
+    published(schema::<ProfileConfig>("Plimsoll platform profile"), "platform")
 }
-
-/// Gives the text of a file by its path relative to a profile's folder, or says why there is none.
-pub type ReadFile<'a> = dyn Fn(&str) -> Result<String, String> + 'a;
 
 /// Reads a profile file.
 pub fn read_profile(source: SourceFile, file: &ReadFile<'_>) -> Result<Profile, Diagnostics> {

@@ -29,6 +29,8 @@ pub(crate) struct Form {
     pub how: &'static str,
     /// Whether a bare number is allowed, too.
     pub bare_number: bool,
+    /// A regular expression of texts of this form, for the published schema: it may allow more than `check` does.
+    pub pattern: &'static str,
     /// Whether a text is of this form.
     pub check: fn(&str) -> Result<(), String>,
 }
@@ -45,6 +47,7 @@ static FORMS: [Form; 8] = [
         name: "an objective on a ratio",
         how: "written like `\">= 99.9 %\"`",
         bare_number: false,
+        pattern: r"^\s*>=?\s*[0-9.]+\s*%?\s*$",
         check: |text| ratio_condition(text).map(drop),
     },
     Form {
@@ -52,6 +55,7 @@ static FORMS: [Form; 8] = [
         name: "an objective on a time",
         how: "written like `\"< 50 ms\"`",
         bare_number: false,
+        pattern: r"^\s*<=?(\s*[0-9.]+\s*(ns|us|µs|ms|s|m|h|d))+\s*$",
         check: |text| time_condition(text).map(drop),
     },
     Form {
@@ -59,6 +63,7 @@ static FORMS: [Form; 8] = [
         name: "an objective on a rate",
         how: "written like `\">= 1000\"` or `\">= 1.5k/s\"`",
         bare_number: false,
+        pattern: r"^\s*>=\s*[0-9.]+\s*[kM]?\s*(/s)?\s*$",
         check: |text| rate_condition(text).map(drop),
     },
 ];
@@ -170,6 +175,7 @@ impl Quantity for Nanos {
         name: "a duration",
         how: "written like `250ms`, `30s`, `5m` or `1h30m`",
         bare_number: false,
+        pattern: r"^(\s*[0-9.]+\s*(ns|us|µs|ms|s|m|h|d))+\s*$",
         check: |text| Nanos::parse(text).map(drop),
     };
 
@@ -217,6 +223,7 @@ impl Quantity for Rate {
         name: "a rate",
         how: "written like `100`, `100/s` or `1.5k/s`",
         bare_number: true,
+        pattern: r"^\s*[0-9.]+\s*[kM]?\s*(/s)?\s*$",
         check: |text| Rate::parse(text).map(drop),
     };
 
@@ -243,6 +250,7 @@ impl Quantity for Share {
         name: "a share",
         how: "written like `5 %` or `0.05`",
         bare_number: true,
+        pattern: r"^\s*[0-9.]+\s*%?\s*$",
         check: |text| Share::parse(text).map(drop),
     };
 
@@ -270,6 +278,7 @@ impl Quantity for Size {
         name: "a size",
         how: "written like `64`, `64 B`, `1 KiB` or `1 MB`",
         bare_number: true,
+        pattern: r"^\s*[0-9.]+\s*(B|kB|KB|MB|KiB|MiB)?\s*$",
         check: |text| Size::parse(text).map(drop),
     };
 
@@ -306,6 +315,7 @@ impl Quantity for Endpoint {
               WebSocket, `http://host/path`, `https://host/path`, `coap://host/path` or `coaps://host/path`; `gateway://host:port` \
               is where a gateway finds its devices",
         bare_number: false,
+        pattern: r"^\s*(mqtts?|wss?|https?|coaps?|gateway)://[^\s#]+\s*$",
         check: |text| Endpoint::parse(text).map(drop),
     };
 

@@ -2,6 +2,7 @@
 
 use crate::aliases;
 use crate::config::Scenario;
+use crate::quantity::form;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
@@ -17,7 +18,62 @@ pub fn scenario_schema() -> Value {
         schema
             .insert("oneOf".into(), json!([{ "required": ["population"] }, { "required": ["populations"] }]));
     }
+    name_profiles(&mut schema);
+    name_populations(&mut schema);
+    published(schema, "scenario")
+}
+
+/// Allows the names of embedded profiles, and paths of others.
+fn name_profiles(schema: &mut Value) {
+    let names: Vec<&str> = crate::profiles::embedded().collect();
+    let pattern = format!(r"^({})$|/|\.ya?ml$", names.join("|"));
+    for place in ["/$defs/Platform/anyOf/0", "/$defs/AttachedPlatform/properties/profile"] {
+        if let Some(name) = schema.pointer_mut(place).and_then(Value::as_object_mut) {
+            name.insert("pattern".into(), pattern.clone().into());
+        }
+    }
+}
+
+/// Allows objectives of one population: `sensors.publish_p99`, or a map below its name.
+fn name_populations(schema: &mut Value) {
+    let Some(objectives) = schema.pointer_mut("/$defs/Objectives").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let Some(keys) = objectives.get("properties").and_then(Value::as_object).cloned() else { return };
+    let mut patterns = serde_json::Map::new();
+    let known: Vec<&str> = keys.keys().map(String::as_str).collect();
+    for (key, condition) in &keys {
+        patterns.insert(format!(r"^[a-z][a-z0-9_-]*\.{key}$"), condition.clone());
+    }
+    // A population has none of these names.
+    let name = format!("^(?!({})$)[a-z][a-z0-9_-]*$", known.join("|"));
+    patterns.insert(name, json!({ "type": "object", "properties": keys, "additionalProperties": false }));
+    objectives.insert("patternProperties".into(), patterns.into());
+}
+
+/// The schema as others use it: with an identifier, its draft, and patterns where this program checks forms.
+pub(crate) fn published(mut schema: Value, name: &str) -> Value {
+    add_patterns(&mut schema);
+    if let Some(root) = schema.as_object_mut() {
+        root.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+        root.insert("$id".into(), format!("urn:plimsoll:schema:{name}:1").into());
+    }
     schema
+}
+
+/// Adds to each form the regular expression of its texts.
+fn add_patterns(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            let form = map.get("format").and_then(Value::as_str).and_then(form);
+            if let Some(form) = form {
+                map.insert("pattern".into(), form.pattern.into());
+            }
+            map.values_mut().for_each(add_patterns);
+        }
+        Value::Array(list) => list.iter_mut().for_each(add_patterns),
+        _ => {}
+    }
 }
 
 /// The schema of the scenario of one population, which each of several becomes before it is checked.
