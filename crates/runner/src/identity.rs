@@ -127,7 +127,7 @@ fn terms_of(plan: &Plan, run: &Plan) -> Terms {
         search: run.load.search,
         stop_after_missed: run.load.stop_after_missed,
         local: is_local(plan),
-        datagrams: plan.protocol() == Protocol::Coap,
+        datagrams: plan.protocol().uses_datagrams(),
         objectives: Objectives::default(),
         populations: Vec::new(),
     }

@@ -48,7 +48,7 @@ use plimsoll_observe::limits::Limits;
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_platform::{HttpAddresses, Planned, Platform, PlatformError};
 use plimsoll_scenario::Captures;
-use plimsoll_scenario::plan::{Each, Plan, Protocol, StepPlan};
+use plimsoll_scenario::plan::{Each, Plan, StepPlan};
 use plimsoll_store::{RunPosition, RunWriter, StoreError};
 use preflight::{Demand, HostCheck, Severity};
 use run_capture::RunCapture;
@@ -149,15 +149,15 @@ fn run_and_store(
     progress: &mut dyn Progress,
 ) -> Result<Outcome, RunError> {
     let is_simulated = plan.platform.profile.simulated.is_some();
-    let mut findings = if is_simulated { Vec::new() } else { examine_host(plan) };
+    let mut checks = if is_simulated { Vec::new() } else { examine_host(plan) };
     for plan in plan.with_devices() {
-        findings.extend(plan.oversize().map(preflight::oversize));
-        findings.extend(plan.platform.roles.doubtful_delivery.clone().map(preflight::doubtful_delivery));
+        checks.extend(plan.oversize().map(preflight::oversize));
+        checks.extend(plan.platform.roles.doubtful_delivery.clone().map(preflight::doubtful_delivery));
     }
-    if let Some(problem) = findings.iter().find(|finding| finding.severity == Severity::Problem) {
+    if let Some(problem) = checks.iter().find(|check| check.severity == Severity::Problem) {
         return Err(RunError::Host(problem.to_string()));
     }
-    let warnings: Vec<_> = findings.into_iter().filter(|found| found.severity == Severity::Warning).collect();
+    let warnings: Vec<_> = checks.into_iter().filter(|check| check.severity == Severity::Warning).collect();
     warnings.iter().for_each(|warning| progress.warned(warning));
     let placement = Placement::choose(plan);
     let id = identity::new_run_id();
@@ -250,7 +250,7 @@ fn perform(
     };
     let mut capture = plan.record.capture.as_ref().map(begin).transpose()?;
     let mut platform = planned.bring_up(&plan.platform, &platform_options)?;
-    if state.reset && plan.protocol() != Protocol::Coap {
+    if state.reset && !plan.protocol().uses_datagrams() {
         plimsoll_platform::await_return(platform.address(), &platform_options)?;
     }
     writer.add_platform_facts(platform.facts())?;
@@ -382,7 +382,7 @@ impl Reached {
     }
 
     fn first(plan: &Plan, platform: &Platform) -> Reached {
-        let stage_log = platform.manager_address(&plan.platform);
+        let stage_log = platform.stage_log_address(&plan.platform);
         let reached = Reached::at(plan, platform, platform.address());
         Reached { addresses: Addresses { stage_log, ..reached.addresses }, ..reached }
     }

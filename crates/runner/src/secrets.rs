@@ -18,8 +18,7 @@ impl Secrets {
         let mut plain: Vec<&str> = Vec::new();
         let mut forms = Vec::new();
         for plan in plan.populations() {
-            plain.extend(plan.platform.secrets.iter().map(|secret| secret.0.as_str()));
-            plain.extend(plan.mqtt.password.iter().map(|password| password.0.as_str()));
+            plain.extend(plan.secrets().map(|secret| secret.0.as_str()));
             let Some(terms) = &plan.platform.roles.token else { continue };
             if let TokenEndpoint::Url(url) = &terms.endpoint {
                 forms.extend(query_secrets(url));

@@ -9,8 +9,7 @@ use std::net::SocketAddr;
 
 /// That a platform on this host may open fewer files than there will be connections, for people.
 pub fn too_few_files(plan: &Plan, address: SocketAddr) -> Option<String> {
-    let accepts = matches!(plan.protocol(), Protocol::Mqtt | Protocol::Http | Protocol::WebSocket);
-    if !accepts || !plimsoll_observe::network::is_here(address.ip()) {
+    if !plan.protocol().accepts_connections() || !plimsoll_observe::network::is_here(address.ip()) {
         return None;
     }
     let process = process_at(&Place::Port(address.port())).ok()?;

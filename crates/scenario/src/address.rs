@@ -36,6 +36,16 @@ impl Protocol {
         format!("{}_port", self.key())
     }
 
+    /// Whether it is spoken over datagrams, so that nobody accepts a connection.
+    pub fn uses_datagrams(self) -> bool {
+        self == Protocol::Coap
+    }
+
+    /// Whether a platform that speaks it accepts a connection of each client.
+    pub fn accepts_connections(self) -> bool {
+        !self.uses_datagrams() && self != Protocol::Gateway
+    }
+
     /// Whether a message is a request with a path.
     pub fn sends_requests(self) -> bool {
         matches!(self, Protocol::Http | Protocol::Coap)

@@ -1,6 +1,5 @@
 //! Values that set-up steps took out of the platform's answers, for later requests.
 
-use crate::Variables;
 use plimsoll_codec::hiding::hide;
 use std::collections::HashMap;
 
@@ -62,12 +61,10 @@ impl Captures {
         }
     }
 
-    /// The value for the device and the subscriber of these variables; empty where none was captured.
-    pub fn get(&self, slot: usize, variables: &Variables<'_>) -> &str {
-        let found = self
-            .slots
-            .get(slot)
-            .and_then(|slot| slot.values.get(&key(slot.each, variables.device, variables.subscriber)));
+    /// The value for a device and a subscriber; empty where none was captured.
+    pub fn get(&self, slot: usize, device: u32, subscriber: u32) -> &str {
+        let found =
+            self.slots.get(slot).and_then(|slot| slot.values.get(&key(slot.each, device, subscriber)));
         found.map(String::as_str).unwrap_or_default()
     }
 
@@ -123,9 +120,7 @@ mod tests {
         captures.set(0, 1, 1, "all".into());
         captures.set(1, 1, 9, "first".into());
         captures.set(2, 1, 9, "pair".into());
-        let get = |slot, device, subscriber| {
-            captures.get(slot, &Variables { device, subscriber, ..Variables::default() }).to_owned()
-        };
+        let get = |slot, device, subscriber| captures.get(slot, device, subscriber);
         assert_eq!([get(0, 7, 7), get(1, 1, 0), get(2, 1, 9)], ["all", "first", "pair"]);
         assert_eq!([get(1, 2, 9), get(2, 1, 8), get(9, 1, 1)], ["", "", ""]);
         let hide = |device| captures.hide("first of all".into(), device, 9);

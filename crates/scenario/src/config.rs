@@ -14,6 +14,7 @@ mod record;
 mod schedule;
 pub(crate) mod secret;
 mod tls;
+pub(crate) mod with;
 
 pub(crate) use crate::protocols::coap::config::{Coap, Dtls, Key};
 pub(crate) use crate::protocols::gateway::config::Gateway;
@@ -28,11 +29,12 @@ pub(crate) use load::{LevelRange, Levels, Load, Processors, WorkloadModel};
 pub(crate) use message::{Feed, Marker, Message, MessageSize, NormalSize, SizeDistribution, UniformSize};
 pub(crate) use northbound::Northbound;
 pub(crate) use objectives::Objectives;
-pub(crate) use platform::{AttachedPlatform, BetweenRuns, OverWebSocket, Platform, RunningComponent, With};
+pub(crate) use platform::{AttachedPlatform, BetweenRuns, OverWebSocket, Platform, RunningComponent};
 pub(crate) use population::{Link, Population, SubscriberGroup, Subscribers};
 pub(crate) use populations::{CommonSubscribers, OnePopulation};
 pub(crate) use schedule::Schedule;
 pub(crate) use tls::Tls;
+pub(crate) use with::With;
 
 pub(crate) use record::{Capture, Record};
 use schemars::JsonSchema;

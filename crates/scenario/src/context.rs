@@ -1,7 +1,7 @@
 //! What resolving needs to know, and where it puts what it finds.
 
-use crate::Environment;
 use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::environment::Environment;
 use crate::feeds::Feeds;
 use crate::plan::PopulationPlan;
 use crate::populations::part::Part;

@@ -1,7 +1,7 @@
 //! What scenarios took from the world outside, each thing once: all combinations of a matrix are of one state of the world,
 //! however long their runs take.
 
-use crate::Environment;
+use crate::environment::Environment;
 use crate::feeds::Feeds;
 use crate::input_cache::InputCache;
 

@@ -3,12 +3,14 @@
 use crate::aliases;
 use crate::check::shortened;
 use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::environment::Environment;
 use crate::inputs::Inputs;
 use crate::overrides::{self, Change, Override};
 use crate::plan::Plan;
+use crate::planning::plan_of;
+use crate::reader;
 use crate::span::{Origin, SourceFile, Span};
 use crate::tree::{Entry, Node, Value, is_within};
-use crate::{Environment, plan_of, reader};
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ pub use connection::{
 pub use platform::{PlatformPlan, RunningPlace, RunningPlan, StatePlan};
 pub use population::{PopulationPlan, ReceiversPlan, SharePlan};
 pub use roles::{
-    AnswerPlan, Capture, CaptureFrom, Delivery, DeviceRole, ListenerRole, NotificationAnswerPlan,
+    AnswerPlan, Capture, CaptureFrom, DeliveryContract, DeviceRole, ListenerRole, NotificationAnswerPlan,
     NotifiedRole, ObservePlan, OptionPlan, OptionValue, RequestPlan, RolePlan, StepPlan,
 };
 pub use schedule::{SchedulePlan, TimeOfDay};
@@ -164,7 +164,7 @@ impl Plan {
 
     /// Whether each message is acknowledged: the platform answers it, or a gateway's log tells of its end.
     pub fn acknowledges(&self) -> bool {
-        self.is_answered() || self.platform.tells_lives()
+        self.is_answered() || self.platform.reports_stages()
     }
 
     /// Whether a broker acknowledges what another part of the platform delivers.

@@ -1,11 +1,12 @@
 //! The file-less form: a scenario from the options of a command line, through the same checks as a file.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::environment::Environment;
 use crate::matrix::{self, Axis, Matrix};
+use crate::overrides::Override;
 use crate::overrides::{Words, changes, set};
 use crate::tree::is_within;
 use crate::tree::{Node, Value};
-use crate::{Environment, Override};
 use plimsoll_codec::credentials::hide_credentials;
 
 /// The environment variable that holds the password of the file-less form.

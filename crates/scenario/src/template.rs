@@ -212,7 +212,9 @@ impl Template {
                 }
                 Piece::Token => out.write_all(variables.token.as_bytes()),
                 Piece::Captured(slot, _) => {
-                    let value = variables.captures.map(|captures| captures.get(slot, variables));
+                    let value = variables
+                        .captures
+                        .map(|captures| captures.get(slot, variables.device, variables.subscriber));
                     out.write_all(value.unwrap_or_default().as_bytes())
                 }
             };

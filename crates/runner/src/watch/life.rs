@@ -7,7 +7,7 @@ use plimsoll_model::Nanos;
 use plimsoll_model::record::{DeathRecord, LevelEnd};
 use plimsoll_observe::vigil::Vigil;
 use plimsoll_platform::{Death, Platform, pause, unless_stopped};
-use plimsoll_scenario::plan::{Plan, Protocol};
+use plimsoll_scenario::plan::Plan;
 use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Life {
         let is_unwatched = platform.simulation().is_none()
             && plan.platform.profile.components.is_empty()
             && plan.load.storm.is_none()
-            && plan.protocol() != Protocol::Coap;
+            && !plan.protocol().uses_datagrams();
         let token =
             engine.run_contexts().first().map(|context| Arc::clone(&context.token)).unwrap_or_default();
         Life { stop: Arc::clone(stop), death: None, is_unwatched, vigils: Vec::new(), token }

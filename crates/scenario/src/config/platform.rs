@@ -1,6 +1,6 @@
 //! The platform under test.
 
-use super::secret::SecretSource;
+use super::with::With;
 use crate::plan::Endpoint;
 use crate::profiles::token::Token;
 use crate::quantity::AsText;
@@ -112,16 +112,6 @@ pub(crate) struct RunningComponent {
     /// A container or pod, by its host name or the first 12 digits of its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-}
-
-/// A value that may be a secret.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-pub(crate) enum With {
-    /// A text, which the run store keeps.
-    Text(String),
-    /// An environment variable, of which the run store keeps the name alone.
-    Environment(SecretSource),
 }
 
 /// What is spoken over WebSocket.

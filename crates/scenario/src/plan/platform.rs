@@ -69,7 +69,7 @@ impl PlatformPlan {
     }
 
     /// Whether devices send their events to a gateway that tells a test manager what becomes of them, one that we start.
-    pub fn tells_lives(&self) -> bool {
+    pub fn reports_stages(&self) -> bool {
         let told = |component: &Component| component.port(Protocol::Gateway).is_some();
         self.address.is_none()
             && self.protocol() != Protocol::Gateway

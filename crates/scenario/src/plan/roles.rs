@@ -34,7 +34,7 @@ pub struct RolePlan {
     /// What answers give to later requests; its position here is its slot in [`Captures`](crate::Captures).
     pub captured: Vec<CapturedName>,
     /// What the platform promises to deliver.
-    pub delivery: Delivery,
+    pub delivery: DeliveryContract,
     /// Why that promise may excuse real losses, where nothing shows that the platform gave it; for people.
     pub doubtful_delivery: Option<String>,
 }
@@ -215,7 +215,7 @@ pub struct NotificationAnswerPlan {
 /// What a platform promises to deliver of the messages of one device. What it does not deliver within its promise is
 /// superseded, not lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Delivery {
+pub enum DeliveryContract {
     /// Every message.
     #[default]
     Every,

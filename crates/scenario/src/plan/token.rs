@@ -3,7 +3,7 @@
 use super::Secret;
 
 /// An access token that is got before the set-up and renewed while the run goes on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TokenPlan {
     /// Where it is got.
     pub endpoint: TokenEndpoint,
@@ -34,7 +34,7 @@ pub enum TokenEndpoint {
 }
 
 /// A grant of OAuth 2.0.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Grant {
     /// A user's name and password (RFC 6749 section 4.3).
     Password {

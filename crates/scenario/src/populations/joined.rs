@@ -123,13 +123,14 @@ fn match_filters(plans: &mut [Plan], context: &mut Context<'_>) {
 fn check_roles(plans: &[Plan], context: &mut Context<'_>) {
     let observes =
         |plan: &Plan| plan.platform.roles.observes.as_ref().is_some_and(|role| role.of_each_device);
+    let token = plans.iter().find_map(|plan| plan.platform.roles.token.as_ref());
     for (place, plan) in plans.iter().enumerate() {
         let common = plan.population.receivers == ReceiversPlan::OfOthers;
         let (key, name) = match common {
             true => ("subscribers".to_owned(), "subscribers in common"),
             false => (format!("populations.{place}"), plan.population.name.as_str()),
         };
-        if plan.protocol() == Protocol::Gateway || plan.platform.tells_lives() {
+        if plan.protocol() == Protocol::Gateway || plan.platform.reports_stages() {
             let message =
                 format!("`{name}`: devices behind a gateway with a test manager are a run of their own");
             context.error_with_help(&key, message, "write a scenario with `population` for them");
@@ -138,6 +139,10 @@ fn check_roles(plans: &[Plan], context: &mut Context<'_>) {
             let message = "a simulated platform has one population".to_owned();
             context.error_with_help("platform", message, "write `population` in place of `populations`");
             return;
+        }
+        if plan.platform.roles.token.as_ref().is_some_and(|own| Some(own) != token) {
+            let message = format!("`{name}` needs an access token of its own, and a run gets one");
+            context.error_with_help(&key, message, "give all populations the same token, or run them apart");
         }
         if common && observes(plan) {
             let message = "who observes each device is a subscriber of the devices' own population";

@@ -1,8 +1,8 @@
 //! The components of a profile, as written: what is started, and when it is healthy.
 
-use super::ReadFile;
 use crate::config::Duration;
 use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::environment::ReadFile;
 use crate::names;
 use crate::plan::Protocol;
 use crate::profile::{Component, ReadyRequest};

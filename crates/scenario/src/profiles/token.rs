@@ -1,6 +1,6 @@
 //! How an access token is got from an authorization server, as written: OAuth 2.0 (RFC 6749).
 
-use crate::config::With;
+use crate::config::with::With;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,8 @@
 //! What devices may speak: a *slice* for each protocol, in a folder of its own, and one ordered table of them.
 //!
-//! A slice has what is written in a scenario (`config`), what is planned (`plan`) and how the one becomes the other (`resolve`).
-//! What the rest of this crate asks of a protocol stands in its [`Slice`], so that nothing else names one.
+//! A slice has what a scenario may say (`config`), what is planned (`plan`) and how the one becomes the other (`resolve`).
+//! What the rest of this crate asks about a protocol's section stands in its [`Slice`]. How addresses name a protocol, and
+//! whether it uses datagrams or requests, stands in `address.rs`, below everything that reads an address.
 //! `docs/adding-a-protocol.md` leads through a new one.
 
 mod check;
@@ -15,6 +16,7 @@ pub(crate) mod websocket;
 pub(crate) use check::{check, forget_inherited};
 
 use crate::plan::{Plan, Protocol};
+use crate::secret::Secret;
 use slice::Slice;
 
 /// All of them.
@@ -37,6 +39,11 @@ impl Plan {
         let of_devices = (slice(self.protocol()).sockets)(self);
         let queriers = self.northbound.map_or(0, |northbound| u64::from(northbound.queriers));
         of_devices + u64::from(self.subscribers.count) + queriers
+    }
+
+    /// Passwords and keys that must not be shown.
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.platform.secrets.iter().chain(SLICES.iter().flat_map(|slice| (slice.secrets)(self)))
     }
 
     /// Whether the platform answers each message: by the protocol, or by a message of its own.

@@ -3,6 +3,7 @@
 use crate::config::Scenario;
 use crate::context::Context;
 use crate::plan::{Plan, Protocol};
+use crate::secret::Secret;
 
 /// What the rest of the crate asks of a protocol.
 pub(crate) struct Slice {
@@ -30,6 +31,8 @@ pub(crate) struct Slice {
     pub sockets: fn(&Plan) -> u64,
     /// Whether the platform answers each message by the protocol itself.
     pub is_answered: fn(&Plan) -> bool,
+    /// What its section holds that must not be shown.
+    pub secrets: fn(&Plan) -> Vec<&Secret>,
     /// The devices and what they send, for people.
     pub describe: fn(&Plan) -> String,
 }

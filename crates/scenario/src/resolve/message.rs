@@ -54,7 +54,7 @@ pub(super) fn resolve(
         let help = format!("use `{wished}`, which the profile says survives");
         context.error_with_help("message.marker", "the platform takes text, not a binary marker", help);
     }
-    if platform.is_some_and(PlatformPlan::tells_lives) && marker != MarkerForm::Ascii {
+    if platform.is_some_and(PlatformPlan::reports_stages) && marker != MarkerForm::Ascii {
         let help = "use `ascii`: the gateway calls events by that in its log";
         context.error_with_help(
             "message.marker",

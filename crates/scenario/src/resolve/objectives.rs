@@ -145,6 +145,6 @@ fn impossible(
 /// Whether messages are acknowledged: by MQTT, by an answer of the platform's own, or by what a gateway's log tells.
 fn is_acknowledged(scenario: &Scenario, platform: Option<&PlatformPlan>) -> bool {
     let otherwise =
-        |platform: &PlatformPlan| platform.roles.device.answer.is_some() || platform.tells_lives();
+        |platform: &PlatformPlan| platform.roles.device.answer.is_some() || platform.reports_stages();
     has_window(scenario) || platform.is_some_and(otherwise)
 }

@@ -3,7 +3,7 @@
 use super::identities;
 use crate::config::{Connection, Population, Tls};
 use crate::context::Context;
-use crate::plan::{Endpoint, Protocol, TlsPlan, TransportPlan, WebSocketPlan};
+use crate::plan::{Endpoint, TlsPlan, TransportPlan, WebSocketPlan};
 use rustls_pki_types::ServerName;
 
 pub(super) fn resolve(
@@ -12,7 +12,7 @@ pub(super) fn resolve(
     address: Option<&Endpoint>,
     context: &mut Context<'_>,
 ) -> Option<TransportPlan> {
-    let over_tcp = address.filter(|address| address.protocol != Protocol::Coap);
+    let over_tcp = address.filter(|address| !address.protocol.uses_datagrams());
     let Some(address) = over_tcp.filter(|address| address.wire.tls || address.wire.websocket) else {
         if connection.tls.is_some() {
             context.error_with_help(

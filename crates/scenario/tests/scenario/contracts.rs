@@ -2,7 +2,7 @@
 
 use crate::support::facts;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{Delivery, Plan};
+use plimsoll_scenario::plan::{DeliveryContract, Plan};
 use plimsoll_scenario::{Environment, SourceFile, profiles};
 
 /// A platform with a subscription, whose set-up says `SAID`, whose subscribers are promised `PROMISED`.
@@ -36,7 +36,7 @@ fn plan_with(profile: &str, platform: &str, subscribers: u32) -> Plan {
 
 /// The contract of the profile above, and whether it is doubted.
 #[track_caller]
-fn promised(said: &str, promised: &str) -> (Delivery, bool) {
+fn promised(said: &str, promised: &str) -> (DeliveryContract, bool) {
     let profile = PROFILE.replace("SAID", said).replace("PROMISED", promised);
     let plan = plan_of(&profile, "{ profile: ./mine.yaml, address: 'http://127.0.0.1:1' }");
     let doubt = plan.platform.roles.doubtful_delivery.clone();
@@ -46,17 +46,17 @@ fn promised(said: &str, promised: &str) -> (Delivery, bool) {
 
 #[test]
 fn a_silence_is_believed_where_the_set_up_asks_for_it() {
-    let two = Delivery::Throttled(Nanos::from_secs(2));
+    let two = DeliveryContract::Throttled(Nanos::from_secs(2));
     assert_eq!(promised(",\"throttling\":{silence}", "{ throttled: '{silence}s' }"), (two, false));
     assert_eq!(promised("", "{ throttled: '{silence}s' }"), (two, true));
     assert_eq!(promised(",\"throttling\":2", "{ throttled: 2s }"), (two, true));
-    assert_eq!(promised("", "{ throttled: 0s }"), (Delivery::Every, false));
+    assert_eq!(promised("", "{ throttled: 0s }"), (DeliveryContract::Every, false));
 }
 
 #[test]
 fn the_latest_of_whoever_writes_it_loads_with_a_warning() {
-    assert_eq!(promised("", "latest"), (Delivery::Latest, true));
-    assert_eq!(promised("", "every"), (Delivery::Every, false));
+    assert_eq!(promised("", "latest"), (DeliveryContract::Latest, true));
+    assert_eq!(promised("", "every"), (DeliveryContract::Every, false));
 }
 
 /// Each profile that comes along, in each of its mappings: lenient only where RFC 7641 or the subscription is.
@@ -96,9 +96,9 @@ fn profiles_that_come_along_promise_what_they_asked_for() {
             let platform = format!("{{ profile: {name}{chosen}{address}{ports} }}");
             let roles = plan_with("", &platform, 0).platform.roles;
             let expected = if name == "coap" && mapping == Some("observed") {
-                Delivery::Observed
+                DeliveryContract::Observed
             } else {
-                Delivery::Every
+                DeliveryContract::Every
             };
             assert_eq!((roles.delivery, roles.doubtful_delivery), (expected, None), "{platform}");
         }
@@ -111,7 +111,7 @@ fn a_context_broker_keeps_the_silence_that_its_subscriptions_ask_for() {
         let platform =
             format!("{{ profile: ngsi-target, mapping: {mapping}, with: {{ throttling: '0.5' }} }}");
         let roles = plan_of("", &platform).platform.roles;
-        let expected = Delivery::Throttled(Nanos::from_millis(500));
+        let expected = DeliveryContract::Throttled(Nanos::from_millis(500));
         assert_eq!((roles.delivery, roles.doubtful_delivery), (expected, None), "{platform}");
     }
 }

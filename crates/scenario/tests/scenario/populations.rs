@@ -90,6 +90,22 @@ fn what_is_said_for_all_holds_for_those_whom_it_concerns() {
 }
 
 #[test]
+fn a_population_does_not_get_the_token_of_another() {
+    let scenario = |profile: &str| {
+        format!(
+            "name: tokens\nplatform: {{ profile: ./guarded.yaml, address: 'http://a.example/' }}\npopulations:\n\
+             - {{ name: one, devices: 2 }}\n\
+             - {{ name: two, devices: 2, platform: {{ profile: {profile}, address: 'http://b.example/' }} }}\n\
+             load: {{ levels: [10] }}\n"
+        )
+    };
+    let plan = load(&scenario("./guarded.yaml")).unwrap_or_else(|found| panic!("{found}"));
+    assert!(plan.populations().all(|plan| plan.platform.roles.token.is_some()));
+    let found = flat(&load(&scenario("./other-client.yaml")).unwrap_err());
+    assert!(found.contains("`two` needs an access token of its own"), "{found}");
+}
+
+#[test]
 fn levels_are_divided_by_share_behind_rates_of_their_own() {
     let plan = three();
     let rates = |level| plan.shares_of(level).into_iter().map(LevelPlan::rate).collect::<Vec<_>>();

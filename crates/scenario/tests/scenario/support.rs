@@ -11,9 +11,23 @@ components:
 - { name: broker, command: [broker, \"{port:mqtt}\"], ready_port: mqtt, mqtt_port: mqtt }
 ";
 
+/// A profile of a service that wants an access token.
+const GUARDED: &str = "\
+name: guarded
+title: a service that wants a token
+token: { url: /token, grant: client_credentials, client_id: me }
+device:
+  speaks: http
+  marker: ascii
+  request: { path: /data, headers: { Authorization: 'Bearer {token}' }, body: '{message}', expect: [204] }
+components: []
+";
+
 fn profile(path: &str) -> Result<String, String> {
     match path {
         "./mine.yaml" => Ok(PROFILE.to_owned()),
+        "./guarded.yaml" => Ok(GUARDED.to_owned()),
+        "./other-client.yaml" => Ok(GUARDED.replace("client_id: me", "client_id: you")),
         "./broken.yaml" => Ok(PROFILE.replace("ready_port", "redy_port")),
         _ => Err("there is no such file".to_owned()),
     }

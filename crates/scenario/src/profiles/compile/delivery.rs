@@ -1,7 +1,7 @@
 //! What a platform promises to deliver: a lenient promise holds where the protocol or the set-up shows it.
 
 use super::Compiler;
-use crate::plan::Delivery;
+use crate::plan::DeliveryContract;
 use crate::profiles::roles::{Controller, DeliveryConfig, OptionConfig, Request, Subscriber};
 use plimsoll_model::Nanos;
 
@@ -11,24 +11,24 @@ impl Compiler<'_> {
         &mut self,
         subscriber: &Subscriber,
         controller: Option<&Controller>,
-    ) -> (Delivery, Option<String>) {
+    ) -> (DeliveryContract, Option<String>) {
         match &subscriber.delivery {
-            DeliveryConfig::Every => (Delivery::Every, None),
-            DeliveryConfig::Latest if subscriber.observes.is_some() => (Delivery::Observed, None),
+            DeliveryConfig::Every => (DeliveryContract::Every, None),
+            DeliveryConfig::Latest if subscriber.observes.is_some() => (DeliveryContract::Observed, None),
             DeliveryConfig::Latest => {
                 let doubt = "the contract `delivery: latest` may hide real losses: a lost message counts as superseded \
                              where a newer one of its device comes in time; only what is observed over CoAP promises the \
                              latest by itself";
-                (Delivery::Latest, Some(doubt.to_owned()))
+                (DeliveryContract::Latest, Some(doubt.to_owned()))
             }
             DeliveryConfig::Throttled(period) => match crate::duration(&self.fill(period)) {
                 // Who keeps no silence has no reason to leave anything out.
-                Ok(Nanos::ZERO) => (Delivery::Every, None),
-                Ok(time) => (Delivery::Throttled(time), self.unasked(period, controller)),
+                Ok(Nanos::ZERO) => (DeliveryContract::Every, None),
+                Ok(time) => (DeliveryContract::Throttled(time), self.unasked(period, controller)),
                 Err(wrong) => {
                     let help = "write the time between two notifications, such as `1s`".to_owned();
                     self.error("subscriber.delivery.throttled", wrong, help);
-                    (Delivery::Every, None)
+                    (DeliveryContract::Every, None)
                 }
             },
         }

@@ -27,6 +27,7 @@ pub(super) const SLICE: Slice = Slice {
     most_in_flight,
     sockets,
     is_answered: |_| true,
+    secrets: |plan| plan.coap.keys(),
     describe,
 };
 

@@ -26,6 +26,18 @@ pub struct CoapPlan {
     pub dtls: Option<Arc<DtlsPlan>>,
 }
 
+impl CoapPlan {
+    /// Pre-shared keys that came from the environment.
+    pub fn keys(&self) -> Vec<&Secret> {
+        let of = self.dtls.iter().flat_map(|dtls| [&dtls.devices.key, &dtls.subscribers.key]);
+        let fixed = of.filter_map(|key| match key {
+            KeyPlan::Fixed(secret) => Some(secret),
+            KeyPlan::Template(_) => None,
+        });
+        fixed.collect()
+    }
+}
+
 /// Who clients say that they are over DTLS, and what proves it.
 #[derive(Debug, PartialEq)]
 pub struct DtlsPlan {

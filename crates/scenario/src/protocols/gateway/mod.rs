@@ -27,6 +27,7 @@ pub(super) const SLICE: Slice = Slice {
     most_in_flight: |_| None,
     sockets: one_each,
     is_answered: |_| true,
+    secrets: |_| Vec::new(),
     describe,
 };
 

@@ -26,6 +26,7 @@ pub(super) const SLICE: Slice = Slice {
     most_in_flight,
     sockets,
     is_answered: |_| true,
+    secrets: |_| Vec::new(),
     describe,
 };
 

@@ -30,6 +30,7 @@ pub(super) const SLICE: Slice = Slice {
     most_in_flight,
     sockets: one_each,
     is_answered: |plan| plan.mqtt.qos != QoS::AtMostOnce,
+    secrets: |plan| plan.mqtt.password.iter().collect(),
     describe,
 };
 

@@ -1,0 +1,15 @@
+//! Values of variables, which may be secrets.
+
+use super::secret::SecretSource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A value that may be a secret.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum With {
+    /// A text, which the run store keeps.
+    Text(String),
+    /// An environment variable, of which the run store keeps the name alone.
+    Environment(SecretSource),
+}

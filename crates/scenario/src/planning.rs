@@ -1,0 +1,79 @@
+//! From the tree of a scenario to its plan: one population, or several that are put together.
+
+use crate::config::Scenario;
+use crate::context::Context;
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::environment::Environment;
+use crate::feeds::Feeds;
+use crate::plan::Plan;
+use crate::populations::{self, Part};
+use crate::tree::Node;
+use crate::{check, resolve, schema, yaml};
+use std::sync::LazyLock;
+
+/// Made once: a matrix asks for it a thousand times.
+static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(schema::population_schema);
+
+/// Checks and resolves a tree. What the tree check finds is reported before conflicts are looked for, because a
+/// missing or misspelt key would make half of those wrong.
+pub(crate) fn plan_of(
+    root: &Node,
+    environment: &Environment<'_>,
+    feeds: &Feeds,
+    mut found: Diagnostics,
+) -> Result<Plan, Diagnostics> {
+    let parts = populations::parts(root, &SCHEMA, &mut found);
+    let planned = match &parts {
+        None if !found.is_empty() => None,
+        None => {
+            let mut context = Context { root, environment, feeds, found: &mut found, part: None };
+            planned(&mut context).map(|(plan, json)| Plan { resolved: yaml::write(&json), ..plan })
+        }
+        Some(parts) => several(parts, root, environment, feeds, &mut found),
+    };
+    planned.filter(|_| found.is_empty()).ok_or(found)
+}
+
+/// The plan of a run of several populations.
+fn several(
+    parts: &[Part],
+    root: &Node,
+    environment: &Environment<'_>,
+    feeds: &Feeds,
+    found: &mut Diagnostics,
+) -> Option<Plan> {
+    let mut plans = Vec::new();
+    for part in parts {
+        let mut wrong = Diagnostics::default();
+        let mut context =
+            Context { root: &part.root, environment, feeds, found: &mut wrong, part: Some(part) };
+        plans.extend(planned(&mut context));
+        // What is wrong with the scenario itself is told once.
+        for diagnostic in wrong.0 {
+            if !found.0.contains(&diagnostic) {
+                found.push(diagnostic);
+            }
+        }
+    }
+    if !found.is_empty() {
+        return None;
+    }
+    let mut context = Context { root, environment, feeds, found, part: None };
+    populations::join(parts, plans, &SCHEMA, &mut context)
+}
+
+/// The plan of one population, and its scenario as resolved; `None` where something was found.
+fn planned(context: &mut Context<'_>) -> Option<(Plan, serde_json::Value)> {
+    let before = context.found.0.len();
+    let json = check::check(context.root, &SCHEMA, context.found);
+    if context.found.0.len() > before {
+        return None;
+    }
+    match serde_json::from_value::<Scenario>(json) {
+        Ok(scenario) => resolve::resolve(scenario, context),
+        Err(error) => {
+            context.found.push(Diagnostic::new(&context.root.span, format!("not a scenario: {error}")));
+            None
+        }
+    }
+}
