@@ -54,10 +54,10 @@ pub struct Arrivals {
     /// The population's first number.
     first: u32,
     end: Nanos,
-    source: SourceFile,
+    schedule: Schedule,
 }
 
-enum SourceFile {
+enum Schedule {
     /// Arrival `i` comes from device `i mod devices`, `i + 1` gaps after the beginning.
     Even { round: u64, slot: u32, owned: u32 },
     /// The next arrival of every lane, as its time and place.
@@ -159,18 +159,18 @@ impl Arrivals {
     /// The arrivals with `due < end`.
     pub fn new(process: Process, share: Share, end: Nanos) -> Arrivals {
         let (share, first) = (share.from(0), share.first);
-        let source = match (process.per, process.gaps) {
+        let schedule = match (process.per, process.gaps) {
             (ArrivalsPer::Population, InterArrival::Constant) => {
-                SourceFile::Even { round: 0, slot: 0, owned: share.count(process.devices) }
+                Schedule::Even { round: 0, slot: 0, owned: share.count(process.devices) }
             }
-            _ if end <= Nanos::ZERO => SourceFile::Lanes { lanes: Vec::new(), next: BinaryHeap::new() },
+            _ if end <= Nanos::ZERO => Schedule::Lanes { lanes: Vec::new(), next: BinaryHeap::new() },
             _ => {
                 let lanes = owned_lanes(&process, share, end);
                 let next = (0..).zip(&lanes).map(|(place, lane)| Reverse((lane.at as i64, place))).collect();
-                SourceFile::Lanes { lanes, next }
+                Schedule::Lanes { lanes, next }
             }
         };
-        Arrivals { process, share, first, end, source }
+        Arrivals { process, share, first, end, schedule }
     }
 }
 
@@ -198,8 +198,8 @@ impl Iterator for Arrivals {
 
     fn next(&mut self) -> Option<Arrival> {
         let (process, share, first_number, end) = (&self.process, self.share, self.first, self.end);
-        match &mut self.source {
-            SourceFile::Even { round, slot, owned } => {
+        match &mut self.schedule {
+            Schedule::Even { round, slot, owned } => {
                 if *owned == 0 {
                     return None;
                 }
@@ -212,7 +212,7 @@ impl Iterator for Arrivals {
                 }
                 (due < end).then_some(Arrival { due, device: DeviceId(first_number + device) })
             }
-            SourceFile::Lanes { lanes, next } => {
+            Schedule::Lanes { lanes, next } => {
                 let mut first = next.peek_mut()?;
                 let Reverse((due, place)) = *first;
                 let lane = lanes.get_mut(place as usize)?;

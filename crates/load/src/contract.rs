@@ -3,7 +3,7 @@
 
 use crate::throttle::Throttle;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::Delivery;
+use plimsoll_scenario::plan::DeliveryContract;
 use std::sync::Arc;
 
 /// A contract that is more lenient than the delivery of every message.
@@ -18,13 +18,13 @@ pub struct Contract {
 
 impl Contract {
     /// What a promise allows; `None` where every message is owed. `drain` is how long a delivery may take.
-    pub fn of(delivery: Delivery, drain: Nanos, throttle: Option<Arc<Throttle>>) -> Option<Contract> {
+    pub fn of(delivery: DeliveryContract, drain: Nanos, throttle: Option<Arc<Throttle>>) -> Option<Contract> {
         match delivery {
-            Delivery::Every => None,
-            Delivery::Latest => Some(Contract { within: Some(drain), throttle: None }),
+            DeliveryContract::Every => None,
+            DeliveryContract::Latest => Some(Contract { within: Some(drain), throttle: None }),
             // A server that observes may keep back what is old for as long as it likes, if it tells the newest then.
-            Delivery::Observed => Some(Contract { within: None, throttle: None }),
-            Delivery::Throttled(period) => Some(Contract { within: Some(period), throttle }),
+            DeliveryContract::Observed => Some(Contract { within: None, throttle: None }),
+            DeliveryContract::Throttled(period) => Some(Contract { within: Some(period), throttle }),
         }
     }
 

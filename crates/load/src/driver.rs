@@ -130,7 +130,7 @@ pub enum Event {
         /// What their end stands for.
         outcome: StageOutcome,
         /// Whose log that is.
-        teller: &'static StageTeller,
+        source: &'static StageSource,
     },
     /// The platform refused the message.
     Refused {
@@ -185,14 +185,14 @@ pub enum StageOutcome {
     /// Its acknowledgement: nothing else acknowledges it.
     Acknowledged,
     /// Nothing: it is answered otherwise.
-    Told,
+    Reported,
     /// Its work failed, which its answer may tell, too.
     Failed,
 }
 
-/// Whose log tells of stages, for people.
+/// Whose log reports stages, for people.
 #[derive(Debug, PartialEq, Eq)]
-pub struct StageTeller {
+pub struct StageSource {
     /// Such as "the gateway's log".
     pub name: &'static str,
     /// What is said of work that failed.

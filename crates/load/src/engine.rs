@@ -344,9 +344,9 @@ impl Engine {
             while self.now() < look {
                 self.next(watch)?;
             }
-            let mut ear = Ear { watch, received: 0 };
-            self.tell_all_and_await(&Command::Flush, &mut ear, |reply| matches!(reply, Reply::Flushed))?;
-            quiet = if ear.received <= clients * IDLE_ANSWER { quiet + 1 } else { 0 };
+            let mut counting = ReceivedBytes { watch, received: 0 };
+            self.tell_all_and_await(&Command::Flush, &mut counting, |reply| matches!(reply, Reply::Flushed))?;
+            quiet = if counting.received <= clients * IDLE_ANSWER { quiet + 1 } else { 0 };
         }
         Ok(())
     }
@@ -556,13 +556,13 @@ fn devices_of(level: LevelPlan) -> u32 {
     }
 }
 
-/// Hears how much comes from the platform.
-struct Ear<'a> {
+/// Counts how much comes from the platform, on its way to the watch.
+struct ReceivedBytes<'a> {
     watch: &'a mut dyn Watch,
     received: u64,
 }
 
-impl Watch for Ear<'_> {
+impl Watch for ReceivedBytes<'_> {
     fn measured(&mut self, measurement: Measurement) -> bool {
         if let Measurement::Sample(part) = &measurement {
             self.received += part.counts.bytes_received;

@@ -238,9 +238,9 @@ impl Platform {
     }
 
     /// Where a gateway that devices send to was told to find the test manager.
-    pub fn manager_address(&self, plan: &PlatformPlan) -> Option<SocketAddr> {
+    pub fn stage_log_address(&self, plan: &PlatformPlan) -> Option<SocketAddr> {
         let named = plan.profile.components.iter().find_map(|component| component.port(Protocol::Gateway));
-        let port = named.filter(|_| plan.tells_lives()).and_then(|name| self.ports.get(name));
+        let port = named.filter(|_| plan.reports_stages()).and_then(|name| self.ports.get(name));
         port.map(|&port| SocketAddr::new(self.address.ip(), port))
     }
 

@@ -3,21 +3,21 @@
 use crate::text::{Colour, wrapped};
 use plimsoll_model::host_check::{HostCheck, Severity};
 
-/// One block a finding: how it bears on the run, what was looked at, what was found, what to do; a last line sums up.
-pub fn render(findings: &[HostCheck], colour: Colour) -> String {
+/// One block a check: how it bears on the run, what was looked at, what was found, what to do; a last line sums up.
+pub fn render(checks: &[HostCheck], colour: Colour) -> String {
     let mut out = String::new();
-    for finding in findings {
-        let indent = format!("{:<8} {:<17} ", name(finding.severity), finding.subject);
+    for check in checks {
+        let indent = format!("{:<8} {:<17} ", name(check.severity), check.subject);
         let width = indent.chars().count();
-        let text = wrapped(&finding.told, &" ".repeat(width)).join("\n");
-        let begin = format!("{} {:<17} ", painted(finding.severity, colour), finding.subject);
+        let text = wrapped(&check.told, &" ".repeat(width)).join("\n");
+        let begin = format!("{} {:<17} ", painted(check.severity, colour), check.subject);
         out += &format!("{begin}{}\n", text.trim_start());
-        if !finding.remedy.is_empty() {
-            let remedy = wrapped(&format!("fix: {}", finding.remedy), &" ".repeat(width)).join("\n");
+        if !check.remedy.is_empty() {
+            let remedy = wrapped(&format!("fix: {}", check.remedy), &" ".repeat(width)).join("\n");
             out += &format!("{remedy}\n");
         }
     }
-    let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
+    let count = |severity| checks.iter().filter(|check| check.severity == severity).count();
     let (warnings, problems) = (count(Severity::Warning), count(Severity::Problem));
     out + &match (problems, warnings) {
         (0, 0) => "\nThis host is fit.\n".to_owned(),
@@ -55,14 +55,14 @@ mod tests {
 
     #[test]
     fn fits_80_columns_and_sums_up() {
-        let finding = |severity, told: &str, remedy: &str| HostCheck {
+        let check = |severity, told: &str, remedy: &str| HostCheck {
             subject: "source addresses",
             severity,
             told: told.into(),
             remedy: remedy.into(),
         };
         let long = "word ".repeat(40);
-        let found = [finding(Severity::Good, "fine", ""), finding(Severity::Warning, &long, &long)];
+        let found = [check(Severity::Good, "fine", ""), check(Severity::Warning, &long, &long)];
         let text = render(&found, Colour::Off);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(
@@ -73,7 +73,7 @@ mod tests {
             text.contains("\n                           fix: word") && text.contains("with 1 warning."),
             "{text}"
         );
-        let impossible = render(&[finding(Severity::Problem, "no", "buy")], Colour::On);
+        let impossible = render(&[check(Severity::Problem, "no", "buy")], Colour::On);
         assert!(
             impossible.contains("\x1b[1;31mproblem \x1b[0m") && impossible.contains("Impossible"),
             "{impossible}"

@@ -10,7 +10,7 @@ use plimsoll_scenario::plan::{CalibrationPlan, LevelPlan, Plan};
 /// How often a listed level that decided nothing is held again.
 const TIMES_AGAIN: u32 = 2;
 
-/// The course of a run through its levels.
+/// The levels of a run, one after the other.
 pub struct LevelSequence<'a> {
     plan: &'a Plan,
     /// Listed levels looked at so far.
@@ -32,7 +32,7 @@ pub struct Next {
 }
 
 impl<'a> LevelSequence<'a> {
-    /// The course that the plan sets.
+    /// The sequence that the plan sets.
     pub fn of(plan: &'a Plan) -> LevelSequence<'a> {
         LevelSequence { plan, position: 0, again: (0, Nanos::ZERO) }
     }

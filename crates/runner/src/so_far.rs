@@ -39,7 +39,7 @@ pub(crate) struct Gathering {
     completed: u64,
     in_hold: bool,
     /// How many had come to their end at some times before now.
-    course: VecDeque<(Nanos, u64)>,
+    completions: VecDeque<(Nanos, u64)>,
 }
 
 impl Gathering {
@@ -55,7 +55,7 @@ impl Gathering {
             errors: 0,
             completed: 0,
             in_hold: false,
-            course: VecDeque::new(),
+            completions: VecDeque::new(),
         }
     }
 
@@ -86,12 +86,13 @@ impl Gathering {
 
     /// What is to be shown at that time of the run's clock.
     pub fn told(&mut self, now: Nanos) -> SoFar {
-        self.course.push_back((now, self.completed));
-        while self.course.len() > 2 && self.course.get(1).is_some_and(|(at, _)| *at <= now - RECENT) {
-            self.course.pop_front();
+        self.completions.push_back((now, self.completed));
+        while self.completions.len() > 2 && self.completions.get(1).is_some_and(|(at, _)| *at <= now - RECENT)
+        {
+            self.completions.pop_front();
         }
         let rate = self
-            .course
+            .completions
             .front()
             .filter(|(at, _)| *at < now)
             .map(|(at, completed)| (self.completed - completed) as f64 / (now - *at).as_secs_f64());

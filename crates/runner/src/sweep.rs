@@ -69,7 +69,7 @@ type Known = HashMap<(String, String), Vec<String>>;
 
 /// What a sweep has so far.
 #[derive(Default)]
-struct Course {
+struct Collected {
     taken: Vec<Taken>,
     failures: Vec<String>,
     /// Runs of the store that could not be read, and why.
@@ -84,16 +84,16 @@ impl Sweeping<'_> {
     /// The store that is to be resumed from cannot be read.
     pub fn run(&self, options: &Options, events: &mut dyn SweepEvents) -> Result<Swept, StoreError> {
         let known = if self.resume { stored(&options.store)? } else { Known::new() };
-        let course = self.run_all(options, known, events);
-        let sweep = (!course.taken.is_empty()).then(|| {
+        let collected = self.run_all(options, known, events);
+        let sweep = (!collected.taken.is_empty()).then(|| {
             let axes = self.matrix.axes.iter();
             let axes = axes.map(|axis| Axis { key: axis.key.clone(), values: axis.values.clone() }).collect();
-            let mut sweep = Sweep::of(&self.matrix.first.name, self.origin(), axes, &course.taken);
-            sweep.notes.extend(self.notes(&course));
+            let mut sweep = Sweep::of(&self.matrix.first.name, self.origin(), axes, &collected.taken);
+            sweep.notes.extend(self.notes(&collected));
             predict(&mut sweep, self.matrix, &options.stop);
             sweep
         });
-        Ok(Swept { sweep, failures: course.failures, interrupted: course.interrupted })
+        Ok(Swept { sweep, failures: collected.failures, interrupted: collected.interrupted })
     }
 
     fn all(&self) -> usize {
@@ -101,21 +101,21 @@ impl Sweeping<'_> {
     }
 
     /// What of the runs is missing, for people.
-    fn notes(&self, course: &Course) -> Vec<String> {
+    fn notes(&self, collected: &Collected) -> Vec<String> {
         let (all, mut notes) = (self.all(), Vec::new());
-        if let Some(why) = course.failures.first() {
-            let failed = course.failures.len();
+        if let Some(why) = collected.failures.first() {
+            let failed = collected.failures.len();
             notes.push(format!("{failed} of {all} runs could not be done; the first: {why}"));
         }
-        if let Some(why) = course.unreadable.first() {
-            let count = course.unreadable.len();
+        if let Some(why) = collected.unreadable.first() {
+            let count = collected.unreadable.len();
             let verb = was(count);
             notes.push(format!(
                 "{count} of the store's runs could not be read and {verb} made anew; the first: {why}"
             ));
         }
-        if course.interrupted {
-            let made = course.taken.len();
+        if collected.interrupted {
+            let made = collected.taken.len();
             notes.push(format!("interrupted: {made} of {all} runs {} made", was(made)));
         }
         notes
@@ -136,8 +136,8 @@ impl Sweeping<'_> {
     }
 
     /// The turns have the seed of the scenario and those after it.
-    fn run_all(&self, options: &Options, mut known: Known, events: &mut dyn SweepEvents) -> Course {
-        let mut course = Course::default();
+    fn run_all(&self, options: &Options, mut known: Known, events: &mut dyn SweepEvents) -> Collected {
+        let mut collected = Collected::default();
         let mut begun = 0;
         for turn in 0..self.turns {
             let seed = self.matrix.first.seed.wrapping_add(u64::from(turn));
@@ -145,30 +145,30 @@ impl Sweeping<'_> {
             shuffle(&mut positions, turn);
             for position in positions {
                 if options.stop.load(Ordering::Relaxed) {
-                    course.interrupted = true;
-                    return course;
+                    collected.interrupted = true;
+                    return collected;
                 }
                 begun += 1;
                 let place = Place { number: begun, of: self.all(), name: self.name_of(&position) };
-                match self.run_one(&position, seed, options, &mut known, &mut course.unreadable, events) {
+                match self.run_one(&position, seed, options, &mut known, &mut collected.unreadable, events) {
                     Ok((summary, _)) if summary.verdict == Verdict::Interrupted => {
-                        course.interrupted = true;
-                        return course;
+                        collected.interrupted = true;
+                        return collected;
                     }
                     Ok((summary, was_stored)) => {
                         let taken = Taken::of(&position, &summary);
                         events.run_taken(&place, &taken, was_stored);
-                        course.taken.push(taken);
+                        collected.taken.push(taken);
                     }
                     // What stands in the way of one combination need not stand in that of the others.
                     Err(why) => {
                         events.run_failed(&place, &why);
-                        course.failures.push(format!("{}: {why}", place.name));
+                        collected.failures.push(format!("{}: {why}", place.name));
                     }
                 }
             }
         }
-        course
+        collected
     }
 
     /// A run of a combination, and whether the store had it.

@@ -14,7 +14,7 @@ use crate::share::Share;
 use crate::throttle::Throttle;
 use crate::topology::Topology;
 use plimsoll_model::RunId;
-use plimsoll_scenario::plan::{Delivery, Plan, ReceiversPlan};
+use plimsoll_scenario::plan::{DeliveryContract, Plan, ReceiversPlan};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -35,7 +35,7 @@ pub(super) struct RunParts<'a> {
 /// Those who receive from several populations are notified of all of them.
 pub(super) fn throttles(plans: &[Arc<Plan>]) -> Vec<Option<Arc<Throttle>>> {
     let throttle = |plan: &&Arc<Plan>| match plan.platform.roles.delivery {
-        Delivery::Throttled(period) => Some(Arc::new(Throttle::new(period, plan.subscribers.count))),
+        DeliveryContract::Throttled(period) => Some(Arc::new(Throttle::new(period, plan.subscribers.count))),
         _ => None,
     };
     let in_common = |plan: &&Arc<Plan>| plan.population.receivers != ReceiversPlan::Own;

@@ -11,7 +11,7 @@ use crate::shard::{Command, Reply, Shard, Wiring};
 use crate::share::Share;
 use crate::topology::Topology;
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::plan::{Delivery, Plan};
+use plimsoll_scenario::plan::{DeliveryContract, Plan};
 use plimsoll_simulate::Simulation;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,7 +71,7 @@ impl Engine {
         if roles.listener.is_some() || roles.observes.is_some() || plan.northbound.is_some() {
             return Err(EngineError::NotSimulated("has neither listeners, observers nor queries"));
         }
-        if !matches!(roles.delivery, Delivery::Every) {
+        if !matches!(roles.delivery, DeliveryContract::Every) {
             return Err(EngineError::NotSimulated("delivers every message"));
         }
         let (commands, orders) = channel();

@@ -3,17 +3,17 @@
 use super::workload::Workload;
 use super::{INCIDENTS, Reply, Shard};
 use crate::content::run_tag;
-use crate::driver::{Client, Driver, Event, StageOutcome, StageTeller};
+use crate::driver::{Client, Driver, Event, StageOutcome, StageSource};
 use crate::ledger::Delivery;
 use crate::recorder::SampleSlot;
 use plimsoll_model::{Metric, Nanos};
 
 /// What is said of stages that are not booked.
-fn impossible(teller: &StageTeller) -> String {
+fn impossible(source: &StageSource) -> String {
     format!(
         "{} tells of an event that was over before it was sent, after now, or out of order: its clock has jumped, or the log \
          is not of this run",
-        teller.name
+        source.name
     )
 }
 
@@ -35,23 +35,23 @@ impl<D: Driver> Shard<D> {
                 self.ledger.acknowledged(&mut self.recorder, &timeline, (device, sequence), at);
                 self.operation_ended((device, sequence), at);
             }
-            Event::Stages { device, sequence, stages, outcome, teller } => {
+            Event::Stages { device, sequence, stages, outcome, source } => {
                 let (message, told) = ((device, sequence), (stages, self.driver.now()));
                 match outcome {
                     StageOutcome::Acknowledged => {
                         if !self.ledger.acknowledged_by_stages(&mut self.recorder, &timeline, message, told) {
-                            return self.incident(impossible(teller));
+                            return self.incident(impossible(source));
                         }
                         self.operation_ended(message, stages.done);
                     }
-                    StageOutcome::Told => {
+                    StageOutcome::Reported => {
                         if !self.ledger.passed_stages(&mut self.recorder, message, told) {
-                            self.incident(impossible(teller));
+                            self.incident(impossible(source));
                         }
                     }
                     StageOutcome::Failed => {
                         if self.ledger.given_up(&mut self.recorder, message, true) {
-                            self.incident(teller.failure.to_owned());
+                            self.incident(source.failure.to_owned());
                             self.operation_ended(message, stages.done);
                         }
                     }

@@ -17,7 +17,7 @@ pub struct Channel {
     is_bound: bool,
     session: Option<Box<Session>>,
     /// Whether messages of one size are handed over together.
-    together: bool,
+    gathers: bool,
     /// When the newest datagram came, on the run's clock.
     heard_at: Option<Nanos>,
     /// How long it had lain in the kernel.
@@ -63,7 +63,7 @@ impl Channel {
     ) -> Result<Channel, Errno> {
         socket.register(epoll, data, Interest { read: true, write: false })?;
         let session = session.map(Box::new);
-        Ok(Channel { socket, is_bound: false, session, together: false, heard_at: None, lag: None })
+        Ok(Channel { socket, is_bound: false, session, gathers: false, heard_at: None, lag: None })
     }
 
     /// Takes over a bound socket, to which anybody may send, registered for reading.
@@ -73,8 +73,8 @@ impl Channel {
     }
 
     /// Hands over messages of one size together, where they are not secured and for as long as the kernel does so.
-    pub fn together(self) -> Channel {
-        Channel { together: self.session.is_none(), ..self }
+    pub fn gathering(self) -> Channel {
+        Channel { gathers: self.session.is_none(), ..self }
     }
 
     /// When to let time pass for the handshake; `None` where nothing waits for it.
@@ -133,7 +133,7 @@ impl Channel {
         traffic: &mut Traffic,
     ) -> Result<usize, String> {
         let Some(first) = messages.next() else { return Ok(0) };
-        if self.together {
+        if self.gathers {
             let (mut run, mut count) = ([IoSlice::new(first); SEGMENTS], 1);
             let most = SEGMENT_BYTES / first.len().max(1);
             let alike =
@@ -156,7 +156,7 @@ impl Channel {
         }
         let taken = self.socket.write_segments(run).map_err(refusal::told_of_datagram)?;
         // Who refuses it once would do so each time.
-        self.together = taken.is_some();
+        self.gathers = taken.is_some();
         let Some(bytes) = taken else { return Ok(None) };
         let sent = if bytes > 0 { run } else { &[] };
         sent.iter().for_each(|datagram| traffic.sent_datagram(datagram.len()));

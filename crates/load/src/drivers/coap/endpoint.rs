@@ -93,7 +93,7 @@ impl Endpoint {
     ) -> Result<(), String> {
         let data = self.renew(ids, slot);
         let channel = Channel::open((address, source), (epoll, data), session).map_err(refusal::told)?;
-        self.channel = Some(if gathers { channel.together() } else { channel });
+        self.channel = Some(if gathers { channel.gathering() } else { channel });
         Ok(())
     }
 

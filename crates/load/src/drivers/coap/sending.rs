@@ -209,7 +209,7 @@ mod tests {
             let epoll = self.driver.readiness.epoll();
             let known = &mut self.driver.sockets[0];
             let data = readiness::data(0, known.generation());
-            known.endpoint.replace_channel(Channel::over(socket, (epoll, data), None).unwrap().together());
+            known.endpoint.replace_channel(Channel::over(socket, (epoll, data), None).unwrap().gathering());
             theirs
         }
 

@@ -41,7 +41,7 @@ impl StageReader for Lives {
         for life in self.taken.drain(..) {
             events.push(match (self.is_answered, life.failed) {
                 (false, _) => life.end(),
-                (true, false) => life.told(StageOutcome::Told),
+                (true, false) => life.told(StageOutcome::Reported),
                 (true, true) => life.told(StageOutcome::Failed),
             });
         }

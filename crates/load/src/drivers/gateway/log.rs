@@ -1,7 +1,7 @@
 //! The log of a gateway, read: what became of which event when, and what is missing.
 
 use super::offset::Line;
-use super::{FAILED, TELLER};
+use super::{FAILED, STAGE_SOURCE};
 use crate::driver::{Event, StageOutcome, Stages};
 use plimsoll_codec::hiding::cut;
 use plimsoll_codec::marker::Marker;
@@ -44,7 +44,7 @@ impl Life {
     pub fn told(&self, outcome: StageOutcome) -> Event {
         let Life { device, sequence, retrieved, dispatched, over, within, .. } = *self;
         let stages = Stages { retrieved, dispatched, done: over, within };
-        Event::Stages { device, sequence, stages, outcome, teller: &TELLER }
+        Event::Stages { device, sequence, stages, outcome, source: &STAGE_SOURCE }
     }
 
     /// What it says of an event that nothing else acknowledges.

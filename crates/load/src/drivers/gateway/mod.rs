@@ -13,7 +13,7 @@ use super::readiness::{Readiness, Ready};
 use super::timers::Timers;
 use super::{DriverContext, DriverEntry, Part, RunService};
 use crate::clock::Clock;
-use crate::driver::{Client, Driver, Event, StageTeller, Traffic};
+use crate::driver::{Client, Driver, Event, StageSource, Traffic};
 use crate::share::Share;
 use device::Device;
 use manager::Manager;
@@ -36,7 +36,7 @@ pub const ENTRY: DriverEntry = DriverEntry {
 /// What is said of an event whose work failed.
 const FAILED: &str = "the gateway could not do the work of an event";
 /// Whose log tells of stages.
-static TELLER: StageTeller = StageTeller { name: "the gateway's log", failure: FAILED };
+static STAGE_SOURCE: StageSource = StageSource { name: "the gateway's log", failure: FAILED };
 /// Bytes read from a socket at once.
 const READ_SIZE: usize = 16 * 1024;
 /// How often it is looked for.

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::throttle::Throttle;
-use plimsoll_scenario::plan::Delivery;
+use plimsoll_scenario::plan::DeliveryContract;
 
 /// A bench under a promise, where a delivery may take 100 ns.
-fn promised(delivery: Delivery, receivers: u32) -> Bench {
+fn promised(delivery: DeliveryContract, receivers: u32) -> Bench {
     let mut bench = Bench::new(receivers);
     bench.ledger = bench.ledger.under(Contract::of(delivery, Nanos(100), None));
     bench
@@ -20,7 +20,7 @@ fn ends(bench: &mut Bench) -> (u64, u64) {
 }
 
 /// An agent is away for a while: every message meanwhile is acknowledged by what stands before it, and none arrives.
-fn an_outage(delivery: Delivery) -> Bench {
+fn an_outage(delivery: DeliveryContract) -> Bench {
     let mut bench = promised(delivery, 1);
     for at in (0..1000).step_by(20) {
         let sequence = bench.send(at);
@@ -34,20 +34,20 @@ fn an_outage(delivery: Delivery) -> Bench {
 
 #[test]
 fn what_an_outage_takes_is_lost_where_every_message_is_promised() {
-    assert_eq!(ends(&mut an_outage(Delivery::Every)), (0, 20));
+    assert_eq!(ends(&mut an_outage(DeliveryContract::Every)), (0, 20));
 }
 
 /// At 600 the first newer one is sent, at 605 it comes: those sent from 505 on were replaced in time, four of them.
 #[test]
 fn what_is_replaced_too_late_is_lost() {
-    assert_eq!(ends(&mut an_outage(Delivery::Latest)), (4, 16));
+    assert_eq!(ends(&mut an_outage(DeliveryContract::Latest)), (4, 16));
 }
 
 #[test]
 fn who_observes_is_told_the_newest_at_last() {
-    assert_eq!(ends(&mut an_outage(Delivery::Observed)), (20, 0));
+    assert_eq!(ends(&mut an_outage(DeliveryContract::Observed)), (20, 0));
     // Nothing newer comes after the last: it is lost, and all that it would have replaced.
-    let mut bench = promised(Delivery::Observed, 1);
+    let mut bench = promised(DeliveryContract::Observed, 1);
     let sent = [0, 10, 20, 30].map(|at| bench.send(at));
     sent.iter().for_each(|&sequence| bench.acknowledge(sequence));
     bench.receive_at(15, sent[1], 0);
@@ -57,7 +57,7 @@ fn who_observes_is_told_the_newest_at_last() {
 #[test]
 fn a_newer_message_replaces_for_whom_it_reached_alone() {
     for receivers in [2, 70] {
-        let mut bench = promised(Delivery::Latest, receivers);
+        let mut bench = promised(DeliveryContract::Latest, receivers);
         let (older, newer) = (bench.send(0), bench.send(10));
         bench.acknowledge(older);
         bench.acknowledge(newer);
@@ -69,7 +69,7 @@ fn a_newer_message_replaces_for_whom_it_reached_alone() {
 
 #[test]
 fn what_was_never_acknowledged_is_not_replaced_but_lost() {
-    let mut bench = promised(Delivery::Observed, 1);
+    let mut bench = promised(DeliveryContract::Observed, 1);
     let (lost, newer) = (bench.send(0), bench.send(10));
     bench.acknowledge(newer);
     bench.receive_at(20, newer, 0);
@@ -83,7 +83,7 @@ fn what_was_never_acknowledged_is_not_replaced_but_lost() {
 /// One that overtakes and is overtaken: what comes itself is delivered, whatever replaced it before.
 #[test]
 fn what_comes_after_the_one_that_replaced_it_is_delivered() {
-    let mut bench = promised(Delivery::Latest, 1);
+    let mut bench = promised(DeliveryContract::Latest, 1);
     let sent = [0, 10, 20].map(|at| bench.send(at));
     sent.iter().for_each(|&sequence| bench.acknowledge(sequence));
     bench.receive_at(30, sent[2], 0);
@@ -97,7 +97,8 @@ fn what_comes_after_the_one_that_replaced_it_is_delivered() {
 fn what_falls_into_a_silence_is_superseded_for_whom_it_is_kept() {
     let mut bench = Bench::new(2);
     let throttle = Arc::new(Throttle::new(Nanos(100), 2));
-    let contract = Contract::of(Delivery::Throttled(Nanos(100)), Nanos(5000), Some(Arc::clone(&throttle)));
+    let contract =
+        Contract::of(DeliveryContract::Throttled(Nanos(100)), Nanos(5000), Some(Arc::clone(&throttle)));
     bench.ledger = bench.ledger.under(contract);
     let sent = [0, 510, 550, 650, 900].map(|at| bench.send(at));
     for (sequence, at) in sent.iter().zip([0, 510, 550, 650, 900]) {
