@@ -3,16 +3,17 @@
 mod commands;
 mod exit_code;
 mod failure;
+mod help;
 mod interrupt;
 mod output;
 mod progress;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use commands::Command;
 use failure::Failure;
 use std::process::ExitCode;
 
-/// Finds the load line of an IoT platform: how much device load it bears, what gives way first, and the evidence.
+/// Finds the load line of an IoT platform: the device load that it sustains, the component that limits it, and the evidence
 #[derive(Parser)]
 #[command(
     name = "plimsoll",
@@ -27,7 +28,8 @@ struct Arguments {
 
 fn main() -> ExitCode {
     interrupt::outlive_full_files();
-    let arguments = match Arguments::try_parse() {
+    let parsed = program().try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
+    let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) => {
             let printed = error.print();
@@ -39,7 +41,12 @@ fn main() -> ExitCode {
             return ExitCode::from(told(Ok(exit_code::MET)));
         }
     };
-    ExitCode::from(told(arguments.command.perform(Arguments::command())))
+    ExitCode::from(told(arguments.command.perform(program())))
+}
+
+/// The command line.
+fn program() -> clap::Command {
+    help::grouped(Arguments::command())
 }
 
 /// Tells what went wrong, standard output included; the exit code.
@@ -68,6 +75,6 @@ mod tests {
             }
             command.get_subcommands().for_each(check);
         }
-        check(&Arguments::command());
+        check(&program());
     }
 }

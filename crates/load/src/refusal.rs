@@ -7,10 +7,10 @@ pub fn told(error: Errno) -> String {
     let advice = match error {
         Errno::ADDRNOTAVAIL => {
             "all local ports towards the platform are taken, or this host does not have that source address: `plimsoll \
-             doctor SCENARIO` tells how many there are and how to get more"
+             doctor SCENARIO` reports how many there are and how to get more"
         }
         Errno::MFILE => {
-            "this process may have no more open files: `plimsoll doctor SCENARIO` tells how to raise that"
+            "this process may have no more open files: `plimsoll doctor SCENARIO` reports how to raise that"
         }
         Errno::NFILE => "this host has no more open files: `sudo sysctl -w fs.file-max=NUMBER` raises that",
         Errno::CONNREFUSED => {

@@ -81,7 +81,7 @@ fn told_of_certificate(error: &CertificateError, name: &str) -> String {
         CertificateError::Other(other) if is_of_version_1(other) => {
             (unusual(error), format!("make one of version 3 with a subjectAltName; {UNCHECKED}"))
         }
-        other => (unusual(other), format!("have its authority make it anew; {UNCHECKED}")),
+        other => (unusual(other), format!("ask its authority to issue it again; {UNCHECKED}")),
     };
     format!("the platform's certificate {wrong}; {remedy}")
 }

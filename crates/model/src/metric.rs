@@ -150,7 +150,7 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         needs: Needs::Acknowledgement,
         owed: Owed::Sent,
         observations: Observations::InSamples,
-        about: "Sent to acknowledged; null likewise.",
+        about: "Sent to acknowledged; null where nothing is acknowledged.",
     },
     MetricRow {
         metric: Metric::SubscribeTime,
@@ -170,7 +170,7 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         needs: Needs::Subscribers,
         owed: Owed::DeliveriesOfSent,
         observations: Observations::InSamples,
-        about: "Sent to received; null likewise.",
+        about: "Sent to received; null without subscribers.",
     },
     MetricRow {
         metric: Metric::AcknowledgedAfterDelivery,
@@ -336,7 +336,7 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         needs: Needs::Nothing,
         owed: Owed::Nothing,
         observations: Observations::InSamples,
-        about: "Due to sent, of an event at its device; null without a gateway that tells of it.",
+        about: "Due to sent, of an event at its device; null without a gateway that reports it.",
     },
     MetricRow {
         metric: Metric::TransferTime,
@@ -346,7 +346,7 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         needs: Needs::Nothing,
         owed: Owed::Nothing,
         observations: Observations::InSamples,
-        about: "Fetched from the device, or sent by it, to retrieved by the gateway; null likewise.",
+        about: "Fetched from the device, or sent by it, to retrieved by the gateway; null without a gateway that reports it.",
     },
     MetricRow {
         metric: Metric::DispatchTime,
@@ -356,7 +356,7 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         needs: Needs::Nothing,
         owed: Owed::Nothing,
         observations: Observations::InSamples,
-        about: "Retrieved by the gateway to taken by its event handler; null likewise.",
+        about: "Retrieved by the gateway to taken by its event handler; null without a gateway that reports it.",
     },
     MetricRow {
         metric: Metric::ProcessingTime,
@@ -366,7 +366,7 @@ pub const METRICS: &[MetricRow; METRIC_COUNT] = &[
         needs: Needs::Nothing,
         owed: Owed::Nothing,
         observations: Observations::InSamples,
-        about: "Retrieved by the gateway to its work being done; null likewise.",
+        about: "Retrieved by the gateway to its work being done; null without a gateway that reports it.",
     },
 ];
 

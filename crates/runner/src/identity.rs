@@ -137,7 +137,7 @@ fn terms_of(plan: &Plan, run: &Plan) -> Terms {
 pub fn state_facts(plan: &Plan) -> BTreeMap<String, String> {
     let state = &plan.platform.state;
     let found = match (plan.platform.profile.components.is_empty(), state.reset, state.command.as_slice()) {
-        (false, ..) => "started anew for this run".to_owned(),
+        (false, ..) => "started fresh for this run".to_owned(),
         (true, false, _) => "as it was found; earlier runs may have left something".to_owned(),
         (true, true, []) => "reset before this run, by the profile's steps".to_owned(),
         (true, true, command) => format!("reset before this run, by `{}`", command.join(" ")),

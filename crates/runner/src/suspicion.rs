@@ -65,7 +65,7 @@ pub fn nothing_received(plan: &Plan, listener: &str, levels: &[LevelSummary]) ->
     if foreign > 0 {
         return Some(format!(
             "subscribers received {foreign} deliveries, but none with a message of this run: the platform may change or leave \
-             out the marker, which `plimsoll check --probe SCENARIO` tells, or all are of somebody else"
+             out the marker, which `plimsoll check --probe SCENARIO` shows, or all are of somebody else"
         ));
     }
     let taken = match sum(|level| level.acknowledged.unwrap_or_default()) {

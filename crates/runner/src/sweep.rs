@@ -111,7 +111,7 @@ impl Sweeping<'_> {
             let count = collected.unreadable.len();
             let verb = was(count);
             notes.push(format!(
-                "{count} of the store's runs could not be read and {verb} made anew; the first: {why}"
+                "{count} of the store's runs could not be read and {verb} made again; the first: {why}"
             ));
         }
         if collected.interrupted {

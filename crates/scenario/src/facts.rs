@@ -265,7 +265,7 @@ impl Plan {
             }
             Some(LevelPlan::ConnectRate(_)) => {
                 let devices = grouped(f64::from(self.all_devices()));
-                format!("{devices} anew in each level, {in_levels} in all levels{subscribers}")
+                format!("{devices} again in each level, {in_levels} in all levels{subscribers}")
             }
             _ => before,
         }

@@ -105,7 +105,7 @@ mod tests {
         let published = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
             published == generated,
-            "docs/schema/{name} is stale; write it anew with\n    \
+            "docs/schema/{name} is stale; write it again with\n    \
              UPDATE_SCHEMAS=1 cargo test -p plimsoll-scenario schemas"
         );
     }

@@ -35,8 +35,9 @@ const GRACE: Duration = Duration::from_secs(3);
 /// Bytes of the command's output that are kept.
 const MOST_OUTPUT: usize = 16 * 1024 * 1024;
 
-/// Runs another load generator against a target of known truth, and shows the
-/// figures that it reports beside what really happened
+/// Runs another load generator against a target of known truth
+///
+/// Shows the figures that it reports beside what really happened.
 #[derive(Args)]
 #[command(after_help = "In COMMAND, {host}, {port} and {url} stand for the target's.
 

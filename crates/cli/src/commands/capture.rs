@@ -22,11 +22,10 @@ const MIB: u64 = 1 << 20;
   plimsoll capture --namespace broker --namespace db --out wire.pcap
   plimsoll capture --pid 4711
 
-A container's network is that of its first process, which Docker tells:
+To capture a container's network, give the number of its first process:
   docker inspect -f '{{.State.Pid}}' CONTAINER
 
-Of several networks each has a file of its own; plimsoll dissect reads all of
-them.
+Each network gets a file of its own. `plimsoll dissect` reads them together.
 
 Exit codes: 0 captured; 1 it could not be done; 104 wrong usage.")]
 pub struct Capture {

@@ -16,15 +16,17 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long a station may take to end, with its record.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Stations one behind the other: each serves a message and passes it on, the
-/// last one's answer goes all the way back. Each is a process of its own
+/// Runs several stations in a chain, each a process of its own
+///
+/// Each station serves a message and passes it on. The answer of the last one goes all
+/// the way back.
 #[derive(Args)]
 #[command(after_help = "Example:
   plimsoll target chain --stations 3 --port 1883 --truth hop \\
     -- --service exponential:1ms
 
-writes hop-1.csv, hop-2.csv and hop-3.csv. SIGTERM or Ctrl-C ends all of them;
-one that does not end within 5 s is killed, and said to be so.")]
+writes hop-1.csv, hop-2.csv and hop-3.csv. SIGTERM or Ctrl-C ends all of them.
+A station that does not end within 5 s is killed, with a message.")]
 pub struct Chain {
     /// How many
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]

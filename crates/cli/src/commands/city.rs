@@ -6,8 +6,10 @@ use clap::Args;
 use plimsoll_scenario::city::{COLUMNS, City as Segments, MOST_SEGMENTS, SEGMENTS};
 use std::io::{ErrorKind, Write};
 
-/// Prints the street segments of a city and the average speeds on them, one row
-/// for each segment and hour, as CSV: what `message.feed: { city: {} }` makes
+/// Prints the data set of work B as CSV: street segments and speeds
+///
+/// A row holds a segment and the average speed on it in one hour. The feed
+/// `message.feed: { city: {} }` has the same rows.
 #[derive(Args)]
 #[command(after_help = "Example:
   plimsoll city --segments 1000 --hours 24 > speeds.csv

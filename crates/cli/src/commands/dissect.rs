@@ -33,15 +33,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
   plimsoll dissect secured.pcap --keys keys.log
   tcpdump -i any -w - | plimsoll dissect - --export spans.json
 
-Reads pcap and pcapng, packed with gzip or zstd or not; finds HTTP, WebSocket,
-MQTT, CoAP, Redis, MongoDB, PostgreSQL, Kafka, NATS, AMQP and HTTP/2 by content
-and port. Several files are put together by time, as one capture. TLS is opened
-with the keys that clients write where SSLKEYLOGFILE says (--keys), or that a
-pcapng file carries.
+Reads pcap and pcapng, also compressed with gzip or zstd. It recognises HTTP,
+HTTP/2, WebSocket, MQTT, CoAP, Redis, MongoDB, PostgreSQL, Kafka, NATS and AMQP
+by content and port. It merges several files by time. It decrypts TLS with the
+keys that clients write to SSLKEYLOGFILE (--keys), or that a pcapng file holds.
 
-Exit codes: 0 read; 1 a file is no capture or cannot be read to its end (what
-was read is reported); 104 wrong usage; 105 interrupted (what was read is
-reported), except with --follow.")]
+Exit codes: 0 read, 1 a file is no capture or is damaged, 104 wrong usage, 105
+interrupted. What was read is always reported.")]
 pub struct Dissect {
     /// Captures, `-` for the standard input
     #[arg(value_name = "FILE", required = true)]
@@ -50,9 +48,9 @@ pub struct Dissect {
     /// of Plimsoll in ASCII are found by themselves
     #[arg(long, value_name = "PATTERN")]
     marker: Vec<String>,
-    /// Where the id stands that a request and its response share, in WebSocket messages,
-    /// as in '"requestId":"{id}"' (repeatable); without one they share a marker or
-    /// come in order
+    /// Where WebSocket messages hold the id that a request and its response share, as in
+    /// '"requestId":"{id}"' (repeatable). Without it, they share a marker or come in
+    /// order
     #[arg(long, value_name = "TEXT")]
     shared_id: Vec<String>,
     /// Calls an endpoint by a name: NAME=HOST:PORT, NAME=:PORT or NAME=HOST (repeatable)
@@ -68,7 +66,7 @@ pub struct Dissect {
     /// traces
     #[arg(long, value_name = "FILE", value_parser = file())]
     export: Vec<PathBuf>,
-    /// The form of the exports, where the names of the files do not tell
+    /// The form of the exports, where the names of the files do not say
     #[arg(long, value_name = "FORM")]
     export_form: Option<Export>,
     /// Wait for more at the end of the last file, until interrupted

@@ -34,8 +34,8 @@ pub struct Export {
 enum Format {
     /// Comma-separated values
     Csv,
-    /// The message log as comma-separated values, one row a message; times in
-    /// seconds since the run's epoch
+    /// The message log as comma-separated values, one row a message. Times are seconds
+    /// since the run's epoch
     Messages,
     /// The lives of events at a gateway as comma-separated values, one row an event,
     /// in the columns of work E; times in milliseconds since the run's epoch

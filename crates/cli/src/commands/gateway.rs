@@ -14,8 +14,10 @@ use std::path::PathBuf;
 /// Connections for which there shall be room.
 const MOST_DEVICES: u64 = 1 << 16;
 
-/// A gateway that polls devices for events, or is sent them, and works on them in one of nine
-/// ways: dispatcher and event handler are each serial, preemptive or cooperative
+/// Runs the abstract gateway, to compare nine models of event propagation
+///
+/// It polls devices for events, or receives them, and works on them. Its dispatcher
+/// and its event handler are each serial, preemptive or cooperative.
 #[derive(Args)]
 #[command(after_help = "Examples:
   plimsoll gateway --manager 127.0.0.1:5000 --dispatcher serial \\
@@ -24,14 +26,13 @@ const MOST_DEVICES: u64 = 1 << 16;
       --dispatcher cooperative --handler cooperative --cpu 0.1 --io 0.0002
   plimsoll gateway --push http --listen 127.0.0.1:8080 --cpu 0.1
 
-The test manager must be there, started with the same values: else it refuses.
-With --push none is needed: devices connect here and send their events, each of
-which is answered when it is worked on; where there is one, it starts the test.
-The calls, and the rules of push, are in docs/gateway-protocol.md. Ctrl-C or
-SIGTERM ends it; what is being worked on is finished first.
+Start the test manager first, with the same values. With --push, a manager is
+optional: devices connect here and send their events. The gateway answers each
+event when its work is done. docs/gateway-protocol.md describes the calls. Ctrl-C
+or SIGTERM ends the gateway after the work that it has begun.
 
-Exit codes: 0 ended as asked; 1 the test cannot go on; 104 wrong usage, or
-another configuration than the manager's.")]
+Exit codes: 0 ended as asked, 1 the test cannot go on, 104 wrong usage or another
+configuration than the manager's.")]
 pub struct Gateway {
     /// The test manager's name service, as HOST:PORT; may be left out with --push
     #[arg(long, value_name = "ADDRESS", required_unless_present = "push")]

@@ -20,7 +20,7 @@ const LONGEST_DELAY: Nanos = Nanos::from_secs(3600);
   plimsoll target ngsi --port 1026
   plimsoll target ngsi --workers 1 --delay 5ms --fail-every 100
 
-GET /statistics tells how many requests came and what became of notifications.
+GET /statistics reports how many requests came and what became of notifications.
 SIGTERM or Ctrl-C ends it.")]
 pub struct Ngsi {
     /// Where to listen
@@ -44,7 +44,7 @@ pub struct Ngsi {
     /// What X-Auth-Token must say, else the answer is 401 (default: anything)
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
-    /// Do not tell a new subscription of what is there already
+    /// Do not notify a new subscription of entities that exist already
     #[arg(long)]
     no_first_notification: bool,
 }

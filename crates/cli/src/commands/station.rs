@@ -16,8 +16,10 @@ const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
 /// Longest service time.
 const LONGEST_SERVICE: Nanos = Nanos::from_secs(3600);
 
-/// A server whose true service times are known: what arrives waits for a worker,
-/// is served, then acknowledged and delivered; a record tells what really happened
+/// Runs a server whose true service times are known
+///
+/// A message waits for a worker, is served, then acknowledged and delivered. A record
+/// holds what really happened.
 #[derive(Args)]
 #[command(after_help = "Examples:
   plimsoll target station --service exponential:2ms --truth truth.csv

@@ -19,8 +19,8 @@ pub struct StoreOption {
 /// A run in a store.
 #[derive(Args)]
 pub struct StoredRun {
-    /// The run: its id or the beginning of it, `last`, or the name of a scenario, of
-    /// which the latest run is taken
+    /// The run: its id or the beginning of it, or `last`. The name of a scenario stands
+    /// for its latest run
     #[arg(value_name = "RUN", default_value = "last")]
     run: String,
     #[command(flatten)]

@@ -32,8 +32,8 @@ Each turn runs all combinations once, in an order of its own and with a new
 seed. The last level of each run counts, or that of its load line. Values have
 95 % intervals over the turns.
 
-Exit codes: 0 measured, 3 a combination has no valid run, 1 a run could not be
-done, 104 wrong scenario or command line, 105 interrupted.")]
+Exit codes: 0 measured, 3 a combination has no valid run, 1 a run failed, 104
+wrong scenario or command line, 105 interrupted.")]
 pub struct Sweep {
     #[command(flatten)]
     load: LoadOptions,

@@ -55,6 +55,7 @@ mod storm;
 mod summary_schema;
 mod sweep;
 mod tcp_door;
+mod texts;
 mod threads;
 mod tls;
 mod token_service;

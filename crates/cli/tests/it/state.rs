@@ -61,7 +61,7 @@ fn what_is_kept_or_started_anew_is_told_too() {
     assert_eq!(fact(&finished, "state"), "as it was found; earlier runs may have left something");
     assert_eq!(fact(&finished, "preloaded"), "");
     let own = "name: own\nplatform: embedded\npopulation: { devices: 2 }\nload: { levels: [100/s], hold: 1s, samples: 2 }\n";
-    assert_eq!(fact(&bench.run(own), "state"), "started anew for this run");
+    assert_eq!(fact(&bench.run(own), "state"), "started fresh for this run");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_state_that_nobody_can_bring_about_is_refused_before_the_run() {
         bench.run(&scenario(&service, platform)).exits(104).says(told);
     }
     let own = "name: own\nplatform: { profile: embedded, between_runs: keep }\npopulation: { devices: 2 }\nload: { levels: [1/s] }\n";
-    bench.run(own).exits(104).says("starts its platform anew for each run");
+    bench.run(own).exits(104).says("starts its platform fresh for each run");
 }
 
 /// A platform that registers some things, is unavailable for a while, and then registers the others.

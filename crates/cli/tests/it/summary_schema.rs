@@ -16,7 +16,7 @@ fn the_published_summary_schema_is_that_of_the_program() {
     let published = fs::read_to_string(PUBLISHED).unwrap_or_default();
     assert!(
         published == schema,
-        "docs/schema/summary.schema.json is stale: write it anew with\n\
+        "docs/schema/summary.schema.json is stale: write it again with\n\
          UPDATE_SCHEMAS=1 cargo test -p plimsoll-cli schema"
     );
 }

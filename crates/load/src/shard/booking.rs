@@ -11,7 +11,7 @@ use plimsoll_model::{Metric, Nanos};
 /// What is said of stages that are not booked.
 fn impossible(source: &StageSource) -> String {
     format!(
-        "{} tells of an event that was over before it was sent, after now, or out of order: its clock has jumped, or the log \
+        "{} reports an event that was over before it was sent, after now, or out of order: its clock has jumped, or the log \
          is not of this run",
         source.name
     )

@@ -242,7 +242,7 @@ pub fn busy(probe: &Probe, limits: &Limits) -> Option<HostCheck> {
         return Some(HostCheck::good(SUBJECT, "next to none just now"));
     }
     let told = format!("{busy:.1} of {count} processors are busy just now");
-    Some(HostCheck::warning(SUBJECT, told, "end it while you measure; `top` tells what it is"))
+    Some(HostCheck::warning(SUBJECT, told, "end it while you measure; `top` shows what it is"))
 }
 
 /// A size for people.

@@ -97,11 +97,11 @@ fn costs(
         );
     }
     if !gateways.iter().any(|(_, configuration)| is_serial(configuration)) {
-        return Err("no serial gateway among the combinations tells what fetching an event costs");
+        return Err("no serial gateway among the combinations shows what fetching an event costs");
     }
     // One that could do more takes as long for an event as its events are apart.
     if !gateways.iter().all(|(plan, _)| plan.load.calibration.is_some()) {
-        return Err("only gateways at their limit tell what fetching an event costs (load.calibrate)");
+        return Err("only gateways at their limit show what fetching an event costs (load.calibrate)");
     }
     let mut known = HashMap::new();
     let mut work: Vec<Work> = Vec::new();

@@ -16,13 +16,13 @@ pub(super) fn resolve(
     let started = !profile.components.is_empty();
     let reset = attached.between_runs == Some(BetweenRuns::Reset) && !started;
     if started && attached.between_runs == Some(BetweenRuns::Keep) {
-        let message = format!("the profile `{name}` starts its platform anew for each run");
+        let message = format!("the profile `{name}` starts its platform fresh for each run");
         let help = "leave `between_runs` out, or use the profile `existing` for a platform that runs already";
         context.error_with_help("platform.between_runs", message, help);
     }
     if !attached.reset_command.is_empty() && (started || !reset) {
         let help = match started {
-            true => "remove it: the profile starts its platform anew for each run",
+            true => "remove it: the profile starts its platform fresh for each run",
             false => "write `between_runs: reset` beside it",
         };
         context.error_with_help("platform.reset_command", "it would never be run", help);

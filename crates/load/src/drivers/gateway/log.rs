@@ -119,7 +119,7 @@ impl Others {
     pub fn told(self) -> impl Iterator<Item = Event> {
         self.0.into_iter().map(|(level, (times, first))| {
             let reason = format!(
-                "a line of the gateway's log that tells of no event, at the level {level}, such as {first:?}"
+                "a line of the gateway's log that reports no event, at the level {level}, such as {first:?}"
             );
             Event::Incidents { reason, times }
         })

@@ -117,7 +117,7 @@ impl Device {
         // An answer that is still to come would be taken for one to a message of the next level.
         if self.state == State::Ready && self.unanswered.goes_by_order() {
             let reason = "messages were not answered before their level was closed, and answers without markers are \
-                          told apart by their order alone";
+                          distinguished by their order alone";
             self.failed(slot, reason.into(), io, events);
         }
     }
