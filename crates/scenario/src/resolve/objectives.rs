@@ -6,6 +6,7 @@ use crate::objective::Name;
 use crate::plan::{Objective, Objectives, PlatformPlan, Subject};
 use crate::protocols::mqtt::has_window;
 use plimsoll_model::Metric;
+use plimsoll_stats::quantile::fewest_observations;
 
 /// Resolves the objectives; what cannot be used is reported and left out.
 pub(super) fn resolve(
@@ -24,6 +25,13 @@ pub(super) fn resolve(
     let idle = connecting && load.rate_per_device.is_none_or(|rate| rate.0.0 == 0.0);
     for (name, condition) in defaults(acknowledged, receivers, closed, connecting, idle) {
         scenario.objectives.0.entry(name.key()).or_insert_with(|| Some(condition.to_owned()));
+    }
+    let asks = |name: &String| name.starts_with("connect_");
+    if let Some(quantile) = default_of_connecting(scenario, context)
+        && !scenario.objectives.0.keys().any(|name| asks(name))
+    {
+        let name = Name::Level(Subject::Quantile(Metric::ConnectTime, quantile));
+        scenario.objectives.0.insert(name.key(), Some("< 1 s".to_owned()));
     }
     let mut resolved = Objectives { level: Vec::new(), load_line: None };
     for name in Name::all() {
@@ -77,6 +85,26 @@ fn defaults(
         defaults.push((p99(Metric::SubscribeTime), "< 50 ms"));
     }
     defaults
+}
+
+/// The quantile of the connect time that is demanded by default where levels connect devices: the highest that the level which
+/// connects fewest has enough observations for. Several populations divide a level, so nothing is demanded of them.
+fn default_of_connecting(scenario: &Scenario, context: &Context<'_>) -> Option<f64> {
+    const QUANTILES: [f64; 4] = [0.99, 0.95, 0.9, 0.5];
+    if context.part.is_some() {
+        return None;
+    }
+    let load = &scenario.load;
+    let fewest = match (&load.devices, &load.connect_rates) {
+        (Some(levels), _) => {
+            let before = std::iter::once(&0).chain(levels);
+            let connected = before.zip(levels).map(|(before, level)| level.saturating_sub(*before));
+            connected.filter(|count| *count > 0).min()?
+        }
+        (None, Some(_)) => scenario.population.devices,
+        (None, None) => return None,
+    };
+    QUANTILES.into_iter().find(|q| fewest_observations(*q) <= u64::from(fewest))
 }
 
 /// Why an objective has nothing to look at where levels connect devices, or where they do not.
