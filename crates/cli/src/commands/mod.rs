@@ -24,6 +24,7 @@ mod station;
 mod stored;
 mod sweep;
 mod target;
+mod target_broker;
 
 use crate::failure::Failure;
 
