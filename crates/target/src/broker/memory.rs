@@ -26,6 +26,11 @@ impl Memory {
         self.used.get() >= self.limit
     }
 
+    /// Whether even what came in without being asked for, incomplete packets, goes half of the bound beyond it.
+    pub fn is_exhausted(&self) -> bool {
+        self.used.get() >= self.limit.saturating_add(self.limit / 2)
+    }
+
     /// Bytes in use.
     #[cfg(test)]
     pub fn used(&self) -> usize {
@@ -75,7 +80,10 @@ mod tests {
         memory.take(30);
         assert!(!memory.is_full());
         held.resize(70);
-        assert!(memory.is_full());
+        assert!(memory.is_full() && !memory.is_exhausted());
+        memory.take(50);
+        assert!(memory.is_exhausted());
+        memory.give(50);
         drop(held);
         memory.give(30);
         assert_eq!(memory.used(), 0);

@@ -27,7 +27,7 @@ use std::rc::Rc;
 
 /// Longest wait for CONNECT on a new connection.
 const CONNECT_PATIENCE: Nanos = Nanos::from_secs(60);
-/// Bytes of one packet that may be incomplete when the memory bound is reached.
+/// Bytes of one packet that may be incomplete whatever the memory bound says.
 const SMALL_PACKET: usize = 256 * 1024;
 /// Bytes of answers that may wait for a client before nothing more is read from it.
 const MOST_ANSWERS: usize = 16 * 1024 * 1024;
@@ -139,7 +139,7 @@ impl Hub {
             input.extend_from_slice(bytes);
             self.packets(id, &input).map(|taken| drop(input.drain(..taken)))
         };
-        let too_much = input.len() > SMALL_PACKET && self.context.memory.is_full();
+        let too_much = input.len() > SMALL_PACKET && self.context.memory.is_exhausted();
         match outcome {
             Ok(()) if too_much => self.end(id, Some(reasons::QUOTA_EXCEEDED)),
             Ok(()) => {
