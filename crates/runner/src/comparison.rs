@@ -100,12 +100,13 @@ pub fn comparison(records: &[RunRecord]) -> Comparison {
     compare(&runs)
 }
 
-/// What repeats of one candidate have in common: all that was asked for, of the same platform by the same program on the
-/// same host.
+/// What repeats of one candidate have in common: all that was asked for, of the same versions of the same platform by the
+/// same program on the same host.
 fn key(record: &RunRecord) -> String {
     let from = &record.provenance;
     let host = HOST_FACTS.map(|fact| from.host.get(fact).cloned().unwrap_or_default());
-    [&without_seed(&record.scenario), &from.profile, &from.plimsoll, &host.join(" ")]
+    let versions: Vec<String> = versions(record).map(|(key, version)| format!("{key} {version}")).collect();
+    [&without_seed(&record.scenario), &from.profile, &from.plimsoll, &host.join(" "), &versions.join("\n")]
         .map(String::as_str)
         .join("\n")
 }
@@ -134,7 +135,14 @@ fn settings(record: &RunRecord) -> BTreeMap<String, String> {
     let facts =
         HOST_FACTS.into_iter().filter_map(|fact| Some((fact.to_owned(), from.host.get(fact)?.clone())));
     settings.extend(facts);
+    settings.extend(versions(record));
     settings
+}
+
+/// What the platform's components say of their versions, by keys like those of settings.
+fn versions(record: &RunRecord) -> impl Iterator<Item = (String, String)> + '_ {
+    let facts = record.provenance.platform.iter().filter(|(name, _)| name.ends_with(" version"));
+    facts.map(|(name, version)| (format!("platform.{name}"), version.clone()))
 }
 
 /// What the run's profile says beside numbers; nothing where this version cannot read it any more.

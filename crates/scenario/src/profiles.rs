@@ -324,6 +324,7 @@ mod tests {
         assert_eq!(&broker.limits["connections"], option("--max-connections"));
         assert_eq!(&broker.limits["packets handed to one connection at once"], option("--max-outgoing"));
         assert_eq!(option("--max-payload"), &(2 << 20).to_string());
+        assert_eq!(option("--memory"), &(1 << 30).to_string());
         assert!(profile("existing").unwrap().components.is_empty());
     }
 

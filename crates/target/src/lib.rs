@@ -1,7 +1,12 @@
 //! Targets: servers that Plimsoll brings along, to be loaded.
 
 pub mod broker;
+mod clock;
 pub mod ngsi;
 pub mod open_loop;
 pub mod record;
+mod record_file;
+#[cfg(feature = "rumqttd")]
+pub mod rumqttd;
 pub mod station;
+mod tcp;

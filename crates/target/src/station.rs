@@ -19,9 +19,11 @@ mod workers;
 
 pub use faults::Faults;
 
+use crate::record_file::Unwritable;
+use crate::tcp::Door;
 use plimsoll_stats::queue::Settings as QueueSettings;
 use rustix::event::epoll;
-use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,13 +83,8 @@ pub enum StationError {
         cause: std::io::Error,
     },
     /// The record cannot be written.
-    #[error("cannot write the record {path}: {cause}")]
-    Truth {
-        /// Where.
-        path: PathBuf,
-        /// Why.
-        cause: std::io::Error,
-    },
+    #[error(transparent)]
+    Truth(#[from] Unwritable),
     /// The next station of the chain cannot be reached, or is gone.
     #[error("the next station, {address}, does not go on: {cause}; start it first, with --protocol mqtt")]
     Next {
@@ -109,7 +106,7 @@ impl From<rustix::io::Errno> for StationError {
 
 /// Where clients come in.
 enum Doors {
-    Tcp(TcpListener),
+    Tcp(Door),
     Udp(SocketAddr),
 }
 
@@ -135,9 +132,7 @@ impl Station {
                 (Doors::Udp(socket.local_addr()?), Some(coap::Endpoint::new(socket)?))
             }
             StationProtocol::Mqtt | StationProtocol::Http | StationProtocol::WebSocket => {
-                let listener = TcpListener::bind(address).map_err(refused)?;
-                listener.set_nonblocking(true)?;
-                (Doors::Tcp(listener), None)
+                (Doors::Tcp(Door::open(address, server::LISTENER).map_err(refused)?), None)
             }
         };
         let server = server::Server::new(settings, endpoint)?;
@@ -150,7 +145,7 @@ impl Station {
     /// The system does not tell.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         match &self.doors {
-            Doors::Tcp(listener) => listener.local_addr(),
+            Doors::Tcp(door) => door.address(),
             Doors::Udp(address) => Ok(*address),
         }
     }
@@ -160,13 +155,13 @@ impl Station {
     /// # Errors
     /// The record can no longer be written, or the system fails.
     pub fn run(mut self, stop: &AtomicBool) -> Result<(), StationError> {
-        let listener = match &self.doors {
-            Doors::Tcp(listener) => Some(listener),
+        let mut door = match self.doors {
+            Doors::Tcp(door) => Some(door),
             Doors::Udp(_) => None,
         };
-        self.server.begin(&self.epoll, listener)?;
+        self.server.begin(&self.epoll, door.as_ref())?;
         while !stop.load(Ordering::Relaxed) {
-            self.server.turn(&self.epoll, listener)?;
+            self.server.turn(&self.epoll, door.as_mut())?;
         }
         self.server.finish()
     }

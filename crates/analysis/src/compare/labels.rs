@@ -20,7 +20,11 @@ pub(super) struct Named<'a> {
 /// A label for each candidate: its platform where there are several, and the settings that differ. Where these do not tell all
 /// apart, all that differs does, and last the name of the scenario.
 pub(super) fn of(candidates: &[Named<'_>]) -> Vec<String> {
-    let keys = varying(candidates);
+    let mut keys = varying(candidates);
+    if candidates.windows(2).any(|pair| pair[0].platform != pair[1].platform) {
+        // Other platforms have other components: their names say it.
+        keys.retain(|key| !is_version(key));
+    }
     let settings: Vec<&str> = keys.iter().copied().filter(|key| is_setting(key)).collect();
     let labels = with(candidates, &settings);
     if are_distinct(&labels) {
@@ -40,6 +44,11 @@ fn are_distinct(labels: &[String]) -> bool {
 /// Whether it changes what is measured, and is not only where that was done or what was demanded.
 fn is_setting(key: &str) -> bool {
     key.contains('.') && !key.starts_with("objectives.")
+}
+
+/// Whether it is the version of a platform's component.
+fn is_version(key: &str) -> bool {
+    key.starts_with("platform.") && key.ends_with(" version")
 }
 
 /// The keys in which candidates differ; of those that say the same, as where a default follows another setting, the first.

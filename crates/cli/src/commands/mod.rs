@@ -26,6 +26,7 @@ mod station;
 mod stored;
 mod sweep;
 mod target;
+mod target_broker;
 
 use crate::failure::Failure;
 

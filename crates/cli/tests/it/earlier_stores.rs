@@ -28,3 +28,17 @@ fn a_run_of_version_0_1_is_compared_by_the_present_names_of_its_settings() {
     let compared = bench().call(["compare", "buffered", "dropped", "--store", "earlier.db"]).exits(0);
     compared.says("A offline buffer").says("B offline drop");
 }
+
+/// The embedded broker was rumqttd then.
+#[test]
+fn a_run_with_another_embedded_broker_is_told_from_one_of_today() {
+    let bench = bench();
+    let scenario = "name: today\nplatform: embedded\npopulation: { devices: 2, subscribers: { count: 1, qos: 1 } }\n\
+        mqtt: { version: 3.1.1, qos: 1, offline: buffer, topic: \"before/{run}/{device}\" }\nmessage: { size: 64 B }\n\
+        load: { levels: [20/s, 40/s], again: 0s, warm_up: 100ms, hold: 1s, samples: 2, drain: 200ms }\n\
+        objectives: { delivered: '>= 99 %', publish_p50: '< 1 s' }\n";
+    std::fs::write(bench.path("today.yaml"), scenario).unwrap();
+    bench.call(["run", "today.yaml", "--store", "earlier.db", "--no-report"]);
+    let compared = bench.call(["compare", "buffered", "today", "--store", "earlier.db"]).exits(0);
+    compared.says("broker version plimsoll 0.1.0").says("broker version plimsoll broker ");
+}

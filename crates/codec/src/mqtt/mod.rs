@@ -30,7 +30,7 @@ pub use disconnect::Disconnect;
 pub use error::{Malformed, Unencodable, Violation};
 pub use frame::{LARGEST_REMAINING_LENGTH, PacketType, packet_length};
 pub use ping::{encode_pingreq, encode_pingresp};
-pub use properties::{Properties, RawProperties};
+pub use properties::{Properties, RawProperties, StoredProperties};
 pub use property::Property;
 pub use publish::{Publish, PublishHeader, encode_publish};
 pub use reason::{connack_text, reason_text};

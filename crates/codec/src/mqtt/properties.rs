@@ -115,6 +115,34 @@ impl<'a> Properties<'a> {
     }
 }
 
+/// Properties that outlive the packet that they were read from.
+#[derive(Clone, Debug, Default)]
+pub struct StoredProperties(Box<[u8]>);
+
+impl StoredProperties {
+    /// Stores those properties in their order.
+    ///
+    /// # Errors
+    /// A text contains U+0000, or a field is too long.
+    pub fn new<'a>(
+        properties: impl IntoIterator<Item = Property<'a>>,
+    ) -> Result<StoredProperties, Unencodable> {
+        let mut bytes = Vec::new();
+        properties.into_iter().try_for_each(|property| property.write(&mut bytes))?;
+        Ok(StoredProperties(bytes.into_boxed_slice()))
+    }
+
+    /// The properties in their order.
+    pub fn as_properties(&self) -> Properties<'_> {
+        Properties::Raw(RawProperties(&self.0))
+    }
+
+    /// Bytes that they take.
+    pub fn size(&self) -> usize {
+        self.0.len()
+    }
+}
+
 /// Makes the reading of properties that stand once at most.
 macro_rules! accessors {
     ($($(#[$doc:meta])* $name:ident: $property:ident -> $value:ty;)*) => {
@@ -284,6 +312,22 @@ mod tests {
     fn authentication_data_needs_a_method() {
         let data = [Property::AuthenticationData(b"x")];
         assert_eq!(check(&data, Place::of(PacketType::Auth)), Err(Violation::NoAuthenticationMethod));
+    }
+
+    #[test]
+    fn stored_properties_are_those_that_were_read() {
+        let read = read(b"\x0f\x26\0\x01a\0\x01b\x23\0\x07\x01\x01\x03\0\0").unwrap();
+        let stored = StoredProperties::new(
+            read.iter().filter(|property| !matches!(property, Property::TopicAlias(_))),
+        );
+        let expected = [
+            Property::UserProperty("a", "b"),
+            Property::PayloadFormatIndicator(true),
+            Property::ContentType(""),
+        ];
+        assert_eq!(stored.unwrap().as_properties(), Properties::List(&expected));
+        let long = "x".repeat(65_536);
+        assert!(StoredProperties::new([Property::ContentType(&long)]).is_err());
     }
 
     #[test]

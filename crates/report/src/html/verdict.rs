@@ -252,8 +252,8 @@ mod tests {
     fn the_platform_is_named_once() {
         let facts = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
         assert_eq!(
-            platform(&facts(&[("profile", "embedded"), ("broker version", "rumqttd 1")])),
-            "embedded, rumqttd 1"
+            platform(&facts(&[("profile", "embedded"), ("broker version", "broker 1")])),
+            "embedded, broker 1"
         );
         assert_eq!(platform(&facts(&[("profile", "nanomq"), ("broker version", "nanomq 2")])), "nanomq 2");
         assert_eq!(platform(&facts(&[("profile", "existing")])), "existing");

@@ -1,27 +1,29 @@
 //! The loop of a station: who is connected, what is being served, what is due.
 
 use super::coap::{Endpoint, Request};
-use super::connection::{Connection, Gone};
+use super::connection::Connection;
 use super::faults::{Draws, Fault};
 use super::next::{Answered, Next};
 use super::session::{Message, Served};
 use super::truth::{Fate, Truth};
 use super::workers::Workers;
 use super::{Settings, StationError, StationProtocol, Work};
+use crate::clock::monotonic;
+use crate::tcp::{Door, Peer, Slots};
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::Nanos;
 use plimsoll_stats::distribution::{Random, random};
 use plimsoll_stats::queue::{Queue, SERVICE_STREAM, Service, Settings as QueueSettings};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
-use rustix::time::{ClockId, clock_gettime};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-const LISTENER: u64 = u64::MAX;
+/// The id of the listening socket in epoll.
+pub const LISTENER: u64 = u64::MAX;
 const BELL: u64 = u64::MAX - 1;
 const ENDPOINT: u64 = u64::MAX - 2;
 const NEXT: u64 = u64::MAX - 3;
@@ -37,12 +39,6 @@ const SCRATCH: usize = 256 * 1024;
 /// Readings of one socket before others get their turn.
 const READINGS: usize = 4;
 
-/// The host's monotonic clock.
-pub fn monotonic() -> Nanos {
-    let time = clock_gettime(ClockId::Monotonic);
-    Nanos(time.tv_sec * 1_000_000_000 + time.tv_nsec)
-}
-
 /// See the module.
 pub struct Server {
     /// Zero of stalls.
@@ -53,20 +49,16 @@ pub struct Server {
     /// The next station of the chain.
     next: Option<Next>,
     service: Servers,
-    connections: Vec<Option<Connection>>,
-    vacant: Vec<usize>,
-    generation: u32,
+    connections: Slots<Connection>,
     jobs: Jobs,
     timers: BinaryHeap<Reverse<(Nanos, u64, Timer)>>,
     set: u64,
     publishers: HashMap<u64, Publisher>,
     draws: Draws,
     truth: Truth,
-    /// Connections with something to send, by slot.
-    dirty: BTreeSet<usize>,
+    /// Connections with something to send.
+    dirty: BTreeSet<u64>,
     scratch: Vec<u8>,
-    /// When accepting is tried again after the system had no room for a connection.
-    accept_again: Option<Nanos>,
 }
 
 enum Servers {
@@ -158,9 +150,7 @@ impl Server {
             endpoint,
             next: settings.next.map(Next::connect).transpose()?,
             service,
-            connections: Vec::new(),
-            vacant: Vec::new(),
-            generation: 0,
+            connections: Slots::default(),
             jobs: Jobs::default(),
             timers: BinaryHeap::new(),
             set: 0,
@@ -169,16 +159,15 @@ impl Server {
             truth: Truth::begin(settings.truth.as_deref())?,
             dirty: BTreeSet::new(),
             scratch: vec![0; SCRATCH],
-            accept_again: None,
         })
     }
 
     /// Prepares the loop.
-    pub fn begin(&mut self, epoll: &OwnedFd, listener: Option<&TcpListener>) -> Result<(), StationError> {
+    pub fn begin(&mut self, epoll: &OwnedFd, door: Option<&Door>) -> Result<(), StationError> {
         // Without it every wake-up is 50 µs late; where it is refused, the record still tells the truth.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        if let Some(listener) = listener {
-            epoll::add(epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        if let Some(door) = door {
+            door.register(epoll)?;
         }
         if let Some(endpoint) = &self.endpoint {
             epoll::add(epoll, endpoint.socket(), EventData::new_u64(ENDPOINT), EventFlags::IN)?;
@@ -193,7 +182,7 @@ impl Server {
     }
 
     /// Waits for the network or a departure and does what there is to do.
-    pub fn turn(&mut self, epoll: &OwnedFd, listener: Option<&TcpListener>) -> Result<(), StationError> {
+    pub fn turn(&mut self, epoll: &OwnedFd, mut door: Option<&mut Door>) -> Result<(), StationError> {
         let next = self.timers.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
         let wait = (next - monotonic()).0.clamp(0, PATIENCE.0);
         let timeout = Timespec { tv_sec: 0, tv_nsec: wait };
@@ -203,19 +192,22 @@ impl Server {
         let count = epoll::wait(epoll, &mut ready[..], Some(&timeout)).unwrap_or(0);
         for event in &ready[..count] {
             match event.data.u64() {
-                LISTENER => listener.into_iter().for_each(|listener| self.accept(epoll, listener)),
+                LISTENER => door.iter_mut().for_each(|door| self.accept(epoll, door)),
                 ENDPOINT => self.receive()?,
                 NEXT => self.take_answers()?,
                 BELL => self.take_done()?,
                 id => self.ready(id, event.flags)?,
             }
         }
-        self.fire(epoll, listener)?;
+        if let Some(door) = door {
+            door.resume(epoll, monotonic())?;
+        }
+        self.fire()?;
         self.send_dirty(epoll)?;
         if let Some(next) = &mut self.next {
             next.send(epoll, NEXT)?;
         }
-        self.truth.flush()
+        Ok(self.truth.flush()?)
     }
 
     /// Writes down what was not served, and ends.
@@ -223,61 +215,38 @@ impl Server {
         for job in self.jobs.slots.into_iter().flatten() {
             self.truth.write(job.marker, job.arrival, job.service, Fate::Unserved)?;
         }
-        self.truth.flush()
+        Ok(self.truth.flush()?)
     }
 
-    fn accept(&mut self, epoll: &OwnedFd, listener: &TcpListener) {
-        loop {
-            match listener.accept() {
-                Ok((stream, _)) => {
-                    let slot = self.vacant.pop().unwrap_or_else(|| {
-                        self.connections.push(None);
-                        self.connections.len() - 1
-                    });
-                    self.generation = self.generation.wrapping_add(1);
-                    let id = (slot as u64) << 32 | u64::from(self.generation);
-                    let connection = Connection::new(stream, id, self.protocol, epoll).ok();
-                    if connection.is_none() {
-                        self.vacant.push(slot);
-                    }
-                    if let Some(place) = self.connections.get_mut(slot) {
-                        *place = connection;
-                    }
-                }
-                Err(error) => {
-                    if error.kind() != std::io::ErrorKind::WouldBlock {
-                        // No descriptors left: asking again at once would burn the processor that we serve with.
-                        let _ =
-                            epoll::modify(epoll, listener, EventData::new_u64(LISTENER), EventFlags::empty());
-                        self.accept_again = Some(monotonic() + PATIENCE);
-                    }
-                    return;
-                }
+    fn accept(&mut self, epoll: &OwnedFd, door: &mut Door) {
+        while let Some(stream) = door.accept(epoll, monotonic()) {
+            let id = self.connections.insert(Connection::new(self.protocol));
+            match (Peer::new(stream, id, epoll), self.connections.get_mut(id)) {
+                (Ok(peer), Some(connection)) => connection.peer = Some(peer),
+                _ => drop(self.connections.remove(id)),
             }
         }
     }
 
     fn ready(&mut self, id: u64, flags: EventFlags) -> Result<(), StationError> {
-        let slot = (id >> 32) as usize;
-        self.dirty.insert(slot);
+        self.dirty.insert(id);
         if !flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
             return Ok(());
         }
         let mut messages = Vec::new();
         for _ in 0..READINGS {
-            let Some(connection) = connection(&mut self.connections, id) else { return Ok(()) };
-            let mut scratch = std::mem::take(&mut self.scratch);
-            let read = connection.read(&mut scratch);
+            let Some(connection) = self.connections.get_mut(id) else { return Ok(()) };
+            let Some(peer) = &mut connection.peer else { return Ok(()) };
+            let read = peer.read(&mut self.scratch);
             let arrival = monotonic();
             let outcome = match read {
                 Ok(Some(count)) => {
-                    take_in(connection, scratch.get(..count).unwrap_or_default(), &mut messages)
+                    connection.take_in(self.scratch.get(..count).unwrap_or_default(), &mut messages)
                 }
                 Ok(None) => Ok(()),
                 Err(gone) => Err(gone),
             };
-            let more = matches!(read, Ok(Some(count)) if count == scratch.len());
-            self.scratch = scratch;
+            let more = matches!(read, Ok(Some(count)) if count == self.scratch.len());
             for message in messages.drain(..) {
                 self.arrive(id, None, message, arrival)?;
             }
@@ -359,12 +328,10 @@ impl Server {
 
     fn refuse(&mut self, job: &Job) -> Result<(), StationError> {
         self.answer_datagram(job.from, job.message.id, Served::Refused, 1);
-        if let Some(connection) = connection(&mut self.connections, job.connection) {
-            let mut out = std::mem::take(connection.out());
-            connection.session.answer(&job.message, Served::Refused, &mut out);
-            *connection.out() = out;
+        if let Some(Connection { session, out, .. }) = self.connections.get_mut(job.connection) {
+            session.answer(&job.message, Served::Refused, out.bytes());
         }
-        self.truth.write(job.marker, job.arrival, job.service, Fate::Refused)
+        Ok(self.truth.write(job.marker, job.arrival, job.service, Fate::Refused)?)
     }
 
     fn set_timer(&mut self, at: Nanos, timer: Timer) {
@@ -372,14 +339,8 @@ impl Server {
         self.set += 1;
     }
 
-    fn fire(&mut self, epoll: &OwnedFd, listener: Option<&TcpListener>) -> Result<(), StationError> {
+    fn fire(&mut self) -> Result<(), StationError> {
         let now = monotonic();
-        if self.accept_again.is_some_and(|again| again <= now) {
-            self.accept_again = None;
-            if let Some(listener) = listener {
-                epoll::modify(epoll, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-            }
-        }
         while let Some(&Reverse((at, _, timer))) = self.timers.peek() {
             if at > now {
                 return Ok(());
@@ -449,16 +410,14 @@ impl Server {
     fn complete(&mut self, slot: usize) -> Result<(), StationError> {
         let Some(job) = self.jobs.get(slot) else { return Ok(()) };
         let (id, fault, message) = (job.connection, job.fault, Arc::clone(&job.message));
-        if let Some(connection) = connection(&mut self.connections, id) {
-            let mut out = std::mem::take(connection.out());
+        if let Some(Connection { session, out, .. }) = self.connections.get_mut(id) {
             let served = if fault.drop { Served::Lost } else { Served::Well };
-            connection.session.answer(&message, served, &mut out);
-            *connection.out() = out;
-            self.dirty.insert((id >> 32) as usize);
+            session.answer(&message, served, out.bytes());
+            self.dirty.insert(id);
         }
         if fault.drop {
             let Some(job) = self.jobs.take(slot) else { return Ok(()) };
-            return self.truth.write(job.marker, job.arrival, job.service, Fate::Dropped);
+            return Ok(self.truth.write(job.marker, job.arrival, job.service, Fate::Dropped)?);
         }
         if fault.reorder
             && let Some(publisher) = self.publishers.get_mut(&id)
@@ -488,16 +447,13 @@ impl Server {
     fn deliver(&mut self, slot: usize) -> Result<(), StationError> {
         let Some(job) = self.jobs.take(slot) else { return Ok(()) };
         self.answer_datagram(job.from, job.message.id, Served::Well, 1 + u32::from(job.fault.duplicate));
-        for (position, place) in self.connections.iter_mut().enumerate() {
-            let Some(connection) = place else { continue };
-            let before = connection.out().len();
-            let mut out = std::mem::take(connection.out());
+        for (id, Connection { session, out, .. }) in self.connections.iter_mut() {
+            let before = out.waiting();
             for _ in 0..1 + u8::from(job.fault.duplicate) {
-                connection.session.deliver(&job.message, connection.id == job.connection, &mut out);
+                session.deliver(&job.message, id == job.connection, out.bytes());
             }
-            *connection.out() = out;
-            if connection.out().len() > before {
-                self.dirty.insert(position);
+            if out.waiting() > before {
+                self.dirty.insert(id);
             }
         }
         let behind = match self.publishers.get_mut(&job.connection) {
@@ -509,14 +465,13 @@ impl Server {
             None => false,
         };
         let fate = Fate::Served { twice: job.fault.duplicate, behind };
-        self.truth.write(job.marker, job.arrival, job.service, fate)
+        Ok(self.truth.write(job.marker, job.arrival, job.service, fate)?)
     }
 
     fn send_dirty(&mut self, epoll: &OwnedFd) -> Result<(), StationError> {
-        while let Some(slot) = self.dirty.pop_first() {
-            let Some(Some(connection)) = self.connections.get_mut(slot) else { continue };
+        while let Some(id) = self.dirty.pop_first() {
+            let Some(connection) = self.connections.get_mut(id) else { continue };
             if connection.send(epoll).is_err() {
-                let id = connection.id;
                 self.close(id)?;
             }
         }
@@ -525,40 +480,9 @@ impl Server {
 
     /// Forgets a client; what it had published is served all the same.
     fn close(&mut self, id: u64) -> Result<(), StationError> {
-        let slot = (id >> 32) as usize;
-        if connection(&mut self.connections, id).is_some() {
-            if let Some(place) = self.connections.get_mut(slot) {
-                *place = None;
-            }
-            self.vacant.push(slot);
-        }
+        drop(self.connections.remove(id));
         self.release(id)?;
         self.publishers.remove(&id);
         Ok(())
     }
-}
-
-/// The connection of that id, unless it is gone.
-fn connection(connections: &mut [Option<Connection>], id: u64) -> Option<&mut Connection> {
-    connections.get_mut((id >> 32) as usize)?.as_mut().filter(|connection| connection.id == id)
-}
-
-/// Gives what was read to the session, and keeps what is no whole packet.
-fn take_in(connection: &mut Connection, bytes: &[u8], messages: &mut Vec<Message>) -> Result<(), Gone> {
-    let mut out = std::mem::take(connection.out());
-    let outcome = if connection.input.is_empty() {
-        connection.session.input(bytes, &mut out, messages).map(|taken| {
-            connection.input.extend_from_slice(bytes.get(taken..).unwrap_or_default());
-        })
-    } else {
-        connection.input.extend_from_slice(bytes);
-        connection.session.input(&connection.input, &mut out, messages).map(|taken| {
-            connection.input.drain(..taken);
-        })
-    };
-    if connection.input.is_empty() {
-        connection.input = Vec::new();
-    }
-    *connection.out() = out;
-    outcome.map_err(|_| Gone)
 }

@@ -1,12 +1,10 @@
 //! The record of what really happened.
 
-use super::StationError;
+use crate::record_file::{RecordFile, Unwritable};
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::Nanos;
 use plimsoll_stats::queue::Service;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const HEADER: &str = "run,device,sequence,arrival,begin,departure,fate\n";
 
@@ -45,17 +43,14 @@ impl Fate {
 /// Writes the record, one line a message, in the order in which fates become known. Stamps are `CLOCK_MONOTONIC` in
 /// nanoseconds.
 pub struct Truth {
-    out: Option<(BufWriter<File>, PathBuf)>,
+    out: Option<RecordFile>,
 }
 
 impl Truth {
     /// A record at that path, or none.
-    pub fn begin(path: Option<&Path>) -> Result<Truth, StationError> {
-        let Some(path) = path else { return Ok(Truth { out: None }) };
-        let failed = |cause| StationError::Truth { path: path.to_owned(), cause };
-        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
-        out.write_all(HEADER.as_bytes()).and_then(|()| out.flush()).map_err(failed)?;
-        Ok(Truth { out: Some((out, path.to_owned())) })
+    pub fn begin(path: Option<&Path>) -> Result<Truth, Unwritable> {
+        let out = path.map(|path| RecordFile::begin(path, HEADER)).transpose()?;
+        Ok(Truth { out })
     }
 
     /// Writes one message; a refused one has no service.
@@ -65,26 +60,24 @@ impl Truth {
         arrival: Nanos,
         service: Option<Service>,
         fate: Fate,
-    ) -> Result<(), StationError> {
-        let Some((out, path)) = &mut self.out else { return Ok(()) };
-        let written = (|| {
-            match marker {
-                Some(marker) => write!(out, "{},{},{},", marker.run, marker.device, marker.sequence)?,
-                None => write!(out, ",,,")?,
+    ) -> Result<(), Unwritable> {
+        let Some(out) = &mut self.out else { return Ok(()) };
+        match marker {
+            Some(marker) => {
+                out.write(format_args!("{},{},{},", marker.run, marker.device, marker.sequence))?;
             }
-            match service {
-                Some(Service { begin, departure }) => {
-                    writeln!(out, "{},{},{},{}", arrival.0, begin.0, departure.0, fate.name())
-                }
-                None => writeln!(out, "{},,,{}", arrival.0, fate.name()),
+            None => out.write(format_args!(",,,"))?,
+        }
+        match service {
+            Some(Service { begin, departure }) => {
+                out.write(format_args!("{},{},{},{}\n", arrival.0, begin.0, departure.0, fate.name()))
             }
-        })();
-        written.map_err(|cause| StationError::Truth { path: path.clone(), cause })
+            None => out.write(format_args!("{},,,{}\n", arrival.0, fate.name())),
+        }
     }
 
     /// Hands everything to the kernel, so that a killed station keeps it.
-    pub fn flush(&mut self) -> Result<(), StationError> {
-        let Some((out, path)) = &mut self.out else { return Ok(()) };
-        out.flush().map_err(|cause| StationError::Truth { path: path.clone(), cause })
+    pub fn flush(&mut self) -> Result<(), Unwritable> {
+        self.out.as_mut().map_or(Ok(()), RecordFile::flush)
     }
 }

@@ -1,6 +1,6 @@
 //! Workers that burn processor time: threads that spin for the drawn service time.
 
-use super::server::monotonic;
+use crate::clock::monotonic;
 use plimsoll_model::Nanos;
 use plimsoll_stats::queue::{Service, Stall};
 use rustix::event::{EventfdFlags, eventfd};

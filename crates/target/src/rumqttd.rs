@@ -1,8 +1,9 @@
-//! The embedded broker: rumqttd, with every limit that it lets be set set by the caller.
+//! Another engine of `target broker`: rumqttd, with every limit that it lets be set set by the caller.
 
-use rumqttd::{Broker, Config, ConnectionSettings, RouterConfig, ServerSettings};
+use crate::broker::Settings;
+use ::rumqttd::{Broker, Config, ConnectionSettings, RouterConfig, ServerSettings};
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 
 /// Room for messages that a slow subscriber has not taken yet, per topic filter: segments of this many bytes.
 const SEGMENT_SIZE: usize = 64 * 1024 * 1024;
@@ -11,29 +12,12 @@ const SEGMENTS: usize = 64;
 /// Longest wait for CONNECT on a new connection, the most that rumqttd can be told.
 const CONNECT_TIMEOUT_MS: u16 = 60_000;
 
-/// What the broker is told.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// Where it listens.
-    pub host: IpAddr,
-    /// Port for MQTT 3.1.1.
-    pub port: u16,
-    /// Port for MQTT 5.
-    pub port_v5: Option<u16>,
-    /// Most connections.
-    pub max_connections: usize,
-    /// Largest packet, in bytes.
-    pub max_payload: usize,
-    /// Most packets handed to one connection at once.
-    pub max_outgoing: u64,
-}
-
 /// Why the broker ended.
 #[derive(Debug, thiserror::Error)]
-#[error("the embedded broker ended: {0}")]
+#[error("rumqttd ended: {0}")]
 pub struct BrokerError(String);
 
-/// Runs the broker until it fails; it is ended from outside.
+/// Runs the broker until it fails; it is ended from outside. Its ports must be given, and it has no record.
 ///
 /// # Errors
 /// A port is taken, or a thread could not start.
