@@ -114,7 +114,7 @@
       if (found.isCell) ring.remove();
       else svg.append(ring);
       const lines = found.values.map(([name, value]) => {
-        const line = make("div", "value");
+        const line = make("div", "pair");
         line.append(make("span", "of", name), make("b", "", value));
         return line;
       });

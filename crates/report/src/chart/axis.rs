@@ -3,7 +3,7 @@
 use super::scale::{self, Scale};
 
 /// About so many ticks of a linear axis.
-const TICKS: usize = 6;
+const TICKS: usize = 8;
 /// Values that differ by more than this are laid out logarithmically: the small ones would not show.
 const SPANS_DECADES: f64 = 30.0;
 
@@ -38,7 +38,7 @@ impl Axis {
     /// From one value to another, as of a time that is known.
     pub fn span(name: &str, low: f64, high: f64) -> Axis {
         let high = if high > low { high } else { low + 1.0 };
-        let ticks = scale::linear_ticks(low, high, scale::step(high - low, TICKS + 2));
+        let ticks = scale::linear_ticks(low, high, scale::step(high - low, TICKS));
         Axis::ticked(name, Scale::Linear { low, high }, ticks)
     }
 

@@ -15,6 +15,8 @@ const TITLE: f64 = 22.0;
 const NAMES: f64 = 16.0;
 const TICKS: f64 = 22.0;
 const BETWEEN: f64 = 26.0;
+/// Least distance of two lines of text.
+const LINE: f64 = 15.0;
 /// Most characters of a name beside an axis.
 const LONGEST: usize = 44;
 /// Sine of the angle of names that do not fit beside each other.
@@ -145,8 +147,18 @@ fn grid(frame: &Frame<'_>) -> Markup {
 }
 
 fn ticks_beside(frame: &Frame<'_>) -> Markup {
+    let mut last = f64::INFINITY;
+    let mut fits = |value: f64| {
+        let y = frame.y(value);
+        let fits = frame.lies() || last - y >= LINE;
+        if fits {
+            last = y;
+        }
+        fits
+    };
+    let ticks: Vec<&(f64, String)> = frame.y.ticks.iter().filter(|(value, _)| fits(*value)).collect();
     html! {
-        @for (value, name) in &frame.y.ticks {
+        @for (value, name) in ticks {
             text.tick x=(px(frame.left - 8.0)) y=(px(frame.y(*value) + 4.2)) text-anchor="end" {
                 (label::shortened(name, LONGEST))
                 @if name.chars().count() > LONGEST { title { (name) } }

@@ -37,6 +37,10 @@ pub struct HeatTable {
     py: Vec<i64>,
 }
 
+fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
 impl Heat {
     /// The largest count.
     fn most(&self) -> u64 {
@@ -62,7 +66,7 @@ impl Heat {
         let steps = self.steps();
         let mut paths = vec![String::new(); SHADES];
         for (from, to, counts) in &self.columns {
-            let (left, right) = (frame.x(*from), frame.x(*to));
+            let (left, right) = (tenths(frame.x(*from)), tenths(frame.x(*to)));
             for (row, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
                 let shade =
                     steps.iter().rev().find(|(_, least)| count >= least).map_or(0, |(shade, _)| *shade);
@@ -71,7 +75,8 @@ impl Heat {
                 else {
                     continue;
                 };
-                let (top, bottom) = (frame.y(high), frame.y(low));
+                // Rounded before they are subtracted: cells meet without a seam.
+                let (top, bottom) = (tenths(frame.y(high)), tenths(frame.y(low)));
                 let width = px((right - left).max(0.6));
                 if let Some(path) = paths.get_mut(shade) {
                     *path += &format!("M{} {}h{width}v{}h-{width}z", px(left), px(top), px(bottom - top));

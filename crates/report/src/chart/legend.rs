@@ -42,20 +42,19 @@ fn swatch(series: &Series) -> Markup {
     let has = |wanted: fn(&Mark) -> bool| series.marks.iter().any(wanted);
     let dashed =
         has(|mark| matches!(mark, Mark::Line { dashed: true, .. } | Mark::Guide { dashed: true, .. }));
-    let line =
-        dashed || has(|mark| matches!(mark, Mark::Line { .. } | Mark::Guide { .. } | Mark::Intervals { .. }));
+    let line = dashed || has(|mark| matches!(mark, Mark::Line { .. } | Mark::Guide { .. }));
     let block = has(|mark| matches!(mark, Mark::Bars(_)));
     let frame = has(|mark| matches!(mark, Mark::Boxes(_)));
     let band = has(|mark| matches!(mark, Mark::Band(_)));
-    let point = has(|mark| matches!(mark, Mark::Points(_) | Mark::Intervals { .. }))
-        || has(|mark| matches!(mark, Mark::Line { dashed: false, .. }));
+    let alone = has(|mark| matches!(mark, Mark::Points(_) | Mark::Intervals { .. }));
+    let symbol = series.symbol.filter(|_| alone || line).or(alone.then(Default::default));
     html! {
         svg viewBox="0 0 26 14" aria-hidden="true" {
             @if band { rect.band x="1" y="2" width="24" height="10" {} }
             @if block { rect.bar x="6" y="1" width="14" height="12" {} }
             @if frame { rect.box x="6" y="2" width="14" height="10" {} path.median d="M6 8h14" {} }
             @if line { path class=(if dashed { "line dashed" } else { "line" }) d="M1 7h24" {} }
-            @if point { (series.symbol.at(&[(13.0, 7.0)], 4.0)) }
+            @if let Some(symbol) = symbol { (symbol.at(&[(13.0, 7.0)], 4.0)) }
         }
     }
 }

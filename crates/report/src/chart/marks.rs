@@ -14,21 +14,22 @@ const LARGE: f64 = 5.0;
 
 /// All marks of a series.
 pub fn drawn(frame: &Frame<'_>, series: &Series, slot: Slot) -> Markup {
+    let symbol = series.symbol.unwrap_or_default();
     html! {
         @for mark in &series.marks {
             @match mark {
                 Mark::Line { points, dashed } => {
                     (line(frame, points, *dashed))
-                    @if !dashed { (series.symbol.at(&with_symbols(frame, points), RADIUS)) }
+                    @if let Some(symbol) = series.symbol { (symbol.at(&with_symbols(frame, points), RADIUS)) }
                 }
                 Mark::Guide { points, dashed } => (line(frame, points, *dashed)),
                 Mark::Points(points) => {
-                    (series.symbol.at(&places(frame, points.iter().copied(), slot), LARGE))
+                    (symbol.at(&places(frame, points.iter().copied(), slot), LARGE))
                 }
                 Mark::Band(points) => (band(frame, points)),
                 Mark::Intervals { points, .. } => {
                     (ends(frame, points, slot))
-                    (series.symbol.at(&places(frame, points.iter().map(|point| (point.at, point.value)), slot), LARGE))
+                    (symbol.at(&places(frame, points.iter().map(|point| (point.at, point.value)), slot), LARGE))
                 }
                 Mark::Boxes(boxes) => (self::boxes(frame, boxes, slot)),
                 Mark::Bars(bars) => (self::bars(frame, bars, slot)),

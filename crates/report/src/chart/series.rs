@@ -114,7 +114,7 @@ impl Mark {
 pub struct Series {
     pub(super) name: String,
     pub(super) ink: Ink,
-    pub(super) symbol: Symbol,
+    pub(super) symbol: Option<Symbol>,
     pub(super) marks: Vec<Mark>,
     pub(super) is_listed: bool,
 }
@@ -122,12 +122,12 @@ pub struct Series {
 impl Series {
     /// An empty series. Those of one name in several panels share their place in the legend.
     pub fn new(name: &str, ink: Ink) -> Series {
-        Series { name: name.to_owned(), ink, symbol: Symbol::default(), marks: Vec::new(), is_listed: true }
+        Series { name: name.to_owned(), ink, symbol: None, marks: Vec::new(), is_listed: true }
     }
 
-    /// Sets the mark of its points.
+    /// Sets the mark of its points; a line without one has none.
     pub fn symbol(mut self, symbol: Symbol) -> Series {
-        self.symbol = symbol;
+        self.symbol = Some(symbol);
         self
     }
 

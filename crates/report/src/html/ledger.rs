@@ -9,12 +9,10 @@ use plimsoll_analysis::summary::Summary;
 /// The tables of the ledger.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// What became of what was due.
+    /// What became of what was due, and of the connections.
     Messages,
     /// What became of what was sent.
     Deliveries,
-    /// What the connections went through.
-    Connections,
 }
 
 /// One count of the ledger.
@@ -61,8 +59,8 @@ const ENTRIES: [Entry; 20] = [
     entry(Part::Deliveries, "Foreign", |level| Some(level.foreign), NOTABLE, true),
     entry(Part::Messages, "Unknown acknowledgements", |level| Some(level.unknown_acks), NOTABLE, false),
     entry(Part::Deliveries, "Wills", |level| Some(level.wills), NOTABLE, false),
-    entry(Part::Connections, "Disconnected", |level| Some(level.disconnected), NOTABLE, false),
-    entry(Part::Connections, "Reconnects", |level| Some(level.reconnects), NOTABLE, true),
+    entry(Part::Messages, "Disconnected", |level| Some(level.disconnected), NOTABLE, false),
+    entry(Part::Messages, "Reconnects", |level| Some(level.reconnects), NOTABLE, true),
 ];
 
 fn duplicates(level: &LevelSummary) -> Tone {
@@ -82,8 +80,6 @@ pub fn body(summary: &Summary) -> Markup {
         (of_part(levels, Part::Messages))
         h3.apart { "Deliveries" }
         (of_part(levels, Part::Deliveries))
-        h3.apart { "Connections" }
-        (of_part(levels, Part::Connections))
         @for level in levels {
             @if let Some(loss) = level.first_loss {
                 p.note {

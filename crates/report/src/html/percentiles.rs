@@ -1,6 +1,6 @@
 //! Percentile curves per level, from the merged histograms of its samples.
 
-use crate::chart::{Axis, Chart, Ink, Mark, Panel, Scale, Series, Shape, Symbol};
+use crate::chart::{Axis, Chart, Ink, Mark, Panel, Scale, Series, Symbol};
 use crate::html::level;
 use maud::{Markup, html};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
@@ -92,18 +92,17 @@ fn chart(panels: &[(&str, Vec<Curve>)]) -> Chart {
     );
     let panel = |(title, curves): &(&str, Vec<Curve>)| {
         let panel = Panel::new(percentile_axis(rarest), y_axis.clone()).title(title).height(330.0);
-        panel.all(curves.iter().map(series))
+        panel.all(curves.iter().enumerate().map(series))
     };
     panels.iter().map(panel).fold(chart, Chart::panel).beside()
 }
 
-/// A curve, with the mark of its verdict at its end.
-fn series(curve: &Curve) -> Series {
-    let met = curve.level.verdict == LevelVerdict::Met;
-    let shape = if met { Symbol::full(Shape::Circle) } else { level::symbol(curve.level.verdict) };
+/// A curve with a colour and a mark by the place of its level.
+fn series((number, curve): (usize, &Curve)) -> Series {
+    let dashed = curve.level.verdict != LevelVerdict::Met;
     let points = curve.points.iter().map(|(rarity, milliseconds)| (*rarity, Some(*milliseconds))).collect();
-    let series = Series::new(&level::name(curve.level), Ink::Ramp(curve.position)).symbol(shape);
-    series.with(Mark::Line { points, dashed: !met })
+    let series = Series::new(&level::name(curve.level), Ink::Ramp(curve.position));
+    series.symbol(Symbol::of_curve(number)).with(Mark::Line { points, dashed })
 }
 
 fn percentile_axis(rarest: f64) -> Axis {

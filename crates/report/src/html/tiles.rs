@@ -105,7 +105,7 @@ fn length(record: &RunRecord, summary: &Summary) -> Tile {
 fn generator(summary: &Summary) -> Tile {
     let all = summary.levels.len();
     let valid = summary.levels.iter().filter(|level| level.validity == Validity::Valid).count();
-    let value = if valid == all { "kept up".to_owned() } else { format!("{valid} of {all} levels") };
+    let value = if valid == all { "kept up".to_owned() } else { format!("kept up in {valid} of {all}") };
     let late = answer(summary).and_then(|level| Some((level, level.generator.lateness.p99?)));
     let about = match late {
         Some((level, p99)) => format!("late by {} (p99) at {}", text::time(Some(p99)), level::name(level)),
@@ -145,7 +145,7 @@ mod tests {
         let sent: u64 = summary.levels.iter().map(|level| level.sent).sum();
         assert!(page.contains(&format!(">{}</dd>", text::count(sent as f64))), "{page}");
         for part in
-            ["publish time at 4,000/s", "5 of 6 levels", "of which 59 s measured", "expected deliveries"]
+            ["publish time at 4,000/s", "kept up in 5 of 6", "of which 59 s measured", "expected deliveries"]
         {
             assert!(page.contains(part), "{part}: {page}");
         }

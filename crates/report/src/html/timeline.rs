@@ -38,7 +38,7 @@ pub fn body(record: &RunRecord, summary: &Summary) -> Markup {
         "Completed operations per second of each sample beside what was offered. A sample that could not be taken is a gap."
     } else {
         "Completed operations per second of each sample beside what was offered, and below it what went wrong with the messages \
-         that were due then. A sample that could not be taken is a gap."
+         that were due then. A sample that could not be taken is a gap. Zeroes stand at the foot of a logarithmic axis."
     };
     let has_errors = !errors.is_empty();
     let chart = Chart::new("chart-timeline", caption).panel(throughput(record, summary, &levels, time));
