@@ -3,6 +3,8 @@
 pub mod compare;
 mod components;
 mod connections;
+#[cfg(test)]
+mod contrast;
 mod environment;
 mod gauges;
 mod generator;

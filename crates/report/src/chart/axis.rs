@@ -49,8 +49,8 @@ impl Axis {
         Axis::ticked(name, Scale::Log { low, high }, scale::log_ticks(low, high))
     }
 
-    /// Logarithmic where the values span decades, linear from zero elsewhere. A value of zero asks for a linear axis: whoever
-    /// wants zeroes at the foot of a logarithmic one leaves them out.
+    /// Logarithmic where the values span decades, linear from zero elsewhere. A value of zero asks for a linear axis; leave zeroes
+    /// out to have them at the foot of a logarithmic one.
     pub fn fitting(name: &str, values: impl Iterator<Item = f64>) -> Axis {
         let values: Vec<f64> = values.collect();
         let (low, high) = above_zero(values.iter().copied());

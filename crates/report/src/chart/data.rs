@@ -1,4 +1,4 @@
-//! The numbers behind a drawing, for the script and for whoever takes them out of the file.
+//! The numbers behind a drawing, for the script and for programs that read the file.
 
 use super::frame::{Frame, Slot};
 use super::heat::HeatTable;

@@ -9,9 +9,8 @@ use maud::{Markup, html};
 /// Width of every drawing, in its own units.
 pub const WIDTH: f64 = 900.0;
 
-const RIGHT: f64 = 20.0;
+const RIGHT: f64 = 28.0;
 const HEAD: f64 = 12.0;
-const TITLE: f64 = 22.0;
 const NAMES: f64 = 16.0;
 const TICKS: f64 = 22.0;
 const BETWEEN: f64 = 26.0;
@@ -54,8 +53,7 @@ pub fn panels(chart: &Chart, keys: &[&str]) -> Drawn {
     let mut tables = Vec::new();
     for (number, panel) in panels.iter().enumerate() {
         let has_names = !panel.regions.is_empty() && (number == 0 || chart.are_beside);
-        let head =
-            HEAD + if panel.title.is_empty() { 0.0 } else { TITLE } + if has_names { NAMES } else { 0.0 };
+        let head = HEAD + if has_names { NAMES } else { 0.0 };
         let before = if chart.are_beside { number as f64 * (each + BETWEEN) } else { 0.0 };
         let width = each - margin - RIGHT;
         let below = panels.get(number + 1).filter(|_| !chart.are_beside);
@@ -68,7 +66,7 @@ pub fn panels(chart: &Chart, keys: &[&str]) -> Drawn {
             width,
             height: panel.height,
         };
-        drawn.push(self::panel(&frame, panel, keys, &foot, (before, top + HEAD + 6.0, has_names)));
+        drawn.push(self::panel(&frame, panel, keys, &foot, (before, has_names)));
         tables.extend(parts(&frame, panel, keys));
         let end = frame.bottom() + foot.height;
         bottom = bottom.max(end);
@@ -96,12 +94,9 @@ fn panel(
     panel: &Panel,
     keys: &[&str],
     foot: &Foot,
-    (left, title, has_names): (f64, f64, bool),
+    (left, has_names): (f64, bool),
 ) -> Markup {
     html! {
-        @if !panel.title.is_empty() {
-            text.title x=(px(frame.left)) y=(px(title)) { (panel.title) }
-        }
         (overlay::regions(frame, panel, has_names))
         (grid(frame))
         @if let Some(heat) = &panel.heat { (heat.drawn(frame)) }

@@ -1,7 +1,7 @@
 //! Texts of a drawing: how wide they are about, and what fits.
 
-/// About the width of a character of a label.
-const CHARACTER: f64 = 6.7;
+/// About the width of a character of a label, at the larger size that narrow pages have.
+const CHARACTER: f64 = 7.6;
 
 /// About how wide a label is.
 pub fn width(text: &str) -> f64 {

@@ -7,7 +7,7 @@ use super::{Ink, label};
 use maud::{Markup, html};
 
 /// From one line of text to the next.
-const LINE: f64 = 15.0;
+const LINE: f64 = 16.0;
 
 /// Shaded spans, with their names above the panel where they are wanted and do not run into each other.
 pub fn regions(frame: &Frame<'_>, panel: &Panel, are_named: bool) -> Markup {

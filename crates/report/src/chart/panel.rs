@@ -42,7 +42,6 @@ pub struct Upright {
 /// A rectangle with two axes. Places stand along the vertical axis where that has names, else along the horizontal one.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    pub(super) title: String,
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) height: f64,
@@ -58,7 +57,6 @@ impl Panel {
     /// An empty panel.
     pub fn new(x: Axis, y: Axis) -> Panel {
         Panel {
-            title: String::new(),
             x,
             y,
             height: 300.0,
@@ -74,12 +72,6 @@ impl Panel {
     /// Sets the height of the drawing in units of which the figure is 900 wide.
     pub fn height(mut self, height: f64) -> Panel {
         self.height = height;
-        self
-    }
-
-    /// Writes a title over it.
-    pub fn title(mut self, title: &str) -> Panel {
-        title.clone_into(&mut self.title);
         self
     }
 

@@ -222,7 +222,7 @@ fn no_text_becomes_markup_or_ends_the_data() {
     let series = Series::new(hostile, Ink::Curve(0)).with(Mark::Points(vec![(0.0, 1.0)]));
     let region = Region { from: 0.0, to: 1.0, name: hostile.into(), ink: Ink::Neutral };
     let limit = Limit { at: 1.0, label: hostile.into(), ink: Ink::Neutral };
-    let panel = Panel::new(x, Axis::linear(hostile, [1.0].into_iter())).title(hostile).series(series);
+    let panel = Panel::new(x, Axis::linear(hostile, [1.0].into_iter())).series(series);
     let panel = panel.regions(vec![region]).limits(vec![limit]);
     let page = Chart::new("chart-x", hostile).panel(panel).render().into_string();
     assert_eq!((page.matches("<script").count(), page.matches("</script").count()), (1, 1), "{page}");

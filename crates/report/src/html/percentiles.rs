@@ -84,14 +84,15 @@ fn points(histogram: &Histogram) -> Vec<(f64, f64)> {
 fn chart(panels: &[(&str, Vec<Curve>)]) -> Chart {
     let all = || panels.iter().flat_map(|(_, curves)| curves).flat_map(|curve| &curve.points);
     let rarest = all().map(|(rarity, _)| *rarity).fold(1.0, f64::max);
-    let y_axis = Axis::log("Time (ms)", all().map(|(_, milliseconds)| *milliseconds));
+    let y_axis =
+        |name: &str| Axis::log(&format!("{name} (ms)"), all().map(|(_, milliseconds)| *milliseconds));
     let chart = Chart::new(
         "chart-percentiles",
         "How slow the slowest are: each step to the right is ten times rarer, and a curve that rises steeply has a long tail. A \
          curve ends where fewer than ten observations lie beyond it. Dashed curves belong to levels that are not met.",
     );
     let panel = |(title, curves): &(&str, Vec<Curve>)| {
-        let panel = Panel::new(percentile_axis(rarest), y_axis.clone()).title(title).height(330.0);
+        let panel = Panel::new(percentile_axis(rarest), y_axis(title)).height(330.0);
         panel.all(curves.iter().enumerate().map(series))
     };
     panels.iter().map(panel).fold(chart, Chart::panel).beside()

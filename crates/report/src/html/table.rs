@@ -130,12 +130,14 @@ pub fn interval_cell(value: Option<f64>, interval: Option<[f64; 2]>, show: fn(f6
     }
 }
 
-/// Two values as a range, their common unit once.
+/// Two values as a range, their common unit once. It may be broken behind the dash, and nowhere else.
 fn range(lo: &str, hi: &str) -> String {
-    match (lo.rsplit_once(' '), hi.rsplit_once(' ')) {
-        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} \u{2013} {hi}"),
-        _ => format!("{lo} \u{2013} {hi}"),
-    }
+    let low = match (lo.rsplit_once(' '), hi.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, other))) if unit == other => number,
+        _ => lo,
+    };
+    let whole = |text: &str| text.replace(' ', "\u{a0}");
+    format!("{}\u{a0}\u{2013} {}", whole(low), whole(hi))
 }
 
 /// A time in seconds with its 95 % interval.
@@ -170,9 +172,9 @@ mod tests {
 
     #[test]
     fn a_range_names_a_common_unit_once() {
-        assert_eq!(range("1.20 ms", "3.40 ms"), "1.20 \u{2013} 3.40 ms");
-        assert_eq!(range("900 µs", "1.10 ms"), "900 µs \u{2013} 1.10 ms");
-        assert_eq!(range("990", "1,007"), "990 \u{2013} 1,007");
+        assert_eq!(range("1.20 ms", "3.40 ms"), "1.20\u{a0}\u{2013} 3.40\u{a0}ms");
+        assert_eq!(range("900 µs", "1.10 ms"), "900\u{a0}µs\u{a0}\u{2013} 1.10\u{a0}ms");
+        assert_eq!(range("990", "1,007"), "990\u{a0}\u{2013} 1,007");
     }
 
     #[test]

@@ -329,7 +329,7 @@ fn without_subscribers_there_is_no_subscribe_time() {
     let page = bare(&record);
     assert!(page.contains("The scenario has no subscribers"));
     let percentiles = drawing(&page, "chart-percentiles");
-    assert!(percentiles.contains(">Publish time</text>") && !percentiles.contains(">Subscribe time</text>"));
+    assert!(percentiles.contains("Publish time (ms)") && !percentiles.contains("Subscribe time (ms)"));
 }
 
 #[test]
@@ -457,45 +457,4 @@ fn lines_of_equal_objectives_have_one_label() {
     let times = drawing(&page, "chart-times");
     assert_eq!(times.matches("class=\"named").count(), 1);
     assert!(times.contains("publish_p99 &lt; 50.0 ms, subscribe_p99 &lt; 50.0 ms"));
-}
-
-/// The tones of the style sheet in one of its colour schemes.
-fn tones(scheme: &str) -> std::collections::BTreeMap<&str, [f64; 3]> {
-    let tone = |line: &'static str| {
-        let (name, value) = line.trim().strip_prefix("--")?.split_once(": #")?;
-        let channel =
-            |at: usize| u8::from_str_radix(value.get(at..at + 2)?, 16).ok().map(|c| f64::from(c) / 255.0);
-        Some((name, [channel(0)?, channel(2)?, channel(4)?]))
-    };
-    let (light, rest) = STYLE.split_once("@media screen and (prefers-color-scheme: dark)").unwrap();
-    let (dark, _) = rest.split_once("\n}\n").unwrap();
-    if scheme == "light" { light } else { dark }.lines().filter_map(tone).collect()
-}
-
-/// The contrast of two colours (WCAG 2.2).
-fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
-    let linear = |c: f64| if c <= 0.040_45 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) };
-    let luminance = |[r, g, b]: [f64; 3]| 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
-    let (a, b) = (luminance(one) + 0.05, luminance(other) + 0.05);
-    a.max(b) / a.min(b)
-}
-
-#[test]
-fn every_text_has_a_contrast_of_at_least_four_and_a_half() {
-    let text = ["ink", "ink-2", "ink-3", "dim", "accent", "c0", "c1", "c2", "c3", "c4", "c5", "cn"];
-    let verdicts = ["met", "missed", "undecided", "invalid", "unfinished"];
-    for (scheme, shade) in [("light", 0.11), ("dark", 0.18)] {
-        let tones = tones(scheme);
-        for name in text.iter().chain(&verdicts) {
-            for ground in ["card", "page"] {
-                let found = contrast(tones[name], tones[ground]);
-                assert!(found >= 4.5, "{scheme}: {name} on {ground} {found:.2}");
-            }
-        }
-        for name in verdicts {
-            let (tone, card) = (tones[name], tones["card"]);
-            let chip = [0, 1, 2].map(|at| tone[at] * shade + card[at] * (1.0 - shade));
-            assert!(contrast(tone, chip) >= 4.5, "{scheme}: a chip of {name}");
-        }
-    }
 }

@@ -105,13 +105,15 @@ fn length(record: &RunRecord, summary: &Summary) -> Tile {
 fn generator(summary: &Summary) -> Tile {
     let all = summary.levels.len();
     let valid = summary.levels.iter().filter(|level| level.validity == Validity::Valid).count();
-    let value = if valid == all { "kept up".to_owned() } else { format!("kept up in {valid} of {all}") };
+    let value =
+        if valid == all { format!("all {}", levels(all)) } else { format!("{valid} of {}", levels(all)) };
+    let value = if all == 1 && valid == 1 { levels(1) } else { value };
     let late = answer(summary).and_then(|level| Some((level, level.generator.lateness.p99?)));
     let about = match late {
         Some((level, p99)) => format!("late by {} (p99) at {}", text::time(Some(p99)), level::name(level)),
-        None => format!("valid in {valid} of {}", levels(all)),
+        None => "no lateness was measured".to_owned(),
     };
-    Tile { name: "Generator", value, about, is_bad: valid < all }
+    Tile { name: "Generator kept up in", value, about, is_bad: valid < all }
 }
 
 /// A length of time in at most two units: `1 min 24 s`.
@@ -145,7 +147,7 @@ mod tests {
         let sent: u64 = summary.levels.iter().map(|level| level.sent).sum();
         assert!(page.contains(&format!(">{}</dd>", text::count(sent as f64))), "{page}");
         for part in
-            ["publish time at 4,000/s", "kept up in 5 of 6", "of which 59 s measured", "expected deliveries"]
+            ["publish time at 4,000/s", "5 of 6 levels", "of which 59 s measured", "expected deliveries"]
         {
             assert!(page.contains(part), "{part}: {page}");
         }
