@@ -120,6 +120,11 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// The 95 % interval of the mean of some values by Student's t; `None` of fewer than two.
+pub fn interval(values: &[f64]) -> Option<[f64; 2]> {
+    student::mean_interval(values).map(|interval| [interval.lo, interval.hi])
+}
+
 type Quantity = (&'static str, Unit, fn(&LevelSummary) -> Option<f64>);
 
 /// What is compared of each level, in the order of reports.

@@ -10,6 +10,9 @@ use serde::Serialize;
 /// Version of the schema of a sweep.
 pub const SCHEMA: u32 = 0;
 
+/// Last parts of keys whose values are names, though they look like numbers: QoS 2 is not twice QoS 1.
+const NAMES: [&str; 2] = ["qos", "version"];
+
 /// A run of one combination.
 pub struct Taken {
     /// The index of its value on each axis.
@@ -49,9 +52,9 @@ impl Axis {
         self.key.rsplit('.').next().unwrap_or(&self.key)
     }
 
-    /// The numbers of its values, with their unit; `None` where they are not of one kind.
+    /// The numbers of its values, with their unit; `None` where they are names, or not of one kind.
     pub fn numbers(&self) -> Option<(Vec<f64>, &str)> {
-        plimsoll_scenario::numbers(&self.values)
+        plimsoll_scenario::numbers(&self.values).filter(|_| !NAMES.contains(&self.name()))
     }
 }
 
@@ -393,6 +396,15 @@ mod tests {
         levels[2].finished = false;
         assert_eq!(achieved(None, &levels), Some(2.0));
         assert_eq!(achieved(None, &[]), None);
+    }
+
+    #[test]
+    fn levels_of_qos_are_names() {
+        let axis = |key: &str| Axis { key: key.into(), values: vec!["0".into(), "1".into()] };
+        assert_eq!(axis("mqtt.qos").numbers(), None);
+        assert_eq!(axis("population.devices").numbers(), Some((vec![0.0, 1.0], "")));
+        let axes = vec![axis("mqtt.qos"), axis("population.devices")];
+        assert_eq!(Sweep::of("sweep", Origin::default(), axes, &[]).along, 1);
     }
 
     #[test]

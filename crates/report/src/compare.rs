@@ -1,9 +1,7 @@
-//! A comparison in the terminal, as Markdown, as JSON and as one HTML file.
+//! A comparison in the terminal, as Markdown and as JSON; the page with its charts is [`crate::html::compare`].
 
-use crate::html::head;
 use crate::plain;
 use crate::text::{WIDTH, bytes, floor_percent, rate, time, wrapped};
-use maud::{DOCTYPE, html};
 use plimsoll_analysis::compare::{Candidate, Comparison, Conclusion, Difference, Row, Unit, mean};
 use std::collections::BTreeSet;
 
@@ -92,83 +90,20 @@ pub fn markdown(comparison: &Comparison) -> String {
     out
 }
 
-/// The comparison as one HTML file that opens offline.
-pub fn page(comparison: &Comparison) -> String {
-    let markup = html! {
-        (DOCTYPE)
-        html lang="en" {
-            (head("Comparison \u{b7} Plimsoll", ""))
-            body {
-                main {
-                    h1 { "Comparison" }
-                    @for candidate in &comparison.candidates {
-                        p { strong { (candidate.label) } ": " (runs(candidate)) }
-                    }
-                    div.scroll {
-                        table {
-                            thead {
-                                tr {
-                                    th { "Level" }
-                                    th { "Quantity" }
-                                    @for candidate in &comparison.candidates {
-                                        th { (candidate.label) }
-                                    }
-                                }
-                            }
-                            tbody {
-                                @for row in &comparison.rows {
-                                    tr {
-                                        td { (row.level.as_deref().unwrap_or_default()) }
-                                        td { (row.quantity) }
-                                        @for (position, values) in row.values.iter().enumerate() {
-                                            td {
-                                                (value(row.unit, mean(values)))
-                                                @if let Some(told) = position
-                                                    .checked_sub(1)
-                                                    .and_then(|position| row.differences.get(position))
-                                                    .and_then(|difference| told(row, difference))
-                                                {
-                                                    br;
-                                                    small { (told) }
-                                                }
-                                            }
-                                        }
-                                    }
-                                }
-                                @for (name, of) in qualities(comparison) {
-                                    tr {
-                                        td {}
-                                        td { (name) }
-                                        @for text in of {
-                                            td { (text.unwrap_or("–")) }
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                    @for note in &comparison.notes {
-                        p { (note) }
-                    }
-                }
-            }
-        }
-    };
-    markup.into_string()
-}
-
 fn letters() -> impl Iterator<Item = char> {
     ('A'..='Z').cycle()
 }
 
-fn runs(candidate: &Candidate) -> String {
+/// The runs of a candidate, in words.
+pub(crate) fn runs(candidate: &Candidate) -> String {
     match candidate.runs.as_slice() {
         [one] => format!("run {one}"),
         several => format!("{} runs: {}", several.len(), several.join(" ")),
     }
 }
 
-fn value(unit: Unit, value: Option<f64>) -> String {
+/// A value in its unit; `-` where there is none.
+pub(crate) fn value(unit: Unit, value: Option<f64>) -> String {
     let Some(value) = value else { return "-".into() };
     match unit {
         Unit::Seconds => time(Some(value)),
@@ -180,7 +115,7 @@ fn value(unit: Unit, value: Option<f64>) -> String {
 
 /// What can be said of a difference of this row: by how much in percent of the first candidate. What holds of all rows, that
 /// candidates were run once or not in turns, is told once, by a note.
-fn told(row: &Row, difference: &Difference) -> Option<String> {
+pub(crate) fn told(row: &Row, difference: &Difference) -> Option<String> {
     let base = row.values.first().and_then(|values| mean(values)).filter(|base| *base > 0.0);
     let percent = |share: f64| format!("{:+.1} %", 100.0 * share);
     let by = difference.ci95.zip(base).map(|([low, high], base)| {
@@ -198,7 +133,7 @@ fn told(row: &Row, difference: &Difference) -> Option<String> {
 }
 
 /// What the profiles say beside numbers: each name with what each candidate has for it.
-fn qualities(comparison: &Comparison) -> Vec<(&str, Vec<Option<&str>>)> {
+pub(crate) fn qualities(comparison: &Comparison) -> Vec<(&str, Vec<Option<&str>>)> {
     let names: BTreeSet<&str> =
         comparison.candidates.iter().flat_map(|one| one.qualities.keys().map(String::as_str)).collect();
     let of = |name| comparison.candidates.iter().map(move |one| one.qualities.get(name).map(String::as_str));
@@ -206,11 +141,12 @@ fn qualities(comparison: &Comparison) -> Vec<(&str, Vec<Option<&str>>)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use plimsoll_analysis::compare::SCHEMA;
 
-    fn comparison() -> Comparison {
+    /// Two candidates, of which the second takes longer.
+    pub(crate) fn comparison() -> Comparison {
         let candidate = |label: &str, quality: &str| Candidate {
             label: label.into(),
             runs: vec!["one".into(), "two".into()],
@@ -261,8 +197,6 @@ mod tests {
         );
         assert!(told.contains("| achieved | 1/s | 2/s |"), "{told}");
         assert!(told.contains("| | model | a \\| b | &lt;c> |"), "{told}");
-        let told = page(&comparison());
-        assert!(told.contains("&lt;c&gt;") && !told.contains("<c>"));
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json(&comparison())).unwrap()["schema"], 0);
     }
 }

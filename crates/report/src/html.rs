@@ -1,11 +1,14 @@
 //! One HTML file that opens offline: verdict first, then the evidence.
 
+pub mod compare;
 mod components;
 mod connections;
+#[cfg(test)]
+mod contrast;
 mod environment;
-mod figure;
 mod gauges;
 mod generator;
+mod latency;
 mod ledger;
 mod level;
 mod lives;
@@ -13,13 +16,16 @@ mod load_line;
 mod outages;
 mod parts;
 mod percentiles;
+mod pieces;
 mod populations;
 mod services;
+mod sides;
 mod sizes;
 pub mod sweep;
 #[cfg(test)]
 pub(crate) mod synthetic;
 mod table;
+mod tiles;
 mod time_axis;
 mod time_of_day;
 mod timeline;
@@ -27,11 +33,11 @@ mod times;
 mod verdict;
 mod wire;
 
+use crate::chart;
 use crate::series::Occurrence;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::record::RunRecord;
-use plotly::Plot;
 
 const STYLE: &str = include_str!("../assets/report.css");
 
@@ -39,12 +45,6 @@ const STYLE: &str = include_str!("../assets/report.css");
 /// of a platform can make it fetch something.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       img-src data: blob:; font-src data:";
-
-/// Paper is narrower than most screens, and the browser lays it out only after the charts are drawn.
-const PRINTING: &str = "\
-    const charts = () => document.querySelectorAll('.plot'); \
-    addEventListener('beforeprint', () => charts().forEach(c => Plotly.relayout(c, {width: 660}))); \
-    addEventListener('afterprint', () => charts().forEach(c => Plotly.relayout(c, {width: null, autosize: true})));";
 
 /// A part of the report.
 struct Section {
@@ -64,22 +64,11 @@ pub fn render(record: &RunRecord, summary: &Summary) -> String {
 
 /// The same for a run of a schedule, with all its runs so far by the time of day.
 pub fn render_in_series(record: &RunRecord, summary: &Summary, series: &[Occurrence]) -> String {
-    page(record, summary, series, &plotly_script()).into_string()
+    page(record, summary, series).into_string()
 }
 
-/// Plotly's own script element. The crate gives MathJax after it, which would take `$` and `\(` in a user's text for
-/// formulas.
-fn plotly_script() -> String {
-    const END: &str = "</script>";
-    let mut scripts = Plot::offline_js_sources();
-    if let Some(end) = scripts.find(END) {
-        scripts.truncate(end + END.len());
-    }
-    scripts
-}
-
-/// The head of a page that needs nothing but itself; `scripts` are whole elements.
-pub(crate) fn head(title: &str, scripts: &str) -> Markup {
+/// The head of a page that needs nothing but itself.
+pub(crate) fn head(title: &str) -> Markup {
     html! {
         head {
             meta charset="utf-8";
@@ -88,12 +77,11 @@ pub(crate) fn head(title: &str, scripts: &str) -> Markup {
             meta name="color-scheme" content="light dark";
             title { (title) }
             style { (PreEscaped(STYLE)) }
-            (PreEscaped(scripts))
         }
     }
 }
 
-fn page(record: &RunRecord, summary: &Summary, series: &[Occurrence], plotly: &str) -> Markup {
+fn page(record: &RunRecord, summary: &Summary, series: &[Occurrence]) -> Markup {
     let mut sections = sections(record, summary);
     if !series.is_empty() {
         let body = time_of_day::body(series);
@@ -102,7 +90,7 @@ fn page(record: &RunRecord, summary: &Summary, series: &[Occurrence], plotly: &s
     html! {
         (DOCTYPE)
         html lang="en" {
-            (head(&format!("{} \u{b7} {} \u{b7} Plimsoll", record.name, summary.verdict.name()), plotly))
+            (head(&format!("{} \u{b7} {} \u{b7} Plimsoll", record.name, summary.verdict.name())))
             body {
                 (verdict::header(record, summary))
                 div.columns {
@@ -120,8 +108,8 @@ fn page(record: &RunRecord, summary: &Summary, series: &[Occurrence], plotly: &s
                         }
                     }
                 }
-                script { (PreEscaped(PRINTING)) }
                 footer { "Plimsoll " (record.provenance.plimsoll) " \u{b7} run " (record.id) }
+                (chart::script())
             }
         }
     }
@@ -132,7 +120,10 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
     let section = |id, title, body| Section { id, title, body };
     let mut sections = vec![section("objectives", "Objectives", verdict::objectives(record, summary))];
     if !summary.levels.is_empty() {
+        sections.push(section("time", "Over time", over_time(record, summary)));
         sections.push(section("load-line", "Load line", load_line::body(summary)));
+        sections.push(section("times", "Times of each level", times::body(record, summary)));
+        sections.push(section("percentiles", "Percentiles", percentiles::body(record, summary)));
         if populations::are_several(summary) {
             sections.push(section("populations", "Populations", populations::body(summary)));
         }
@@ -145,10 +136,6 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
         if wire::told(summary) {
             sections.push(section("wire", "Below the protocol", wire::body(summary)));
         }
-        sections.extend([
-            section("times", "Publish and subscribe time", times::body(record, summary)),
-            section("percentiles", "Percentiles", percentiles::body(record, summary)),
-        ]);
         if lives::told(summary) {
             sections.push(section("lives", "Lives of events", lives::body(summary)));
         }
@@ -166,12 +153,17 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
     if gauges::seen(summary) {
         sections.push(section("gauges", "Other observers", gauges::body(summary)));
     }
-    if !summary.levels.is_empty() {
-        sections.push(section("timeline", "Completed over time", timeline::body(record, summary)));
-    }
     sections.push(section("environment", "Environment", environment::body(record)));
     sections.push(section("scenario", "Scenario", html! { pre tabindex="0" { (record.scenario) } }));
     sections
+}
+
+/// Latency, throughput and errors over the run.
+fn over_time(record: &RunRecord, summary: &Summary) -> Markup {
+    html! {
+        (latency::charts(record, summary))
+        (timeline::body(record, summary))
+    }
 }
 
 #[cfg(test)]

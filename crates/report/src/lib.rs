@@ -1,5 +1,6 @@
 //! What a run's result looks like: in the terminal, as JSON, as CSV, as one HTML file, and as what other tools read.
 
+pub mod chart;
 pub mod compare;
 pub mod csv;
 pub mod dissection;

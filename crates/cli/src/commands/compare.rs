@@ -11,6 +11,7 @@ use crate::progress::TerminalProgress;
 use clap::Args;
 use plimsoll_model::record::RunRecord;
 use plimsoll_report::compare as render;
+use plimsoll_report::html::compare as page;
 use plimsoll_runner::comparison::{Candidate, TurnError, TurnEvents, comparison, run_in_turns};
 use plimsoll_runner::{Outcome, Progress};
 use plimsoll_store::RunReader;
@@ -71,7 +72,7 @@ impl Compare {
         say(&render::terminal(&comparison));
         for (path, text) in [
             (&self.json, render::json(&comparison)),
-            (&self.html, render::page(&comparison)),
+            (&self.html, page::page(&comparison)),
             (&self.markdown, render::markdown(&comparison)),
         ] {
             if let Some(path) = path {

@@ -1,16 +1,13 @@
 //! Processor and memory of the platform's components over the run.
 
-use crate::html::figure::{self, CURVES, Figure, MOST_POINTS, NEUTRAL};
+use crate::chart::{Axis, Chart, INKS, Ink, MOST_POINTS, Panel, Series, Symbol};
 use crate::html::table::{Column, number_cell, share_cell, table};
-use crate::html::time_axis;
+use crate::html::time_axis::RunTime;
 use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::Nanos;
 use plimsoll_model::record::{ComponentUsage, RunRecord};
-use plotly::Scatter;
-use plotly::common::{Line, Mode};
-use plotly::layout::RangeMode;
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 
@@ -34,11 +31,7 @@ pub fn body(record: &RunRecord, summary: &Summary) -> Markup {
         };
     }
     html! {
-        (chart(record, summary).render(
-            "Processor (100\u{a0}% is one whole processor) and resident memory of each component; shaded spans are the \
-             holds of the levels. Memory that keeps growing under a steady load, or a processor that stays full, \
-             points to what gives way."
-        ))
+        (chart(record, summary).render())
         (totals(summary))
     }
 }
@@ -73,36 +66,32 @@ fn totals(summary: &Summary) -> Markup {
     table(&columns, &rows)
 }
 
-fn chart(record: &RunRecord, summary: &Summary) -> Figure {
-    let layout = figure::layout()
-        .x_axis(time_axis::axis(record).anchor("y2"))
-        .y_axis(figure::axis("CPU (%)").domain(&[0.54, 1.0]).range_mode(RangeMode::ToZero))
-        .y_axis2(figure::axis("Memory (MiB)").domain(&[0.0, 0.46]).range_mode(RangeMode::ToZero));
-    let legend = figure::legend().y(1.06);
-    let layout = time_axis::shade_levels(layout.legend(legend), record, summary);
-    let mut figure = Figure::new("chart-components", 520, layout);
-    for (component, colour) in
-        summary.components.iter().zip(CURVES.into_iter().chain(std::iter::repeat(NEUTRAL)))
-    {
-        let readings: Vec<&ComponentUsage> =
-            record.components.iter().filter(|usage| usage.component == component.name).collect();
-        let points = points(&readings);
-        let name = figure::text(&component.name);
-        let curve = |values: Vec<Option<f64>>, axis: &str| {
-            Scatter::new(points.iter().map(|point| point.seconds).collect(), values)
-                .mode(Mode::Lines)
-                .name(&name)
-                .legend_group(&name)
-                .y_axis(axis)
-                .connect_gaps(false)
-                .line(Line::new().color(colour).width(2.0))
-        };
-        let unit = |unit: &str| format!("%{{y:,.1f}} {unit}");
-        figure.add(curve(points.iter().map(|point| point.cpu).collect(), "y").hover_template(unit("%")));
-        let memory = points.iter().map(|point| point.memory).collect();
-        figure.add(curve(memory, "y2").show_legend(false).hover_template(unit("MiB")));
-    }
-    figure
+fn chart(record: &RunRecord, summary: &Summary) -> Chart {
+    let time = RunTime::of(record);
+    let components: Vec<(&str, Vec<Point>)> = summary
+        .components
+        .iter()
+        .map(|component| {
+            let own = record.components.iter().filter(|usage| usage.component == component.name);
+            (component.name.as_str(), points(&own.collect::<Vec<_>>()))
+        })
+        .collect();
+    let panel = |name: &str, value: fn(&Point) -> Option<f64>| {
+        let values = components.iter().flat_map(|(_, points)| points).filter_map(value);
+        let panel = Panel::new(time.axis(), Axis::linear(name, values)).height(190.0);
+        let series = components.iter().enumerate().map(|(number, (name, points))| {
+            let ink = if number < INKS { Ink::Curve(number) } else { Ink::Neutral };
+            let points = points.iter().map(|point| (time.at(point.seconds), value(point))).collect();
+            Series::new(name, ink).symbol(Symbol::of_curve(number)).line(points)
+        });
+        panel.regions(time.regions(record, summary)).all(series)
+    };
+    let caption = "Processor (100\u{a0}% is one whole processor) and resident memory of each component; shaded spans are the \
+                   holds of the levels. Memory that keeps growing under a steady load, or a processor that stays full, \
+                   points to what gives way.";
+    Chart::new("chart-components", caption)
+        .panel(panel("Processor (%)", |point| point.cpu))
+        .panel(panel("Memory (MiB)", |point| point.memory))
 }
 
 /// The readings of one component, neighbours put together where there are too many. Where a reading does not begin

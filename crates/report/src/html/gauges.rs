@@ -1,7 +1,7 @@
 //! What observers saw: one table for each of them, whatever it looks at.
 
 use crate::html::level;
-use crate::html::table::{Column, level_cell, number_cell, table};
+use crate::html::table::{Column, in_pieces, level_cell, number_cell};
 use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::gauges::GaugeSummary;
@@ -35,14 +35,13 @@ fn of_sampler(summary: &Summary, sampler: &str) -> Markup {
         .iter()
         .flat_map(|gauge| ["mean", "max"].map(|part| format!("{} {} {part}", gauge.subject, gauge.quantity)))
         .collect();
-    let mut columns = vec![Column::Text("Level")];
-    columns.extend(titles.iter().map(|title| Column::Number(title)));
+    let columns: Vec<Column> = titles.iter().map(|title| Column::Number(title)).collect();
     let row = |level| {
         let cells = gauges.iter().flat_map(|gauge| cells(gauge, level));
-        html! { tr { (level_cell(level)) @for cell in cells { (number_cell(cell)) } } }
+        (level_cell(level), cells.map(number_cell).collect())
     };
-    let rows: Vec<Markup> = level::rising(summary).into_iter().map(row).collect();
-    table(&columns, &rows)
+    let rows: Vec<_> = level::rising(summary).into_iter().map(row).collect();
+    in_pieces(Column::Text("Level"), &columns, &rows)
 }
 
 fn cells(gauge: &GaugeSummary, level: &plimsoll_analysis::level::LevelSummary) -> [Option<String>; 2] {
@@ -56,7 +55,7 @@ fn shown(value: f64, unit: &str) -> String {
         "share" => format!("{:.1} %", value * 100.0),
         "bytes" => text::bytes(value),
         "seconds" => text::time(Some(value)),
-        "1/s" => format!("{}/s", text::rate(value)),
+        "1/s" => level::per_second(value),
         other => format!("{} {other}", text::rate(value)),
     }
 }

@@ -26,7 +26,6 @@ pub fn body(record: &RunRecord, summary: &Summary) -> Markup {
         Column::Number("CPU by load thread"),
         Column::Number("Run delay"),
         Column::Number("Steal"),
-        Column::Text("Why it is invalid"),
     ];
     let rows: Vec<Markup> = summary.levels.iter().map(|level| row(level, bound)).collect();
     html! {
@@ -36,6 +35,9 @@ pub fn body(record: &RunRecord, summary: &Summary) -> Markup {
              the load threads their processors."
         }
         (table(&columns, &rows))
+        @for level in summary.levels.iter().filter(|level| level.verdict == LevelVerdict::Invalid) {
+            p.note { "At " (level::name(level)) ": " (level.reasons.join("; ")) "." }
+        }
         @if let Some(cost) = summary.generator.cpu_per_million {
             p.note { "The generator used " (format!("{cost:.1}")) " s of processor time per million messages." }
         }
@@ -46,7 +48,6 @@ fn row(level: &LevelSummary, bound: f64) -> Markup {
     let generator = &level.generator;
     let cpu: Vec<String> =
         generator.cpu.iter().map(|share| share.map_or("\u{2013}".to_owned(), percent)).collect();
-    let why = if level.verdict == LevelVerdict::Invalid { level.reasons.join("; ") } else { String::new() };
     html! {
         tr {
             (level_cell(level))
@@ -58,7 +59,6 @@ fn row(level: &LevelSummary, bound: f64) -> Markup {
             (number_cell((!cpu.is_empty()).then(|| cpu.join("  "))))
             (share_cell(generator.run_delay))
             (share_cell(generator.steal))
-            td.why { (why) }
         }
     }
 }

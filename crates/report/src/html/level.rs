@@ -1,12 +1,12 @@
 //! How a level is named, ordered and coloured throughout the report.
 
+use crate::chart::{Ink, Shape, Symbol};
 use crate::terminal;
 use crate::text;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::load_line::LoadLine;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::{Load, Validity};
-use plotly::common::MarkerSymbol;
 
 /// Every verdict, in the order of legends.
 pub const VERDICTS: [LevelVerdict; 5] = [
@@ -32,7 +32,7 @@ pub fn of_load_line<'a>(summary: &'a Summary, line: &LoadLine) -> Option<&'a Lev
 /// `5,000/s`, `50 in flight`, `2,000 devices` or `500 connections/s`.
 pub fn name(level: &LevelSummary) -> String {
     match level.load {
-        Load::Rate(offered) => format!("{}/s", rate(offered)),
+        Load::Rate(offered) => per_second(offered),
         Load::ConnectRate { rate: connects, .. } => format!("{} connections/s", rate(connects)),
         load => load.to_string(),
     }
@@ -40,7 +40,17 @@ pub fn name(level: &LevelSummary) -> String {
 
 /// A rate with thousands set apart, and with decimals only where it is small.
 pub fn rate(rate: f64) -> String {
-    if rate.abs() < 100.0 && rate.fract() != 0.0 { format!("{rate:.1}") } else { text::count(rate) }
+    match rate.abs() {
+        _ if rate.fract() == 0.0 => text::count(rate),
+        size if size < 1.0 => format!("{rate:.2}"),
+        size if size < 100.0 => format!("{rate:.1}"),
+        _ => text::count(rate),
+    }
+}
+
+/// A rate with its unit, as the page writes it everywhere: `1,000/s`.
+pub fn per_second(rate: f64) -> String {
+    format!("{}/s", self::rate(rate))
 }
 
 /// Whether the run kept a number of operations in flight instead of offering a rate.
@@ -56,7 +66,7 @@ pub fn connects(summary: &Summary) -> bool {
 /// The load line with its unit.
 pub fn load_line(line: &LoadLine) -> String {
     match line.rate.filter(|_| line.devices.is_none() && line.connect_rate.is_none()) {
-        Some(offered) => format!("{} msg/s", rate(offered)),
+        Some(offered) => per_second(offered),
         None => terminal::load_line(line),
     }
 }
@@ -76,24 +86,29 @@ pub fn why(level: &LevelSummary) -> String {
     }
 }
 
-/// The colour of a verdict, out of the Okabe-Ito palette, which readers with any colour vision can tell apart.
-pub fn colour(verdict: LevelVerdict) -> &'static str {
+/// The colour of a verdict.
+pub fn ink(verdict: LevelVerdict) -> Ink {
+    Ink::Class(verdict.name())
+}
+
+/// The mark of a verdict, so that colour is never the only sign.
+pub fn symbol(verdict: LevelVerdict) -> Symbol {
     match verdict {
-        LevelVerdict::Met => "#009e73",
-        LevelVerdict::Missed => "#d55e00",
-        LevelVerdict::Undecided => "#e69f00",
-        LevelVerdict::Invalid => "#8791a0",
-        LevelVerdict::Unfinished => "#cc79a7",
+        LevelVerdict::Met => Symbol::full(Shape::Circle),
+        LevelVerdict::Missed => Symbol::full(Shape::Cross),
+        LevelVerdict::Undecided => Symbol::full(Shape::Diamond),
+        LevelVerdict::Invalid => Symbol::open(Shape::Square),
+        LevelVerdict::Unfinished => Symbol::full(Shape::Triangle),
     }
 }
 
-/// The marker of a verdict, so that colour is never the only sign.
-pub fn symbol(verdict: LevelVerdict) -> MarkerSymbol {
-    match verdict {
-        LevelVerdict::Met => MarkerSymbol::Circle,
-        LevelVerdict::Missed => MarkerSymbol::X,
-        LevelVerdict::Undecided => MarkerSymbol::Diamond,
-        LevelVerdict::Invalid => MarkerSymbol::SquareOpen,
-        LevelVerdict::Unfinished => MarkerSymbol::TriangleUp,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_written_one_way() {
+        let told = [4000.0, 64.0, 12.34, 0.254, 0.0].map(per_second);
+        assert_eq!(told, ["4,000/s", "64/s", "12.3/s", "0.25/s", "0/s"]);
     }
 }

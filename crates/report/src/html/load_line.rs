@@ -1,6 +1,6 @@
 //! Offered against achieved load, and the levels in one table.
 
-use crate::html::figure::{self, BLUE, Figure, NEUTRAL};
+use crate::chart::{Axis, Chart, Ink, Interval, Mark, Panel, Series, Upright};
 use crate::html::level;
 use crate::html::table::{Column, interval_cell, level_cell, number_cell, table, verdict_cell};
 use crate::text;
@@ -8,9 +8,6 @@ use maud::{Markup, html};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::load_line::LoadLine;
 use plimsoll_analysis::summary::Summary;
-use plotly::Scatter;
-use plotly::common::{Anchor, DashType, Fill, Font, HoverInfo, Line, Marker, Mode};
-use plotly::layout::{Annotation, HAlign};
 
 /// Chart and table.
 pub fn body(summary: &Summary) -> Markup {
@@ -20,147 +17,83 @@ pub fn body(summary: &Summary) -> Markup {
             (levels(summary))
         };
     }
-    let closed = level::is_closed(summary);
-    let caption = if level::connects(summary) {
-        "Achieved load over devices connected. The band is the 95\u{a0}% interval of the samples' mean."
-    } else if closed {
-        "Achieved load over operations kept in flight: where the curve flattens, more concurrency only waits. The \
-         band is the 95\u{a0}% interval of the samples' mean."
-    } else {
-        "Achieved over offered load: a platform that keeps up stays on the dashed diagonal. The band is the 95\u{a0}% \
-         interval of the samples' mean."
-    };
     html! {
-        (chart(summary, closed).render(caption))
+        (chart(summary).render())
         (levels(summary))
     }
 }
 
-fn chart(summary: &Summary, closed: bool) -> Figure {
+fn caption(summary: &Summary) -> &'static str {
+    if level::connects(summary) {
+        "Achieved load over devices connected. The band is the 95\u{a0}% interval of the samples' mean."
+    } else if level::is_closed(summary) {
+        "Achieved load over operations kept in flight. Where the curve flattens, more operations in flight only wait longer. The \
+         band is the 95\u{a0}% interval of the samples' mean."
+    } else {
+        "Achieved over offered load. A platform that keeps up stays on the dashed diagonal. The band is the 95\u{a0}% \
+         interval of the samples' mean."
+    }
+}
+
+fn chart(summary: &Summary) -> Chart {
     let levels: Vec<&LevelSummary> =
         level::rising(summary).into_iter().filter(|level| level.achieved.is_some()).collect();
-    let connects = level::connects(summary);
-    let x_title = match (connects, closed) {
-        (true, _) => "Devices",
-        (false, true) => "Operations in flight",
-        (false, false) => "Offered load (msg/s)",
+    let amounts = || levels.iter().map(|level| level.load.amount());
+    let achieved = levels.iter().flat_map(|level| level.achieved.into_iter().chain(level.load.offered()));
+    let (name, is_offered) = match (level::connects(summary), level::is_closed(summary)) {
+        (true, _) => ("Devices", false),
+        (false, true) => ("Operations in flight", false),
+        (false, false) => ("Offered load (/s)", true),
     };
-    let highest = levels.iter().map(|level| level.load.amount()).fold(0.0, f64::max);
-    let offered = levels.iter().filter_map(|level| level.load.offered());
     let bands = levels.iter().filter_map(|level| Some(level.achieved_interval()?[1]));
-    let achieved = levels.iter().filter_map(|level| level.achieved);
-    let right = highest.max(1.0) * 1.06;
-    let top = offered.chain(bands).chain(achieved).fold(1.0, f64::max) * 1.08;
-    let mut layout = figure::layout()
-        .x_axis(figure::axis(x_title).range(vec![0.0, right]))
-        .y_axis(figure::axis("Achieved load (msg/s)").range(vec![0.0, top]));
-    let mark = summary.load_line.as_ref().and_then(|line| Some((line, level::of_load_line(summary, line)?)));
-    if let Some((line, level)) = mark {
-        layout = layout.annotations(vec![load_line_label(line, level.load.amount(), right)]);
-    }
-    let mut figure = Figure::new("chart-load-line", 440, layout);
-    if let Some((_, level)) = mark {
-        let x = level.load.amount();
-        let upright = Scatter::new(vec![x, x], vec![0.0, top])
-            .mode(Mode::Lines)
-            .show_legend(false)
-            .hover_info(HoverInfo::Skip)
-            .line(Line::new().color(BLUE).width(2.0));
-        figure.add(upright);
-    }
-    if !closed && !connects {
-        let ends = vec![0.0, highest];
-        let ideal = Scatter::new(ends.clone(), ends)
-            .mode(Mode::Lines)
-            .name("ideal")
-            .hover_info(HoverInfo::Skip)
-            .line(Line::new().color(NEUTRAL).width(1.5).dash(DashType::Dash));
-        figure.add(ideal);
-    }
-    add_band(&mut figure, &levels);
-    let (x, y) = levels.iter().map(|level| (level.load.amount(), level.achieved)).unzip();
-    let path: Box<Scatter<f64, Option<f64>>> = Scatter::new(x, y);
-    figure.add(
-        path.mode(Mode::Lines)
-            .show_legend(false)
-            .hover_info(HoverInfo::Skip)
-            .line(Line::new().color(BLUE).width(2.0)),
-    );
-    for verdict in level::VERDICTS {
-        add_markers(&mut figure, &levels, verdict);
-    }
-    figure
-}
-
-fn add_band(figure: &mut Figure, levels: &[&LevelSummary]) {
-    let bands: Vec<(f64, [f64; 2])> =
+    let x = Axis::fitting(name, amounts());
+    let y = Axis::fitting("Achieved load (/s)", achieved.chain(bands));
+    let ends = || [amounts().fold(f64::INFINITY, f64::min), amounts().fold(0.0, f64::max)];
+    let ideal = ends().map(|end| if x.is_log() || end == ends()[1] { end } else { 0.0 });
+    let diagonal = ideal.map(|end| (end, Some(end))).into_iter().filter(|_| is_offered).collect();
+    let ideal = Series::new("ideal", Ink::Neutral).with(Mark::Guide { points: diagonal, dashed: true });
+    let band =
         levels.iter().filter_map(|level| Some((level.load.amount(), level.achieved_interval()?))).collect();
-    let edge = |end: usize| -> Box<Scatter<f64, Option<f64>>> {
-        let (x, y) = bands.iter().map(|(x, ends)| (*x, ends.get(end).copied())).unzip();
-        Scatter::new(x, y)
-            .mode(Mode::Lines)
-            .hover_info(HoverInfo::Skip)
-            .line(Line::new().width(0.0).color(BLUE))
+    let band = Series::new("95 % interval", Ink::Curve(0)).with(Mark::Band(band));
+    let path = levels.iter().map(|level| (level.load.amount(), level.achieved)).collect();
+    let path =
+        Series::new("achieved", Ink::Curve(0)).with(Mark::Guide { points: path, dashed: false }).unlisted();
+    let mark = summary.load_line.as_ref().and_then(|line| Some((line, level::of_load_line(summary, line)?)));
+    let panel = Panel::new(x, y).height(340.0).all([ideal, band, path]);
+    let panel = panel.all(level::VERDICTS.map(|verdict| of_verdict(&levels, verdict)));
+    let panel = match mark {
+        Some((line, level)) => panel.upright(upright(line, level)),
+        None => panel,
     };
-    figure.add(edge(0).show_legend(false));
-    figure.add(edge(1).fill(Fill::ToNextY).fill_color("rgba(47,127,193,0.22)").name("95 % interval"));
+    Chart::new("chart-load-line", caption(summary)).panel(panel)
 }
 
-fn add_markers(figure: &mut Figure, levels: &[&LevelSummary], verdict: LevelVerdict) {
-    let chosen: Vec<&&LevelSummary> = levels.iter().filter(|level| level.verdict == verdict).collect();
-    if chosen.is_empty() {
-        return;
-    }
-    let (x, y) = chosen.iter().map(|level| (level.load.amount(), level.achieved)).unzip();
-    let told: Vec<String> = chosen
-        .iter()
-        .map(|level| {
-            let band = level
-                .achieved_interval()
-                .map(|[lo, hi]| format!(" ({} to {})", level::rate(lo), level::rate(hi)));
-            let achieved = level.achieved.map(level::rate).unwrap_or_default();
-            let name = level::name(level);
-            format!("{name}: {}<br>achieved {achieved}/s{}", verdict.name(), band.unwrap_or_default())
-        })
-        .collect();
-    let marker = Marker::new().size(11).color(level::colour(verdict)).symbol(level::symbol(verdict));
-    let trace: Box<Scatter<f64, Option<f64>>> = Scatter::new(x, y);
-    figure.add(
-        trace
-            .mode(Mode::Markers)
-            .name(verdict.name())
-            .marker(marker)
-            .hover_info(HoverInfo::Text)
-            .hover_text_array(told),
-    );
+/// The levels of one verdict.
+fn of_verdict(levels: &[&LevelSummary], verdict: LevelVerdict) -> Series {
+    let chosen = levels.iter().filter(|level| level.verdict == verdict);
+    let point = |level: &&LevelSummary| {
+        Some(Interval { at: level.load.amount(), value: level.achieved?, ends: level.achieved_interval() })
+    };
+    let points = chosen.filter_map(point).collect();
+    let series = Series::new(verdict.name(), level::ink(verdict)).symbol(level::symbol(verdict));
+    series.with(Mark::Intervals { points, of: "95 % interval" })
 }
 
-/// The label of the upright, on the side where there is room.
-fn load_line_label(line: &LoadLine, x: f64, right: f64) -> Annotation {
-    let (anchor, shift, align) = if x > right / 2.0 {
-        (Anchor::Right, -6.0, HAlign::Right)
-    } else {
-        (Anchor::Left, 6.0, HAlign::Left)
-    };
+fn upright(line: &LoadLine, level: &LevelSummary) -> Upright {
     let least = if line.at_least { "at least " } else { "" };
-    Annotation::new()
-        .text(format!("<b>load line</b><br>{least}{}", level::load_line(line)))
-        .x(x)
-        .x_anchor(anchor)
-        .x_shift(shift)
-        .y_ref("paper")
-        .y(1.0)
-        .y_anchor(Anchor::Top)
-        .align(align)
-        .show_arrow(false)
-        .font(Font::new().color(BLUE).size(13))
+    Upright {
+        at: level.load.amount(),
+        label: "load line".into(),
+        value: format!("{least}{}", level::load_line(line)),
+        ink: Ink::Curve(0),
+    }
 }
 
 fn levels(summary: &Summary) -> Markup {
     let columns = [
         Column::Text("Level"),
         Column::Text("Verdict"),
-        Column::Number("Achieved msg/s"),
+        Column::Number("Achieved"),
         Column::Number("Delivered"),
         Column::Text("Why it is not met"),
     ];
@@ -174,7 +107,7 @@ fn levels(summary: &Summary) -> Markup {
                 tr {
                     (level_cell(level))
                     (verdict_cell(level.verdict))
-                    (interval_cell(level.achieved, level.achieved_interval(), level::rate))
+                    (interval_cell(level.achieved, level.achieved_interval(), level::per_second))
                     (number_cell(delivered))
                     td.why { (level::why(level)) }
                 }

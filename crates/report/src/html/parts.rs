@@ -1,6 +1,6 @@
 //! What messages weigh part by part: requests, responses and notifications as stacked bars (work B).
 
-use crate::html::figure::{self, BLUE, CURVES, Figure, NEUTRAL, PURPLE};
+use crate::chart::{Axis, Bar, Chart, Ink, Mark, Panel, Series};
 use crate::html::level;
 use crate::html::table::{Column, number_cell, table};
 use crate::text;
@@ -8,22 +8,19 @@ use maud::{Markup, html};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::sizes::{PartsSummary, SizesSummary};
 use plimsoll_analysis::summary::Summary;
-use plotly::Bar;
-use plotly::common::Marker;
-use plotly::layout::BarMode;
 
 /// A part of a packet, and how it is shown.
 struct Shown {
     name: &'static str,
-    colour: &'static str,
+    ink: Ink,
     of: fn(&PartsSummary) -> Option<f64>,
 }
 
 const SHOWN: [Shown; 4] = [
-    Shown { name: "transport header", colour: NEUTRAL, of: |parts| parts.transport_header },
-    Shown { name: "TLS", colour: CURVES[4], of: |parts| parts.security },
-    Shown { name: "application header", colour: PURPLE, of: |parts| Some(parts.application_header) },
-    Shown { name: "content", colour: BLUE, of: |parts| Some(parts.content) },
+    Shown { name: "transport header", ink: Ink::Neutral, of: |parts| parts.transport_header },
+    Shown { name: "TLS", ink: Ink::Curve(4), of: |parts| parts.security },
+    Shown { name: "application header", ink: Ink::Curve(3), of: |parts| Some(parts.application_header) },
+    Shown { name: "content", ink: Ink::Curve(0), of: |parts| Some(parts.content) },
 ];
 
 /// The packets of a level by what they are for, those that there were.
@@ -41,11 +38,7 @@ pub fn body(summary: &Summary) -> Markup {
     let Some(lowest) = told.first() else { return html! {} };
     html! {
         h3.apart { "Sizes by part" }
-        (chart(lowest).render(&format!(
-            "Mean sizes at {}, the lowest level: what the message itself is, what the protocol adds, and the headers of \
-             IP and transport of a packet that travels alone.",
-            level::name(lowest)
-        )))
+        (chart(lowest).render())
         (sizes(&told))
         p.note {
             "Data per message is all that the network carried both ways for one message: packets, their headers, \
@@ -55,27 +48,28 @@ pub fn body(summary: &Summary) -> Markup {
     }
 }
 
-fn chart(level: &LevelSummary) -> Figure {
-    // Bars grow upwards: the request is to be the topmost.
-    let kinds: Vec<_> = kinds(&level.sizes).into_iter().rev().collect();
-    let layout = figure::layout()
-        .bar_mode(BarMode::Stack)
-        .x_axis(figure::axis("Bytes"))
-        .y_axis(figure::axis("Packet").show_grid(false));
-    let mut figure = Figure::new("chart-parts", 120 + 60 * kinds.len(), layout);
-    for shown in &SHOWN {
-        let values: Vec<f64> =
-            kinds.iter().map(|(_, parts)| (shown.of)(parts).unwrap_or(0.0).round()).collect();
-        if values.iter().any(|value| *value > 0.0) {
-            let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
-            let bar = Bar::new(values, names)
-                .orientation(plotly::common::Orientation::Horizontal)
-                .name(shown.name)
-                .marker(Marker::new().color(shown.colour));
-            figure.add(bar);
-        }
-    }
-    figure
+fn chart(level: &LevelSummary) -> Chart {
+    let kinds = kinds(&level.sizes);
+    let mut ends = vec![0.0; kinds.len()];
+    let stacked = SHOWN.map(|shown| {
+        let bars = kinds.iter().zip(&mut ends).enumerate().map(|(place, ((_, parts), end))| {
+            let from = *end;
+            *end += (shown.of)(parts).unwrap_or(0.0).round();
+            Bar { at: place as f64, from, to: *end, ends: None }
+        });
+        let bars: Vec<Bar> = bars.collect();
+        let is_there = bars.iter().any(|bar| bar.to > bar.from);
+        Series::new(shown.name, shown.ink).with(Mark::Bars(if is_there { bars } else { Vec::new() }))
+    });
+    let y = Axis::places("Packet", kinds.iter().map(|(name, _)| (*name).to_owned()));
+    let panel = Panel::new(Axis::linear("Size (bytes)", ends.into_iter()), y);
+    let caption = format!(
+        "Mean sizes at {}, the lowest level: what the message itself is, what the protocol adds, and the headers of \
+         IP and transport of a packet that travels alone.",
+        level::name(level)
+    );
+    let height = 20.0 + 50.0 * kinds.len() as f64;
+    Chart::new("chart-parts", &caption).panel(panel.height(height).all(stacked))
 }
 
 fn sizes(levels: &[&LevelSummary]) -> Markup {

@@ -1,55 +1,64 @@
 //! Percentile curves per level, from the merged histograms of its samples.
 
-use crate::html::figure::{self, Figure};
+use crate::chart::{Axis, Chart, Ink, Mark, Panel, Scale, Series, Symbol};
 use crate::html::level;
 use maud::{Markup, html};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::summary::Summary;
 use plimsoll_model::record::{LevelRecord, RunRecord};
 use plimsoll_model::{Histogram, Metric};
-use plotly::Scatter;
-use plotly::common::{Anchor, DashType, Line, Mode, TickMode, Title};
-use plotly::layout::{Annotation, Axis, AxisType};
 
 /// Points of one curve.
-const POINTS: usize = 120;
+const POINTS: usize = 80;
+/// Most levels that are drawn.
+const MOST_LEVELS: usize = 12;
 /// A curve ends where fewer observations than this lie beyond it, as quantiles do everywhere.
 const FEWEST_BEYOND: f64 = 10.0;
 
 /// One level's curve: `1 / (1 - q)` and the quantile in milliseconds.
 struct Curve<'a> {
     level: &'a LevelSummary,
-    colour: String,
+    position: f64,
     points: Vec<(f64, f64)>,
 }
 
 /// The chart.
 pub fn body(record: &RunRecord, summary: &Summary) -> Markup {
+    let levels = drawn(summary);
     let panels: Vec<(&str, Vec<Curve>)> =
         [("Publish time", Metric::PublishTime), ("Subscribe time", Metric::SubscribeTime)]
             .into_iter()
-            .map(|(title, metric)| (title, curves(record, summary, metric)))
+            .map(|(title, metric)| (title, curves(record, &levels, metric)))
             .filter(|(_, curves)| !curves.is_empty())
             .collect();
     if panels.is_empty() {
         return html! { p.empty { "No level has enough observations for a curve." } };
     }
-    chart(&panels).render(
-        "How slow the slowest are: each step to the right is ten times rarer; a curve that rises steeply has a long \
-         tail. A curve ends where fewer than ten observations lie beyond it; dashes mark levels that are not met.",
-    )
+    html! {
+        (chart(&panels).render())
+        @if levels.len() < summary.levels.len() {
+            p.note { (levels.len()) " of " (summary.levels.len()) " levels are drawn." }
+        }
+    }
 }
 
-fn curves<'a>(record: &RunRecord, summary: &'a Summary, metric: Metric) -> Vec<Curve<'a>> {
+/// The levels of which curves are drawn, by rising load: the lowest, the highest, and some evenly between them.
+fn drawn(summary: &Summary) -> Vec<&LevelSummary> {
     let levels = level::rising(summary);
+    let count = levels.len().min(MOST_LEVELS);
+    let last = levels.len().saturating_sub(1);
+    let place = |number: usize| number * last / count.saturating_sub(1).max(1);
+    (0..count).filter_map(|number| levels.get(place(number)).copied()).collect()
+}
+
+fn curves<'a>(record: &RunRecord, levels: &[&'a LevelSummary], metric: Metric) -> Vec<Curve<'a>> {
     let last = levels.len().saturating_sub(1).max(1) as f64;
-    let curve = |(position, level): (usize, &'a LevelSummary)| {
+    let curve = |(position, level): (usize, &&'a LevelSummary)| {
         let of_record = record.levels.iter().find(|record| record.start.index == level.index)?;
         let points = points(&merged(of_record, metric));
-        let colour = figure::ramp(position as f64 / last);
-        (points.len() > 1).then_some(Curve { level, colour, points })
+        (points.len() > 1).then_some(Curve { level, position: position as f64 / last, points })
     };
-    levels.into_iter().enumerate().filter_map(curve).collect()
+    levels.iter().enumerate().filter_map(curve).collect()
 }
 
 fn merged(level: &LevelRecord, metric: Metric) -> Histogram {
@@ -71,60 +80,30 @@ fn points(histogram: &Histogram) -> Vec<(f64, f64)> {
     (0..POINTS).map(rarity).filter_map(point).filter(|(_, milliseconds)| *milliseconds > 0.0).collect()
 }
 
-/// Side by side over one time axis, so that heights compare.
-fn chart(panels: &[(&str, Vec<Curve>)]) -> Figure {
+/// Side by side over one axis of times, so that heights compare.
+fn chart(panels: &[(&str, Vec<Curve>)]) -> Chart {
     let all = || panels.iter().flat_map(|(_, curves)| curves).flat_map(|curve| &curve.points);
     let rarest = all().map(|(rarity, _)| *rarity).fold(1.0, f64::max);
-    let y_axis = figure::log_axis("Time (ms, log scale)", all().map(|(_, milliseconds)| *milliseconds));
-    let domains: &[[f64; 2]] = if panels.len() > 1 { &[[0.0, 0.485], [0.515, 1.0]] } else { &[[0.0, 1.0]] };
-    let mut layout = figure::layout().y_axis(y_axis).legend(figure::legend().y(1.09));
-    let mut titles = Vec::new();
-    for (position, ((title, _), domain)) in panels.iter().zip(domains).enumerate() {
-        let axis = percentile_axis(rarest).domain(domain);
-        layout = if position == 0 { layout.x_axis(axis) } else { layout.x_axis2(axis) };
-        titles.push(panel_title(title, domain[0]));
-    }
-    let mut figure = Figure::new("chart-percentiles", 480, layout.annotations(titles));
-    for (position, (_, curves)) in panels.iter().enumerate() {
-        let axis = if position == 0 { "x" } else { "x2" };
-        for curve in curves {
-            figure.add(trace(curve, axis, position == 0 || !has_curve(panels, curve.level)));
-        }
-    }
-    figure
+    let y_axis =
+        |name: &str| Axis::log(&format!("{name} (ms)"), all().map(|(_, milliseconds)| *milliseconds));
+    let chart = Chart::new(
+        "chart-percentiles",
+        "How slow the slowest are: each step to the right is ten times rarer, and a curve that rises steeply has a long tail. A \
+         curve ends where fewer than ten observations lie beyond it. Dashed curves belong to levels that are not met.",
+    );
+    let panel = |(title, curves): &(&str, Vec<Curve>)| {
+        let panel = Panel::new(percentile_axis(rarest), y_axis(title)).height(330.0);
+        panel.all(curves.iter().enumerate().map(series))
+    };
+    panels.iter().map(panel).fold(chart, Chart::panel).beside()
 }
 
-/// Whether the first panel has a curve of that level, which then stands in the legend already.
-fn has_curve(panels: &[(&str, Vec<Curve>)], level: &LevelSummary) -> bool {
-    panels.first().is_some_and(|(_, curves)| curves.iter().any(|curve| curve.level.index == level.index))
-}
-
-fn trace(curve: &Curve, axis: &str, in_legend: bool) -> Box<Scatter<f64, f64>> {
-    let (x, y) = curve.points.iter().copied().unzip();
-    let percentile = |(rarity, _): &(f64, f64)| format!("{:.5} %", (1.0 - 1.0 / rarity) * 100.0);
-    let dash = if curve.level.verdict == LevelVerdict::Met { DashType::Solid } else { DashType::Dash };
-    let name = level::name(curve.level);
-    Scatter::new(x, y)
-        .mode(Mode::Lines)
-        .x_axis(axis)
-        .legend_group(&name)
-        .show_legend(in_legend)
-        .name(&name)
-        .text_array(curve.points.iter().map(percentile).collect::<Vec<String>>())
-        .hover_template("%{text}: %{y:.3~f} ms")
-        .line(Line::new().color(curve.colour.clone()).width(2.0).dash(dash))
-}
-
-fn panel_title(title: &str, left: f64) -> Annotation {
-    Annotation::new()
-        .text(format!("<b>{title}</b>"))
-        .x_ref("paper")
-        .x(left)
-        .x_anchor(Anchor::Left)
-        .y_ref("paper")
-        .y(1.0)
-        .y_anchor(Anchor::Bottom)
-        .show_arrow(false)
+/// A curve with a colour and a mark by the place of its level.
+fn series((number, curve): (usize, &Curve)) -> Series {
+    let dashed = curve.level.verdict != LevelVerdict::Met;
+    let points = curve.points.iter().map(|(rarity, milliseconds)| (*rarity, Some(*milliseconds))).collect();
+    let series = Series::new(&level::name(curve.level), Ink::Ramp(curve.position));
+    series.symbol(Symbol::of_curve(number)).with(Mark::Line { points, dashed })
 }
 
 fn percentile_axis(rarest: f64) -> Axis {
@@ -138,15 +117,10 @@ fn percentile_axis(rarest: f64) -> Axis {
         (1e5, "99.999"),
         (1e6, "99.9999"),
     ];
-    let shown: Vec<(f64, &str)> = known.into_iter().filter(|(rarity, _)| *rarity <= rarest * 1.01).collect();
-    let (values, labels): (Vec<f64>, Vec<&str>) = shown.into_iter().unzip();
-    figure::axis("")
-        .title(Title::with_text("Percentile (%)"))
-        .type_(AxisType::Log)
-        .range(vec![0.0, rarest.max(2.0).log10() * 1.01])
-        .tick_mode(TickMode::Array)
-        .tick_values(values)
-        .tick_text(labels)
+    let shown = known.into_iter().filter(|(rarity, _)| *rarity <= rarest * 1.01);
+    let ticks = shown.map(|(rarity, label)| (rarity, label.to_owned())).collect();
+    let scale = Scale::Log { low: 1.0, high: rarest.max(2.0) * 1.01 };
+    Axis::ticked("Percentile (%)", scale, ticks).reading(|rarity| (1.0 - 1.0 / rarity) * 100.0)
 }
 
 #[cfg(test)]
@@ -173,5 +147,22 @@ mod tests {
         histogram.record(Nanos(1));
         assert!(points(&histogram).is_empty());
         assert!(points(&Histogram::new()).is_empty());
+    }
+
+    #[test]
+    fn of_many_levels_some_are_drawn_with_the_lowest_and_the_highest() {
+        let mut record = crate::html::synthetic::record();
+        let mut summary = plimsoll_analysis::summarize(&record);
+        assert_eq!(drawn(&summary).len(), 6);
+        record.levels.truncate(1);
+        let one = summary.levels[0].clone();
+        let level = |number: u32| LevelSummary {
+            load: plimsoll_model::Load::Rate(f64::from(number)),
+            index: number as u16,
+            ..one.clone()
+        };
+        summary.levels = (1..=40).map(level).collect();
+        let amounts: Vec<f64> = drawn(&summary).iter().map(|level| level.load.amount()).collect();
+        assert_eq!((amounts.len(), amounts[0], amounts[11]), (MOST_LEVELS, 1.0, 40.0));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::html::level;
 use crate::html::table::{Column, level_cell, number_cell, table, time_cell, verdict_cell};
-use crate::text::{count, floor_percent, rate};
+use crate::text::{count, floor_percent};
 use maud::{Markup, html};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict, PopulationLevel};
 use plimsoll_analysis::summary::Summary;
@@ -18,7 +18,6 @@ pub fn body(summary: &Summary) -> Markup {
     let columns = [
         Column::Text("Level"),
         Column::Text("Population"),
-        Column::Text("Protocol"),
         Column::Number("Devices"),
         Column::Number("Offered"),
         Column::Number("Achieved"),
@@ -36,8 +35,8 @@ pub fn body(summary: &Summary) -> Markup {
     let missed = missed.filter(|(_, own)| own.figures.verdict == LevelVerdict::Missed);
     html! {
         p {
-            "What holds for each population as if it had been alone. The load line is judged by the objectives of all of \
-             them and by those of all together."
+            "Each population by itself, as if it had been alone. The load line is judged by the objectives of each \
+             population and by those of all together."
         }
         (table(&columns, &rows))
         @for (level, own) in missed {
@@ -48,7 +47,7 @@ pub fn body(summary: &Summary) -> Markup {
 
 fn row(level: &LevelSummary, own: &PopulationLevel) -> Markup {
     let figures = &own.figures;
-    let per_second = |value: Option<f64>| value.map(|value| format!("{}/s", rate(value)));
+    let per_second = |value: Option<f64>| value.map(level::per_second);
     let offered = match figures.load.in_flight() {
         Some(in_flight) => Some(format!("{} in flight", count(f64::from(in_flight)))),
         None => per_second(figures.load.offered()),
@@ -57,8 +56,7 @@ fn row(level: &LevelSummary, own: &PopulationLevel) -> Markup {
     html! {
         tr {
             (level_cell(level))
-            td { (own.name) }
-            td { (own.protocol) }
+            td { (own.name) span.interval { (own.protocol) } }
             (number_cell(Some(count(f64::from(own.devices)))))
             (number_cell(offered))
             (number_cell(per_second(figures.achieved)))

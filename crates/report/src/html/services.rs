@@ -1,13 +1,10 @@
 //! What the wire said: who called whom, which way messages went, where they stayed and where they were lost.
 
-use crate::html::figure::{self, BLUE, CURVES, Figure, PURPLE};
-use crate::html::table::{Column, Tone, count_cell, number_cell, percent, table, time_cell};
+use crate::chart::{Axis, Bar, BoxOf, Chart, INKS, Ink, MOST_POINTS, Mark, Panel, Series, Symbol, shortened};
+use crate::html::table::{Column, Tone, count_cell, in_pieces, number_cell, percent, table, time_cell};
 use crate::text;
 use maud::{Markup, html};
-use plimsoll_analysis::dissection::{DissectionSummary, ServiceSummary, TimesSummary, last_seen};
-use plotly::box_plot::BoxPoints;
-use plotly::common::{Line, Marker, MarkerSymbol, Mode, Orientation};
-use plotly::{BoxPlot, Scatter};
+use plimsoll_analysis::dissection::{DissectionSummary, PhaseSummary, ServiceSummary, last_seen};
 use std::collections::BTreeSet;
 
 /// Services in a chart.
@@ -16,6 +13,8 @@ const CHARTED: usize = 12;
 const DRAWN: usize = 6;
 /// Services in the matrix, by side.
 const MATRIX: usize = 12;
+/// Most characters of a service in a legend.
+const NAME: usize = 60;
 /// Lost messages in the table.
 const NAMED: usize = 20;
 
@@ -37,14 +36,9 @@ pub fn calls(dissection: &DissectionSummary) -> Markup {
             p.empty { "No requests were seen." }
         } @else {
             (matrix(&services))
-            (times_chart(&services).render(
-                "Response time of each service, from the last byte of a request to the last of its response, as captured: the box \
-                 holds the middle half, whiskers reach 1.5 box lengths, the dot is the slowest."
-            ))
+            (times_chart(&services).render())
             (service_table(&services))
-            (bytes_chart(&services).render(
-                "Bytes per second between caller and called: sent by the caller above zero, received below."
-            ))
+            (bytes_chart(&services).render())
         }
         (doubts(dissection))
     }
@@ -58,8 +52,7 @@ fn matrix(services: &[&ServiceSummary]) -> Markup {
         names.filter(|name| seen.insert(name.clone())).take(MATRIX).collect()
     };
     let (clients, servers) = (few(|service| &service.client), few(|service| &service.server));
-    let mut columns = vec![Column::Text("Calls")];
-    columns.extend(servers.iter().map(|server| Column::Number(server)));
+    let columns: Vec<Column> = servers.iter().map(|server| Column::Number(server)).collect();
     let cell = |client: &str, server: &str| {
         let both = services.iter().filter(|service| service.client == client && service.server == server);
         let lines: Vec<String> = both
@@ -72,19 +65,14 @@ fn matrix(services: &[&ServiceSummary]) -> Markup {
             .collect();
         (!lines.is_empty()).then(|| lines.join("; "))
     };
-    let rows: Vec<Markup> = clients
-        .iter()
-        .map(|client| {
-            html! {
-                tr {
-                    th scope="row" { (client) }
-                    @for server in &servers { (number_cell(cell(client, server))) }
-                }
-            }
-        })
-        .collect();
+    let row = |client: &String| {
+        let cells =
+            servers.iter().map(|server| html! { td.num.free { (cell(client, server).unwrap_or_default()) } });
+        (html! { th scope="row" { (client) } }, cells.collect())
+    };
+    let rows: Vec<_> = clients.iter().map(row).collect();
     html! {
-        (table(&columns, &rows))
+        (in_pieces(Column::Text("Calls"), &columns, &rows))
         p.note { "Protocol: requests, median and 99th percentile of the response time, bytes both ways." }
     }
 }
@@ -97,38 +85,26 @@ fn milliseconds(seconds: f64) -> f64 {
     (seconds * 1e3).max(1e-6)
 }
 
-fn times_chart(services: &[&ServiceSummary]) -> Figure {
+fn times_chart(services: &[&ServiceSummary]) -> Chart {
     let shown: Vec<&&ServiceSummary> =
         services.iter().filter(|service| service.response_time.n > 0).take(CHARTED).collect();
-    let times = || shown.iter().map(|service| &service.response_time);
-    let part = |pick: fn(&TimesSummary) -> Option<f64>| -> Vec<f64> {
-        times().map(|times| milliseconds(pick(times).unwrap_or_default())).collect()
-    };
-    let whisker = |end: usize| -> Vec<f64> {
-        times().map(|times| milliseconds(times.whiskers.map_or(0.0, |ends| ends[end]))).collect()
-    };
-    let values = times().flat_map(|times| [times.p25, times.p99, times.max]).flatten().map(milliseconds);
-    let names: Vec<String> = shown.iter().map(|service| label(service)).collect();
-    let layout = figure::layout()
-        .x_axis(figure::log_axis("Response time (ms, log scale)", values))
-        .y_axis(figure::axis("").show_grid(false));
-    let mut chart = Figure::new("chart-services", 120 + 44 * shown.len(), layout);
-    let slowest: Vec<Vec<f64>> = part(|times| times.max).into_iter().map(|max| vec![max]).collect();
-    let boxes: Box<BoxPlot<Vec<f64>, String>> = BoxPlot::new_xy(slowest, names)
-        .orientation(Orientation::Horizontal)
-        .lower_fence(whisker(0))
-        .q1(part(|times| times.p25))
-        .median(part(|times| times.p50))
-        .q3(part(|times| times.p75))
-        .upper_fence(whisker(1))
-        .box_points(BoxPoints::All)
-        .jitter(0.0)
-        .point_pos(0.0)
-        .show_legend(false)
-        .marker(Marker::new().color(BLUE).size(5).symbol(MarkerSymbol::CircleOpen))
-        .line(Line::new().color(BLUE).width(1.5));
-    chart.add(boxes);
-    chart
+    let boxes = shown.iter().enumerate().map(|(place, service)| {
+        let times = &service.response_time;
+        let [low, high] = times.whiskers.unwrap_or_default();
+        let quartile = |time: Option<f64>| time.unwrap_or_default();
+        let quartiles = [low, quartile(times.p25), quartile(times.p50), quartile(times.p75), high];
+        let max = milliseconds(times.max.unwrap_or_default());
+        BoxOf { at: place as f64, quartiles: quartiles.map(milliseconds), max }
+    });
+    let boxes: Vec<BoxOf> = boxes.collect();
+    let values = boxes.iter().flat_map(|one| [one.quartiles[1], one.quartiles[4], one.max]);
+    let x = Axis::log("Response time (ms)", values);
+    let y = Axis::places("", shown.iter().map(|service| label(service)));
+    let panel = Panel::new(x, y).height(20.0 + 40.0 * shown.len() as f64);
+    let caption = "Response time of each service, from the last byte of a request to the last of its response, as captured. The box \
+                   holds the middle half, whiskers reach 1.5 box lengths, the ring is the slowest.";
+    let series = Series::new("response time", Ink::Curve(0)).with(Mark::Boxes(boxes)).unlisted();
+    Chart::new("chart-services", caption).panel(panel.series(series))
 }
 
 fn service_table(services: &[&ServiceSummary]) -> Markup {
@@ -150,7 +126,7 @@ fn service_table(services: &[&ServiceSummary]) -> Markup {
             let again = service.retransmitted_by_client + service.retransmitted_by_server;
             html! {
                 tr {
-                    th scope="row" { (label(service)) }
+                    th.free scope="row" { (label(service)) }
                     (count_cell(service.count, Tone::Plain))
                     (count_cell(service.unanswered, Tone::Violation))
                     (count_cell(service.errors, Tone::Violation))
@@ -167,32 +143,34 @@ fn service_table(services: &[&ServiceSummary]) -> Markup {
     table(&columns, &rows)
 }
 
-fn bytes_chart(services: &[&ServiceSummary]) -> Figure {
+fn bytes_chart(services: &[&ServiceSummary]) -> Chart {
     let mut drawn: Vec<&&ServiceSummary> = services.iter().collect();
     drawn.sort_by_key(|service| std::cmp::Reverse(service.bytes_sent + service.bytes_received));
     drawn.truncate(DRAWN);
-    let first = drawn.iter().filter_map(|service| service.seconds.first()).map(|(second, ..)| *second).min();
-    let first = first.unwrap_or_default();
-    let layout =
-        figure::layout().x_axis(figure::axis("Time (s)").show_grid(false)).y_axis(figure::axis("KiB/s"));
-    let mut chart = Figure::new("chart-service-bytes", 360, layout);
-    for (service, colour) in drawn.iter().zip(CURVES) {
-        let at: Vec<i64> = service.seconds.iter().map(|(second, ..)| second - first).collect();
-        let sent: Vec<f64> = service.seconds.iter().map(|(_, sent, _)| *sent as f64 / 1024.0).collect();
-        let received: Vec<f64> =
-            service.seconds.iter().map(|(.., received)| *received as f64 / -1024.0).collect();
-        for (direction, values) in [("sent", sent), ("received", received)] {
-            chart.add(
-                Scatter::new(at.clone(), values)
-                    .mode(Mode::Lines)
-                    .name(label(service))
-                    .legend_group(label(service))
-                    .show_legend(direction == "sent")
-                    .line(Line::new().color(colour).width(1.5)),
-            );
-        }
-    }
-    chart
+    let seconds = || drawn.iter().flat_map(|service| &service.seconds);
+    let first = seconds().map(|(second, ..)| *second).min().unwrap_or_default();
+    let last = seconds().map(|(second, ..)| *second).max().unwrap_or_default();
+    let kibibytes = |bytes: u64| bytes as f64 / 1024.0;
+    let both = seconds().flat_map(|(_, sent, received)| [kibibytes(*sent), -kibibytes(*received)]);
+    let x = Axis::span("Time (s)", 0.0, (last - first) as f64);
+    let panel = Panel::new(x, Axis::linear("Traffic (KiB/s)", both)).height(280.0);
+    let together = usize::try_from(last - first).unwrap_or(0) / MOST_POINTS + 1;
+    let series = drawn.iter().enumerate().map(|(number, service)| {
+        let line = |of: &dyn Fn(u64, u64) -> f64| {
+            let point = |some: &[(i64, u64, u64)]| {
+                let values: f64 = some.iter().map(|(_, sent, received)| of(*sent, *received)).sum();
+                let begin = some.first().map_or(first, |(second, ..)| *second);
+                ((begin - first) as f64, Some(values / some.len().max(1) as f64))
+            };
+            service.seconds.chunks(together).map(point).collect()
+        };
+        let name = shortened(&label(service), NAME);
+        let series = Series::new(&name, Ink::Curve(number)).symbol(Symbol::of_curve(number));
+        series.line(line(&|sent, _| kibibytes(sent))).line(line(&|_, received| -kibibytes(received)))
+    });
+    let caption =
+        "Bytes per second between caller and called: sent by the caller above zero, received below.";
+    Chart::new("chart-service-bytes", caption).panel(panel.all(series))
 }
 
 /// What stands between the capture and the truth.
@@ -229,10 +207,7 @@ pub fn traces(dissection: &DissectionSummary) -> Markup {
                     }
                 }
             }
-            (residences_chart(dissection).render(
-                "Mean stay of messages in each component, by phase: from the passage that brings a message to the first that takes it \
-                 on."
-            ))
+            (residences_chart(&phases).render())
             (slowest(dissection))
         } @else {
             p.empty { "No marked message was seen on the wire." }
@@ -249,9 +224,7 @@ pub fn traces(dissection: &DissectionSummary) -> Markup {
     }
 }
 
-fn residences_chart(dissection: &DissectionSummary) -> Figure {
-    let phases: Vec<_> =
-        dissection.phases.iter().filter(|phase| phase.measured && phase.traces.messages > 0).collect();
+fn residences_chart(phases: &[&PhaseSummary]) -> Chart {
     let mut components: Vec<&str> = Vec::new();
     for residence in
         phases.iter().flat_map(|phase| &phase.traces.residences).filter(|residence| residence.times.n > 0)
@@ -260,29 +233,31 @@ fn residences_chart(dissection: &DissectionSummary) -> Figure {
             components.push(&residence.component);
         }
     }
-    let names: Vec<String> = phases
-        .iter()
-        .map(|phase| if phase.name.is_empty() { "capture".to_owned() } else { phase.name.clone() })
-        .collect();
-    let layout = figure::layout()
-        .bar_mode(plotly::layout::BarMode::Stack)
-        .x_axis(figure::axis("").show_grid(false))
-        .y_axis(figure::axis("Mean stay (ms)"));
-    let mut chart = Figure::new("chart-stays", 380, layout);
-    for (place, component) in components.iter().enumerate() {
-        let residence = |phase: &&plimsoll_analysis::dissection::PhaseSummary| {
+    let mut ends = vec![0.0; phases.len()];
+    let mut stacked = Vec::new();
+    for (number, component) in components.iter().enumerate() {
+        let stay = |phase: &PhaseSummary| {
             let residence =
                 phase.traces.residences.iter().find(|residence| residence.component == *component);
             residence.and_then(|residence| residence.times.mean).unwrap_or_default() * 1e3
         };
-        let colour = CURVES.get(place % CURVES.len()).copied().unwrap_or(PURPLE);
-        chart.add(
-            plotly::Bar::new(names.clone(), phases.iter().map(residence).collect())
-                .name(*component)
-                .marker(Marker::new().color(colour)),
-        );
+        let bars = phases.iter().zip(&mut ends).enumerate().map(|(place, (phase, end))| {
+            let from = *end;
+            *end += stay(phase);
+            Bar { at: place as f64, from, to: *end, ends: None }
+        });
+        let ink = if number < INKS { Ink::Curve(number) } else { Ink::Neutral };
+        stacked.push(Series::new(component, ink).with(Mark::Bars(bars.collect())));
     }
-    chart
+    let x = Axis::places("", phases.iter().map(|phase| phase_name(phase)));
+    let panel = Panel::new(x, Axis::linear("Mean stay (ms)", ends.into_iter())).all(stacked);
+    let caption = "Mean stay of messages in each component, by phase: from the passage that brings a message to the first that takes \
+                   it on.";
+    Chart::new("chart-stays", caption).panel(panel)
+}
+
+fn phase_name(phase: &PhaseSummary) -> String {
+    if phase.name.is_empty() { "capture".to_owned() } else { phase.name.clone() }
 }
 
 fn slowest(dissection: &DissectionSummary) -> Markup {
@@ -295,9 +270,9 @@ fn slowest(dissection: &DissectionSummary) -> Markup {
         Column::Number("Share"),
         Column::Number("Lost"),
     ];
-    let told = |phase: &plimsoll_analysis::dissection::PhaseSummary| {
+    let told = |phase: &PhaseSummary| {
         let residences = phase.traces.residences.iter();
-        let name = if phase.name.is_empty() { "capture".to_owned() } else { phase.name.clone() };
+        let name = phase_name(phase);
         residences
             .map(|residence| {
                 html! {

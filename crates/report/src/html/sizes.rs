@@ -23,8 +23,13 @@ pub fn body(summary: &Summary) -> Markup {
         h3.apart { "Throughput and sizes" }
         (throughput(summary))
         p.note {
-            "Goodput is content per publish time from send. Marshalled size is the content of a message, publication \
-             size its whole protocol packet. A backlog that grows shows a platform that does not keep up."
+            "Goodput is the content of one message divided by the time of one message: marshalled size / mean publish time from \
+             send. It says how fast the platform serves a message by itself, not how much content all messages carry in a second: \
+             that is content delivered."
+        }
+        p.note {
+            "Marshalled size is the content of a message, publication size its whole protocol packet. A backlog that grows \
+             shows a platform that does not keep up."
         }
         @if summary.connect_time.n > 0 {
             p.note {
@@ -104,7 +109,7 @@ fn throughput(summary: &Summary) -> Markup {
 
 /// Growth of the backlog in messages per second; what rounds to nothing is nothing.
 fn backlog(slope: f64) -> String {
-    if slope.abs() < 0.05 { "0/s".into() } else { format!("{}/s", level::rate(slope)) }
+    if slope.abs() < 0.05 { "0/s".into() } else { level::per_second(slope) }
 }
 
 #[cfg(test)]

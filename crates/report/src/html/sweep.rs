@@ -1,46 +1,56 @@
-//! The runs of a matrix as one page: a chart of each quantity with all curves, and its table.
+//! The runs of a matrix as one page: what came out in words, a chart of each quantity with all curves, and its table.
 
-use crate::html::figure::{self, CURVES, Figure};
-use crate::html::table::{Column, interval_cell, number_cell, table};
+use crate::chart::{self, Axis, Chart, Filling, Ink, Interval, Mark, Panel, Series, Shape, Symbol};
+use crate::html::sides::{self, Side};
+use crate::html::table::{Column, in_pieces, interval_cell, number_cell};
 use crate::html::verdict::started;
-use crate::html::{head, plotly_script};
-use crate::sweep::{at, axis_name, curve_name, curves_name, foot, heading, measured, shown};
-use crate::text::{self, count};
+use crate::html::{head, level};
+use crate::sweep::{at, axis_name, curve_name, curves_name, foot, label, measured, shown};
+use crate::text;
 use maud::{DOCTYPE, Markup, html};
-use plimsoll_analysis::sweep::{Cell, Origin, Quantity, Sweep};
-use plotly::Scatter;
-use plotly::common::{DashType, ErrorData, ErrorType, HoverInfo, Line, Marker, MarkerSymbol, Mode, TickMode};
-use plotly::layout::{Axis, AxisType};
+use plimsoll_analysis::sweep::{Cell, Measured, Origin, Quantity, Sweep};
 
-/// Shapes and, in each, fillings: twelve marks, so that up to twelve curves are not told apart by colours alone.
-const SHAPES: [[MarkerSymbol; 3]; 4] = [
-    [MarkerSymbol::Circle, MarkerSymbol::CircleOpen, MarkerSymbol::CircleDot],
-    [MarkerSymbol::Square, MarkerSymbol::SquareOpen, MarkerSymbol::SquareDot],
-    [MarkerSymbol::Diamond, MarkerSymbol::DiamondOpen, MarkerSymbol::DiamondDot],
-    [MarkerSymbol::Cross, MarkerSymbol::CrossOpen, MarkerSymbol::CrossDot],
+/// Shapes and fillings: twelve marks, so that up to twelve curves differ by more than their colours.
+const SHAPES: [Shape; 4] = [Shape::Circle, Shape::Square, Shape::Diamond, Shape::Triangle];
+const FILLINGS: [Filling; 3] = [Filling::Full, Filling::Open, Filling::Dotted];
+
+/// What the summary in words is about.
+const IN_WORDS: [Quantity; 5] = [
+    Quantity::Throughput,
+    Quantity::Done,
+    Quantity::PublishTimeMedian,
+    Quantity::PublishTimeP99,
+    Quantity::SubscribeTimeP99,
 ];
 
 /// The sweep as one HTML file that opens offline.
 pub fn page(sweep: &Sweep) -> String {
+    let words = in_words(sweep);
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
-            (head(&format!("{} \u{b7} sweep \u{b7} Plimsoll", sweep.name), &plotly_script()))
+            (head(&format!("{} \u{b7} sweep \u{b7} Plimsoll", sweep.name)))
             body {
                 main {
-                    h1 { (sweep.name) }
-                    p.note { (origin(&sweep.origin)) }
-                    @for note in &sweep.notes {
-                        p { (note) }
+                    section.first {
+                        h1 { (sweep.name) }
+                        p.note { (origin(&sweep.origin)) }
+                        @if !words.is_empty() {
+                            ul.findings { @for sentence in words { li { (sentence) } } }
+                        }
+                        @for note in &sweep.notes {
+                            p.note { (note) }
+                        }
                     }
                     @for quantity in measured(sweep) {
                         section {
-                            h2 { (heading(quantity)) }
-                            (chart(sweep, quantity).render(caption(sweep, quantity)))
+                            h2 { (quantity.name()) }
+                            (chart(sweep, quantity).render())
                             (values(sweep, quantity))
                         }
                     }
                 }
+                (chart::script())
             }
         }
     };
@@ -61,157 +71,184 @@ fn origin(origin: &Origin) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" \u{b7} ")
 }
 
-fn caption(sweep: &Sweep, quantity: Quantity) -> &'static str {
-    let predicted = sweep.cells.iter().any(|cell| cell.predicted.is_some());
-    if quantity == Quantity::Throughput && predicted {
+/// For each of the main quantities, between which combinations it lies, and whether their intervals keep them apart.
+fn in_words(sweep: &Sweep) -> Vec<String> {
+    let sentence = |quantity: Quantity| {
+        let all = || sweep.cells.iter().filter_map(|cell| Some((cell, cell.measured(quantity)?)));
+        let (highest, most) = all().max_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean))?;
+        let (lowest, least) = all().min_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean))?;
+        let show = show(quantity);
+        let name = capitalised(quantity.name());
+        if all().count() < 2 {
+            return None;
+        }
+        if show(most.mean) == show(least.mean) {
+            return Some(format!("{name}: {} in every combination.", show(most.mean)));
+        }
+        let between = format!(
+            "{name}: highest with {} ({}), lowest with {} ({}).",
+            combination(sweep, highest),
+            show(most.mean),
+            combination(sweep, lowest),
+            show(least.mean)
+        );
+        Some(match most.ci95.zip(least.ci95) {
+            Some(([low, _], [_, high])) if low > high => {
+                format!("{between} Their 95 % intervals do not overlap.")
+            }
+            Some(_) => format!("{between} Their 95 % intervals overlap, so the order may be chance."),
+            None => between,
+        })
+    };
+    IN_WORDS.into_iter().filter_map(sentence).collect()
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// What a combination is called: the values of all that varies.
+fn combination(sweep: &Sweep, cell: &Cell) -> String {
+    let varying = sweep.axes.iter().zip(&cell.position).filter(|(axis, _)| axis.values.len() > 1);
+    let named = varying.filter_map(|(axis, place)| {
+        Some(format!("{} {}", label(axis.name()), label(axis.values.get(*place)?)))
+    });
+    named.collect::<Vec<_>>().join(", ")
+}
+
+/// The unit in which values are drawn: times in seconds would have labels such as 0.00005.
+fn unit(quantity: Quantity, highest: f64) -> (f64, String) {
+    match quantity {
+        Quantity::Throughput => (1.0, "Throughput (/s)".to_owned()),
+        Quantity::Done => (1.0, "Done of what was due".to_owned()),
+        _ if highest < 1e-3 => (1e6, format!("{} (\u{b5}s)", capitalised(quantity.name()))),
+        _ if highest < 10.0 => (1e3, format!("{} (ms)", capitalised(quantity.name()))),
+        _ => (1.0, format!("{} (s)", capitalised(quantity.name()))),
+    }
+}
+
+fn chart(sweep: &Sweep, quantity: Quantity) -> Chart {
+    let highest = sweep.cells.iter().filter_map(|cell| cell.measured(quantity)).map(|measured| measured.mean);
+    let (scale, name) = unit(quantity, highest.fold(0.0, f64::max));
+    let numbers = sweep.axes.get(sweep.along).and_then(|axis| axis.numbers()).map(|(numbers, _)| numbers);
+    let place = |cell: &Cell| cell.position.get(sweep.along).copied().unwrap_or_default();
+    let x = |cell: &Cell| {
+        let number = numbers.as_ref().and_then(|numbers| numbers.get(place(cell)).copied());
+        number.unwrap_or(place(cell) as f64)
+    };
+    let value = |cell: &Cell, measured: &Measured| Interval {
+        at: x(cell),
+        value: measured.mean * scale,
+        ends: measured.ci95.map(|ends| ends.map(|end| end.max(0.0) * scale)),
+    };
+    let side = |(common, cells): &(Vec<usize>, Vec<&Cell>)| {
+        let name = curve_name(sweep, common);
+        let values = cells.iter().filter_map(|cell| Some(value(cell, cell.measured(quantity)?)));
+        Side {
+            name: if name.is_empty() { quantity.name().to_owned() } else { name },
+            values: values.collect(),
+        }
+    };
+    let curves = sweep.curves();
+    let sides: Vec<Side> = curves.iter().map(side).collect();
+    let predicted = predictions(&curves, quantity, x);
+    let of_model = predicted.iter().flatten().filter_map(|(_, rate)| *rate);
+    let y = match quantity {
+        Quantity::Done => Axis::shares(&name),
+        _ => Axis::fitting(&name, sides::extent(&sides).chain(of_model)),
+    };
+    let has_model = predicted.iter().any(|points| !points.is_empty());
+    let chart = Chart::new(id(quantity), caption(has_model));
+    let Some(numbers) = &numbers else {
+        return chart
+            .panel(sides::panel(Axis::places(&axis_name(sweep), foot(sweep)), y, sides).height(340.0));
+    };
+    let x = Axis::fitting(&axis_name(sweep), numbers.iter().copied());
+    let series = sides.into_iter().zip(&curves).zip(predicted).enumerate().flat_map(
+        |(number, ((side, (common, _)), model))| {
+            let ink = Ink::Curve(*common.first().unwrap_or(&number));
+            let path = side.values.iter().map(|value| (value.at, Some(value.value))).collect();
+            let series = Series::new(&side.name, ink).symbol(symbol(sweep, common, number));
+            let series = series.with(Mark::Guide { points: path, dashed: false });
+            let series = series.with(Mark::Intervals { points: side.values, of: "95 % interval" });
+            let model = Series::new(&format!("{}, predicted", side.name), ink).dashed(model).unlisted();
+            [model, if curves.len() == 1 { series.unlisted() } else { series }]
+        },
+    );
+    chart.panel(Panel::new(x, y).height(380.0).all(series))
+}
+
+/// What the model of the platform predicts for each curve, where there is one.
+fn predictions(
+    curves: &[(Vec<usize>, Vec<&Cell>)],
+    quantity: Quantity,
+    x: impl Fn(&Cell) -> f64,
+) -> Vec<Vec<(f64, Option<f64>)>> {
+    let of_curve = |(_, cells): &(Vec<usize>, Vec<&Cell>)| {
+        let predicted = cells.iter().filter(|_| quantity == Quantity::Throughput);
+        predicted.filter_map(|cell| Some((x(cell), Some(cell.predicted?)))).collect()
+    };
+    curves.iter().map(of_curve).collect()
+}
+
+fn caption(has_model: bool) -> &'static str {
+    if has_model {
         "Means over the runs of each combination; bars are 95\u{a0}% intervals over runs. Dashed: what the model of the platform \
          predicts, in the colour of its curve."
     } else {
-        "Means over the runs of each combination; bars are 95\u{a0}% intervals over runs."
+        "Means over the runs of each combination, with 95\u{a0}% intervals over runs where there are several."
     }
-}
-
-fn chart(sweep: &Sweep, quantity: Quantity) -> Figure {
-    let all = || sweep.cells.iter().filter_map(|cell| cell.measured(quantity));
-    let means = || all().map(|measured| measured.mean).filter(|mean| *mean > 0.0);
-    let (low, high) =
-        means().fold((f64::INFINITY, 0.0f64), |(low, high), mean| (low.min(mean), high.max(mean)));
-    // Times in seconds would have labels such as 0.00005.
-    let scale = match quantity {
-        quantity if !quantity.is_time() => 1.0,
-        _ if high < 1e-3 => 1e6,
-        _ if high < 10.0 => 1e3,
-        _ => 1.0,
-    };
-    let title = match (quantity, scale) {
-        (Quantity::Throughput, _) => "operations/s".to_owned(),
-        (Quantity::Done, _) => "share".to_owned(),
-        (quantity, scale) if scale > 1e4 => format!("{} (\u{b5}s)", quantity.name()),
-        (quantity, scale) if scale > 1.0 => format!("{} (ms)", quantity.name()),
-        (quantity, _) => format!("{} (s)", quantity.name()),
-    };
-    // Over more than a decade and a half, light and heavy load would not show in one linear chart.
-    let vertical = if high > 30.0 * low && quantity != Quantity::Done {
-        figure::log_axis(&title, means().map(|mean| mean * scale))
-    } else {
-        figure::axis(&title)
-    };
-    let numbers = sweep.axes.get(sweep.along).and_then(|axis| axis.numbers()).map(|(numbers, _)| numbers);
-    let layout = figure::layout().x_axis(horizontal(sweep, numbers.is_some())).y_axis(vertical);
-    let mut figure = Figure::new(id(quantity), 520, layout);
-    let x = |cell: &Cell| {
-        let place = cell.position.get(sweep.along).copied().unwrap_or_default();
-        numbers.as_ref().and_then(|numbers| numbers.get(place).copied()).unwrap_or(place as f64).to_string()
-    };
-    for (number, (common, cells)) in sweep.curves().into_iter().enumerate() {
-        let colour = *CURVES.iter().cycle().nth(*common.first().unwrap_or(&number)).unwrap_or(&CURVES[0]);
-        let name = figure::text(&curve_name(sweep, &common));
-        if quantity == Quantity::Throughput {
-            let predicted = cells.iter().filter_map(|cell| Some((x(cell), cell.predicted?)));
-            let (xs, ys): (Vec<String>, Vec<f64>) = predicted.unzip();
-            if !xs.is_empty() {
-                figure.add(
-                    Scatter::new(xs, ys)
-                        .mode(Mode::Lines)
-                        .name(format!("{name}, predicted"))
-                        .legend_group(name.clone())
-                        .show_legend(false)
-                        .hover_info(HoverInfo::Skip)
-                        .line(Line::new().color(colour).width(1.2).dash(DashType::Dash)),
-                );
-            }
-        }
-        let points: Vec<_> =
-            cells.iter().filter_map(|cell| Some((x(cell), cell.measured(quantity)?))).collect();
-        let half = |ci95: Option<[f64; 2]>| ci95.map_or(0.0, |[low, high]| (high - low) / 2.0 * scale);
-        let bars = ErrorData::new(ErrorType::Data)
-            .array(points.iter().map(|(_, measured)| half(measured.ci95)).collect())
-            .thickness(1.0)
-            .width(3);
-        let (xs, ys): (Vec<String>, Vec<f64>) =
-            points.iter().map(|(x, measured)| (x.clone(), measured.mean * scale)).unzip();
-        figure.add(
-            Scatter::new(xs, ys)
-                .mode(Mode::LinesMarkers)
-                .name(name.clone())
-                .legend_group(name)
-                .marker(Marker::new().color(colour).size(9).symbol(symbol(sweep, &common, number)))
-                .line(Line::new().color(colour).width(1.6))
-                .error_y(bars),
-        );
-    }
-    figure
-}
-
-/// The axis along the foot. Values that are no numbers stand at their places with their labels: Plotly would guess from texts
-/// whether they are numbers, leave out those that then are none, and order them as they come.
-fn horizontal(sweep: &Sweep, of_numbers: bool) -> Axis {
-    let axis = figure::axis(&figure::text(&axis_name(sweep))).type_(AxisType::Linear);
-    if of_numbers {
-        return axis;
-    }
-    let labels: Vec<String> = foot(sweep).iter().map(|value| figure::text(value)).collect();
-    let places = (0..labels.len()).map(|place| place as f64).collect();
-    axis.tick_mode(TickMode::Array).tick_values(places).tick_text(labels)
 }
 
 /// The mark of a curve: shapes by the second of two axes and fillings by the first, where there are enough of both; else by
 /// its number.
-fn symbol(sweep: &Sweep, common: &[usize], number: usize) -> MarkerSymbol {
+fn symbol(sweep: &Sweep, common: &[usize], number: usize) -> Symbol {
     let sizes: Vec<usize> =
         sweep.curves_by().into_iter().filter_map(|axis| Some(sweep.axes.get(axis)?.values.len())).collect();
     let (filling, shape) = match (common, sizes.as_slice()) {
         ([first, second], [..=3, ..=4]) => (*first, *second),
         _ => (number / SHAPES.len(), number),
     };
-    let shapes = SHAPES.iter().cycle().nth(shape).unwrap_or(&SHAPES[0]);
-    shapes.iter().cycle().nth(filling).cloned().unwrap_or(MarkerSymbol::Circle)
+    Symbol {
+        shape: SHAPES.iter().cycle().nth(shape).copied().unwrap_or_default(),
+        filling: FILLINGS.iter().cycle().nth(filling).copied().unwrap_or_default(),
+    }
 }
 
 fn values(sweep: &Sweep, quantity: Quantity) -> Markup {
     let (name, head) = (curves_name(sweep), foot(sweep));
+    let name = if name.is_empty() { axis_name(sweep) } else { name };
     let with_model =
         quantity == Quantity::Throughput && sweep.cells.iter().any(|cell| cell.predicted.is_some());
-    let columns: Vec<Column<'_>> =
-        std::iter::once(Column::Text(&name)).chain(head.iter().map(|value| Column::Number(value))).collect();
-    let rows: Vec<Markup> = sweep
-        .curves()
-        .into_iter()
-        .map(|(common, cells)| {
-            html! {
-                tr {
-                    td { (curve_name(sweep, &common)) }
-                    @for place in 0..head.len() {
-                        @let cell = at(&cells, sweep, place);
-                        @if let Some(measured) = cell.and_then(|cell| cell.measured(quantity)) {
-                            (interval_cell(Some(measured.mean), measured.ci95, show(quantity)))
-                        } @else {
-                            (number_cell(None))
-                        }
-                    }
-                }
-                @if with_model {
-                    tr {
-                        td { "predicted" }
-                        @for place in 0..head.len() {
-                            @let cell = at(&cells, sweep, place);
-                            td.num {
-                                (cell.and_then(|cell| cell.predicted).map(count).unwrap_or_default())
-                                span.interval { (cell.and_then(|cell| cell.bound_by.clone()).unwrap_or_default()) }
-                            }
-                        }
-                    }
-                }
-            }
-        })
-        .collect();
-    table(&columns, &rows)
+    let columns: Vec<Column<'_>> = head.iter().map(|value| Column::Number(value)).collect();
+    let mut rows: Vec<(Markup, Vec<Markup>)> = Vec::new();
+    for (common, cells) in sweep.curves() {
+        let cell = |place: usize| at(&cells, sweep, place);
+        let measured =
+            (0..head.len()).map(|place| match cell(place).and_then(|cell| cell.measured(quantity)) {
+                Some(measured) => interval_cell(Some(measured.mean), measured.ci95, show(quantity)),
+                None => number_cell(None),
+            });
+        let curve = curve_name(sweep, &common);
+        let curve = if curve.is_empty() { quantity.name().to_owned() } else { curve };
+        rows.push((html! { th.free scope="row" { (curve) } }, measured.collect()));
+        if with_model {
+            let predicted = (0..head.len()).map(|place| {
+                let predicted = cell(place).and_then(|cell| cell.predicted).map(level::per_second);
+                let bound = cell(place).and_then(|cell| cell.bound_by.clone());
+                html! { td.num { (predicted.unwrap_or_default()) span.interval { (bound.unwrap_or_default()) } } }
+            });
+            rows.push((html! { td { "predicted" } }, predicted.collect()));
+        }
+    }
+    in_pieces(Column::Text(&name), &columns, &rows)
 }
 
 /// How a value of the quantity is shown.
 fn show(quantity: Quantity) -> fn(f64) -> String {
     match quantity {
-        Quantity::Throughput => |value| shown(Quantity::Throughput, value),
+        Quantity::Throughput => level::per_second,
         Quantity::Done => |value| shown(Quantity::Done, value),
         _ => |value| shown(Quantity::PublishTime, value),
     }
@@ -239,42 +276,88 @@ const fn id(quantity: Quantity) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::tests::data;
     use crate::sweep::tests::sweep;
     use plimsoll_analysis::sweep;
+    use serde_json::{Value, json};
+
+    /// The drawing of a quantity and its data.
+    fn drawn(sweep: &Sweep, quantity: Quantity) -> (String, Value) {
+        let page = chart(sweep, quantity).render().into_string();
+        let (_, data) = data(&page).remove(0);
+        (page, data)
+    }
 
     #[test]
-    fn curves_have_marks_of_their_own_and_predictions_are_dashed() {
+    fn curves_have_their_numbers_and_predictions_are_dashed() {
         let page = page(&sweep());
         assert!(page.contains("&lt;b&gt;") && !page.contains("<b>"));
         let origin = "platform gateway \u{b7} hold 10.0 s \u{b7} warm-up 2.00 s \u{b7} quick form of the scenario, which tries \
                       it out \u{b7} Plimsoll 0.1.0 \u{b7} 2026-03-14 09:26:53 UTC";
         assert!(page.contains(origin));
-        let chart = serde_json::to_value(chart(&sweep(), Quantity::Throughput)).unwrap();
-        let traces = chart["data"].as_array().unwrap();
-        let dashed = traces.iter().filter(|trace| trace["line"]["dash"] == "dash").count();
-        assert_eq!((traces.len(), dashed), (4, 2));
-        let marks: Vec<_> = traces.iter().filter_map(|trace| trace["marker"]["symbol"].as_str()).collect();
-        assert_eq!(marks, ["circle", "square"]);
-        assert_eq!(traces[1]["x"], serde_json::json!(["0", "10", "50"]));
-        assert!(traces[1]["error_y"]["array"][0].as_f64().unwrap() > 100.0);
+        let (page, data) = drawn(&sweep(), Quantity::Throughput);
+        let names: Vec<&str> =
+            data.as_array().unwrap().iter().map(|table| table["n"].as_str().unwrap()).collect();
+        assert_eq!(names, ["serial, predicted", "serial", "<b>, predicted", "<b>"]);
+        assert_eq!(page.matches("class=\"line dashed\"").count(), 2);
+        assert_eq!(data[1]["d"][0], json!([0, 10, 50]), "delays are numbers");
+        assert_eq!(data[1]["d"][1], json!([1010, 505, 336.667]));
+        assert!(data[1]["d"][2][0].as_f64().unwrap() < 1010.0 - 100.0, "{data}");
     }
 
-    /// No value is left to the guess of the program that draws it.
     #[test]
-    fn all_values_stand_along_the_foot() {
-        let drawn = |values: [&str; 3]| {
+    fn values_that_only_look_like_numbers_stand_side_by_side() {
+        let mut sweep = sweep();
+        sweep.axes[1] =
+            sweep::Axis { key: "mqtt.qos".into(), values: ["0", "1", "2"].map(str::to_owned).to_vec() };
+        let (page, data) = drawn(&sweep, Quantity::Throughput);
+        assert_eq!(data[0]["d"][0], json!(["0", "1", "2"]), "a name each");
+        assert!(page.contains("class=\"bar\"") && page.contains(">qos</text>"));
+        let gap = |row: usize| data[0]["p"][2 * row].as_i64().unwrap();
+        assert!((gap(1) - gap(0) - (gap(2) - gap(1))).abs() <= 1, "equally far apart");
+    }
+
+    #[test]
+    fn sizes_are_numbers_with_a_unit_and_mixed_values_are_names() {
+        let with = |values: [&str; 3]| {
             let mut sweep = sweep();
             sweep.axes[1].values = values.map(str::to_owned).to_vec();
-            let chart = serde_json::to_value(chart(&sweep, Quantity::Throughput)).unwrap();
-            (chart["data"][1]["x"].clone(), chart["layout"]["xaxis"].clone())
+            drawn(&sweep, Quantity::Throughput)
         };
-        let (x, axis) = drawn(["64", "1KiB", "2KiB"]);
-        assert_eq!((&x, &axis["type"]), (&serde_json::json!(["64", "1024", "2048"]), &"linear".into()));
-        assert!(axis["title"].to_string().contains("(B)") && axis["ticktext"].is_null(), "{axis}");
-        let (x, axis) = drawn(["64", "1s", "<b>"]);
-        assert_eq!((&x, &axis["type"]), (&serde_json::json!(["0", "1", "2"]), &"linear".into()));
-        assert_eq!(axis["tickvals"], serde_json::json!([0.0, 1.0, 2.0]));
-        assert_eq!(axis["ticktext"], serde_json::json!(["64", "1s", "&lt;b&gt;"]));
+        let (page, data) = with(["64", "1KiB", "2KiB"]);
+        assert_eq!(data[1]["d"][0], json!([64, 1024, 2048]));
+        assert!(page.contains("delay (B)"), "{page}");
+        let (page, data) = with(["64", "1s", "<b>"]);
+        assert_eq!(data[0]["d"][0], json!(["64", "1s", "<b>"]));
+        assert!(page.contains("&lt;b&gt;") && !page.contains("<b>"));
+    }
+
+    #[test]
+    fn shares_end_at_one_and_axes_begin_at_zero_or_say_that_they_are_logarithmic() {
+        let mut sweep = sweep();
+        let of = |sweep: &Sweep| chart(sweep, Quantity::Throughput).render().into_string();
+        assert!(of(&sweep).contains(">0</text>") && !of(&sweep).contains("log scale"));
+        let cell = sweep.cells.first_mut().unwrap();
+        let done = Measured { quantity: Quantity::Done, values: vec![0.7], mean: 0.7, ci95: None };
+        cell.quantities.push(done);
+        cell.quantities[0].mean *= 1000.0;
+        assert!(of(&sweep).contains("Throughput (/s), log scale"));
+        let done = chart(&sweep, Quantity::Done).render().into_string();
+        assert!(done.contains(">100 %</text>") && !done.contains(">120 %"));
+    }
+
+    #[test]
+    fn the_summary_names_the_ends_and_whether_intervals_keep_them_apart() {
+        let told = in_words(&sweep());
+        let first = "Throughput: highest with handler serial, delay 0ms (1,010/s), lowest with handler <b>, delay 50ms (252.5/s).";
+        let first = first.replace("252.5/s", "252/s");
+        assert!(told[0].starts_with(&first), "{told:?}");
+        assert!(told[0].ends_with("Their 95 % intervals do not overlap."), "{told:?}");
+        let mut same = sweep();
+        same.cells.iter_mut().flat_map(|cell| &mut cell.quantities).for_each(|measured| measured.mean = 0.5);
+        assert!(in_words(&same)[0].ends_with("in every combination."));
+        same.cells.truncate(1);
+        assert!(in_words(&same).is_empty());
     }
 
     #[test]
@@ -288,13 +371,13 @@ mod tests {
             sweep.axes = sizes.iter().map(|size| axis("a", *size)).chain([axis("foot", 2)]).collect();
             sweep.along = sizes.len();
             let curves: usize = sizes.iter().product();
-            let marks: std::collections::BTreeSet<String> = (0..curves)
+            let marks: std::collections::BTreeSet<Symbol> = (0..curves)
                 .map(|number| {
                     let common = match sizes.as_slice() {
                         [_, second] => vec![number / second, number % second],
                         _ => vec![number],
                     };
-                    serde_json::to_string(&symbol(&sweep, &common, number)).unwrap()
+                    symbol(&sweep, &common, number)
                 })
                 .collect();
             assert_eq!(marks.len(), curves, "{sizes:?}");

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 
 /// The head of a column: text stands left, numbers right.
+#[derive(Clone, Copy)]
 pub enum Column<'a> {
     /// A column of text.
     Text(&'a str),
@@ -53,6 +54,26 @@ pub fn table(columns: &[Column<'_>], rows: &[Markup]) -> Markup {
             }
         }
     }
+}
+
+/// Most columns of numbers in one table: more would not fit a narrow page.
+const MOST_COLUMNS: usize = 8;
+
+/// A table whose columns may be many: below each other as many tables as they need, each with the heads of its rows. A row is its
+/// head and its cells.
+pub fn in_pieces(head: Column<'_>, columns: &[Column<'_>], rows: &[(Markup, Vec<Markup>)]) -> Markup {
+    let pieces = columns.len().div_ceil(MOST_COLUMNS).max(1);
+    let each = columns.len().div_ceil(pieces).max(1);
+    let piece = |number: usize| {
+        let own = columns.iter().skip(number * each).take(each);
+        let columns: Vec<Column> = std::iter::once(head).chain(own.copied()).collect();
+        let rows = rows.iter().map(|(head, cells)| {
+            let own = cells.iter().skip(number * each).take(each);
+            html! { tr { (head) @for cell in own { (cell) } } }
+        });
+        table(&columns, &rows.collect::<Vec<_>>())
+    };
+    html! { @for number in 0..pieces { (piece(number)) } }
 }
 
 /// The level's name, as the head of its row.
@@ -109,12 +130,14 @@ pub fn interval_cell(value: Option<f64>, interval: Option<[f64; 2]>, show: fn(f6
     }
 }
 
-/// Two values as a range, their common unit once.
+/// Two values as a range, their common unit once. It may be broken behind the dash, and nowhere else.
 fn range(lo: &str, hi: &str) -> String {
-    match (lo.rsplit_once(' '), hi.rsplit_once(' ')) {
-        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} \u{2013} {hi}"),
-        _ => format!("{lo} \u{2013} {hi}"),
-    }
+    let low = match (lo.rsplit_once(' '), hi.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, other))) if unit == other => number,
+        _ => lo,
+    };
+    let whole = |text: &str| text.replace(' ', "\u{a0}");
+    format!("{}\u{a0}\u{2013} {}", whole(low), whole(hi))
 }
 
 /// A time in seconds with its 95 % interval.
@@ -149,9 +172,20 @@ mod tests {
 
     #[test]
     fn a_range_names_a_common_unit_once() {
-        assert_eq!(range("1.20 ms", "3.40 ms"), "1.20 \u{2013} 3.40 ms");
-        assert_eq!(range("900 µs", "1.10 ms"), "900 µs \u{2013} 1.10 ms");
-        assert_eq!(range("990", "1,007"), "990 \u{2013} 1,007");
+        assert_eq!(range("1.20 ms", "3.40 ms"), "1.20\u{a0}\u{2013} 3.40\u{a0}ms");
+        assert_eq!(range("900 µs", "1.10 ms"), "900\u{a0}µs\u{a0}\u{2013} 1.10\u{a0}ms");
+        assert_eq!(range("990", "1,007"), "990\u{a0}\u{2013} 1,007");
+    }
+
+    #[test]
+    fn a_wide_table_goes_on_below_with_the_heads_of_its_rows() {
+        let columns: Vec<Column> = (0..20).map(|_| Column::Number("n")).collect();
+        let cells = || (0..20).map(|number| number_cell(Some(format!("value {number}")))).collect();
+        let rows = [(html! { th { "first" } }, cells()), (html! { th { "second" } }, cells())];
+        let drawn = in_pieces(Column::Text("Level"), &columns, &rows).into_string();
+        let count = |part: &str| drawn.matches(part).count();
+        assert_eq!((count("<table>"), count("<th>first</th>"), count("value 19<")), (3, 3, 2));
+        assert_eq!(count("<td"), 40);
     }
 
     #[test]

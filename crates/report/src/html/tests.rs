@@ -1,6 +1,8 @@
 //! The page as a whole, on a synthetic run and on what may go wrong with one.
 
 use super::*;
+use crate::chart::MOST_POINTS;
+use crate::chart::tests::data;
 use crate::terminal::Detail;
 use crate::text::Colour;
 use plimsoll_analysis::level::LevelVerdict;
@@ -8,23 +10,24 @@ use plimsoll_analysis::summarize;
 use plimsoll_model::record::{LevelOutages, RunEnd};
 use plimsoll_model::{Metric, Nanos, Verdict};
 
-/// The page without Plotly's own code.
 fn bare(record: &RunRecord) -> String {
-    page(record, &summarize(record), &[], "").into_string()
+    render(record, &summarize(record))
 }
 
-/// The JSON of every chart, by its id.
-fn charts(page: &str) -> Vec<(String, serde_json::Value)> {
-    let chart = |part: &str| {
-        let (id, rest) = part.split_once("\",").unwrap();
-        let (json, _) = rest.split_once(");</script>").unwrap();
-        (id.to_owned(), serde_json::from_str(json).unwrap())
-    };
-    page.split("Plotly.newPlot(\"").skip(1).map(chart).collect()
+/// The parts of a chart: what is drawn, by the names of series.
+fn chart(page: &str, id: &str) -> Vec<serde_json::Value> {
+    let (_, parts) = data(page).into_iter().find(|(one, _)| one == id).unwrap_or_else(|| panic!("no {id}"));
+    parts.as_array().unwrap().clone()
 }
 
 fn chart_ids(page: &str) -> Vec<String> {
-    charts(page).into_iter().map(|(id, _)| id).collect()
+    data(page).into_iter().map(|(id, _)| id).collect()
+}
+
+/// What is drawn of a chart, without its data.
+fn drawing<'a>(page: &'a str, id: &str) -> &'a str {
+    let (_, rest) = page.split_once(&format!("<figure class=\"chart\" id=\"{id}\">")).unwrap();
+    rest.split_once("<script").unwrap().0
 }
 
 /// Keeps the file for looking at it where the environment asks for one.
@@ -41,8 +44,13 @@ fn everything_stands_in_its_order() {
     keep("open", &record);
     let page = bare(&record);
     let wanted = [
-        "<h1>Bears 4,000 msg/s</h1>",
-        "id=\"objectives\"",
+        "<h1>Sustains 4,000/s</h1>",
+        "class=\"tiles\"",
+        "section id=\"objectives\"",
+        "section id=\"time\"",
+        "id=\"chart-latency\"",
+        "id=\"chart-heat\"",
+        "id=\"chart-timeline\"",
         "id=\"chart-load-line\"",
         "id=\"chart-times\"",
         "id=\"chart-percentiles\"",
@@ -50,7 +58,6 @@ fn everything_stands_in_its_order() {
         "section id=\"ledger\"",
         "section id=\"generator\"",
         "id=\"chart-components\"",
-        "id=\"chart-timeline\"",
         "section id=\"environment\"",
         "section id=\"scenario\"",
         "arrivals: poisson",
@@ -98,44 +105,137 @@ fn a_hostile_text_stays_text() {
     record.levels[4].end.as_mut().unwrap().incident = Some(hostile.into());
     let page = bare(&record);
     assert!(!page.contains("alert(1)</script>") && !page.contains("<img"));
-    assert_eq!(page.matches("<script>").count(), charts(&page).len() + 1, "one a chart, one for printing");
-    // Plotly itself takes `<` in a name for markup, so it must see an entity there.
-    let (_, components) = charts(&page).into_iter().find(|(id, _)| id == "chart-components").unwrap();
-    assert!(components["data"][0]["name"].as_str().unwrap().starts_with("&lt;/script&gt;"));
+    assert_eq!(page.matches("<script").count(), data(&page).len() + 1, "one a chart, one for all");
+    assert_eq!(chart(&page, "chart-components")[0]["n"], hostile, "its name is whole");
 }
 
 #[test]
-fn the_file_loads_nothing_and_holds_plotly_once() {
-    let record = synthetic::record();
-    let page = bare(&record);
+fn the_file_loads_nothing_and_holds_the_script_once() {
+    let page = bare(&synthetic::record());
     for outside in ["src=", "href=\"http", "url(", "@import", "//cdn"] {
         assert!(!page.contains(outside), "{outside}");
     }
-    let whole = render(&record, &summarize(&record));
-    assert!(whole.contains("default-src 'none'"));
-    assert_eq!(whole.matches("* plotly.js v").count(), 1);
-    assert!(!whole.contains("MathJax = "), "MathJax came along");
-    assert!(whole.len() < 5_500_000, "{} bytes", whole.len());
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:; \
+                  font-src data:";
+    assert!(page.contains(policy));
+    assert_eq!(page.matches("<script>").count(), 1);
+}
+
+/// Six levels of 30 samples, as many as most scenarios have.
+#[test]
+fn a_report_has_a_megabyte_at_most_and_does_not_grow_with_the_length_of_the_run() {
+    let mut record = synthetic::record();
+    let mut lengthen = |times: usize| {
+        for level in &mut record.levels {
+            let length = level.samples.len() * times;
+            level.samples = level.samples.iter().cycle().take(length).cloned().collect();
+            level.start.samples = length as u16;
+            level.start.hold = level.start.hold * times as i64;
+        }
+        bare(&record)
+    };
+    let usual = lengthen(3);
+    assert!(usual.len() < 450_000, "{} bytes", usual.len());
+    let long = lengthen(20);
+    assert!(long.len() < usual.len() * 13 / 10, "{} and {} bytes", usual.len(), long.len());
 }
 
 #[test]
 fn curves_are_bounded() {
-    for (id, chart) in charts(&bare(&synthetic::record())) {
-        for curve in chart["data"].as_array().unwrap() {
-            let points = curve["x"].as_array().unwrap().len();
-            assert!(points <= figure::MOST_POINTS, "{id}: {points}");
+    let page = bare(&synthetic::record());
+    for id in chart_ids(&page) {
+        for part in chart(&page, &id).iter().filter(|part| part["v"].is_null()) {
+            let rows = part["d"][0].as_array().unwrap().len();
+            assert!(rows <= MOST_POINTS, "{id}: {rows}");
         }
     }
 }
 
 #[test]
 fn every_axis_has_a_title() {
-    for (id, chart) in charts(&bare(&synthetic::record())) {
-        for (name, axis) in
-            chart["layout"].as_object().unwrap().iter().filter(|(name, _)| name.contains("axis"))
-        {
-            assert!(!axis["title"]["text"].as_str().unwrap_or_default().is_empty(), "{id} {name}");
-        }
+    let page = bare(&synthetic::record());
+    for id in chart_ids(&page) {
+        let drawing = drawing(&page, &id);
+        assert!(drawing.matches("class=\"axis\"").count() >= 2, "{id}");
+        assert!(!drawing.contains("class=\"axis\" x=\"\"") && !drawing.contains("\"></text>"), "{id}");
+    }
+}
+
+#[test]
+fn latency_over_time_is_that_of_the_samples() {
+    let record = synthetic::record();
+    let page = bare(&record);
+    let parts = chart(&page, "chart-latency");
+    let names: Vec<&str> = parts.iter().map(|part| part["n"].as_str().unwrap()).collect();
+    assert_eq!(names, ["p50", "p99", "max", "p50", "p99", "max"], "of the publish and of the subscribe time");
+    assert_eq!(parts[0]["c"], serde_json::json!(["Time since the run began (s)", "Publish time (ms)"]));
+    let first = record.levels[0].samples[0].as_ref().unwrap();
+    let p50 = first.histograms[&Metric::PublishTime].quantile(0.5).unwrap().as_secs_f64() * 1e3;
+    assert!((parts[0]["d"][1][0].as_f64().unwrap() / p50 - 1.0).abs() < 1e-4);
+    assert_eq!(parts[0]["d"][0][0], 4.5, "the middle of the first sample");
+    assert_eq!(parts[0]["d"][0].as_array().unwrap().len(), 59, "one of sixty was not taken");
+    let drawing = drawing(&page, "chart-latency");
+    assert_eq!(drawing.matches("publish_p99 &lt; 50.0 ms").count(), 1, "one label for the objective");
+    assert!(drawing.contains("log scale"));
+}
+
+#[test]
+fn the_heat_map_counts_every_message() {
+    let record = synthetic::record();
+    let heat = &chart(&bare(&record), "chart-heat")[0];
+    let counts = heat["v"].as_array().unwrap().iter().flat_map(|column| column.as_array().unwrap());
+    let counted: u64 = counts.map(|count| count.as_u64().unwrap()).sum();
+    let samples = record.levels.iter().flat_map(|level| level.samples.iter().flatten());
+    let seen: u64 = samples.map(|sample| sample.histograms[&Metric::PublishTime].count()).sum();
+    assert_eq!(counted, seen);
+}
+
+#[test]
+fn throughput_stands_beside_what_was_offered_and_errors_below() {
+    let page = bare(&synthetic::record());
+    let parts = chart(&page, "chart-timeline");
+    let names: Vec<&str> = parts.iter().map(|part| part["n"].as_str().unwrap()).collect();
+    let completed = ["completed, level met", "completed, level missed", "completed, level invalid"];
+    assert_eq!(names, [&["offered"], completed.as_slice(), &["lost", "reordered", "duplicated"]].concat());
+    assert_eq!(parts[0]["d"][1][0], 1000);
+    assert!(drawing(&page, "chart-timeline").contains("class=\"line dashed\""));
+    let mut healthy = synthetic::record();
+    healthy.levels.truncate(3);
+    let page = bare(&healthy);
+    assert!(page.contains("No message was lost, refused, late"));
+    assert!(!drawing(&page, "chart-timeline").contains("Errors"));
+}
+
+#[test]
+fn rates_that_span_decades_have_logarithmic_axes() {
+    let mut record = synthetic::record();
+    record.levels[0].start.load = plimsoll_model::Load::Rate(10.0);
+    let page = bare(&record);
+    assert!(drawing(&page, "chart-load-line").contains("Offered load (/s), log scale"));
+    assert!(drawing(&page, "chart-timeline").contains("Throughput (/s), log scale"));
+    assert!(!drawing(&bare(&synthetic::record()), "chart-load-line").contains("log scale"));
+}
+
+#[test]
+fn rates_are_written_one_way() {
+    let page = bare(&synthetic::record());
+    for other in ["msg/s", "operations/s", "ops/s"] {
+        assert!(!page.contains(other), "{other}");
+    }
+}
+
+#[test]
+fn goodput_is_explained_where_it_stands() {
+    let page = bare(&synthetic::record());
+    assert!(page.contains("Goodput is the content of one message divided by the time of one message"));
+}
+
+#[test]
+fn tables_have_few_columns() {
+    let page = bare(&synthetic::record());
+    for table in page.split("<thead>").skip(1) {
+        let (head, _) = table.split_once("</thead>").unwrap();
+        assert!(head.matches("<th").count() <= 11, "{head}");
     }
 }
 
@@ -165,8 +265,9 @@ fn a_killed_run_shows_what_there_is() {
     let summary = summarize(&record);
     assert_eq!(summary.verdict, Verdict::Interrupted);
     let page = bare(&record);
-    assert!(page.contains("Bears at least 2,000 msg/s") && page.contains("the run ended within this level"));
-    assert_eq!(chart_ids(&page).len(), 6);
+    assert!(page.contains("Sustains at least 2,000/s") && page.contains("the run ended within this level"));
+    let shown = ["latency", "heat", "timeline", "load-line", "times", "percentiles", "parts", "components"];
+    assert_eq!(chart_ids(&page), shown.map(|name| format!("chart-{name}")));
 }
 
 #[test]
@@ -209,9 +310,8 @@ fn at_qos_0_there_is_no_publish_time() {
     let page = bare(&record);
     assert!(page.contains("At QoS 0 nothing is acknowledged"));
     assert!(page.contains("No message was both acknowledged and delivered"));
-    let (_, times) = charts(&page).into_iter().find(|(id, _)| id == "chart-times").unwrap();
-    assert_eq!(times["data"].as_array().unwrap().len(), 1);
-    assert_eq!(times["data"][0]["name"], "subscribe time");
+    let times = chart(&page, "chart-times");
+    assert_eq!((times.len(), &times[0]["n"]), (1, &"subscribe time".into()));
 }
 
 #[test]
@@ -228,8 +328,8 @@ fn without_subscribers_there_is_no_subscribe_time() {
     });
     let page = bare(&record);
     assert!(page.contains("The scenario has no subscribers"));
-    let (_, percentiles) = charts(&page).into_iter().find(|(id, _)| id == "chart-percentiles").unwrap();
-    assert!(percentiles["layout"]["xaxis2"].is_null());
+    let percentiles = drawing(&page, "chart-percentiles");
+    assert!(percentiles.contains("Publish time (ms)") && !percentiles.contains("Subscribe time (ms)"));
 }
 
 #[test]
@@ -237,11 +337,8 @@ fn the_closed_model_is_drawn_over_operations_in_flight() {
     let record = synthetic::closed();
     keep("closed", &record);
     let page = bare(&record);
-    let (_, chart) = charts(&page).into_iter().find(|(id, _)| id == "chart-load-line").unwrap();
-    assert_eq!(chart["layout"]["xaxis"]["title"]["text"], "Operations in flight");
-    let names: Vec<&str> =
-        chart["data"].as_array().unwrap().iter().filter_map(|t| t["name"].as_str()).collect();
-    assert!(!names.contains(&"ideal"), "{names:?}");
+    let drawing = drawing(&page, "chart-load-line");
+    assert!(drawing.contains("Operations in flight") && !drawing.contains("ideal"));
     assert!(page.contains("operations in flight."));
 }
 
@@ -251,7 +348,7 @@ fn levels_of_idle_devices_show_connections_and_no_empty_charts() {
     keep("devices", &record);
     let page = bare(&record);
     for part in [
-        "<h1>Bears 5,000 devices</h1>",
+        "<h1>Sustains 5,000 devices</h1>",
         "section id=\"connections\"",
         "at 6,000 devices, connected 83.33 % (objective connected &gt;= 99.9 %)",
         "the devices were idle",
@@ -287,7 +384,7 @@ fn how_a_search_went_is_told_and_its_levels_need_not_rise() {
     assert_eq!((line.rate, line.level, line.next_level, line.at_least), (Some(4000.0), 3, Some(2), false));
     let page = bare(&record);
     for part in [
-        "<h1>Bears 4,000 msg/s</h1>",
+        "<h1>Sustains 4,000/s</h1>",
         "Searched in 4 levels, reached within 25 % (30 % asked for): 4,000/s was met again by a fresh hold",
         "What gives way next: at 5,000/s, ",
         "4, searched",
@@ -356,9 +453,8 @@ fn lines_of_equal_objectives_have_one_label() {
             objective.bound = 0.05;
         }
     }
-    let (_, times) = charts(&bare(&record)).into_iter().find(|(id, _)| id == "chart-times").unwrap();
-    let labels = times["layout"]["annotations"].as_array().unwrap();
-    assert_eq!(labels.len(), 1, "{labels:?}");
-    let text = labels[0]["text"].as_str().unwrap();
-    assert!(text.contains("publish_p99") && text.contains("subscribe_p99"), "{text}");
+    let page = bare(&record);
+    let times = drawing(&page, "chart-times");
+    assert_eq!(times.matches("class=\"named").count(), 1);
+    assert!(times.contains("publish_p99 &lt; 50.0 ms, subscribe_p99 &lt; 50.0 ms"));
 }

@@ -1,6 +1,6 @@
 //! Runs of one schedule by the time of day: a chart of one level, a table of all.
 
-use crate::html::figure::{self, BLUE, Figure, PURPLE};
+use crate::chart::{Axis, Chart, Ink, Interval, Mark, Panel, Scale, Series, Shape, Symbol};
 use crate::html::level;
 use crate::html::table::{Column, level_cell, number_cell, table, time_cell, verdict_cell};
 use crate::series::{Occurrence, by_time_of_day};
@@ -9,8 +9,6 @@ use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 use plimsoll_analysis::time_summary::TimeSummary;
 use plimsoll_model::Metric;
-use plotly::Scatter;
-use plotly::common::{ErrorData, ErrorType, Marker, Mode};
 
 /// Chart and table.
 pub fn body(runs: &[Occurrence]) -> Markup {
@@ -50,53 +48,44 @@ pub fn body(runs: &[Occurrence]) -> Markup {
     });
     html! {
         @if let Some(label) = lowest {
-            (chart(&sorted, &label).render(&format!(
-                "Medians at {label} by the time of day at which the run began, in this host's time zone; bars reach from \
-                 the first to the third quartile."
-            )))
+            (chart(&sorted, &label).render())
         }
         (table(&columns, &rows.collect::<Vec<_>>()))
     }
 }
 
-fn chart(sorted: &[(f64, String, &Summary)], label: &str) -> Figure {
-    let hours = figure::axis("Time of day (h)").range(vec![0.0, 24.0]).dtick(3.0);
+fn chart(sorted: &[(f64, String, &Summary)], label: &str) -> Chart {
     let of_level =
         |summary: &&Summary| summary.levels.iter().find(|level| level.load.to_string() == label).cloned();
     let levels: Vec<(f64, LevelSummary)> =
         sorted.iter().filter_map(|(hour, _, summary)| Some((*hour, of_level(summary)?))).collect();
-    let times = |pick: fn(&LevelSummary) -> &TimeSummary| -> Vec<(f64, [f64; 3])> {
+    let times = |metric: Metric| -> Vec<Interval> {
         let told = levels.iter().filter_map(|(hour, level)| {
-            let time = pick(level);
-            Some((*hour, [time.p25?, time.p50?, time.p75?].map(|seconds| seconds * 1e3)))
+            let TimeSummary { p25, p50, p75, .. } = level.times[metric];
+            let [low, value, high] = [p25?, p50?, p75?].map(|seconds| seconds * 1e3);
+            Some(Interval { at: *hour, value, ends: Some([low, high]) })
         });
         told.collect()
     };
     let shown = [
-        ("publish time", BLUE, times(|level| &level.times[Metric::PublishTime])),
-        ("subscribe time", PURPLE, times(|level| &level.times[Metric::SubscribeTime])),
+        ("publish time", Ink::Curve(0), Shape::Circle, times(Metric::PublishTime)),
+        ("subscribe time", Ink::Curve(3), Shape::Square, times(Metric::SubscribeTime)),
     ];
-    let values: Vec<f64> =
-        shown.iter().flat_map(|(.., points)| points.iter().flat_map(|(_, q)| *q)).collect();
-    let layout =
-        figure::layout().x_axis(hours).y_axis(figure::log_axis("Time (ms, log scale)", values.into_iter()));
-    let mut figure = Figure::new("chart-time-of-day", 380, layout);
-    for (name, colour, points) in shown {
-        if points.is_empty() {
-            continue;
-        }
-        let part = |pick: fn([f64; 3]) -> f64| points.iter().map(|(_, q)| pick(*q)).collect::<Vec<f64>>();
-        let bars = ErrorData::new(ErrorType::Data)
-            .array(part(|[_, p50, p75]| p75 - p50))
-            .array_minus(part(|[p25, p50, _]| p50 - p25));
-        let hours = points.iter().map(|(hour, _)| *hour).collect();
-        figure.add(
-            Scatter::new(hours, part(|[_, p50, _]| p50))
-                .mode(Mode::LinesMarkers)
-                .name(name)
-                .marker(Marker::new().color(colour).size(8))
-                .error_y(bars),
-        );
-    }
-    figure
+    let points = || shown.iter().flat_map(|(.., points)| points);
+    let values: Vec<f64> = points().flat_map(|point| point.ends.into_iter().flatten()).collect();
+    let hours = (0..=8).map(|third| (f64::from(3 * third), format!("{}:00", 3 * third))).collect();
+    let x = Axis::ticked("Time of day (h)", Scale::Linear { low: 0.0, high: 24.0 }, hours);
+    let panel = Panel::new(x, Axis::log("Time (ms)", values.into_iter()));
+    let series = shown.into_iter().map(|(name, ink, shape, points)| {
+        let path = points.iter().map(|point| (point.at, Some(point.value))).collect();
+        let series = Series::new(name, ink).symbol(Symbol::full(shape));
+        series
+            .with(Mark::Guide { points: path, dashed: false })
+            .with(Mark::Intervals { points, of: "quartiles" })
+    });
+    let caption = format!(
+        "Medians at {label} by the time of day at which the run began, in this host's time zone; bars reach from \
+         the first to the third quartile."
+    );
+    Chart::new("chart-time-of-day", &caption).panel(panel.all(series))
 }

@@ -1,109 +1,113 @@
-//! Completed operations per second over the run, sample by sample.
+//! Throughput and errors over the run, sample by sample.
 
-use crate::html::figure::{self, Figure, MOST_POINTS, NEUTRAL};
-use crate::html::{level, time_axis};
-use maud::Markup;
-use plimsoll_analysis::level::LevelSummary;
+use crate::chart::{Axis, Chart, Ink, Panel, Series, Shape, Symbol};
+use crate::html::level;
+use crate::html::pieces::{self, Piece};
+use crate::html::time_axis::{self, RunTime};
+use maud::{Markup, html};
+use plimsoll_analysis::level::LevelVerdict;
 use plimsoll_analysis::summary::Summary;
+use plimsoll_model::Counts;
 use plimsoll_model::record::{LevelRecord, RunRecord};
-use plotly::Scatter;
-use plotly::common::{DashType, HoverInfo, Line, Marker, Mode};
-use plotly::layout::RangeMode;
 
-/// The chart.
+/// What may go wrong with a message or a connection: its name, and its count.
+type Wrong = (&'static str, fn(&Counts) -> u64);
+
+const WRONG: [Wrong; 9] = [
+    ("lost", Counts::lost),
+    ("refused", |counts| counts.refused),
+    ("unsent", |counts| counts.unsent),
+    ("late", |counts| counts.late),
+    ("duplicated", |counts| counts.duplicated),
+    ("reordered", |counts| counts.reordered),
+    ("queries failed", |counts| counts.queries_failed),
+    ("connections lost", |counts| counts.disconnected),
+    ("connecting failed", |counts| counts.connect_failed),
+];
+/// Most kinds of errors that are drawn, the most frequent ones: more could not be told apart.
+const MOST_KINDS: usize = 6;
+
+/// The chart, and what did not go wrong.
 pub fn body(record: &RunRecord, summary: &Summary) -> Markup {
-    let layout = figure::layout()
-        .x_axis(time_axis::axis(record))
-        .y_axis(figure::axis("Completed (msg/s)").range_mode(RangeMode::ToZero))
-        .legend(figure::legend().y(1.1));
-    let layout = time_axis::shade_levels(layout, record, summary);
-    let mut figure = Figure::new("chart-timeline", 400, layout);
-    figure.add(offered(record));
-    let mut in_legend = Vec::new();
-    for (record, level) in time_axis::levels(record, summary) {
-        let first = !in_legend.contains(&level.verdict);
-        in_legend.push(level.verdict);
-        figure.add(completed(record, level, first));
-    }
-    figure.render(
-        "Completed operations per second of each sample beside what was offered: a level that sags or swings did not \
-         hold its load. A sample that could not be taken is a gap, and between holds nothing is measured.",
-    )
-}
-
-fn offered(record: &RunRecord) -> Box<Scatter<f64, Option<f64>>> {
-    let mut points: Vec<(f64, Option<f64>)> = Vec::new();
-    for level in record.levels.iter().filter(|level| level.start.load.offered().is_some()) {
-        let begin = level.start.hold_start;
-        let end = begin + level.start.hold;
-        points.push((begin.as_secs_f64(), level.start.load.offered()));
-        points.push((end.as_secs_f64(), level.start.load.offered()));
-        points.push((end.as_secs_f64(), None));
-    }
-    let in_legend = !points.is_empty();
-    let (x, y) = points.into_iter().unzip();
-    Scatter::new(x, y)
-        .mode(Mode::Lines)
-        .name("offered")
-        .show_legend(in_legend)
-        .hover_info(HoverInfo::Skip)
-        .line(Line::new().color(NEUTRAL).width(1.5).dash(DashType::Dash))
-}
-
-fn completed(record: &LevelRecord, level: &LevelSummary, in_legend: bool) -> Box<Scatter<f64, Option<f64>>> {
-    let colour = level::colour(level.verdict);
-    let (x, y): (Vec<f64>, Vec<Option<f64>>) = points(record, &level.achieved_samples).into_iter().unzip();
-    let marker = Marker::new().color(colour).size(6).symbol(level::symbol(level.verdict));
-    Scatter::new(x, y)
-        .mode(Mode::LinesMarkers)
-        .name(level.verdict.name())
-        .legend_group(level.verdict.name())
-        .show_legend(in_legend)
-        .connect_gaps(false)
-        .hover_template("%{y:,.0f}/s at %{x:.1f} s")
-        .marker(marker)
-        .line(Line::new().color(colour).width(2.0))
-}
-
-/// The middle of each sample and its rate. Samples are put together where there are too many; a gap among them makes
-/// the whole a gap.
-fn points(record: &LevelRecord, rates: &[Option<f64>]) -> Vec<(f64, Option<f64>)> {
-    let together = rates.len().div_ceil(MOST_POINTS).max(1);
-    let mut begin = record.start.hold_start.as_secs_f64();
-    let point = |(position, chunk): (usize, &[Option<f64>])| {
-        let samples = (position * together..).zip(chunk);
-        let lengths = samples.clone().map(|(sample, _)| record.start.sample_seconds(sample));
-        let length: f64 = lengths.sum();
-        let done = samples.map(|(sample, rate)| Some((*rate)? * record.start.sample_seconds(sample)));
-        let done: Option<f64> = done.sum();
-        let middle = begin + length / 2.0;
-        begin += length;
-        (middle, done.map(|done| done / length))
+    let count = record.levels.len();
+    let levels: Vec<Vec<Piece>> =
+        record.levels.iter().map(|level| pieces::pieces(level, count, None)).collect();
+    let time = RunTime::of(record);
+    let errors = errors(&levels, time);
+    let caption = if errors.is_empty() {
+        "Completed operations per second of each sample beside what was offered. A sample that could not be taken is a gap."
+    } else {
+        "Completed operations per second of each sample beside what was offered, and below it what went wrong with the messages \
+         that were due then. A sample that could not be taken is a gap. Zeroes stand at the foot of a logarithmic axis."
     };
-    rates.chunks(together).enumerate().map(point).collect()
+    let has_errors = !errors.is_empty();
+    let chart = Chart::new("chart-timeline", caption).panel(throughput(record, summary, &levels, time));
+    let highest = errors.iter().flat_map(|(_, points)| points).filter_map(|(_, rate)| *rate);
+    let axis = Axis::fitting("Errors (/s)", highest.filter(|rate| *rate > 0.0));
+    let symbols = Shape::ALL.iter().cycle();
+    let series = errors.iter().zip(symbols).enumerate().map(|(number, ((name, points), shape))| {
+        Series::new(name, Ink::Curve(number)).symbol(Symbol::full(*shape)).line(points.clone())
+    });
+    let panel =
+        Panel::new(time.axis(), axis).height(130.0).regions(time.regions(record, summary)).all(series);
+    let chart = if has_errors { chart.panel(panel) } else { chart };
+    html! {
+        (chart.render())
+        @if !has_errors {
+            p.note { "No message was lost, refused, late, duplicated, reordered or left unsent, and no connection was lost." }
+        }
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::html::synthetic;
+fn throughput(record: &RunRecord, summary: &Summary, levels: &[Vec<Piece>], time: RunTime) -> Panel {
+    let completed = |piece: &Piece| (time.at(piece.middle()), piece.per_second(|counts| counts.completed));
+    let of_verdict = |verdict: LevelVerdict| {
+        let own =
+            time_axis::levels(record, summary).zip(levels).filter(|((_, level), _)| level.verdict == verdict);
+        let points = own.flat_map(|(_, pieces)| {
+            let end = pieces.last().map(|piece| (time.at(piece.end), None));
+            pieces.iter().map(completed).chain(end)
+        });
+        let series = Series::new(&format!("completed, level {}", verdict.name()), level::ink(verdict));
+        series.symbol(level::symbol(verdict)).line(points.collect())
+    };
+    let offered = offered(record, time);
+    let rates = levels.iter().flatten().filter_map(|piece| completed(piece).1);
+    let rates = rates.chain(offered.iter().filter_map(|(_, rate)| *rate));
+    let panel = Panel::new(time.axis(), Axis::fitting("Throughput (/s)", rates.filter(|rate| *rate > 0.0)));
+    let panel = panel.height(220.0).regions(time.regions(record, summary));
+    let panel = panel.series(Series::new("offered", Ink::Neutral).dashed(offered));
+    panel.all(level::VERDICTS.map(of_verdict))
+}
 
-    #[test]
-    fn a_sample_that_was_not_taken_stays_a_gap() {
-        let mut level = synthetic::record().levels.remove(0);
-        level.start.samples = 3;
-        level.start.hold_start = plimsoll_model::Nanos::from_secs(10);
-        level.start.hold = plimsoll_model::Nanos::from_secs(6);
-        let points = points(&level, &[Some(5.0), None, Some(7.0)]);
-        assert_eq!(points, [(11.0, Some(5.0)), (13.0, None), (15.0, Some(7.0))]);
-    }
+/// What each level asks for, over its hold.
+fn offered(record: &RunRecord, time: RunTime) -> Vec<(f64, Option<f64>)> {
+    let of_level = |level: &LevelRecord| {
+        let offered = level.start.load.offered();
+        let begin = level.start.hold_start.as_secs_f64();
+        let end = time.at(begin + level.start.hold.as_secs_f64());
+        offered.map(|_| [(time.at(begin), offered), (end, offered), (end, None)])
+    };
+    record.levels.iter().filter_map(of_level).flatten().collect()
+}
 
-    #[test]
-    fn many_samples_are_put_together() {
-        let mut level = synthetic::record().levels.remove(0);
-        level.start.samples = 1000;
-        let points = points(&level, &[Some(4.0); 1000]);
-        assert_eq!(points.len(), MOST_POINTS);
-        assert!(points.iter().all(|(_, rate)| *rate == Some(4.0)));
-    }
+/// One kind of errors over the run, per second.
+type Errors = (&'static str, Vec<(f64, Option<f64>)>);
+
+/// The kinds of errors that there were, the most frequent ones.
+fn errors(levels: &[Vec<Piece>], time: RunTime) -> Vec<Errors> {
+    let all = |of: fn(&Counts) -> u64| -> u64 {
+        levels.iter().flatten().filter_map(|piece| piece.counts.as_ref()).map(of).sum()
+    };
+    let mut wrong: Vec<(u64, Wrong)> =
+        WRONG.into_iter().map(|wrong| (all(wrong.1), wrong)).filter(|(count, _)| *count > 0).collect();
+    wrong.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let over_run = |of: fn(&Counts) -> u64| {
+        let points = levels.iter().flat_map(|pieces| {
+            let end = pieces.last().map(|piece| (time.at(piece.end), None));
+            pieces.iter().map(|piece| (time.at(piece.middle()), piece.per_second(of))).chain(end)
+        });
+        points.collect()
+    };
+    wrong.into_iter().take(MOST_KINDS).map(|(_, (name, of))| (name, over_run(of))).collect()
 }

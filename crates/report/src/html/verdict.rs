@@ -1,7 +1,8 @@
-//! The verdict first: what the platform bears, why not more, and how each objective stands.
+//! The verdict first: what the platform sustains, why not more, and how each objective stands.
 
 use crate::html::level;
 use crate::html::table::{Column, chip, table};
+use crate::html::tiles;
 use crate::terminal;
 use crate::text;
 use maud::{Markup, html};
@@ -27,6 +28,7 @@ pub fn header(record: &RunRecord, summary: &Summary) -> Markup {
             @for sentence in sentences(summary) {
                 p.because { (sentence) }
             }
+            (tiles::tiles(record, summary))
             dl.facts {
                 @for (name, value) in facts(record, summary) {
                     div { dt { (name) } dd { (value) } }
@@ -44,7 +46,7 @@ fn headline(summary: &Summary) -> String {
     match (&summary.load_line, summary.verdict) {
         (Some(line), _) => {
             let least = if line.at_least { "at least " } else { "" };
-            format!("Bears {least}{}", level::load_line(line))
+            format!("Sustains {least}{}", level::load_line(line))
         }
         (None, Verdict::Failed) => "The run could not be done".into(),
         (None, Verdict::Interrupted) => "The run ended before a load line was found".into(),
@@ -76,7 +78,7 @@ fn sentences(summary: &Summary) -> Vec<String> {
             let role = if line.at_least { "The next level decides nothing" } else { "What gives way next" };
             format!("{role}: {}", sentence(&format!("at {}, {}", level::name(next), level::why(next))))
         }
-        None => "No higher level was run, so the platform may bear more.".into(),
+        None => "No higher level was run, so the platform may sustain more.".into(),
     });
     sentences
 }
@@ -197,7 +199,7 @@ pub fn objectives(record: &RunRecord, summary: &Summary) -> Markup {
     html! {
         (table(&columns, &rows))
         @if let Some(demanded) = demanded {
-            p { "The load line itself was to be at least " strong { (level::rate(demanded)) " msg/s" } "." }
+            p { "The load line itself was to be at least " strong { (level::per_second(demanded)) } "." }
         }
         @if shown.is_empty() {
             p.note { "No level was begun, so no objective could be judged." }

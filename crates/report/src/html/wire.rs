@@ -1,6 +1,6 @@
 //! What connections cost below the protocol, in the set-up and level by level.
 
-use crate::html::table::{Column, number_cell, table};
+use crate::html::table::{Column, in_pieces, number_cell};
 use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::summary::Summary;
@@ -49,19 +49,12 @@ pub fn body(summary: &Summary) -> Markup {
     let told = rows_of(summary);
     let shown: Vec<&Shown> =
         SHOWN.iter().filter(|(_, of)| told.iter().any(|(_, wire)| of(wire).is_some())).collect();
-    let mut columns = vec![Column::Text("Level")];
-    columns.extend(shown.iter().map(|(title, _)| Column::Number(title)));
-    let rows: Vec<Markup> = told
-        .iter()
-        .map(|(label, wire)| {
-            html! {
-                tr {
-                    th scope="row" { (label) }
-                    @for (_, of) in &shown { (number_cell(of(wire))) }
-                }
-            }
-        })
-        .collect();
+    let columns: Vec<Column> = shown.iter().map(|(title, _)| Column::Number(title)).collect();
+    let row = |(label, wire): &(String, &WireSummary)| {
+        let cells = shown.iter().map(|(_, of)| number_cell(of(wire)));
+        (html! { th scope="row" { (label) } }, cells.collect())
+    };
+    let rows: Vec<_> = told.iter().map(row).collect();
     let rises: Vec<(String, String)> = summary
         .levels
         .iter()
@@ -75,7 +68,7 @@ pub fn body(summary: &Summary) -> Markup {
         summary.levels.iter().find(|level| level.index == inference.reference).map(|level| level.load)
     });
     html! {
-        (table(&columns, &rows))
+        (in_pieces(Column::Text("Level"), &columns, &rows))
         p.note {
             "The network\u{2019}s round trip is that of a probe that the platform\u{2019}s host answers without the \
              platform\u{2019}s application; TCP\u{2019}s own has delayed acknowledgements in it."
