@@ -28,7 +28,7 @@ pub(super) fn resolve(
     }
     let asks = |name: &String| name.starts_with("connect_");
     if let Some(quantile) = default_of_connecting(scenario, context)
-        && !scenario.objectives.0.keys().any(|name| asks(name))
+        && !scenario.objectives.0.keys().any(asks)
     {
         let name = Name::Level(Subject::Quantile(Metric::ConnectTime, quantile));
         scenario.objectives.0.insert(name.key(), Some("< 1 s".to_owned()));
