@@ -27,7 +27,7 @@ pub use heat::Heat;
 pub use label::shortened;
 pub use panel::{Limit, Panel, Region, Upright};
 pub use scale::Scale;
-pub use series::{Bar, BoxOf, Ink, Interval, Mark, Series};
+pub use series::{Bar, BoxOf, Ink, Interval, Mark, Path, Series};
 pub use symbol::{Filling, Shape, Symbol};
 
 use maud::{Markup, PreEscaped, html};

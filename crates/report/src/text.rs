@@ -54,6 +54,12 @@ pub fn count(number: f64) -> String {
     grouped(number.round_ties_even())
 }
 
+/// A text with a capital at its beginning.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// A share in percent with two digits, never rounded up to all of it.
 pub fn floor_percent(share: f64) -> f64 {
     (share * 1e4 + 1e-6).floor() / 100.0

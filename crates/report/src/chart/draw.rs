@@ -96,9 +96,10 @@ fn panel(
     foot: &Foot,
     (left, has_names): (f64, bool),
 ) -> Markup {
+    let [grid, axes] = grid(frame);
     html! {
         (overlay::regions(frame, panel, has_names))
-        (grid(frame))
+        (grid)
         @if let Some(heat) = &panel.heat { (heat.drawn(frame)) }
         (ticks_beside(frame))
         @if foot.has_ticks { (ticks_below(frame, foot)) }
@@ -109,13 +110,14 @@ fn panel(
                 (marks::drawn(frame, series, frame.slot(panel, number)))
             }
         }
+        (axes)
         (overlay::limits(frame, &panel.limits))
         @for upright in &panel.uprights { (overlay::upright(frame, upright)) }
     }
 }
 
 /// Lines at the ticks of both axes, and the axes themselves. Between names there are no lines.
-fn grid(frame: &Frame<'_>) -> Markup {
+fn grid(frame: &Frame<'_>) -> [Markup; 2] {
     let across = |axis: &Axis| if axis.has_places() { Vec::new() } else { axis.ticks.clone() };
     let mut path = String::new();
     for (value, _) in across(frame.y) {
@@ -135,10 +137,7 @@ fn grid(frame: &Frame<'_>) -> Markup {
     if zero(frame.x) {
         axes += &format!("M{} {}V{}", px(frame.x(0.0)), px(frame.top), px(frame.bottom()));
     }
-    html! {
-        path.grid d=(path) {}
-        path.frame d=(axes) {}
-    }
+    [html! { path.grid d=(path) {} }, html! { path.frame d=(axes) {} }]
 }
 
 fn ticks_beside(frame: &Frame<'_>) -> Markup {

@@ -62,20 +62,23 @@ pub struct Bar {
     pub ends: Option<[f64; 2]>,
 }
 
+/// A path of places and values. A point without a value is a gap.
+pub type Path = Vec<(f64, Option<f64>)>;
+
 /// One way of drawing values.
 #[derive(Clone, Debug)]
 pub enum Mark {
     /// A line through points, with the series' symbol at them where they are few. A point without a value is a gap.
     Line {
         /// Place and value.
-        points: Vec<(f64, Option<f64>)>,
+        points: Path,
         /// Whether it is dashed.
         dashed: bool,
     },
     /// A line that only guides the eye: it is no data.
     Guide {
         /// Place and value.
-        points: Vec<(f64, Option<f64>)>,
+        points: Path,
         /// Whether it is dashed.
         dashed: bool,
     },
@@ -140,12 +143,12 @@ impl Series {
     }
 
     /// Adds a line.
-    pub fn line(self, points: Vec<(f64, Option<f64>)>) -> Series {
+    pub fn line(self, points: Path) -> Series {
         self.with(Mark::Line { points, dashed: false })
     }
 
     /// Adds a dashed line.
-    pub fn dashed(self, points: Vec<(f64, Option<f64>)>) -> Series {
+    pub fn dashed(self, points: Path) -> Series {
         self.with(Mark::Line { points, dashed: true })
     }
 

@@ -6,6 +6,7 @@ use crate::compare::{qualities, runs, told, value};
 use crate::html::head;
 use crate::html::sides::{self, Side};
 use crate::html::table::{Column, in_pieces};
+use crate::text::capitalised;
 use maud::{DOCTYPE, Markup, html};
 use plimsoll_analysis::compare::{Candidate, Comparison, Conclusion, Row, Unit, interval, mean};
 
@@ -16,8 +17,9 @@ const MOST_DIFFERENCES: usize = 40;
 pub fn page(comparison: &Comparison) -> String {
     let labels: Vec<&str> = comparison.candidates.iter().map(|one| one.label.as_str()).collect();
     let title = match labels.as_slice() {
-        [first, second] => format!("{first} and {second}"),
-        _ => "Comparison".to_owned(),
+        [others @ .., last] if (1..4).contains(&others.len()) => format!("{} and {last}", others.join(", ")),
+        [alone] => (*alone).to_owned(),
+        _ => format!("{} candidates", labels.len()),
     };
     let markup = html! {
         (DOCTYPE)
@@ -174,6 +176,7 @@ fn quantity(comparison: &Comparison, name: &str, unit: Unit, number: usize) -> O
         return None;
     }
     let levels = rows.iter().filter_map(|row| row.level.clone());
+    let name = capitalised(name);
     let y = Axis::fitting(&format!("{name} ({unit})"), sides::extent(&sides));
     let caption = format!(
         "{name}: means over the runs of each candidate, with 95\u{a0}% intervals where there are several runs."

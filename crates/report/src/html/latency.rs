@@ -1,6 +1,6 @@
 //! Latency over the run: quantiles of each time sample by sample, and its heat map.
 
-use crate::chart::{Axis, Chart, Heat, Ink, Limit, Panel, Series, Symbol};
+use crate::chart::{Axis, Chart, Heat, Ink, Limit, Panel, Path, Series, Symbol};
 use crate::html::pieces::{self, Piece};
 use crate::html::time_axis::RunTime;
 use maud::{Markup, html};
@@ -60,8 +60,8 @@ pub fn charts(record: &RunRecord, summary: &Summary) -> Markup {
 }
 
 fn curves(record: &RunRecord, summary: &Summary, time: RunTime, seen: &Seen) -> Panel {
-    let over_run = |of_level: &dyn Fn(&[Piece]) -> Vec<(f64, Option<f64>)>| -> Vec<(f64, Option<f64>)> {
-        let mut points: Vec<(f64, Option<f64>)> = Vec::new();
+    let over_run = |of_level: &dyn Fn(&[Piece]) -> Path| -> Path {
+        let mut points: Path = Vec::new();
         for level in &seen.levels {
             let own =
                 of_level(level).into_iter().map(|(at, value)| (time.at(at), value.filter(|ms| *ms > 0.0)));

@@ -1,6 +1,6 @@
 //! Samples of a level, put together where there are too many to draw or too few observations in one.
 
-use crate::chart::MOST_POINTS;
+use crate::chart::{MOST_POINTS, Path};
 use plimsoll_analysis::time_summary::quantile_of;
 use plimsoll_model::record::{LevelRecord, SampleRecord};
 use plimsoll_model::{Counts, Histogram, Metric};
@@ -70,7 +70,7 @@ pub fn pieces(level: &LevelRecord, levels: usize, metric: Option<Metric>) -> Vec
 
 /// A quantile over time, in milliseconds: pieces are put together until each has enough observations for it. A piece that was not
 /// taken is a gap. Nothing where the level has not enough for one value.
-pub fn quantile(pieces: &[Piece], q: f64) -> Vec<(f64, Option<f64>)> {
+pub fn quantile(pieces: &[Piece], q: f64) -> Path {
     let mut groups: Vec<Option<Piece>> = Vec::new();
     let mut open: Option<Piece> = None;
     let is_enough = |piece: &Piece| quantile_of(&piece.times, q).is_some();
@@ -117,7 +117,7 @@ fn close(groups: &mut Vec<Option<Piece>>, rest: Option<Piece>, is_enough: impl F
 }
 
 /// The largest observation of each piece, in milliseconds.
-pub fn largest(pieces: &[Piece]) -> Vec<(f64, Option<f64>)> {
+pub fn largest(pieces: &[Piece]) -> Path {
     let value =
         |piece: &Piece| Some(piece.times.max().filter(|_| piece.counts.is_some())?.as_secs_f64() * 1e3);
     pieces.iter().map(|piece| (piece.middle(), value(piece))).collect()

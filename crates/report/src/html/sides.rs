@@ -29,6 +29,6 @@ pub fn panel(categories: Axis, y: Axis, sides: Vec<Side>) -> Panel {
 /// Values and the ends of their intervals, for an axis that shows them all. Zeroes do not count: a logarithmic axis has none.
 pub fn extent(sides: &[Side]) -> impl Iterator<Item = f64> + '_ {
     let all = sides.iter().flat_map(|side| &side.values);
-    let ends = all.flat_map(|value| [value.value].into_iter().chain(value.ends.map(|[_, high]| high)));
+    let ends = all.flat_map(|value| [value.value].into_iter().chain(value.ends.into_iter().flatten()));
     ends.filter(|value| *value > 0.0)
 }

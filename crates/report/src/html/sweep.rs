@@ -1,12 +1,12 @@
 //! The runs of a matrix as one page: what came out in words, a chart of each quantity with all curves, and its table.
 
-use crate::chart::{self, Axis, Chart, Filling, Ink, Interval, Mark, Panel, Series, Shape, Symbol};
+use crate::chart::{self, Axis, Chart, Filling, Ink, Interval, Mark, Panel, Path, Series, Shape, Symbol};
 use crate::html::sides::{self, Side};
 use crate::html::table::{Column, in_pieces, interval_cell, number_cell};
 use crate::html::verdict::started;
 use crate::html::{head, level};
 use crate::sweep::{at, axis_name, curve_name, curves_name, foot, label, measured, shown};
-use crate::text;
+use crate::text::{self, capitalised};
 use maud::{DOCTYPE, Markup, html};
 use plimsoll_analysis::sweep::{Cell, Measured, Origin, Quantity, Sweep};
 
@@ -44,7 +44,7 @@ pub fn page(sweep: &Sweep) -> String {
                     }
                     @for quantity in measured(sweep) {
                         section {
-                            h2 { (quantity.name()) }
+                            h2 { (capitalised(quantity.name())) }
                             (chart(sweep, quantity).render())
                             (values(sweep, quantity))
                         }
@@ -103,11 +103,6 @@ fn in_words(sweep: &Sweep) -> Vec<String> {
     IN_WORDS.into_iter().filter_map(sentence).collect()
 }
 
-fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
 /// What a combination is called: the values of all that varies.
 fn combination(sweep: &Sweep, cell: &Cell) -> String {
     let varying = sweep.axes.iter().zip(&cell.position).filter(|(axis, _)| axis.values.len() > 1);
@@ -139,8 +134,8 @@ fn chart(sweep: &Sweep, quantity: Quantity) -> Chart {
     };
     let value = |cell: &Cell, measured: &Measured| Interval {
         at: x(cell),
-        value: measured.mean * scale,
-        ends: measured.ci95.map(|ends| ends.map(|end| end.max(0.0) * scale)),
+        value: within(quantity, measured.mean) * scale,
+        ends: measured.ci95.map(|ends| ends.map(|end| within(quantity, end) * scale)),
     };
     let side = |(common, cells): &(Vec<usize>, Vec<&Cell>)| {
         let name = curve_name(sweep, common);
@@ -159,7 +154,7 @@ fn chart(sweep: &Sweep, quantity: Quantity) -> Chart {
         _ => Axis::fitting(&name, sides::extent(&sides).chain(of_model)),
     };
     let has_model = predicted.iter().any(|points| !points.is_empty());
-    let chart = Chart::new(id(quantity), caption(has_model));
+    let chart = Chart::new(id(quantity), caption(quantity, has_model));
     let Some(numbers) = &numbers else {
         return chart
             .panel(sides::panel(Axis::places(&axis_name(sweep), foot(sweep)), y, sides).height(340.0));
@@ -184,7 +179,7 @@ fn predictions(
     curves: &[(Vec<usize>, Vec<&Cell>)],
     quantity: Quantity,
     x: impl Fn(&Cell) -> f64,
-) -> Vec<Vec<(f64, Option<f64>)>> {
+) -> Vec<Path> {
     let of_curve = |(_, cells): &(Vec<usize>, Vec<&Cell>)| {
         let predicted = cells.iter().filter(|_| quantity == Quantity::Throughput);
         predicted.filter_map(|cell| Some((x(cell), Some(cell.predicted?)))).collect()
@@ -192,12 +187,19 @@ fn predictions(
     curves.iter().map(of_curve).collect()
 }
 
-fn caption(has_model: bool) -> &'static str {
-    if has_model {
-        "Means over the runs of each combination; bars are 95\u{a0}% intervals over runs. Dashed: what the model of the platform \
-         predicts, in the colour of its curve."
-    } else {
-        "Means over the runs of each combination, with 95\u{a0}% intervals over runs where there are several."
+fn caption(quantity: Quantity, has_model: bool) -> &'static str {
+    match quantity {
+        _ if has_model => {
+            "Means over the runs of each combination; bars are 95\u{a0}% intervals over runs. Dashed: what the model of the platform \
+             predicts, in the colour of its curve."
+        }
+        Quantity::Done => {
+            "Means over the runs of each combination, with 95\u{a0}% intervals over runs where there are several. A hold may \
+             also complete what was due before it: such shares count as 100\u{a0}%."
+        }
+        _ => {
+            "Means over the runs of each combination, with 95\u{a0}% intervals over runs where there are several."
+        }
     }
 }
 
@@ -245,12 +247,17 @@ fn values(sweep: &Sweep, quantity: Quantity) -> Markup {
     in_pieces(Column::Text(&name), &columns, &rows)
 }
 
+/// A value of the quantity, or an end of its interval, where it can lie: none is below zero, and a share ends at one.
+fn within(quantity: Quantity, value: f64) -> f64 {
+    if quantity == Quantity::Done { value.clamp(0.0, 1.0) } else { value.max(0.0) }
+}
+
 /// How a value of the quantity is shown.
 fn show(quantity: Quantity) -> fn(f64) -> String {
     match quantity {
-        Quantity::Throughput => level::per_second,
-        Quantity::Done => |value| shown(Quantity::Done, value),
-        _ => |value| shown(Quantity::PublishTime, value),
+        Quantity::Throughput => |value| level::per_second(within(Quantity::Throughput, value)),
+        Quantity::Done => |value| shown(Quantity::Done, within(Quantity::Done, value)),
+        _ => |value| shown(Quantity::PublishTime, within(Quantity::PublishTime, value)),
     }
 }
 
@@ -342,6 +349,12 @@ mod tests {
         cell.quantities.push(done);
         cell.quantities[0].mean *= 1000.0;
         assert!(of(&sweep).contains("Throughput (/s), log scale"));
+        sweep.cells[0].quantities.last_mut().unwrap().mean = 1.16;
+        assert_eq!(drawn(&sweep, Quantity::Done).1[0]["d"][1][0], 1, "the data are what is drawn");
+        assert_eq!(
+            (show(Quantity::Done)(1.16), show(Quantity::Throughput)(-641.0)),
+            ("100 %".into(), "0/s".into())
+        );
         let done = chart(&sweep, Quantity::Done).render().into_string();
         assert!(done.contains(">100 %</text>") && !done.contains(">120 %"));
     }

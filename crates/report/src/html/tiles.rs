@@ -5,6 +5,7 @@ use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
+use plimsoll_analysis::time_summary::TimeSummary;
 use plimsoll_model::record::{LevelRecord, RunRecord};
 use plimsoll_model::{Metric, Validity};
 
@@ -84,9 +85,12 @@ fn p99(summary: &Summary) -> Tile {
         (Metric::ConnectTime, "connect time"),
     ];
     let found = times.into_iter().find_map(|(metric, name)| Some((level?, level?.times[metric].p99?, name)));
-    let (value, about) = match found {
-        Some((level, p99, name)) => (text::time(Some(p99)), format!("{name} at {}", level::name(level))),
-        None => ("\u{2013}".to_owned(), "fewer than 1,000 observations".to_owned()),
+    let (value, about) = match (found, level) {
+        (Some((level, p99, name)), _) => (text::time(Some(p99)), format!("{name} at {}", level::name(level))),
+        (None, level) => {
+            let at = level.map(|level| format!(" at {}", level::name(level))).unwrap_or_default();
+            ("\u{2013}".to_owned(), format!("fewer than 1,000 observations{at}"))
+        }
     };
     Tile { name: "p99", value, about, is_bad: false }
 }
@@ -108,10 +112,14 @@ fn generator(summary: &Summary) -> Tile {
     let value =
         if valid == all { format!("all {}", levels(all)) } else { format!("{valid} of {}", levels(all)) };
     let value = if all == 1 && valid == 1 { levels(1) } else { value };
-    let late = answer(summary).and_then(|level| Some((level, level.generator.lateness.p99?)));
-    let about = match late {
-        Some((level, p99)) => format!("late by {} (p99) at {}", text::time(Some(p99)), level::name(level)),
-        None => "no lateness was measured".to_owned(),
+    let about = match answer(summary).map(|level| (level, &level.generator.lateness)) {
+        Some((level, TimeSummary { p99: Some(p99), .. })) => {
+            format!("late by {} (p99) at {}", text::time(Some(*p99)), level::name(level))
+        }
+        Some((level, TimeSummary { max: Some(max), .. })) => {
+            format!("late by {} at most at {}", text::time(Some(*max)), level::name(level))
+        }
+        _ => "nothing was due".to_owned(),
     };
     Tile { name: "Generator kept up in", value, about, is_bad: valid < all }
 }

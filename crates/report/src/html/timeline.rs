@@ -1,6 +1,6 @@
 //! Throughput and errors over the run, sample by sample.
 
-use crate::chart::{Axis, Chart, Ink, Panel, Series, Shape, Symbol};
+use crate::chart::{Axis, Chart, Ink, Panel, Path, Series, Shape, Symbol};
 use crate::html::level;
 use crate::html::pieces::{self, Piece};
 use crate::html::time_axis::{self, RunTime};
@@ -81,7 +81,7 @@ fn throughput(record: &RunRecord, summary: &Summary, levels: &[Vec<Piece>], time
 }
 
 /// What each level asks for, over its hold.
-fn offered(record: &RunRecord, time: RunTime) -> Vec<(f64, Option<f64>)> {
+fn offered(record: &RunRecord, time: RunTime) -> Path {
     let of_level = |level: &LevelRecord| {
         let offered = level.start.load.offered();
         let begin = level.start.hold_start.as_secs_f64();
@@ -92,7 +92,7 @@ fn offered(record: &RunRecord, time: RunTime) -> Vec<(f64, Option<f64>)> {
 }
 
 /// One kind of errors over the run, per second.
-type Errors = (&'static str, Vec<(f64, Option<f64>)>);
+type Errors = (&'static str, Path);
 
 /// The kinds of errors that there were, the most frequent ones.
 fn errors(levels: &[Vec<Piece>], time: RunTime) -> Vec<Errors> {

@@ -136,7 +136,11 @@ fn qos(record: &RunRecord) -> Option<String> {
 /// How many levels were run, and of how many.
 fn levels_run(summary: &Summary, terms: &Terms) -> String {
     let run = summary.levels.len();
-    if terms.search.is_some() { format!("{run}, searched") } else { format!("{run} of {}", terms.levels) }
+    match usize::from(terms.levels) {
+        _ if terms.search.is_some() => format!("{run}, searched"),
+        planned if run > planned => format!("{planned}, held {run} times in all"),
+        planned => format!("{run} of {planned}"),
+    }
 }
 
 /// Profile and version, the name not twice.
