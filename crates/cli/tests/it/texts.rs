@@ -46,6 +46,9 @@ struct Prose {
 /// The prose of a page: paragraphs, items of lists, headings and cells of tables; no code.
 fn prose(markdown: &str) -> Vec<Prose> {
     let mut found: Vec<Prose> = Vec::new();
+    let item = Regex::new(r"^([-*]|[0-9]+\.) ").unwrap();
+    let code = Regex::new("`[^`]*`").unwrap();
+    let link = Regex::new(r"!?\[([^\]]*)\]\([^)]*\)").unwrap();
     let (mut fenced, mut open, mut blank) = (false, false, true);
     for (number, line) in (1..).zip(markdown.lines()) {
         let text = line.trim();
@@ -66,7 +69,6 @@ fn prose(markdown: &str) -> Vec<Prose> {
             open = false;
             continue;
         }
-        let item = Regex::new(r"^([-*]|[0-9]+\.) ").unwrap();
         let begins = !open || text.starts_with('#') || item.is_match(text);
         let own = item.replace(text.trim_start_matches('#').trim_start(), "").into_owned();
         match found.last_mut().filter(|_| !begins) {
@@ -76,9 +78,8 @@ fn prose(markdown: &str) -> Vec<Prose> {
         open = !text.starts_with('#');
     }
     for one in &mut found {
-        let without_code = Regex::new("`[^`]*`").unwrap().replace_all(&one.text, "`").into_owned();
-        let without_links =
-            Regex::new(r"!?\[([^\]]*)\]\([^)]*\)").unwrap().replace_all(&without_code, "$1").into_owned();
+        let without_code = code.replace_all(&one.text, "`").into_owned();
+        let without_links = link.replace_all(&without_code, "$1").into_owned();
         one.text = without_links.replace("**", "");
     }
     found
@@ -226,6 +227,8 @@ fn help_is_plain_and_has_an_example() {
         }
     }
     assert!(all.len() > 15, "{all:?}");
+    // An option's text ends where the next option begins.
+    let entry = Regex::new(r"\n\s*(?:-\w, )?--?[\w<\[-][^\n]*\n|\n\n|\n\s+- ").unwrap();
     let mut found = Vec::new();
     for command in all {
         let arguments: Vec<&str> = command.iter().map(String::as_str).collect();
@@ -237,8 +240,6 @@ fn help_is_plain_and_has_an_example() {
         for line in text.lines().filter(|line| line.chars().count() > 80) {
             found.push(format!("{place}: a line of {} columns: {line}", line.chars().count()));
         }
-        // An option's text ends where the next option begins.
-        let entry = Regex::new(r"\n\s*(?:-\w, )?--?[\w<\[-][^\n]*\n|\n\n").unwrap();
         for part in entry.split(&text).filter(|part| !part.contains("plimsoll ")) {
             let joined = part.split_whitespace().collect::<Vec<_>>().join(" ");
             found.extend(faults(&place, &joined));
