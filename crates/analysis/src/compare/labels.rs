@@ -25,6 +25,8 @@ pub(super) fn of(candidates: &[Named<'_>]) -> Vec<String> {
         // Other platforms have other components: their names say it.
         keys.retain(|key| !is_version(key));
     }
+    // Another platform behind the same name comes first: labels name few settings.
+    keys.sort_by_key(|key| !is_version(key));
     let settings: Vec<&str> = keys.iter().copied().filter(|key| is_setting(key)).collect();
     let labels = with(candidates, &settings);
     if are_distinct(&labels) {

@@ -15,7 +15,7 @@ fn sub(broker: &Running, arguments: &[&str]) -> Command {
 }
 
 fn start(mut command: Command) -> Child {
-    command.spawn().expect("mosquitto-clients is not installed")
+    command.spawn().unwrap_or_else(|error| panic!("is mosquitto-clients installed? {error}"))
 }
 
 fn finish(child: Child) -> String {
