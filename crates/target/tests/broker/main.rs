@@ -2,7 +2,7 @@
 //! protocol, never read or flood (`hostile`), and its record (`record`).
 
 // Helpers of tests may fail as tests do.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod hostile;
 mod mosquitto;
