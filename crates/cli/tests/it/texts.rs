@@ -65,7 +65,9 @@ fn prose(markdown: &str) -> Vec<Prose> {
         blank = false;
         if let Some(row) = text.strip_prefix('|') {
             let cells = row.trim_end_matches('|').replace("\\|", " ");
-            found.extend(cells.split('|').map(|cell| Prose { line: number, text: cell.trim().to_owned() }));
+            // A cell lists; what its semicolons part are items.
+            let items = cells.split(['|', ';']);
+            found.extend(items.map(|item| Prose { line: number, text: item.trim().to_owned() }));
             open = false;
             continue;
         }
