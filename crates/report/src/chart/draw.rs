@@ -103,8 +103,10 @@ fn panel(
         @if let Some(heat) = &panel.heat { (heat.drawn(frame)) }
         (ticks_beside(frame))
         @if foot.has_ticks { (ticks_below(frame, foot)) }
-        text.axis x=(px(left + 14.0)) y=(px(frame.top + frame.height / 2.0)) text-anchor="middle"
-            transform={ "rotate(-90 " (px(left + 14.0)) " " (px(frame.top + frame.height / 2.0)) ")" } { (frame.y.title()) }
+        @if !frame.y.title().is_empty() {
+            text.axis x=(px(left + 14.0)) y=(px(frame.top + frame.height / 2.0)) text-anchor="middle"
+                transform={ "rotate(-90 " (px(left + 14.0)) " " (px(frame.top + frame.height / 2.0)) ")" } { (frame.y.title()) }
+        }
         @for (number, series) in panel.series.iter().enumerate() {
             g class={ "series " (series.ink.class()) } data-k=(key(keys, &series.name)) {
                 (marks::drawn(frame, series, frame.slot(panel, number)))
@@ -177,14 +179,16 @@ fn ticks_below(frame: &Frame<'_>, foot: &Foot) -> Markup {
                 @if name.chars().count() > LONGEST { title { (name) } }
             }
         }
-        text.axis x=(px(frame.left + frame.width / 2.0)) y=(px(frame.bottom() + foot.height - 8.0)) text-anchor="middle" { (frame.x.title()) }
+        @if !frame.x.title().is_empty() {
+            text.axis x=(px(frame.left + frame.width / 2.0)) y=(px(frame.bottom() + foot.height - 8.0)) text-anchor="middle" { (frame.x.title()) }
+        }
     }
 }
 
 /// The room that an axis takes at the left.
 fn left_of(axis: &Axis) -> f64 {
     let widest = axis.ticks.iter().map(|(_, name)| label::width(&label::shortened(name, LONGEST)));
-    let title = if axis.title().is_empty() { 6.0 } else { 26.0 };
+    let title = if axis.title().is_empty() { 16.0 } else { 26.0 };
     (title + widest.fold(0.0, f64::max) + 12.0).max(48.0)
 }
 

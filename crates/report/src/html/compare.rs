@@ -32,7 +32,7 @@ pub fn page(comparison: &Comparison) -> String {
                         h1 { (title) }
                         (candidates(comparison))
                         @for sentence in found(comparison) { p { (sentence) } }
-                        @for note in &comparison.notes { p.note { (note) } }
+                        @for note in &comparison.notes { p.note { (capitalised(note)) "." } }
                     }
                     (differences(comparison))
                     (quantities(comparison))
@@ -71,9 +71,10 @@ fn found(comparison: &Comparison) -> Vec<String> {
         let count = |wanted: Conclusion| findings().filter(|finding| *finding == wanted).count();
         let [higher, lower, same] =
             [Conclusion::Higher, Conclusion::Lower, Conclusion::NotDistinguishable].map(count);
-        (higher + lower + same > 0).then(|| {
+        let all = higher + lower + same;
+        (all > 0).then(|| {
             format!(
-                "{} against {}: {higher} figures are higher, {lower} are lower, {same} cannot be distinguished.",
+                "Of {all} figures, {} has {higher} higher and {lower} lower than {}; {same} cannot be distinguished.",
                 candidate.label, first.label
             )
         })

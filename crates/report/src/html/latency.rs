@@ -48,9 +48,9 @@ pub fn charts(record: &RunRecord, summary: &Summary) -> Markup {
     let leading = seen.iter().find(|seen| seen.metric == summary.leading_time).or(seen.first());
     let Some(leading) = leading else { return html! {} };
     let time = RunTime::of(record);
-    let caption = "Latency of the messages that were due in each sample: half took no longer than p50, 99 of 100 no longer \
-                   than p99, none longer than max. Shaded spans are the holds of the levels; between them nothing is measured. \
-                   Samples are put together where one has too few messages for p99.";
+    let caption = "Latency by the time at which messages were due, of those that came to their end: half took no longer than p50, 99 \
+                   of 100 no longer than p99, none longer than max. Shaded spans are the holds of the levels; between them \
+                   nothing is measured. Samples are put together where one has too few messages for p99.";
     let panels = seen.iter().map(|seen| curves(record, summary, time, seen));
     let latency = panels.fold(Chart::new("chart-latency", caption), Chart::panel);
     html! {

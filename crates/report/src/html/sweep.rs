@@ -39,7 +39,7 @@ pub fn page(sweep: &Sweep) -> String {
                             ul.findings { @for sentence in words { li { (sentence) } } }
                         }
                         @for note in &sweep.notes {
-                            p.note { (note) }
+                            p.note { (capitalised(note)) "." }
                         }
                     }
                     @for quantity in measured(sweep) {
