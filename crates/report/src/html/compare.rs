@@ -118,7 +118,7 @@ fn differences(comparison: &Comparison) -> Markup {
     let height = 20.0 + 26.0 * rows.len() as f64 * (0.5 + 0.5 * others.len() as f64);
     let panel = Panel::new(x, Axis::places("", rows.iter().map(name))).height(height).side_by_side();
     let caption = "Differences of means in percent of the first candidate, with 95\u{a0}% intervals over runs. An interval that \
-                   crosses zero shows no difference.";
+                   crosses zero leaves open which is higher.";
     html! {
         section {
             h2 { "Differences" }
