@@ -37,8 +37,8 @@ enum Format {
     /// The message log as comma-separated values, one row a message. Times are seconds
     /// since the run's epoch
     Messages,
-    /// The lives of events at a gateway as comma-separated values, one row an event,
-    /// in the columns of work E; times in milliseconds since the run's epoch
+    /// The lives of events at a gateway as comma-separated values, in the columns of
+    /// work E. Times are milliseconds since the run's epoch
     Events,
     /// HdrHistogram's log format 1.3: a line a sample and metric, in nanoseconds
     Hlog,

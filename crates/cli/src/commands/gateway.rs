@@ -57,8 +57,8 @@ pub struct Gateway {
         requires = "manager"
     )]
     interface: String,
-    /// How it gets at events: serial (one device after the other), preemptive (a thread
-    /// for each device) or cooperative (state machines on one event loop)
+    /// How it fetches events: serial (one device at a time), preemptive (a thread for
+    /// each device) or cooperative (state machines on one event loop)
     #[arg(long, value_name = "MODEL", default_value = "cooperative")]
     dispatcher: Model,
     /// How it works on them: serial, preemptive (a pool of threads) or cooperative (CPU

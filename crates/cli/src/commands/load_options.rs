@@ -13,9 +13,8 @@ use std::path::{Path, PathBuf};
 /// A scenario file, or the address of a platform with the load as options.
 #[derive(Args, Clone, Default)]
 pub struct LoadOptions {
-    /// Scenario file, or the address of a platform that runs already:
-    /// mqtt://[USER@]HOST[:PORT], or the same with mqtts, ws, wss, http, https, coap
-    /// or coaps
+    /// Scenario file, or the address of a platform: mqtt://[USER@]HOST[:PORT]. Other
+    /// schemes are mqtts, ws, wss, http, https, coap and coaps
     #[arg(value_name = "SCENARIO.yaml|mqtt://HOST:PORT")]
     pub what: String,
     /// Sets any key of the scenario, as in --set load.hold=10s (repeatable)
