@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Prints the completions of a shell
 #[derive(Args)]
 #[command(after_help = "Examples:
-  plimsoll completions bash > ~/.local/share/bash-completion/completions/plimsoll
+  source <(plimsoll completions bash)
   plimsoll completions zsh > ~/.zfunc/_plimsoll")]
 pub struct Completions {
     /// The shell

@@ -28,11 +28,11 @@ const MOST_DEVICES: u64 = 1 << 16;
 
 Start the test manager first, with the same values. With --push, a manager is
 optional: devices connect here and send their events. The gateway answers each
-event when its work is done. docs/gateway-protocol.md describes the calls. Ctrl-C
-or SIGTERM ends the gateway after the work that it has begun.
+event when its work is done. docs/gateway-protocol.md describes the calls.
+Ctrl-C or SIGTERM ends the gateway after the work that it has begun.
 
-Exit codes: 0 ended as asked, 1 the test cannot go on, 104 wrong usage or another
-configuration than the manager's.")]
+Exit codes: 0 ended as asked, 1 the test cannot go on, 104 wrong usage or
+another configuration than the manager's.")]
 pub struct Gateway {
     /// The test manager's name service, as HOST:PORT; may be left out with --push
     #[arg(long, value_name = "ADDRESS", required_unless_present = "push")]
