@@ -58,7 +58,7 @@ pub struct Gateway {
     )]
     interface: String,
     /// How it fetches events: serial (one device at a time), preemptive (a thread for
-    /// each device) or cooperative (state machines on one event loop)
+    /// each device) or cooperative (one event loop)
     #[arg(long, value_name = "MODEL", default_value = "cooperative")]
     dispatcher: Model,
     /// How it works on them: serial, preemptive (a pool of threads) or cooperative (CPU
