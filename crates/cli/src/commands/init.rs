@@ -153,7 +153,9 @@ fn scenario(name: &str, answers: &Answers, has_schema: bool) -> String {
         true => "  subscribers: 1               # each receives every message\n",
         false => "",
     };
-    let levels = match rate.split_once("..").and_then(|(from, rest)| Some((from, rest.rsplit_once('/')?))) {
+    // As `run --rate` reads it: a last `/s` is the unit's, not the step's.
+    let range = rate.strip_suffix("/s").unwrap_or(rate).split_once("..");
+    let levels = match range.and_then(|(from, rest)| Some((from, rest.rsplit_once('/')?))) {
         Some((from, (to, step))) => {
             format!("{{ from: {}, to: {}, step: {} }}", quoted(from), quoted(to), quoted(step))
         }
@@ -163,6 +165,7 @@ fn scenario(name: &str, answers: &Answers, has_schema: bool) -> String {
         true => "mqtt:\n  qos: 1                       # 0, 1 or 2; at 0 nothing is acknowledged\n\n",
         false => "",
     };
+    let delivered = if subscribes { "  delivered: \">= 99.9 %\"\n" } else { "" };
     let (name, devices, hold, p99) =
         (quoted(name), quoted(devices).replace('"', ""), quoted(hold), quoted(&format!("< {p99}")));
     format!(
@@ -180,8 +183,7 @@ fn scenario(name: &str, answers: &Answers, has_schema: bool) -> String {
          \x20 arrivals: poisson            # or constant\n\
          \x20 warm_up: 5s                  # not counted\n\
          \x20 hold: {hold}                  # measured; a 99 % quantile needs 1,000 messages in it\n\n\
-         objectives:\n\
-         \x20 delivered: \">= 99.9 %\"\n\
+         objectives:\n{delivered}\
          \x20 publish_p99: {p99}\n\
          \x20 # load_line: \">= 500\"       # fail below that rate\n\n\
          # What `--quick` sets, to try the scenario out.\n\

@@ -28,6 +28,7 @@ mod gateway_push;
 mod harm;
 mod harness;
 mod http_service;
+mod init;
 mod iota_json;
 mod libcoap;
 mod long_run;
