@@ -4,6 +4,7 @@ use crate::plan::{Objective, Subject};
 use crate::quantity::{Condition, Quantity, rate_condition, ratio_condition, time_condition};
 use plimsoll_model::metric::METRICS;
 use plimsoll_model::{Metric, Nanos};
+use plimsoll_stats::quantile::fewest_observations;
 
 /// The name of an objective in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +18,12 @@ pub(crate) enum Name {
 /// Quantiles that objectives may be about, by the last part of their key.
 const QUANTILES: [(&str, f64); 7] =
     [("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)];
+
+/// The finest quantile that a default may be about, for which so many observations are enough.
+pub(crate) fn finest_quantile(observations: f64) -> Option<f64> {
+    const FINEST_FIRST: [f64; 4] = [0.99, 0.95, 0.9, 0.5];
+    FINEST_FIRST.into_iter().find(|q| fewest_observations(*q) as f64 <= observations)
+}
 
 impl Name {
     /// Every name, in the order of reports.

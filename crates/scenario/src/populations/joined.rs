@@ -3,7 +3,7 @@
 use super::{COMMON, Part};
 use crate::check::check_at;
 use crate::context::Context;
-use crate::objective::{self, Name};
+use crate::objective::{self, Name, finest_quantile};
 use crate::plan::{
     CountPlan, LevelPlan, MarkerForm, Model, Objective, Objectives, Plan, Protocol, ReceiversPlan, SharePlan,
     Subject,
@@ -11,7 +11,6 @@ use crate::plan::{
 use crate::protocols;
 use crate::tree::{Node, Value};
 use crate::yaml;
-use plimsoll_stats::quantile::fewest_observations;
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -213,9 +212,6 @@ fn check_shares(first: &Plan, context: &mut Context<'_>) {
     }
 }
 
-/// Quantiles that a default may be about, the finest first.
-const QUANTILES: [f64; 4] = [0.99, 0.95, 0.9, 0.5];
-
 /// A population that sends little has too few messages in a hold for a high quantile. Where nobody asked for one, the highest takes its
 /// place for which its lowest level has enough of them; none where there are fewer yet, or where another one was asked for.
 fn coarsen_defaults(plans: &mut [Plan], parts: &[Part]) {
@@ -245,7 +241,7 @@ fn coarsen_defaults(plans: &mut [Plan], parts: &[Part]) {
             if all.iter().filter(is_of_it).any(written) {
                 return None;
             }
-            let q = QUANTILES.into_iter().find(|q| fewest_observations(*q) as f64 <= fewest)?;
+            let q = finest_quantile(fewest)?;
             Some(Objective { subject: Subject::Quantile(metric, q), ..objective.clone() })
         };
         plan.objectives.level = plan.objectives.level.iter().filter_map(keep).collect();

@@ -2,11 +2,10 @@
 
 use crate::config::{Scenario, Subscribers, WorkloadModel};
 use crate::context::Context;
-use crate::objective::Name;
+use crate::objective::{Name, finest_quantile};
 use crate::plan::{Objective, Objectives, PlatformPlan, Subject};
 use crate::protocols::mqtt::has_window;
 use plimsoll_model::Metric;
-use plimsoll_stats::quantile::fewest_observations;
 
 /// Resolves the objectives; what cannot be used is reported and left out.
 pub(super) fn resolve(
@@ -90,7 +89,6 @@ fn defaults(
 /// The quantile of the connect time that is demanded by default where levels connect devices: the highest that the level which
 /// connects fewest has enough observations for. Several populations divide a level, so nothing is demanded of them.
 fn default_of_connecting(scenario: &Scenario, context: &Context<'_>) -> Option<f64> {
-    const QUANTILES: [f64; 4] = [0.99, 0.95, 0.9, 0.5];
     if context.part.is_some() {
         return None;
     }
@@ -104,7 +102,7 @@ fn default_of_connecting(scenario: &Scenario, context: &Context<'_>) -> Option<f
         (None, Some(_)) => scenario.population.devices,
         (None, None) => return None,
     };
-    QUANTILES.into_iter().find(|q| fewest_observations(*q) <= u64::from(fewest))
+    finest_quantile(f64::from(fewest))
 }
 
 /// Why an objective has nothing to look at where levels connect devices, or where they do not.
