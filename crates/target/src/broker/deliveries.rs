@@ -6,6 +6,7 @@ use super::link::{Form, Link};
 use super::message::{Arrival, Content, Message};
 use super::reasons;
 use super::record::{Cause, Trace};
+use super::subscriptions::Grant;
 use plimsoll_codec::mqtt::{AckKind, QoS};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -27,6 +28,19 @@ pub struct Terms {
     pub group: Option<u64>,
     /// Its line in the record.
     pub trace: Option<Rc<Trace>>,
+}
+
+impl Terms {
+    /// The terms of a message that goes to a session by that grant, as a member of that group where it is shared.
+    pub fn of(grant: &Grant, arrival: &Arrival<'_>, group: Option<u64>) -> Terms {
+        Terms {
+            qos: grant.qos.min(arrival.qos),
+            retain: grant.retain_as_published && arrival.retain,
+            identifiers: grant.identifiers.clone(),
+            group,
+            trace: arrival.trace.clone(),
+        }
+    }
 }
 
 /// A message on its way to one client.

@@ -121,13 +121,7 @@ impl Hub {
 
     /// Gives a message to a session.
     fn offer(&mut self, session: u64, arrival: &mut Arrival<'_>, grant: &Grant, group: Option<u64>) {
-        let terms = Terms {
-            qos: grant.qos.min(arrival.qos),
-            retain: grant.retain_as_published && arrival.retain,
-            identifiers: grant.identifiers.clone(),
-            group,
-            trace: arrival.trace.clone(),
-        };
+        let terms = Terms::of(grant, arrival, group);
         if let Some(trace) = &terms.trace {
             trace.matched();
         }
@@ -152,13 +146,8 @@ impl Hub {
             return self.context.drop_delivery(orphan.trace.as_ref(), Cause::SessionEnded);
         };
         let mut arrival = Arrival::of(&orphan.message);
-        let terms = Terms {
-            qos: grant.qos.min(orphan.message.qos),
-            retain: grant.retain_as_published && orphan.message.retain,
-            identifiers: grant.identifiers.clone(),
-            group: Some(orphan.group),
-            trace: orphan.trace.clone(),
-        };
+        arrival.trace = orphan.trace.clone();
+        let terms = Terms::of(&grant, &arrival, Some(orphan.group));
         self.hand(session, &mut arrival, terms);
     }
 }
