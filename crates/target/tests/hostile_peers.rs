@@ -61,16 +61,7 @@ impl Running {
     /// A client that is connected.
     fn client(&self, version: Version) -> TcpStream {
         let mut stream = self.connect();
-        let connect = Connect {
-            version,
-            client_id: "c",
-            clean_start: true,
-            keep_alive: 0,
-            username: None,
-            password: None,
-            will: None,
-            properties: Properties::default(),
-        };
+        let connect = Connect::clean(version, "c");
         let mut out = Vec::new();
         encode_connect(&connect, &mut out).unwrap();
         stream.write_all(&out).unwrap();

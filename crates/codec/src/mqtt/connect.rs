@@ -54,6 +54,20 @@ pub struct Will<'a> {
 }
 
 impl<'a> Connect<'a> {
+    /// A client that begins a new session, and asks for nothing else.
+    pub fn clean(version: Version, client_id: &'a str) -> Connect<'a> {
+        Connect {
+            version,
+            client_id,
+            clean_start: true,
+            keep_alive: 0,
+            username: None,
+            password: None,
+            will: None,
+            properties: Properties::default(),
+        }
+    }
+
     /// Reads exactly one packet, which must be a CONNECT, and learns the version from it.
     ///
     /// # Errors
@@ -196,16 +210,7 @@ mod tests {
     use crate::mqtt::{Packet, Property};
 
     fn connect(version: Version) -> Connect<'static> {
-        Connect {
-            version,
-            client_id: "c",
-            clean_start: true,
-            keep_alive: 10,
-            username: None,
-            password: None,
-            will: None,
-            properties: Properties::default(),
-        }
+        Connect { keep_alive: 10, ..Connect::clean(version, "c") }
     }
 
     fn encoded(connect: &Connect) -> Result<Vec<u8>, Unencodable> {

@@ -3,8 +3,7 @@
 use super::StationError;
 use super::session::Message;
 use plimsoll_codec::mqtt::{
-    AckKind, Connect, Packet, Properties, PublishHeader, QoS, Version, encode_connect, encode_publish,
-    packet_length,
+    AckKind, Connect, Packet, PublishHeader, QoS, Version, encode_connect, encode_publish, packet_length,
 };
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::collections::{HashMap, VecDeque};
@@ -51,16 +50,7 @@ impl Next {
         stream.set_nodelay(true).map_err(failed)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
         let name = format!("station-{}", std::process::id());
-        let connect = Connect {
-            version: VERSION,
-            client_id: &name,
-            clean_start: true,
-            keep_alive: 0,
-            username: None,
-            password: None,
-            will: None,
-            properties: Properties::default(),
-        };
+        let connect = Connect::clean(VERSION, &name);
         let mut out = Vec::new();
         let no_mqtt = || failed(ErrorKind::InvalidData.into());
         encode_connect(&connect, &mut out).map_err(|_| no_mqtt())?;

@@ -62,16 +62,7 @@ impl Running {
     /// A client that is connected.
     pub fn client(&self, version: Version, client_id: &str) -> TcpStream {
         let mut stream = self.connect();
-        let connect = Connect {
-            version,
-            client_id,
-            clean_start: true,
-            keep_alive: 0,
-            username: None,
-            password: None,
-            will: None,
-            properties: Properties::default(),
-        };
+        let connect = Connect::clean(version, client_id);
         let mut out = Vec::new();
         encode_connect(&connect, &mut out).unwrap();
         stream.write_all(&out).unwrap();

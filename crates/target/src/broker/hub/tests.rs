@@ -54,16 +54,7 @@ impl Got {
 }
 
 fn hello(client_id: &str) -> Connect<'_> {
-    Connect {
-        version: Version::V5,
-        client_id,
-        clean_start: true,
-        keep_alive: 0,
-        username: None,
-        password: None,
-        will: None,
-        properties: Properties::default(),
-    }
+    Connect::clean(Version::V5, client_id)
 }
 
 fn lasting(client_id: &str) -> Connect<'_> {
