@@ -1,12 +1,13 @@
 //! `plimsoll init`: writes a commented scenario to begin with, and the schema by which an editor completes it.
 
+use super::load_options::read_named;
 use super::outputs;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::output::{file, say};
 use clap::Args;
 use plimsoll_scenario::{Environment, SourceFile, matrix, scenario_schema};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 /// The schema's file, beside the scenario.
@@ -107,7 +108,6 @@ impl Init {
 /// Asks in the terminal; an empty line takes the default.
 fn ask(question: &str, default: &str) -> Result<String, Failure> {
     say(&format!("{question} [{default}]: "));
-    let _ = std::io::stdout().flush();
     let mut line = String::new();
     let read = std::io::stdin().read_line(&mut line);
     let read = read.map_err(|error| Failure::Undoable(format!("cannot read the answer: {error}")))?;
@@ -122,7 +122,7 @@ fn ask(question: &str, default: &str) -> Result<String, Failure> {
 fn check(path: &Path, text: &str) -> Result<(), Failure> {
     let source = SourceFile { name: path.display().to_string(), text: text.to_owned() };
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
-    let profile = |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|error| error.to_string());
+    let profile = |name: &str| read_named(&folder.join(name));
     let environment = Environment { profile: &profile, variable: &|name| std::env::var(name).ok() };
     matrix(&source, false, &[], &environment)?;
     Ok(())

@@ -108,7 +108,7 @@ fn beginning(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The text of a file that a scenario names, or why there is none.
-fn read_named(path: &Path) -> Result<String, String> {
+pub fn read_named(path: &Path) -> Result<String, String> {
     let most = LARGEST_NAMED << 20;
     let bytes = beginning(path, most + 1).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > most {

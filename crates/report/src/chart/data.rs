@@ -119,16 +119,17 @@ fn rows(frame: &Frame<'_>, mark: &Mark, slot: Slot) -> Option<(Vec<String>, Vec<
             ([place_name.clone()].into_iter().chain(parts).collect(), boxes.iter().map(row).collect())
         }
         Mark::Bars(bars) => {
+            let have_ends = bars.iter().any(|bar| bar.ends.is_some());
             let row = |bar: &super::Bar| {
                 let mut row = plain(bar.at, bar.to);
                 row.cells = vec![place(bar.at), datum(bar.to - bar.from)];
-                if bars.iter().any(|bar| bar.ends.is_some()) {
+                if have_ends {
                     row.cells.extend([end(bar.ends, 0), end(bar.ends, 1)]);
                 }
                 row
             };
             let ends = ["95 % interval, from", "95 % interval, to"].map(str::to_owned);
-            let ends = if bars.iter().any(|bar| bar.ends.is_some()) { ends.as_slice() } else { &[] };
+            let ends = if have_ends { ends.as_slice() } else { &[] };
             (named(ends), bars.iter().map(row).collect())
         }
     })
