@@ -15,6 +15,8 @@ const TIMES: [(Metric, &str); 3] = [
     (Metric::SubscribeTime, "Subscribe time"),
     (Metric::QueryTime, "Query time"),
 ];
+/// How far above a limit the axis reaches, so that its name fits.
+const ROOM_FOR_NAME: f64 = 2.5;
 /// Rows of a heat map for each power of ten.
 const ROWS: i32 = 8;
 /// Most rows of a heat map.
@@ -78,7 +80,8 @@ fn curves(record: &RunRecord, summary: &Summary, time: RunTime, seen: &Seen) -> 
     ];
     let limits = limits(record, seen.metric);
     let values = shown.iter().flat_map(|(_, points)| points).filter_map(|(_, value)| *value);
-    let values = values.chain(limits.iter().map(|limit| limit.at));
+    // The name of a limit stands above its line, and needs room below the names of levels.
+    let values = values.chain(limits.iter().map(|limit| limit.at * ROOM_FOR_NAME));
     let y = Axis::log(&format!("{} (ms)", seen.name), values);
     let panel =
         Panel::new(time.axis(), y).height(210.0).regions(time.regions(record, summary)).limits(limits);
@@ -126,8 +129,8 @@ fn heat_map(record: &RunRecord, summary: &Summary, time: RunTime, seen: &Seen) -
     let y = Axis::log(&format!("{} (ms)", seen.name), edges.iter().copied());
     let panel = Panel::new(time.axis(), y).height(230.0).regions(time.regions(record, summary)).heat(heat);
     let caption = format!(
-        "Where the {} of the messages lies: each cell counts the messages that were due in a sample and took so long. A single band \
-         is steady; a second band or a veil above it is a part of the messages that waits.",
+        "How the {} spreads: each cell counts the messages that were due in a sample and took that long. A single band is steady. \
+         A second band, or scattered cells above the first, are messages that waited.",
         seen.name.to_lowercase()
     );
     Chart::new("chart-heat", &caption).panel(panel)
