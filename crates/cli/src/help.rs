@@ -6,7 +6,7 @@ use plimsoll_scenario::wrapped;
 /// Commands that few users need.
 const SPECIAL: [&str; 4] = ["target", "gateway", "audit", "city"];
 /// Where the descriptions begin.
-const COLUMN: usize = 14;
+const COLUMN: usize = 15;
 
 /// The program with its commands listed by what they are for.
 pub fn grouped(program: Command) -> Command {

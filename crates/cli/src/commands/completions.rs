@@ -41,6 +41,10 @@ impl Completions {
 
 impl Man {
     pub fn perform(self, program: clap::Command) -> Result<u8, Failure> {
+        // A page has the name of its command; this one has another name in its version.
+        let program = program.mut_subcommand("target", |target| {
+            target.mut_subcommand("broker", |broker| broker.display_name("plimsoll-target-broker"))
+        });
         let made = std::fs::create_dir_all(&self.folder);
         let written = made.and_then(|()| clap_mangen::generate_to(program, &self.folder));
         written.map_err(|error| Failure::unwritable(&self.folder, &error))?;

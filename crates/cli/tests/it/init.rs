@@ -1,4 +1,4 @@
-//! `init` writes scenarios that `check` accepts, and overwrites none.
+//! What helps at the beginning: `init` writes scenarios that `check` accepts, and overwrites none; man pages and completions.
 
 use crate::harness::Bench;
 use std::fs;
@@ -41,5 +41,25 @@ fn it_overwrites_nothing_and_refuses_answers_that_make_no_scenario() {
         let (code, said) = init(&bench, &["new.yaml", "--yes", wrong[0], wrong[1]]);
         assert_eq!(code, 104, "{wrong:?}: {said}");
         assert!(!bench.path("new.yaml").exists(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn every_command_has_a_man_page_and_completions_know_it() {
+    let bench = Bench::beside_others();
+    let made = bench.plimsoll(["man", "man"]).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let pages: Vec<String> = fs::read_dir(bench.path("man"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    for page in ["plimsoll.1", "plimsoll-run.1", "plimsoll-init.1", "plimsoll-target-broker.1"] {
+        assert!(pages.iter().any(|made| made == page), "{page}: {pages:?}");
+    }
+    assert!(pages.iter().all(|page| !page.contains([' ', '/']) && !page.contains("guard")), "{pages:?}");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = bench.plimsoll(["completions", shell]).output().unwrap();
+        let script = String::from_utf8(script.stdout).unwrap();
+        assert!(["sweep", "init", "quick"].iter().all(|word| script.contains(word)), "{shell}");
     }
 }
