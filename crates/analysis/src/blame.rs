@@ -29,7 +29,7 @@ const SILENT: f64 = 0.65;
 const NEXT: f64 = 0.75;
 
 /// What a platform on this host lacks of which no process is known.
-const UNNAMED: &str = "which component it was can be told where `platform.components` names them";
+const UNNAMED: &str = "list the components under `platform.components` to learn which one it was";
 
 impl Blame {
     /// No component in particular.

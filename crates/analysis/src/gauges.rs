@@ -1,8 +1,11 @@
 //! What observers saw, level by level, whatever they look at.
 
+use plimsoll_model::Nanos;
 use plimsoll_model::record::{Gauge, LevelRecord, LevelStart};
+use plimsoll_stats::student::mean_interval;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::HashMap;
 
 /// A quantity that an observer saw.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -13,8 +16,10 @@ pub struct GaugeSummary {
     pub subject: String,
     /// Which quantity, such as `io`.
     pub quantity: String,
-    /// The unit of its values: `share` (of one), `bytes`, `1/s`, `seconds`.
+    /// The unit of its values: `share` (of one), `processors`, `count`, `bytes`, `bytes/s`, `1/s`, `seconds`, `W`.
     pub unit: String,
+    /// Its values in the times without load before levels; null where the scenario has none (`load.idle_before`).
+    pub idle: Option<Mean>,
     /// Its values in the hold of each level that it was seen in.
     pub levels: Vec<GaugeLevel>,
 }
@@ -24,49 +29,79 @@ pub struct GaugeSummary {
 pub struct GaugeLevel {
     /// The level's number within the run.
     pub level: u16,
-    /// Mean of the values.
-    pub mean: f64,
+    /// Their mean.
+    #[serde(flatten)]
+    pub mean: Mean,
     /// The largest of them.
     pub max: f64,
-    /// How many there are.
+}
+
+/// The mean of some values of a quantity.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Mean {
+    /// It itself.
+    pub mean: f64,
+    /// Its 95 % interval over batches of consecutive values; null with fewer than two values.
+    pub interval: Option<[f64; 2]>,
+    /// How many values there are.
     pub readings: usize,
 }
 
 /// All quantities, in the order in which they were seen first.
 pub fn of(gauges: &[Gauge], levels: &[LevelRecord]) -> Vec<GaugeSummary> {
-    let mut summaries: Vec<GaugeSummary> = Vec::new();
+    let mut places: HashMap<[&str; 3], usize> = HashMap::new();
+    let mut series: Vec<Series<'_>> = Vec::new();
     for gauge in gauges {
-        if !summaries.iter().any(|known| known.is_of(gauge)) {
-            summaries.push(GaugeSummary {
-                sampler: gauge.sampler.clone(),
-                subject: gauge.subject.clone(),
-                quantity: gauge.quantity.clone(),
-                unit: gauge.unit.clone(),
-                levels: Vec::new(),
-            });
+        let name = [gauge.sampler.as_str(), &gauge.subject, &gauge.quantity];
+        let place = *places.entry(name).or_insert(series.len());
+        if place == series.len() {
+            series.push(Series { first: gauge, values: Vec::new() });
+        }
+        if let Some(series) = series.get_mut(place) {
+            series.values.push((gauge.at, gauge.value));
         }
     }
-    for summary in &mut summaries {
-        summary.levels = levels.iter().filter_map(|level| summary.in_hold(gauges, &level.start)).collect();
-    }
-    summaries
+    series.into_iter().map(|series| series.summary(levels)).collect()
 }
 
-impl GaugeSummary {
-    fn is_of(&self, gauge: &Gauge) -> bool {
-        (&self.sampler, &self.subject, &self.quantity) == (&gauge.sampler, &gauge.subject, &gauge.quantity)
+/// All values of one quantity.
+struct Series<'a> {
+    first: &'a Gauge,
+    values: Vec<(Nanos, f64)>,
+}
+
+impl Series<'_> {
+    fn summary(&self, levels: &[LevelRecord]) -> GaugeSummary {
+        let Gauge { sampler, subject, quantity, unit, .. } = self.first;
+        let idle: Vec<(Nanos, Nanos)> = levels.iter().filter_map(|level| level.start.idle).collect();
+        let is_idle = |at: Nanos| idle.iter().any(|&(begin, end)| at > begin && at <= end);
+        GaugeSummary {
+            sampler: sampler.clone(),
+            subject: subject.clone(),
+            quantity: quantity.clone(),
+            unit: unit.clone(),
+            idle: Mean::of(&self.within(is_idle)),
+            levels: levels.iter().filter_map(|level| self.in_hold(&level.start)).collect(),
+        }
     }
 
-    fn in_hold(&self, gauges: &[Gauge], start: &LevelStart) -> Option<GaugeLevel> {
-        let within =
-            |gauge: &&Gauge| gauge.at > start.hold_start && gauge.at <= start.hold_start + start.hold;
-        let values = gauges.iter().filter(within).filter(|gauge| self.is_of(gauge)).map(|gauge| gauge.value);
-        let values: Vec<f64> = values.collect();
+    fn in_hold(&self, start: &LevelStart) -> Option<GaugeLevel> {
+        let values = self.within(|at| at > start.hold_start && at <= start.hold_start + start.hold);
+        let max = values.iter().copied().fold(f64::MIN, f64::max);
+        Some(GaugeLevel { level: start.index, mean: Mean::of(&values)?, max })
+    }
+
+    fn within(&self, span: impl Fn(Nanos) -> bool) -> Vec<f64> {
+        self.values.iter().filter(|(at, _)| span(*at)).map(|(_, value)| *value).collect()
+    }
+}
+
+impl Mean {
+    fn of(values: &[f64]) -> Option<Mean> {
         let readings = values.len();
-        (readings > 0).then(|| GaugeLevel {
-            level: start.index,
+        (readings > 0).then(|| Mean {
             mean: values.iter().sum::<f64>() / readings as f64,
-            max: values.iter().copied().fold(f64::MIN, f64::max),
+            interval: mean_interval(values).map(|interval| [interval.lo, interval.hi]),
             readings,
         })
     }
@@ -75,7 +110,6 @@ impl GaugeSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_model::Nanos;
 
     #[test]
     fn values_belong_to_the_hold_in_which_they_were_seen() {
@@ -90,6 +124,7 @@ mod tests {
         let level = |index: u16, begin: i64| LevelRecord {
             start: LevelStart {
                 index,
+                idle: Some((Nanos::from_secs(begin - 1), Nanos::from_secs(begin))),
                 hold_start: Nanos::from_secs(begin),
                 hold: Nanos::from_secs(2),
                 ..LevelStart::default()
@@ -107,7 +142,12 @@ mod tests {
         let summaries: Vec<GaugeSummary> = of(&gauges, &levels);
         assert_eq!(summaries.iter().map(|one| one.quantity.as_str()).collect::<Vec<_>>(), ["io", "cpu"]);
         let [io] = summaries[0].levels.as_slice() else { panic!("{:?}", summaries[0]) };
-        assert_eq!((io.level, io.max, io.readings), (0, 0.3, 2));
-        assert!((io.mean - 0.2).abs() < 1e-9);
+        assert_eq!((io.level, io.max, io.mean.readings), (0, 0.3, 2));
+        assert!((io.mean.mean - 0.2).abs() < 1e-9);
+        let [lo, hi] = io.mean.interval.unwrap();
+        assert!(lo < 0.2 && hi > 0.2, "{io:?}");
+        let idle = summaries[0].idle.as_ref().unwrap();
+        assert_eq!((idle.mean, idle.readings, idle.interval), (9.0, 1, None), "that of 1 s, before the first level");
+        assert_eq!(summaries[1].idle, None);
     }
 }

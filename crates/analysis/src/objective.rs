@@ -121,7 +121,7 @@ fn judge_count(objective: &Objective, value: Option<f64>) -> Standing {
 
 fn judge_sampled(objective: &Objective, value: Option<f64>, interval: Option<[f64; 2]>) -> Standing {
     let Some(value) = value else {
-        return Standing::Undecided(format!("{objective}: too few observations to tell"));
+        return Standing::Undecided(format!("{objective}: too few observations"));
     };
     let holds = |value: f64| objective.comparison.holds(value, objective.bound);
     let Some([lo, hi]) = interval else {

@@ -1,7 +1,7 @@
 //! Which process has which end of which connection: from the sockets among its open files and the kernel's tables of them.
 
 use crate::containers::network;
-use crate::process::family;
+use crate::family::family;
 use plimsoll_model::Nanos;
 use procfs::net::TcpState;
 use procfs::process::{FDTarget, Process};

@@ -86,7 +86,7 @@ pub fn began(process: i32) -> Option<u64> {
 /// Ports of this host to which a process and its descendants hold connections, or at which they listen.
 pub fn ports_of(process: i32) -> BTreeSet<u16> {
     let inodes: BTreeSet<u64> =
-        crate::process::family(process).iter().flat_map(|(process, _)| sockets_of(process)).collect();
+        crate::family::family(process).iter().flat_map(|(process, _)| sockets_of(process)).collect();
     let Ok(myself) = Process::myself() else { return BTreeSet::new() };
     let tables = [myself.tcp(), myself.tcp6()].into_iter().flatten().flatten();
     let own = tables.filter(|entry| inodes.contains(&entry.inode));

@@ -1,18 +1,27 @@
 //! Observers: what the platform's processes use, what the host gives our load threads, what the host is and allows.
 
 pub mod births;
+pub mod cgroup;
 pub mod containers;
 pub mod endpoints;
+pub mod energy;
+pub mod family;
 pub mod found;
 pub mod host;
+pub mod host_use;
 pub mod limits;
 pub mod network;
 pub mod outside;
 pub mod pressure;
 pub mod probe;
 pub mod process;
+pub mod process_use;
+mod rates;
 pub mod sampler;
 pub mod samplers;
+mod sock_diag;
+pub mod sockets;
 pub mod tcp;
+pub mod thread_names;
 pub mod threads;
 pub mod vigil;

@@ -1,7 +1,7 @@
 //! What the host waits for: the share of time in which some process wanted a processor, memory or a disk and had to wait (pressure
 //! stall information, Documentation/accounting/psi.rst of the kernel).
 
-use crate::sampler::{ObservedPlatform, Reading, Sampler, SamplerEntry};
+use crate::sampler::{INTERVAL, ObservedPlatform, Reading, Sampler, SamplerEntry, Unit};
 use std::fs;
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ const FILES: [(&str, &str); 3] =
     [("cpu", "/proc/pressure/cpu"), ("io", "/proc/pressure/io"), ("memory", "/proc/pressure/memory")];
 
 /// See the module.
-pub const ENTRY: SamplerEntry = SamplerEntry { name: "pressure", unit: "share", begin };
+pub const ENTRY: SamplerEntry = SamplerEntry { name: "pressure", interval: INTERVAL, begin };
 
 struct Pressure {
     /// When it was read last, and how long had been waited in all by then, in microseconds.
@@ -18,9 +18,11 @@ struct Pressure {
 }
 
 /// A kernel without this information has no such files, or refuses to read them.
-fn begin() -> Option<Box<dyn Sampler>> {
-    let there = read().iter().any(Option::is_some);
-    there.then(|| -> Box<dyn Sampler> { Box::new(Pressure { last: None }) })
+fn begin() -> Result<Box<dyn Sampler>, &'static str> {
+    match read().iter().any(Option::is_some) {
+        true => Ok(Box::new(Pressure { last: None })),
+        false => Err("this kernel has no pressure stall information"),
+    }
 }
 
 impl Sampler for Pressure {
@@ -30,11 +32,7 @@ impl Sampler for Pressure {
         let passed = (now - then).as_secs_f64() * 1e6;
         let shares = before.into_iter().zip(totals).map(|(before, now)| share(before?, now?, passed));
         let named = FILES.iter().zip(shares);
-        named
-            .filter_map(|((quantity, _), share)| {
-                Some(Reading { subject: "host".to_owned(), quantity, value: share? })
-            })
-            .collect()
+        named.filter_map(|(&(quantity, _), share)| Some(Reading::host(quantity, Unit::Share, share?))).collect()
     }
 }
 

@@ -4,9 +4,8 @@ pub(crate) mod reading;
 
 use plimsoll_model::Nanos;
 use plimsoll_model::record::ComponentUsage;
-use procfs::process::{Process, Stat, all_processes};
+use procfs::process::{Process, Stat};
 use reading::Reading;
-use std::collections::BTreeMap;
 
 /// Attempts at a reading that nothing interrupts.
 const ATTEMPTS: usize = 3;
@@ -15,27 +14,25 @@ const ATTEMPTS: usize = 3;
 #[derive(Debug)]
 pub struct ProcessSampler {
     component: String,
-    root: i32,
     last: Option<Reading>,
 }
 
 impl ProcessSampler {
-    /// Watches the process `root` and its descendants under the component's name.
-    pub fn new(component: String, root: i32) -> ProcessSampler {
-        ProcessSampler { component, root, last: None }
+    /// Watches the processes of the component of that name.
+    pub fn new(component: String) -> ProcessSampler {
+        ProcessSampler { component, last: None }
     }
 
-    /// What the component used since the last reading; `None` at the first call, when its processes are gone, and where this
+    /// What the component, whose processes were just found, used since the last reading; `None` at the first call, when its processes are gone, and where this
     /// thread was kept from its processor while it read: a reading that fails is a gap, never a zero, and the next one
     /// covers that time, too.
-    pub fn sample(&mut self, now: Nanos) -> Option<ComponentUsage> {
+    pub fn sample(&mut self, now: Nanos, family: &[(Process, Stat)]) -> Option<ComponentUsage> {
         let called = reading::monotonic();
-        let family = family(self.root);
         if family.is_empty() {
             self.last = None;
             return None;
         }
-        let reading = (0..ATTEMPTS).map(|_| Reading::take(&family)).find(Reading::is_prompt)?;
+        let reading = (0..ATTEMPTS).map(|_| Reading::take(family)).find(Reading::is_prompt)?;
         let Some(last) = self.last.as_ref() else {
             self.last = Some(reading);
             return None;
@@ -82,40 +79,26 @@ fn identity(process: &Process) -> Option<String> {
     Some(format!("{}/{}/{}", boot.trim(), stat.pid, stat.starttime))
 }
 
-/// A process and its descendants, with what the kernel tells of each; without this process and its own, where they descend from
-/// that one, and without those that have ended.
-pub fn family(root: i32) -> Vec<(Process, Stat)> {
-    let own = std::process::id() as i32;
-    // None is kept open here: a host may have more processes than this one may have open files.
-    let all = all_processes().into_iter().flatten().flatten().filter_map(|process| process.stat().ok());
-    let parents: BTreeMap<i32, i32> = all.map(|stat| (stat.pid, stat.ppid)).collect();
-    let descends = |mut pid: i32| {
-        // Parents form no cycle, but they are read one after another; the bound ends a walk through a torn picture.
-        for _ in 0..parents.len() {
-            if pid == root {
-                return true;
-            }
-            match parents.get(&pid) {
-                Some(&parent) if parent > 0 && pid != own => pid = parent,
-                _ => return false,
-            }
-        }
-        false
-    };
-    let family = parents.keys().filter(|&&pid| descends(pid)).filter_map(|&pid| {
-        let process = Process::new(pid).ok()?;
-        let stat = process.stat().ok().filter(|stat| stat.state != 'Z')?;
-        Some((process, stat))
-    });
-    family.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::family::family;
+
+    /// A sampler of a process and its descendants.
+    struct OfRoot(ProcessSampler, i32);
+
+    impl OfRoot {
+        fn new(component: String, root: i32) -> OfRoot {
+            OfRoot(ProcessSampler::new(component), root)
+        }
+
+        fn sample(&mut self, now: Nanos) -> Option<ComponentUsage> {
+            self.0.sample(now, &family(self.1))
+        }
+    }
 
     /// The next reading that nothing interrupts.
-    fn again(sampler: &mut ProcessSampler) -> ComponentUsage {
+    fn again(sampler: &mut OfRoot) -> ComponentUsage {
         (0..100).find_map(|_| sampler.sample(reading::monotonic())).unwrap()
     }
 
@@ -124,7 +107,7 @@ mod tests {
     #[test]
     fn the_window_is_that_of_the_reading_and_not_of_the_caller() {
         let mut child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-        let mut sampler = ProcessSampler::new("busy".into(), child.id() as i32);
+        let mut sampler = OfRoot::new("busy".into(), child.id() as i32);
         sampler.sample(Nanos(0));
         std::thread::sleep(std::time::Duration::from_millis(200));
         let usage = (0..100).find_map(|_| sampler.sample(Nanos(1))).unwrap();
@@ -152,7 +135,7 @@ mod tests {
             .spawn()
             .unwrap();
         let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let mut sampler = ProcessSampler::new("threads".into(), child.id() as i32);
+        let mut sampler = OfRoot::new("threads".into(), child.id() as i32);
         sampler.sample(Nanos(0));
         std::io::Write::write_all(&mut input, b"\n").unwrap();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut String::new()).unwrap();
@@ -165,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_busy_process_shows_its_processor_time_memory_and_descriptors() {
-        let mut sampler = ProcessSampler::new("self".into(), std::process::id() as i32);
+        let mut sampler = OfRoot::new("self".into(), std::process::id() as i32);
         assert_eq!(sampler.sample(Nanos(0)), None);
         let begin = std::time::Instant::now();
         let mut spun = 0u64;
@@ -178,7 +161,7 @@ mod tests {
 
     #[test]
     fn more_busy_threads_than_processors_are_seen_waiting() {
-        let mut sampler = ProcessSampler::new("self".into(), std::process::id() as i32);
+        let mut sampler = OfRoot::new("self".into(), std::process::id() as i32);
         sampler.sample(Nanos(0));
         let threads = std::thread::available_parallelism().unwrap().get() * 2;
         let usage = std::thread::scope(|scope| {
@@ -197,18 +180,9 @@ mod tests {
     }
 
     #[test]
-    fn who_has_started_this_process_does_not_answer_for_it() {
-        let parent = rustix::process::getppid().unwrap().as_raw_nonzero().get();
-        let own = std::process::id() as i32;
-        let pids: Vec<i32> = family(parent).iter().map(|(process, _)| process.pid).collect();
-        assert!(pids.contains(&parent) && !pids.contains(&own), "{pids:?}");
-        assert!(family(own).iter().any(|(process, _)| process.pid == own));
-    }
-
-    #[test]
     fn a_process_that_is_stopped_is_told_and_one_that_sleeps_is_not() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let mut sampler = ProcessSampler::new("still".into(), child.id() as i32);
+        let mut sampler = OfRoot::new("still".into(), child.id() as i32);
         sampler.sample(Nanos(0));
         assert!(!again(&mut sampler).stopped);
         let process = rustix::process::Pid::from_child(&child);
@@ -234,7 +208,7 @@ mod tests {
     #[test]
     fn a_process_that_is_gone_is_a_gap() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let mut sampler = ProcessSampler::new("gone".into(), child.id() as i32);
+        let mut sampler = OfRoot::new("gone".into(), child.id() as i32);
         sampler.sample(Nanos(0));
         child.wait().unwrap();
         assert_eq!(sampler.sample(Nanos(1)), None);

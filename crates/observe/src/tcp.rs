@@ -1,21 +1,14 @@
-//! What the kernel knows of our TCP connections (`tcp_info`), asked for over netlink (sock_diag(7)): one request for many
-//! connections, outside the load threads, and without unsafe code.
+//! What the kernel knows of our TCP connections (`tcp_info`): outside the load threads.
 
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
-use netlink_packet_sock_diag::SockDiagMessage;
-use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
-use netlink_packet_sock_diag::inet::nlas::{Nla, TcpInfo};
-use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags};
-use netlink_sys::protocols::NETLINK_SOCK_DIAG;
-use netlink_sys::{Socket, SocketAddr as KernelAddress};
+use crate::sock_diag;
+use netlink_packet_sock_diag::inet::nlas::TcpInfo;
+use netlink_packet_sock_diag::inet::{SocketId, StateFlags};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 /// Most connections that one reading looks at, so that it stays short.
 const MOST: usize = 256;
-/// Room for what the kernel tells at once.
-const ROOM: usize = 32 * 1024;
 
 /// Bytes of a header of TCP without options.
 const TCP_HEADER: u64 = 20;
@@ -117,72 +110,25 @@ impl TcpSampler {
     }
 }
 
-/// Connections with what the kernel knows of them, and the bytes that they have not got rid of yet (SIOCOUTQ).
+/// Established connections with what the kernel knows of them, and the bytes that they have not got rid of yet (SIOCOUTQ): those
+/// to the platform's port, or those at that port of ours.
 fn connections_with(
     platform: SocketAddr,
     listening: Option<u16>,
 ) -> std::io::Result<Vec<(SocketId, TcpInfo, u32)>> {
-    let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
-    socket.bind_auto()?;
-    socket.connect(&KernelAddress::new(0, 0))?;
-    // The kernel answers within the call; where it has nothing more to say, nobody waits.
-    socket.set_non_blocking(true)?;
-    socket.send(&request(platform, listening), 0)?;
+    let empty = if platform.is_ipv4() { SocketId::new_v4() } else { SocketId::new_v6() };
+    let wanted = match listening {
+        Some(source_port) => SocketId { source_port, ..empty },
+        None => SocketId { destination_port: platform.port(), ..empty },
+    };
     let mut found = Vec::new();
-    let mut room = vec![0; ROOM];
-    loop {
-        let length = socket.recv(&mut &mut room[..], 0)?;
-        let mut rest = room.get(..length).unwrap_or_default();
-        while !rest.is_empty() {
-            let message =
-                <NetlinkMessage<SockDiagMessage>>::deserialize(rest).map_err(std::io::Error::other)?;
-            match message.payload {
-                NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
-                    let info = response.nlas.into_iter().find_map(|attribute| match attribute {
-                        Nla::TcpInfo(info) => Some(info),
-                        _ => None,
-                    });
-                    let id = response.header.socket_id;
-                    if let Some(info) = info.filter(|_| id.destination_address == platform.ip()) {
-                        found.push((id, info, response.header.send_queue));
-                    }
-                }
-                NetlinkPayload::Noop => {}
-                _ => return Ok(found),
-            }
-            // Messages begin at multiples of four bytes.
-            let next = (message.header.length as usize).next_multiple_of(4).max(4);
-            rest = rest.get(next..).unwrap_or_default();
-            if found.len() == MOST {
-                return Ok(found);
-            }
-        }
-    }
-}
-
-/// Asks for all established connections to the platform's port, or to that port of ours.
-fn request(platform: SocketAddr, listening: Option<u16>) -> Vec<u8> {
-    let (family, empty) = match platform {
-        SocketAddr::V4(_) => (AF_INET, SocketId::new_v4()),
-        SocketAddr::V6(_) => (AF_INET6, SocketId::new_v6()),
-    };
-    let mut header = NetlinkHeader::default();
-    header.flags = NLM_F_REQUEST | NLM_F_DUMP;
-    let request = InetRequest {
-        family,
-        protocol: IPPROTO_TCP,
-        extensions: ExtensionFlags::INFO,
-        states: StateFlags::ESTABLISHED,
-        socket_id: match listening {
-            Some(source_port) => SocketId { source_port, ..empty },
-            None => SocketId { destination_port: platform.port(), ..empty },
-        },
-    };
-    let mut message = NetlinkMessage::new(header, SockDiagMessage::InetRequest(request).into());
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    bytes
+    sock_diag::sockets(wanted, StateFlags::ESTABLISHED, |socket| {
+        let id = socket.header.socket_id.clone();
+        let info = sock_diag::info(&socket).filter(|_| id.destination_address == platform.ip());
+        found.extend(info.map(|info| (id, info.clone(), socket.header.send_queue)));
+        found.len() < MOST
+    })?;
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::folder;
 use crate::guard::{Bounds, heard};
 use crate::guarding::{await_close, take_name};
 use crate::user::to_become;
-use plimsoll_observe::process::family;
+use plimsoll_observe::family::family;
 use rustix::fs::Mode;
 use rustix::process::{
     Gid, Pid, Resource, Rlimit, Signal, Uid, WaitOptions, WaitStatus, getpid, getppid, kill_process,

@@ -1,13 +1,11 @@
 //! What is looked at beside the load: the platform's processes, the load threads, the connections, the network. Of a platform
 //! that is simulated, its simulation tells all of that.
 
-use crate::sampling::Sampling;
+use crate::sampling::{Observed, Sampling};
 use plimsoll_load::engine::Engine;
-use plimsoll_model::record::{ComponentUsage, Gauge, ThreadUsage};
+use plimsoll_model::record::{ComponentUsage, ThreadUsage};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use plimsoll_observe::network::NetworkProbe;
-use plimsoll_observe::sampler::ObservedPlatform;
-use plimsoll_observe::samplers::{self, Begun};
 use plimsoll_observe::tcp::TcpSampler;
 use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_platform::Platform;
@@ -24,7 +22,7 @@ pub enum Observers {
 
 /// Samplers of this host.
 pub struct OnHost {
-    /// From the first look on, if there is anything to look at.
+    /// From the first look on.
     sampling: Option<Sampling>,
     /// The first process of each component that was started for the run, and of each that ran already.
     started: Vec<(String, i32)>,
@@ -38,8 +36,6 @@ pub struct OnHost {
     tcp: TcpSampler,
     /// Where devices reach the platform.
     address: SocketAddr,
-    /// What else is looked at.
-    samplers: Vec<Begun>,
 }
 
 /// What a simulation told when it was asked last.
@@ -80,7 +76,6 @@ impl Observers {
                 network,
                 tcp: TcpSampler::new(platform.address(), engine.listening_ports()),
                 address: platform.address(),
-                samplers: samplers::begin_all(),
             })),
         }
     }
@@ -118,31 +113,14 @@ impl Observers {
         }
     }
 
-    /// What each component was seen to use since the last call.
-    pub fn components(&mut self, now: Nanos) -> Vec<ComponentUsage> {
+    /// What observers saw since the last call.
+    pub fn observed(&mut self, now: Nanos) -> Vec<Observed> {
         match self {
-            Observers::Here(host) => host.components(now),
-            Observers::Simulated(simulated) => simulated.components(now),
+            Observers::Here(host) => host.observed(now),
+            Observers::Simulated(simulated) => {
+                simulated.components(now).into_iter().map(Observed::Component).collect()
+            }
         }
-    }
-
-    /// What other observers see now.
-    pub fn gauges(&mut self, now: Nanos) -> Vec<Gauge> {
-        let Observers::Here(host) = self else { return Vec::new() };
-        let processes = host.processes();
-        let platform = ObservedPlatform { processes: &processes, address: host.address };
-        let gauges = host.samplers.iter_mut().flat_map(|(entry, sampler)| {
-            sampler.read(&platform).into_iter().map(move |reading| Gauge {
-                at: now,
-                sampler: entry.name.to_owned(),
-                subject: reading.subject,
-                quantity: reading.quantity.to_owned(),
-                unit: entry.unit.to_owned(),
-                value: reading.value,
-            })
-        });
-        // What is no number can be neither stored nor averaged.
-        gauges.filter(|gauge| gauge.value.is_finite()).collect()
     }
 
     /// Forgets what load threads used and connections carried up to now.
@@ -189,13 +167,9 @@ impl OnHost {
         }
     }
 
-    fn components(&mut self, now: Nanos) -> Vec<ComponentUsage> {
-        let processes = self.processes();
-        if processes.is_empty() {
-            return Vec::new();
-        }
+    fn observed(&mut self, now: Nanos) -> Vec<Observed> {
         if self.sampling.is_none() {
-            self.sampling = Sampling::begin(processes, self.load.clone(), now);
+            self.sampling = Sampling::begin(self.processes(), self.load.clone(), self.address, now);
         }
         self.sampling.as_ref().map(Sampling::take).unwrap_or_default()
     }

@@ -1,47 +1,82 @@
-//! Reads the platform's processes from a thread of its own: whatever keeps the rest of this program waiting, the store or a
-//! full processor, keeps no reading from its time.
+//! Observes the platform and its host from a thread of its own: whatever keeps the rest of this program waiting, the store or
+//! a full processor, keeps no reading from its time.
+//!
+//! Each sampler has an interval. One whose readings are expensive is asked less often, so that it never takes more than a
+//! small share of a processor. What each costs, and where a reading came late, is part of the readings.
 
 use plimsoll_model::Nanos;
-use plimsoll_model::record::ComponentUsage;
+use plimsoll_model::record::{ComponentUsage, Gauge};
+use plimsoll_observe::family::{Family, families};
 use plimsoll_observe::outside::{Held, OutsideSampler};
 use plimsoll_observe::process::ProcessSampler;
+use plimsoll_observe::sampler::{INTERVAL, ObservedPlatform, Reading, Unit};
+use plimsoll_observe::samplers::{self, Begun};
 use rustix::process::setpriority_process;
+use rustix::time::{ClockId, clock_gettime};
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// From one reading to the next.
-const INTERVAL: Duration = Duration::from_secs(1);
 /// Scheduling priority ("nice" value) of the thread, where the system grants it: it works for a few milliseconds in a second.
 const PRECEDENCE: i32 = -10;
+/// A sampler rests for at least so many times of what its last reading cost.
+const REST: u32 = 200;
+/// A reading that comes so many intervals after the last one leaves a gap.
+const LATE: f64 = 1.5;
+/// The sampler under whose name the costs and gaps of all others are stored.
+const OBSERVERS: &str = "observers";
 
 /// The thread. Dropped, it ends.
 pub struct Sampling {
     /// Whom to read from now on; without a sender the thread ends.
     processes: Option<Sender<Vec<(String, i32)>>>,
-    readings: Receiver<ComponentUsage>,
+    readings: Receiver<Observed>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// What was read.
+pub enum Observed {
+    /// What a component used.
+    Component(ComponentUsage),
+    /// What a sampler saw.
+    Gauge(Gauge),
+}
+
 impl Sampling {
-    /// Begins to read those processes, each with the name of its component, at the time `now` of the run, while load threads
-    /// run on the processors `load`, or anywhere; `None` where the system gives no thread.
-    pub fn begin(processes: Vec<(String, i32)>, load: Vec<Option<usize>>, now: Nanos) -> Option<Sampling> {
+    /// Begins to observe those processes, each with the name of its component, and the host, at the time `now` of the run,
+    /// while load threads run on the processors `load`, or anywhere, and devices reach the platform at that address; `None`
+    /// where the system gives no thread.
+    pub fn begin(
+        processes: Vec<(String, i32)>,
+        load: Vec<Option<usize>>,
+        address: SocketAddr,
+        now: Nanos,
+    ) -> Option<Sampling> {
         let (orders, changes) = channel();
         let (readings_in, readings) = channel();
         let begun = Instant::now();
         let work = move || {
             // Without the right to it, it waits its turn as all others do.
             let _ = setpriority_process(None, PRECEDENCE);
+            let time = move || now + since(begun);
             let mut components = Components::new(processes);
+            let mut all: Vec<Scheduled> = samplers::begin_all().into_iter().map(Scheduled::new).collect();
+            let mut next = Instant::now();
             loop {
-                let time = now + Nanos(i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX));
-                for usage in components.read(time, &load) {
-                    if readings_in.send(usage).is_err() {
+                let found = families(&components.processes);
+                let usages = components.read(&time, &load, &found).into_iter().map(Observed::Component);
+                let platform = ObservedPlatform { families: &found, address };
+                let due = all.iter_mut().filter(|sampler| sampler.next <= Instant::now());
+                let gauges = due.flat_map(|sampler| sampler.read(&platform, &time)).map(Observed::Gauge);
+                for observed in usages.chain(gauges) {
+                    if readings_in.send(observed).is_err() {
                         return;
                     }
                 }
-                match changes.recv_timeout(INTERVAL) {
+                // A look that took too long is not made up for.
+                next = (next + INTERVAL).max(Instant::now());
+                match changes.recv_timeout(next - Instant::now()) {
                     Ok(processes) => components = Components::new(processes),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return,
@@ -60,12 +95,67 @@ impl Sampling {
     }
 
     /// What was read since the last call.
-    pub fn take(&self) -> Vec<ComponentUsage> {
+    pub fn take(&self) -> Vec<Observed> {
         self.readings.try_iter().collect()
     }
 }
 
-/// What is read in the thread.
+fn since(begun: Instant) -> Nanos {
+    Nanos(i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// Processor time of this thread.
+fn own_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// A sampler, and when it reads.
+struct Scheduled {
+    sampler: Begun,
+    next: Instant,
+    last: Option<Instant>,
+}
+
+impl Scheduled {
+    fn new(sampler: Begun) -> Scheduled {
+        Scheduled { sampler, next: Instant::now(), last: None }
+    }
+
+    /// Reads, and adds what the reading cost and how late it came.
+    fn read(&mut self, platform: &ObservedPlatform<'_>, time: impl Fn() -> Nanos) -> Vec<Gauge> {
+        let (entry, sampler) = &mut self.sampler;
+        let (begun, before) = (Instant::now(), own_time());
+        let readings = sampler.read(platform);
+        let cost = own_time().saturating_sub(before);
+        let at = time();
+        let last = self.last.replace(begun);
+        // Half an interval early is in time: all are asked together.
+        self.next = begun + entry.interval.mul_f64(0.5).max(cost * REST);
+        let own = last.into_iter().flat_map(|last| {
+            let passed = (begun - last).as_secs_f64().max(f64::EPSILON);
+            let late = (passed > entry.interval.as_secs_f64() * LATE).then_some(passed);
+            let of = |quantity, unit, value| Reading::of(entry.name, quantity, unit, value);
+            let cost = of("cost", Unit::Processors, cost.as_secs_f64() / passed);
+            [Some(cost), late.map(|gap| of("gap", Unit::Seconds, gap))].into_iter().flatten()
+        });
+        let seen = readings.into_iter().map(|reading| (entry.name, reading));
+        let all = seen.chain(own.map(|reading| (OBSERVERS, reading)));
+        // What is no number can be neither stored nor averaged.
+        all.filter(|(_, reading)| reading.value.is_finite())
+            .map(|(sampler, reading)| Gauge {
+                at,
+                sampler: sampler.to_owned(),
+                subject: reading.subject,
+                quantity: reading.quantity.into_owned(),
+                unit: reading.unit.name().to_owned(),
+                value: reading.value,
+            })
+            .collect()
+    }
+}
+
+/// The processes of components, and what others take of their processors.
 struct Components {
     processes: Vec<(String, i32)>,
     samplers: Vec<ProcessSampler>,
@@ -74,16 +164,23 @@ struct Components {
 
 impl Components {
     fn new(processes: Vec<(String, i32)>) -> Components {
-        let samplers = processes.iter().map(|(name, pid)| ProcessSampler::new(name.clone(), *pid)).collect();
+        let samplers = processes.iter().map(|(name, _)| ProcessSampler::new(name.clone())).collect();
         Components { processes, samplers, outside: OutsideSampler::default() }
     }
 
-    fn read(&mut self, now: Nanos, load: &[Option<usize>]) -> Vec<ComponentUsage> {
-        let begun = Instant::now();
+    fn read(
+        &mut self,
+        time: impl Fn() -> Nanos,
+        load: &[Option<usize>],
+        families: &[Family],
+    ) -> Vec<ComponentUsage> {
+        if families.is_empty() {
+            return Vec::new();
+        }
         let mut held = self.outside.sample(&self.processes);
-        let since = || Nanos(i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX));
+        let samplers = self.samplers.iter_mut().zip(families);
         let mut usages: Vec<ComponentUsage> =
-            self.samplers.iter_mut().filter_map(|sampler| sampler.sample(now + since())).collect();
+            samplers.filter_map(|(sampler, family)| sampler.sample(time(), &family.members)).collect();
         for usage in &mut usages {
             if let Some(Held { window, held, holder, processors }) = held.remove(&usage.component) {
                 let share = held.as_secs_f64() / window.as_secs_f64();
@@ -117,10 +214,23 @@ mod tests {
     fn readings_are_taken_in_time_though_nobody_asks_for_them() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let processes = vec![("still".to_owned(), child.id() as i32)];
-        let sampling = Sampling::begin(processes, vec![None], Nanos::from_secs(100)).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let sampling = Sampling::begin(processes, vec![None], address, Nanos::from_secs(100)).unwrap();
         std::thread::sleep(Duration::from_millis(3_500));
-        let readings = sampling.take();
+        let (mut readings, mut gauges) = (Vec::new(), Vec::new());
+        for observed in sampling.take() {
+            match observed {
+                Observed::Component(usage) => readings.push(usage),
+                Observed::Gauge(gauge) => gauges.push(gauge),
+            }
+        }
         assert!(readings.len() >= 2, "{readings:?}");
+        let cost = |gauge: &&Gauge| gauge.sampler == OBSERVERS && gauge.quantity == "cost";
+        let costs: Vec<&Gauge> = gauges.iter().filter(cost).collect();
+        assert!(costs.iter().all(|cost| cost.value >= 0.0 && cost.value < 0.2), "{costs:?}");
+        let subjects: Vec<&str> = costs.iter().map(|cost| cost.subject.as_str()).collect();
+        assert!(subjects.contains(&"process") && subjects.contains(&"host"), "{subjects:?}");
+        assert!(gauges.iter().any(|gauge| (gauge.subject.as_str(), gauge.quantity.as_str()) == ("still", "threads")));
         for reading in &readings {
             assert!(reading.at > Nanos::from_secs(100) && reading.at < Nanos::from_secs(110), "{reading:?}");
             assert!(reading.window < Nanos::from_secs(2) && reading.beside_load, "{reading:?}");

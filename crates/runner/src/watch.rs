@@ -8,6 +8,7 @@ mod recording;
 use crate::identity;
 use crate::observers::Observers;
 use crate::run_capture::RunCapture;
+use crate::sampling::Observed;
 use crate::secrets::Secrets;
 use crate::storm::Storm;
 use crate::token::Happenings;
@@ -234,8 +235,13 @@ impl<'a> RunWatch<'a> {
         if let Some(capture) = &mut self.capture {
             capture.look(self.observers.processes());
         }
-        self.recording.add(self.observers.components(now).into_iter().map(Measurement::Component));
-        let gauges = self.observers.gauges(now);
+        let mut gauges = Vec::new();
+        for observed in self.observers.observed(now) {
+            match observed {
+                Observed::Component(usage) => self.recording.add([Measurement::Component(usage)]),
+                Observed::Gauge(gauge) => gauges.push(gauge),
+            }
+        }
         if !gauges.is_empty() {
             self.recording.add([Measurement::Gauges(gauges)]);
         }

@@ -118,7 +118,7 @@ impl Chain {
                 child.await_end(GRACE);
                 let status = child.try_wait().ok().flatten();
                 let status =
-                    status.map_or_else(|| "it told no address".to_owned(), |status| status.to_string());
+                    status.map_or_else(|| "it named no address".to_owned(), |status| status.to_string());
                 Err(undoable(&format!("it did not start: {status}")))
             }
         }

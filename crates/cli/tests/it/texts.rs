@@ -252,8 +252,50 @@ fn help_is_plain_and_has_an_example() {
     assert!(found.is_empty(), "{} faults:\n{}", found.len(), found.join("\n"));
 }
 
+/// The texts in a file of source, without what is filled in; its tests and comments are left out.
+fn literals(source: &str) -> Vec<String> {
+    let literal = Regex::new(r#""((?:[^"\\]|\\(?s:.))*)""#).unwrap();
+    let filled_in = Regex::new(r"\{[^{}]*\}|`[^`]*`").unwrap();
+    let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    // A quotation mark as a character begins no text.
+    let code = lines.collect::<Vec<_>>().join("\n").replace("'\"'", "' '");
+    let texts = literal.captures_iter(&code).map(|found| found[1].to_owned());
+    texts.map(|text| filled_in.replace_all(&text, "`").into_owned()).collect()
+}
+
+/// What the program writes of causes, faults and advice has none of the words over which readers stumble.
+#[test]
+fn messages_of_the_program_are_plain() {
+    let banned = Regex::new(BANNED).unwrap();
+    let mut found = Vec::new();
+    let mut seen = 0;
+    let mut folders = vec![root().join("crates")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_dir() {
+                let skipped = ["tests", "benches", "examples"].contains(&name.as_str());
+                folders.extend((!skipped).then_some(path));
+            } else if name.ends_with(".rs") && name != "tests.rs" {
+                for text in literals(&fs::read_to_string(&path).unwrap()) {
+                    seen += 1;
+                    if let Some(word) = banned.find(&text) {
+                        found.push(format!("{}: `{}`: {text:.70}", path.display(), word.as_str()));
+                    }
+                }
+            }
+        }
+    }
+    assert!(seen > 1_000, "{seen} texts");
+    assert!(found.is_empty(), "{} faults:\n{}", found.len(), found.join("\n"));
+}
+
 #[test]
 fn the_checks_find_what_they_look_for() {
+    let source = "// it \"tells\"\nlet told = format!(\"{told} bears\");\n#[cfg(test)]\nlet a = \"dear\";";
+    assert_eq!(literals(source), ["` bears"]);
     let long = vec!["word"; 26].join(" ");
     let page = format!(
         "# Title\n\nA load it bears. {long}.\n\n    code that tells\n\n| a | {long} |\n- item\n  goes on\n"

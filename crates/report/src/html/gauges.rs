@@ -46,7 +46,7 @@ fn of_sampler(summary: &Summary, sampler: &str) -> Markup {
 
 fn cells(gauge: &GaugeSummary, level: &plimsoll_analysis::level::LevelSummary) -> [Option<String>; 2] {
     let seen = gauge.levels.iter().find(|seen| seen.level == level.index);
-    seen.map_or([None, None], |seen| [seen.mean, seen.max].map(|value| Some(shown(value, &gauge.unit))))
+    seen.map_or([None, None], |seen| [seen.mean.mean, seen.max].map(|value| Some(shown(value, &gauge.unit))))
 }
 
 /// A value in its unit.

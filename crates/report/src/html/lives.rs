@@ -83,7 +83,7 @@ fn clock_line(level: &LevelSummary, clock: &ClockSummary) -> String {
     };
     format!(
         "The gateway's clock was least known at {}: by {readings} it was {} {side} ours, ± {}, and {drift}. Transfer, and the publish \
-         time where no answer tells its end, are known no better; the other times each have one clock.",
+         time where no answer marks its end, are no more exact than that; the other times each have one clock.",
         level::name(level),
         time(clock.offset),
         time(clock.offset_within),

@@ -270,7 +270,7 @@ impl Compiler<'_> {
             template.pieces.iter().any(|piece| matches!(piece, Piece::Message(_) | Piece::Marker))
         };
         if envelope.as_ref().is_some_and(|envelope| !says_it(envelope)) {
-            let help = "without it nobody can tell which message a delivery is".to_owned();
+            let help = "without it Plimsoll cannot match a delivery to its message".to_owned();
             self.error(at, "neither `{message}` nor `{marker}` stands in it", help);
         }
         let marker = device.marker.map(|marker| match marker {

@@ -164,9 +164,9 @@ pub(super) fn check(
         for (key, port) in component.named_ports() {
             let variable = format!("{{port:{port}}}");
             if !texts().any(|text| text.contains(&variable)) {
-                let message = format!("`{variable}` stands nowhere in what this component is told");
+                let message = format!("nothing of this component uses `{variable}`");
                 found.push(
-                    Diagnostic::new(at(&key), message).help("tell the component to listen on that port"),
+                    Diagnostic::new(at(&key), message).help("make the component listen on that port"),
                 );
             }
         }

@@ -88,7 +88,7 @@ fn template(text: &str, marker: MarkerForm, rows: &Rows<'_>, context: &mut Conte
         context.error_with_help(
             PATH,
             format!("`{{marker}}` must stand in the template exactly once, but stands {markers} times"),
-            "the marker tells which message a delivery is, as in `{\"id\": \"{marker}\", \"temperature\": 21}`",
+            "the marker identifies the message of a delivery, as in `{\"id\": \"{marker}\", \"temperature\": 21}`",
         );
     }
     if marker == MarkerForm::Binary {

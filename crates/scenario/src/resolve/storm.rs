@@ -16,7 +16,7 @@ pub(super) fn resolve(
     let storm = load.storm.as_mut()?;
     let (after, down) = (storm.after.0, storm.down.0);
     if searched {
-        let help = "write `levels`: a search looks for what a healthy platform bears";
+        let help = "write `levels`: a search looks for the load line of a healthy platform";
         context.error_with_help("load.storm", "a search has no storm", help);
     }
     if after + down >= hold {

@@ -115,7 +115,7 @@ fn will(mqtt: &Mqtt, messages: &Template, context: &mut Context<'_>) -> Option<W
     if overlaps(&filter, messages) || overlaps(&messages.as_filter(), &will_topic) {
         context.error_with_help(
             "mqtt.will.topic",
-            "wills could not be told from messages, whose topics look the same",
+            "the topics of wills and of messages look the same",
             "give wills a topic of their own, as `plimsoll/{run}/will/{device}`",
         );
         return None;

@@ -1,0 +1,250 @@
+//! The control group of each component: the processor time that it got, how long it was throttled, its memory and its limits
+//! (Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst of the kernel). A component that shares the group of this program
+//! has none of its own.
+
+use crate::rates::{Rates, sum_by};
+use crate::sampler::{INTERVAL, ObservedPlatform, Reading, Sampler, SamplerEntry, Unit};
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// See the module.
+pub const ENTRY: SamplerEntry = SamplerEntry { name: "cgroup", interval: INTERVAL, begin };
+
+/// Above this a limit of memory is none.
+const UNLIMITED: u64 = 1 << 60;
+
+/// Where the hierarchies are mounted: version 2, and the controllers of version 1 by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Mounts {
+    unified: Option<PathBuf>,
+    controllers: HashMap<String, PathBuf>,
+}
+
+struct Cgroups {
+    mounts: Mounts,
+    rates: Rates<(String, &'static str)>,
+}
+
+fn begin() -> Result<Box<dyn Sampler>, &'static str> {
+    let mounts = mounts(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+    match mounts == Mounts::default() {
+        true => Err("no control groups are mounted"),
+        false => Ok(Box::new(Cgroups { mounts, rates: Rates::default() })),
+    }
+}
+
+/// From `/proc/self/mountinfo` (proc(5)).
+fn mounts(text: &str) -> Mounts {
+    let mut mounts = Mounts::default();
+    for line in text.lines() {
+        let Some((first, second)) = line.split_once(" - ") else { continue };
+        let Some(point) = first.split(' ').nth(4).map(PathBuf::from) else { continue };
+        let mut second = second.split(' ');
+        match second.next() {
+            Some("cgroup2") => mounts.unified = Some(point),
+            Some("cgroup") => {
+                let controllers = second.nth(1).unwrap_or_default().split(',');
+                mounts.controllers.extend(controllers.map(|name| (name.to_owned(), point.clone())));
+            }
+            _ => {}
+        }
+    }
+    mounts
+}
+
+/// The path of a process's group in each hierarchy: controllers, empty for version 2, and path.
+fn groups(pid: &str) -> Vec<(String, String)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let of = |line: &str| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        Some((parts.next()?.to_owned(), parts.next()?.trim_start_matches('/').to_owned()))
+    };
+    text.lines().filter_map(of).collect()
+}
+
+/// What a group shows of itself.
+#[derive(Debug, Default, PartialEq)]
+struct Shown {
+    /// Counters, in nanoseconds, bytes or times.
+    counters: Vec<(&'static str, u64)>,
+    /// Values as they are.
+    values: Vec<(&'static str, Unit, f64)>,
+}
+
+const USED: &str = "processor time";
+const THROTTLED: &str = "throttled";
+const PERIODS: &str = "throttled periods";
+const DISK_READ: &str = "disk read";
+const DISK_WRITTEN: &str = "disk written";
+
+impl Shown {
+    /// Of a group of version 2.
+    fn unified(&mut self, folder: &Path) {
+        let stat = keyed(&folder.join("cpu.stat"));
+        let micros = |key: &str| Some(stat.get(key)? * 1_000);
+        self.count(USED, micros("usage_usec"));
+        self.count(THROTTLED, micros("throttled_usec"));
+        self.count(PERIODS, stat.get("nr_throttled").copied());
+        self.memory(number(&folder.join("memory.current")), number(&folder.join("memory.max")));
+        let frozen = keyed(&folder.join("cgroup.events")).get("frozen").copied();
+        self.values.extend(frozen.map(|frozen| ("frozen", Unit::Count, frozen as f64)));
+        let disks = fs::read_to_string(folder.join("io.stat")).unwrap_or_default();
+        let sum = |key: &str| {
+            let words = disks.split_whitespace().filter_map(|word| word.strip_prefix(key)?.parse::<u64>().ok());
+            (!disks.is_empty()).then(|| words.sum())
+        };
+        self.count(DISK_READ, sum("rbytes="));
+        self.count(DISK_WRITTEN, sum("wbytes="));
+    }
+
+    /// Of a controller of version 1.
+    fn controller(&mut self, controller: &str, folder: &Path) {
+        match controller {
+            "cpuacct" => self.count(USED, number(&folder.join("cpuacct.usage"))),
+            "cpu" => {
+                let stat = keyed(&folder.join("cpu.stat"));
+                self.count(THROTTLED, stat.get("throttled_time").copied());
+                self.count(PERIODS, stat.get("nr_throttled").copied());
+            }
+            "memory" => self.memory(
+                number(&folder.join("memory.usage_in_bytes")),
+                number(&folder.join("memory.limit_in_bytes")),
+            ),
+            "freezer" => {
+                let state = fs::read_to_string(folder.join("freezer.state")).ok();
+                let frozen = state.map(|state| f64::from(u8::from(state.trim() != "THAWED")));
+                self.values.extend(frozen.map(|frozen| ("frozen", Unit::Count, frozen)));
+            }
+            "blkio" => {
+                let disks = fs::read_to_string(folder.join("blkio.throttle.io_service_bytes")).unwrap_or_default();
+                let sum = |kind: &str| {
+                    let of = disks.lines().filter_map(|line| line.split_once(kind)?.1.trim().parse::<u64>().ok());
+                    (!disks.is_empty()).then(|| of.sum())
+                };
+                self.count(DISK_READ, sum(" Read "));
+                self.count(DISK_WRITTEN, sum(" Write "));
+            }
+            _ => {}
+        }
+    }
+
+    fn count(&mut self, quantity: &'static str, value: Option<u64>) {
+        self.counters.extend(value.map(|value| (quantity, value)));
+    }
+
+    fn memory(&mut self, used: Option<u64>, limit: Option<u64>) {
+        self.values.extend(used.map(|used| ("memory", Unit::Bytes, used as f64)));
+        let limit = limit.filter(|&limit| limit < UNLIMITED);
+        self.values.extend(limit.map(|limit| ("memory limit", Unit::Bytes, limit as f64)));
+    }
+}
+
+/// A file with one number; `max` is none.
+fn number(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// A file with a name and a number in each line.
+fn keyed(path: &Path) -> HashMap<String, u64> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let of = |line: &str| {
+        let (key, value) = line.split_once(' ')?;
+        Some((key.to_owned(), value.trim().parse().ok()?))
+    };
+    text.lines().filter_map(of).collect()
+}
+
+impl Cgroups {
+    /// What the group of a process shows in each hierarchy in which it is not ours.
+    fn shown(&self, pid: i32, own: &[(String, String)]) -> Shown {
+        let mut shown = Shown::default();
+        for group in groups(&pid.to_string()).iter().filter(|group| !own.contains(group)) {
+            let (controllers, path) = group;
+            if controllers.is_empty() {
+                self.mounts.unified.iter().for_each(|mount| shown.unified(&mount.join(path)));
+                continue;
+            }
+            for controller in controllers.split(',') {
+                if let Some(mount) = self.mounts.controllers.get(controller) {
+                    shown.controller(controller, &mount.join(path));
+                }
+            }
+        }
+        shown
+    }
+}
+
+impl Sampler for Cgroups {
+    fn read(&mut self, platform: &ObservedPlatform<'_>) -> Vec<Reading> {
+        let own = groups("self");
+        let mut readings = Vec::new();
+        let mut counters = HashMap::new();
+        for family in platform.families.iter().filter(|family| !family.members.is_empty()) {
+            let shown = self.shown(family.root, &own);
+            let of = |(quantity, unit, value)| Reading::of(&family.component, quantity, unit, value);
+            readings.extend(shown.values.into_iter().map(of));
+            let named = |(quantity, count)| ((family.component.clone(), quantity), count);
+            counters.extend(shown.counters.into_iter().map(named));
+        }
+        let rates = self.rates.since_last(Instant::now(), counters);
+        for ((component, quantity), rate) in sum_by(rates, Clone::clone) {
+            readings.push(match quantity {
+                USED => Reading::of(&component, quantity, Unit::Processors, rate / 1e9),
+                THROTTLED => Reading::of(&component, quantity, Unit::Share, rate / 1e9),
+                PERIODS => Reading::of(&component, quantity, Unit::PerSecond, rate),
+                _ => Reading::of(&component, quantity, Unit::BytesPerSecond, rate),
+            });
+        }
+        readings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_are_found_among_the_mounts() {
+        let text = "30 25 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n\
+                    31 25 0:28 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
+                    1 1 0:1 / / rw - ext4 /dev/vda rw\nnonsense\n";
+        let found = mounts(text);
+        assert_eq!(found.unified, Some(PathBuf::from("/sys/fs/cgroup/unified")));
+        assert_eq!(found.controllers["cpuacct"], PathBuf::from("/sys/fs/cgroup/cpu,cpuacct"));
+        assert_eq!(mounts(""), Mounts::default());
+    }
+
+    #[test]
+    fn a_group_of_each_version_shows_itself() {
+        let folder = std::env::temp_dir().join(format!("plimsoll-cgroup-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+        write("cpu.stat", "usage_usec 5000\nnr_throttled 3\nthrottled_usec 70\nthrottled_time 9\n");
+        write("memory.current", "4096\n");
+        write("memory.max", "max\n");
+        write("cgroup.events", "populated 1\nfrozen 1\n");
+        write("io.stat", "8:0 rbytes=10 wbytes=20 rios=1\n8:1 rbytes=1 wbytes=2\n");
+        let mut shown = Shown::default();
+        shown.unified(&folder);
+        let counters =
+            [(USED, 5_000_000), (THROTTLED, 70_000), (PERIODS, 3), (DISK_READ, 11), (DISK_WRITTEN, 22)];
+        assert_eq!(shown.counters, counters);
+        assert_eq!(shown.values, [("memory", Unit::Bytes, 4096.0), ("frozen", Unit::Count, 1.0)]);
+        write("cpuacct.usage", "123\n");
+        write("memory.usage_in_bytes", "7\n");
+        write("memory.limit_in_bytes", "100\n");
+        write("freezer.state", "FROZEN\n");
+        write("blkio.throttle.io_service_bytes", "8:0 Read 5\n8:0 Write 6\nTotal 11\n");
+        let mut first = Shown::default();
+        ["cpu", "cpuacct", "memory", "freezer", "blkio", "pids"]
+            .iter()
+            .for_each(|name| first.controller(name, &folder));
+        fs::remove_dir_all(&folder).unwrap();
+        let counters = [(THROTTLED, 9), (PERIODS, 3), (USED, 123), (DISK_READ, 5), (DISK_WRITTEN, 6)];
+        assert_eq!(first.counters, counters);
+        let memory = [("memory", Unit::Bytes, 7.0), ("memory limit", Unit::Bytes, 100.0)];
+        assert_eq!(first.values, [memory[0], memory[1], ("frozen", Unit::Count, 1.0)]);
+    }
+}

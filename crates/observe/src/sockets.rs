@@ -1,0 +1,291 @@
+//! The TCP sockets of each component: connections by state, what waits to be read or to leave, how full the queues of
+//! connections are that nobody has accepted, and bytes in and out, also where all components share one loopback interface.
+//!
+//! Bytes of a connection that began and ended between two looks are not seen. Components in another network are not seen either.
+
+use crate::containers::network;
+use crate::family::Family;
+use crate::sampler::{INTERVAL, ObservedPlatform, Reading, Sampler, SamplerEntry, Unit};
+use crate::sock_diag;
+use netlink_packet_sock_diag::constants::{
+    TCP_CLOSE_WAIT, TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_FIN_WAIT2, TCP_LISTEN, TCP_SYN_RECV, TCP_SYN_SENT,
+    TCP_TIME_WAIT,
+};
+use netlink_packet_sock_diag::inet::{SocketId, StateFlags};
+use procfs::process::{FDTarget, Process};
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::time::Instant;
+
+/// See the module.
+pub const ENTRY: SamplerEntry = SamplerEntry { name: "tcp", interval: INTERVAL, begin };
+
+/// States by the names that `ss` gives them.
+const STATES: [(u8, &str); 7] = [
+    (TCP_ESTABLISHED, "established"),
+    (TCP_SYN_SENT, "syn-sent"),
+    (TCP_SYN_RECV, "syn-recv"),
+    (TCP_FIN_WAIT1, "fin-wait-1"),
+    (TCP_FIN_WAIT2, "fin-wait-2"),
+    (TCP_TIME_WAIT, "time-wait"),
+    (TCP_CLOSE_WAIT, "close-wait"),
+];
+
+#[derive(Default)]
+struct Sockets {
+    /// Whose each socket is, by its inode; `None` where no component has it open.
+    owners: HashMap<u32, Option<String>>,
+    /// When it was looked last, with the bytes that each connection had received and sent by then.
+    last: Option<(Instant, HashMap<u32, [u64; 2]>)>,
+    /// Connections that the kernel dropped since its start because a queue was full.
+    overflows: Option<(Instant, u64)>,
+}
+
+/// A socket, as far as it matters.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    state: u8,
+    inode: u32,
+    port: u16,
+    /// Bytes that wait to be read; of a listening socket, connections that wait to be accepted.
+    unread: u32,
+    /// Bytes that wait to be acknowledged; of a listening socket, the most that may wait.
+    unsent: u32,
+    /// Received and acknowledged by the other side since the beginning.
+    bytes: [u64; 2],
+}
+
+/// What the sockets of a component are together.
+#[derive(Debug, Default, PartialEq)]
+struct Sum {
+    states: BTreeMap<&'static str, u32>,
+    unread: u64,
+    unsent: u64,
+    /// Connections with bytes that the component has not read.
+    unread_connections: u32,
+    /// Connections that wait to be accepted, and the part of the fullest queue that is taken.
+    accept_queue: Option<(u32, f64)>,
+    /// Received and sent since the last look.
+    bytes: [u64; 2],
+}
+
+fn begin() -> Result<Box<dyn Sampler>, &'static str> {
+    match look() {
+        Ok(_) => Ok(Box::new(Sockets::default())),
+        Err(_) => Err("the kernel does not list its sockets (sock_diag)"),
+    }
+}
+
+/// All TCP sockets in this network.
+fn look() -> std::io::Result<Vec<Seen>> {
+    let mut seen = Vec::new();
+    for any in [SocketId::new_v4(), SocketId::new_v6()] {
+        sock_diag::sockets(any, StateFlags::all(), |socket| {
+            let bytes = sock_diag::info(&socket).map(|info| [info.bytes_received, info.bytes_acked]);
+            let header = socket.header;
+            seen.push(Seen {
+                state: header.state,
+                inode: header.inode,
+                port: header.socket_id.source_port,
+                unread: header.recv_queue,
+                unsent: header.send_queue,
+                bytes: bytes.unwrap_or_default(),
+            });
+            true
+        })?;
+    }
+    Ok(seen)
+}
+
+/// The components whose processes are in the same network as this one.
+fn near(families: &[Family]) -> Vec<&Family> {
+    let own = Process::myself().ok().and_then(|process| network(&process));
+    let is_near = |family: &&Family| {
+        family.members.first().is_some_and(|(process, _)| network(process) == own)
+    };
+    families.iter().filter(is_near).collect()
+}
+
+impl Sockets {
+    /// Looks up the owners of sockets that were not there before, and forgets those that are gone.
+    fn find_owners(&mut self, seen: &[Seen], families: &[&Family]) {
+        let inodes: Vec<u32> = seen.iter().map(|socket| socket.inode).filter(|&inode| inode > 0).collect();
+        let known = std::mem::take(&mut self.owners);
+        let is_new = inodes.iter().any(|inode| !known.contains_key(inode));
+        let mut open: HashMap<u32, &str> = HashMap::new();
+        for family in families.iter().filter(|_| is_new) {
+            for file in family.members.iter().filter_map(|(process, _)| process.fd().ok()).flatten().flatten() {
+                if let FDTarget::Socket(inode) = file.target
+                    && let Ok(inode) = u32::try_from(inode)
+                {
+                    open.insert(inode, &family.component);
+                }
+            }
+        }
+        let owner = |inode: u32| match known.get(&inode) {
+            // A connection that was not accepted yet at the last look had no owner then.
+            Some(Some(owner)) => Some(owner.clone()),
+            _ => open.get(&inode).map(|owner| (*owner).to_owned()),
+        };
+        self.owners = inodes.into_iter().map(|inode| (inode, owner(inode))).collect();
+    }
+
+    /// The sums of each component. Sockets without a process, as in time-wait, are those of who listens at their port.
+    fn sums(&self, seen: &[Seen], before: &HashMap<u32, [u64; 2]>) -> BTreeMap<String, Sum> {
+        let owner = |socket: &Seen| self.owners.get(&socket.inode).cloned().flatten();
+        let listening = seen.iter().filter(|socket| socket.state == TCP_LISTEN);
+        let ports: HashMap<u16, String> =
+            listening.filter_map(|socket| Some((socket.port, owner(socket)?))).collect();
+        let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+        for socket in seen {
+            let of_port = || ports.get(&socket.port).filter(|_| socket.inode == 0).cloned();
+            let Some(owner) = owner(socket).or_else(of_port) else { continue };
+            let sum = sums.entry(owner).or_default();
+            if socket.state == TCP_LISTEN {
+                let filled = f64::from(socket.unread) / f64::from(socket.unsent.max(1));
+                let (waiting, fullest) = sum.accept_queue.unwrap_or_default();
+                sum.accept_queue = Some((waiting + socket.unread, filled.max(fullest)));
+                continue;
+            }
+            if let Some((_, name)) = STATES.iter().find(|(state, _)| *state == socket.state) {
+                *sum.states.entry(name).or_default() += 1;
+            }
+            sum.unread += u64::from(socket.unread);
+            sum.unread_connections += u32::from(socket.unread > 0);
+            sum.unsent += u64::from(socket.unsent);
+            let known = before.get(&socket.inode).copied().unwrap_or_default();
+            for (sum, (now, before)) in sum.bytes.iter_mut().zip(socket.bytes.into_iter().zip(known)) {
+                // A number of a socket may come again.
+                *sum += now.checked_sub(before).unwrap_or(now);
+            }
+        }
+        sums
+    }
+}
+
+impl Sampler for Sockets {
+    fn read(&mut self, platform: &ObservedPlatform<'_>) -> Vec<Reading> {
+        let Ok(seen) = look() else { return Vec::new() };
+        let now = Instant::now();
+        self.find_owners(&seen, &near(platform.families));
+        let bytes = seen.iter().filter(|socket| socket.inode > 0).map(|socket| (socket.inode, socket.bytes));
+        let last = self.last.replace((now, bytes.collect()));
+        let (seconds, before) = match last {
+            Some((then, before)) => (Some((now - then).as_secs_f64()).filter(|&passed| passed > 0.0), before),
+            None => (None, HashMap::new()),
+        };
+        let mut readings = Vec::new();
+        for (component, sum) in self.sums(&seen, &before) {
+            readings.extend(readings_of(&component, &sum, seconds));
+        }
+        readings.extend(self.overflows(now).map(|rate| Reading::host("accept queue overflows", Unit::PerSecond, rate)));
+        readings
+    }
+}
+
+fn readings_of(component: &str, sum: &Sum, seconds: Option<f64>) -> Vec<Reading> {
+    let count = |quantity: &'static str, value: f64| Reading::of(component, quantity, Unit::Count, value);
+    let bytes = |quantity: &'static str, value: u64| Reading::of(component, quantity, Unit::Bytes, value as f64);
+    let mut readings: Vec<Reading> =
+        STATES
+            .iter()
+            .filter_map(|(_, name)| Some(count(name, f64::from(*sum.states.get(name)?))))
+            .collect();
+    readings.extend([
+        bytes("unread", sum.unread),
+        bytes("unacknowledged", sum.unsent),
+        count("connections with unread bytes", f64::from(sum.unread_connections)),
+    ]);
+    if let Some((waiting, fullest)) = sum.accept_queue {
+        readings.push(count("accept queue", f64::from(waiting)));
+        readings.push(Reading::of(component, "accept queue filled", Unit::Share, fullest));
+    }
+    let directions = ["received", "sent"].into_iter().zip(sum.bytes);
+    readings.extend(directions.filter_map(|(quantity, bytes)| {
+        Some(Reading::of(component, quantity, Unit::BytesPerSecond, bytes as f64 / seconds?))
+    }));
+    readings
+}
+
+impl Sockets {
+    /// Connections per second that the kernel dropped because the queue of a listening socket was full.
+    fn overflows(&mut self, now: Instant) -> Option<f64> {
+        let count = overflows(&fs::read_to_string("/proc/net/netstat").ok()?)?;
+        let (then, before) = self.overflows.replace((now, count))?;
+        let seconds = (now - then).as_secs_f64();
+        (seconds > 0.0).then(|| count.saturating_sub(before) as f64 / seconds)
+    }
+}
+
+/// `ListenOverflows` of `/proc/net/netstat`: a line of names is followed by one of numbers.
+fn overflows(text: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    while let Some(names) = lines.next() {
+        let numbers = lines.next()?;
+        if let Some(place) = names.split_whitespace().position(|name| name == "ListenOverflows") {
+            return numbers.split_whitespace().nth(place)?.parse().ok();
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::families;
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+
+    #[test]
+    fn the_kernels_line_of_overflows_is_found() {
+        let text = "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 1 22 3\nIpExt: a\nIpExt: 4\n";
+        assert_eq!(overflows(text), Some(22));
+        assert_eq!((overflows(""), overflows("TcpExt: ListenOverflows\nTcpExt:\n")), (None, None));
+    }
+
+    fn quantity(readings: &[Reading], name: &str) -> f64 {
+        let of = |reading: &&Reading| reading.subject == "me" && reading.quantity == name;
+        readings.iter().find(of).unwrap_or_else(|| panic!("{name}: {readings:?}")).value
+    }
+
+    /// Each byte counts once on either side, and bytes that nobody reads are seen.
+    #[test]
+    fn bytes_and_queues_belong_to_the_component_that_has_the_sockets() {
+        let own = [("me".to_owned(), std::process::id() as i32)];
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let mut sampler = Sockets::default();
+        let mut read = || sampler.read(&ObservedPlatform { families: &families(&own), address });
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        read();
+        client.write_all(&[0; 100_000]).unwrap();
+        server.read_exact(&mut [0; 60_000]).unwrap();
+        let _waiting = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let readings = read();
+        assert!(quantity(&readings, "unread") >= 40_000.0, "{readings:?}");
+        assert!(quantity(&readings, "accept queue") >= 1.0 && quantity(&readings, "established") >= 2.0);
+        assert!(quantity(&readings, "connections with unread bytes") >= 1.0);
+        let [received, sent] = ["received", "sent"].map(|name| quantity(&readings, name));
+        assert!(received > 0.0 && sent > 0.0, "{readings:?}");
+    }
+
+    #[test]
+    fn sums_are_those_of_each_component() {
+        let owners = [(1, Some("a".to_owned())), (2, Some("b".to_owned())), (3, None), (4, Some("a".to_owned()))];
+        let sampler = Sockets { owners: owners.into(), ..Sockets::default() };
+        let socket = |state, inode, port, bytes| Seen { state, inode, port, unread: 5, unsent: 10, bytes };
+        let seen = [
+            socket(TCP_LISTEN, 4, 80, [0, 0]),
+            socket(TCP_ESTABLISHED, 1, 80, [100, 30]),
+            socket(TCP_ESTABLISHED, 2, 90, [7, 8]),
+            socket(TCP_ESTABLISHED, 3, 91, [9, 9]),
+            socket(TCP_TIME_WAIT, 0, 80, [0, 0]),
+        ];
+        let sums = sampler.sums(&seen, &HashMap::from([(1, [40, 50])]));
+        let a = &sums["a"];
+        assert_eq!((a.bytes, a.accept_queue, a.unread), ([60, 30], Some((5, 0.5)), 10));
+        assert_eq!(a.states, BTreeMap::from([("established", 1), ("time-wait", 1)]));
+        assert_eq!((sums["b"].bytes, sums.len()), ([7, 8], 2));
+    }
+}
