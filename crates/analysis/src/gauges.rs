@@ -147,7 +147,11 @@ mod tests {
         let [lo, hi] = io.mean.interval.unwrap();
         assert!(lo < 0.2 && hi > 0.2, "{io:?}");
         let idle = summaries[0].idle.as_ref().unwrap();
-        assert_eq!((idle.mean, idle.readings, idle.interval), (9.0, 1, None), "that of 1 s, before the first level");
+        assert_eq!(
+            (idle.mean, idle.readings, idle.interval),
+            (9.0, 1, None),
+            "that of 1 s, before the first level"
+        );
         assert_eq!(summaries[1].idle, None);
     }
 }

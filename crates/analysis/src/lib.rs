@@ -14,6 +14,7 @@ pub mod exchange;
 pub mod gauges;
 pub mod generator;
 mod inference;
+pub mod laws;
 pub mod level;
 pub mod load_line;
 mod measured;
@@ -101,6 +102,10 @@ pub fn summarize(record: &RunRecord) -> Summary {
         memory_per_connection: memory::per_connection(&levels),
         components: ComponentSummary::of(record),
         gauges: gauges::of(&record.gauges, &record.levels),
+        laws: {
+            let pairs: Vec<_> = record.levels.iter().map(|level| &level.start).zip(&levels).collect();
+            laws::of(&pairs, &record.components, &record.gauges)
+        },
         dissection,
         provenance: serde_json::to_value(&record.provenance).unwrap_or_default(),
         levels,

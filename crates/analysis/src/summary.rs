@@ -4,6 +4,7 @@
 use crate::dissection::DissectionSummary;
 use crate::gauges::GaugeSummary;
 use crate::generator::Generator;
+use crate::laws::ComponentLaws;
 use crate::level::{LevelSummary, LevelVerdict};
 use crate::load_line::{self, LoadLine};
 use crate::search::Finding;
@@ -60,6 +61,8 @@ pub struct Summary {
     pub components: Vec<ComponentSummary>,
     /// What other observers saw in the holds, such as what the host waited for.
     pub gauges: Vec<GaugeSummary>,
+    /// Service demand, utilisation and bound of each component (docs/laws.md).
+    pub laws: Vec<ComponentLaws>,
     /// What the wire said; null where nothing was captured.
     pub dissection: Option<DissectionSummary>,
     /// Where the run comes from: versions, seed, host, platform, placement.

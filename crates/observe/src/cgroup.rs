@@ -92,7 +92,8 @@ impl Shown {
         self.values.extend(frozen.map(|frozen| ("frozen", Unit::Count, frozen as f64)));
         let disks = fs::read_to_string(folder.join("io.stat")).unwrap_or_default();
         let sum = |key: &str| {
-            let words = disks.split_whitespace().filter_map(|word| word.strip_prefix(key)?.parse::<u64>().ok());
+            let words =
+                disks.split_whitespace().filter_map(|word| word.strip_prefix(key)?.parse::<u64>().ok());
             (!disks.is_empty()).then(|| words.sum())
         };
         self.count(DISK_READ, sum("rbytes="));
@@ -118,9 +119,11 @@ impl Shown {
                 self.values.extend(frozen.map(|frozen| ("frozen", Unit::Count, frozen)));
             }
             "blkio" => {
-                let disks = fs::read_to_string(folder.join("blkio.throttle.io_service_bytes")).unwrap_or_default();
+                let disks =
+                    fs::read_to_string(folder.join("blkio.throttle.io_service_bytes")).unwrap_or_default();
                 let sum = |kind: &str| {
-                    let of = disks.lines().filter_map(|line| line.split_once(kind)?.1.trim().parse::<u64>().ok());
+                    let of =
+                        disks.lines().filter_map(|line| line.split_once(kind)?.1.trim().parse::<u64>().ok());
                     (!disks.is_empty()).then(|| of.sum())
                 };
                 self.count(DISK_READ, sum(" Read "));

@@ -100,7 +100,8 @@ fn interfaces(text: &str) -> Vec<(String, u64)> {
         let numbers: Vec<u64> = numbers.split_whitespace().map_while(|number| number.parse().ok()).collect();
         let (&received, &sent) = (numbers.first()?, numbers.get(8)?);
         let name = name.trim();
-        (received + sent > 0).then(|| [(format!("{name} received"), received), (format!("{name} sent"), sent)])
+        (received + sent > 0)
+            .then(|| [(format!("{name} received"), received), (format!("{name} sent"), sent)])
     };
     text.lines().filter_map(of).take(MOST).flatten().collect()
 }
@@ -113,9 +114,8 @@ fn disks(text: &str) -> Vec<(String, u64)> {
         let (name, read, written) = (*words.get(2)?, words.get(5)?, words.get(9)?);
         let (read, written): (u64, u64) = (read.parse().ok()?, written.parse().ok()?);
         let counts = is_whole(name) && read + written > 0;
-        counts.then(|| {
-            [(format!("{name} read"), read * SECTOR), (format!("{name} written"), written * SECTOR)]
-        })
+        counts
+            .then(|| [(format!("{name} read"), read * SECTOR), (format!("{name} written"), written * SECTOR)])
     };
     text.lines().filter_map(of).take(MOST).flatten().collect()
 }

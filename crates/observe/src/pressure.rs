@@ -32,7 +32,9 @@ impl Sampler for Pressure {
         let passed = (now - then).as_secs_f64() * 1e6;
         let shares = before.into_iter().zip(totals).map(|(before, now)| share(before?, now?, passed));
         let named = FILES.iter().zip(shares);
-        named.filter_map(|(&(quantity, _), share)| Some(Reading::host(quantity, Unit::Share, share?))).collect()
+        named
+            .filter_map(|(&(quantity, _), share)| Some(Reading::host(quantity, Unit::Share, share?)))
+            .collect()
     }
 }
 

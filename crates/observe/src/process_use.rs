@@ -28,11 +28,12 @@ impl Sampler for ProcessUse {
             DISK_READ | DISK_WRITTEN => Reading::of(&component, quantity, Unit::BytesPerSecond, rate),
             _ => Reading::of(&component, quantity, Unit::PerSecond, rate),
         });
-        let threads = platform.families.iter().filter(|family| !family.members.is_empty()).flat_map(|family| {
-            let threads: i64 = family.members.iter().map(|(_, stat)| stat.num_threads).sum();
-            let of = |quantity, value| Reading::of(&family.component, quantity, Unit::Count, value);
-            [of("processes", family.members.len() as f64), of("threads", threads as f64)]
-        });
+        let threads =
+            platform.families.iter().filter(|family| !family.members.is_empty()).flat_map(|family| {
+                let threads: i64 = family.members.iter().map(|(_, stat)| stat.num_threads).sum();
+                let of = |quantity, value| Reading::of(&family.component, quantity, Unit::Count, value);
+                [of("processes", family.members.len() as f64), of("threads", threads as f64)]
+            });
         threads.chain(rates).collect()
     }
 }
@@ -91,7 +92,10 @@ mod tests {
         std::fs::remove_file(&folder).unwrap();
         let of = |quantity: &str| readings.iter().find(|reading| reading.quantity == quantity).unwrap().value;
         assert!(of("minor faults") > 10.0, "{readings:?}");
-        assert!(of(DISK_WRITTEN) > 65536.0 || of(DISK_WRITTEN) == 0.0, "a RAM disk has no blocks: {readings:?}");
+        assert!(
+            of(DISK_WRITTEN) > 65536.0 || of(DISK_WRITTEN) == 0.0,
+            "a RAM disk has no blocks: {readings:?}"
+        );
         assert_eq!((of("processes"), of("threads")), (1.0, 1.0));
         assert!(readings.iter().all(|reading| reading.subject == "writer" && reading.value.is_finite()));
     }

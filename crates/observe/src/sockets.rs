@@ -100,9 +100,8 @@ fn look() -> std::io::Result<Vec<Seen>> {
 /// The components whose processes are in the same network as this one.
 fn near(families: &[Family]) -> Vec<&Family> {
     let own = Process::myself().ok().and_then(|process| network(&process));
-    let is_near = |family: &&Family| {
-        family.members.first().is_some_and(|(process, _)| network(process) == own)
-    };
+    let is_near =
+        |family: &&Family| family.members.first().is_some_and(|(process, _)| network(process) == own);
     families.iter().filter(is_near).collect()
 }
 
@@ -114,7 +113,8 @@ impl Sockets {
         let is_new = inodes.iter().any(|inode| !known.contains_key(inode));
         let mut open: HashMap<u32, &str> = HashMap::new();
         for family in families.iter().filter(|_| is_new) {
-            for file in family.members.iter().filter_map(|(process, _)| process.fd().ok()).flatten().flatten() {
+            for file in family.members.iter().filter_map(|(process, _)| process.fd().ok()).flatten().flatten()
+            {
                 if let FDTarget::Socket(inode) = file.target
                     && let Ok(inode) = u32::try_from(inode)
                 {
@@ -178,19 +178,19 @@ impl Sampler for Sockets {
         for (component, sum) in self.sums(&seen, &before) {
             readings.extend(readings_of(&component, &sum, seconds));
         }
-        readings.extend(self.overflows(now).map(|rate| Reading::host("accept queue overflows", Unit::PerSecond, rate)));
+        readings.extend(
+            self.overflows(now).map(|rate| Reading::host("accept queue overflows", Unit::PerSecond, rate)),
+        );
         readings
     }
 }
 
 fn readings_of(component: &str, sum: &Sum, seconds: Option<f64>) -> Vec<Reading> {
     let count = |quantity: &'static str, value: f64| Reading::of(component, quantity, Unit::Count, value);
-    let bytes = |quantity: &'static str, value: u64| Reading::of(component, quantity, Unit::Bytes, value as f64);
+    let bytes =
+        |quantity: &'static str, value: u64| Reading::of(component, quantity, Unit::Bytes, value as f64);
     let mut readings: Vec<Reading> =
-        STATES
-            .iter()
-            .filter_map(|(_, name)| Some(count(name, f64::from(*sum.states.get(name)?))))
-            .collect();
+        STATES.iter().filter_map(|(_, name)| Some(count(name, f64::from(*sum.states.get(name)?)))).collect();
     readings.extend([
         bytes("unread", sum.unread),
         bytes("unacknowledged", sum.unsent),
@@ -272,7 +272,8 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_each_component() {
-        let owners = [(1, Some("a".to_owned())), (2, Some("b".to_owned())), (3, None), (4, Some("a".to_owned()))];
+        let owners =
+            [(1, Some("a".to_owned())), (2, Some("b".to_owned())), (3, None), (4, Some("a".to_owned()))];
         let sampler = Sockets { owners: owners.into(), ..Sockets::default() };
         let socket = |state, inode, port, bytes| Seen { state, inode, port, unread: 5, unsent: 10, bytes };
         let seen = [

@@ -43,7 +43,8 @@ impl Sampler for ThreadNames {
         let mut counters = HashMap::new();
         let mut readings = Vec::new();
         for family in platform.families {
-            let tasks = family.members.iter().filter_map(|(process, _)| process.tasks().ok()).flatten().flatten();
+            let tasks =
+                family.members.iter().filter_map(|(process, _)| process.tasks().ok()).flatten().flatten();
             let mut runnable = 0;
             for task in tasks {
                 let Ok(stat) = task.stat() else { continue };
@@ -93,10 +94,8 @@ fn by_name(component: &str, names: BTreeMap<&str, f64>, known: &mut BTreeSet<Str
         }
     }
     let reading = |name: &str, used| Reading::of(component, format!("thread {name}"), Unit::Processors, used);
-    let mut readings: Vec<Reading> = known
-        .iter()
-        .map(|name| reading(name, names.get(name.as_str()).copied().unwrap_or(0.0)))
-        .collect();
+    let mut readings: Vec<Reading> =
+        known.iter().map(|name| reading(name, names.get(name.as_str()).copied().unwrap_or(0.0))).collect();
     let others: f64 = names.iter().filter(|(name, _)| !known.contains(**name)).map(|(_, used)| used).sum();
     if !known.is_empty() {
         readings.push(reading(OTHERS, others));

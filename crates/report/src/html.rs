@@ -9,6 +9,7 @@ mod environment;
 mod gauges;
 mod generator;
 mod latency;
+mod laws;
 mod ledger;
 mod level;
 mod lives;
@@ -150,6 +151,9 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
         sections.push(section("services", "Who calls whom", services::calls(dissection)));
     }
     sections.push(section("components", "Platform components", components::body(record, summary)));
+    if laws::known(summary) {
+        sections.push(section("laws", "Demand and utilisation", laws::body(summary)));
+    }
     if gauges::seen(summary) {
         sections.push(section("gauges", "Other observers", gauges::body(summary)));
     }

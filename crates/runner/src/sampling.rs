@@ -230,7 +230,11 @@ mod tests {
         assert!(costs.iter().all(|cost| cost.value >= 0.0 && cost.value < 0.2), "{costs:?}");
         let subjects: Vec<&str> = costs.iter().map(|cost| cost.subject.as_str()).collect();
         assert!(subjects.contains(&"process") && subjects.contains(&"host"), "{subjects:?}");
-        assert!(gauges.iter().any(|gauge| (gauge.subject.as_str(), gauge.quantity.as_str()) == ("still", "threads")));
+        assert!(
+            gauges
+                .iter()
+                .any(|gauge| (gauge.subject.as_str(), gauge.quantity.as_str()) == ("still", "threads"))
+        );
         for reading in &readings {
             assert!(reading.at > Nanos::from_secs(100) && reading.at < Nanos::from_secs(110), "{reading:?}");
             assert!(reading.window < Nanos::from_secs(2) && reading.beside_load, "{reading:?}");

@@ -7,6 +7,7 @@ pub mod distribution;
 pub mod mean;
 pub mod quantile;
 pub mod queue;
+pub mod regression;
 pub mod student;
 pub mod trend;
 

@@ -242,6 +242,7 @@ fn a_database_is_named_where_it_is_slow_and_only_there() {
 }
 
 #[test]
+#[ignore = "acceptance: fiware"]
 fn a_proxy_that_is_full_is_named_for_the_errors_that_the_agent_passes_on() {
     names_the_full_proxy(HEALTHY);
 }

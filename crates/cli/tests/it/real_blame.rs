@@ -70,6 +70,7 @@ fn a_component_of_a_platform_that_runs_already_is_the_headline_when_it_ends() {
 
 /// Nothing is known of it but its address, and it ends in the last level.
 #[test]
+#[ignore = "acceptance: faults"]
 fn a_platform_that_ends_where_nobody_watches_its_processes_is_the_headline() {
     let bench = Bench::new();
     let broker = Mosquitto::start(&bench, "allow_anonymous true");
@@ -87,6 +88,7 @@ fn a_platform_that_ends_where_nobody_watches_its_processes_is_the_headline() {
 
 /// It is silent from the first second of a hold to its end, and answers all of it in the drain.
 #[test]
+#[ignore = "acceptance: faults"]
 fn a_broker_that_stands_still_and_comes_back_is_not_gone() {
     let bench = Bench::new();
     let text = scenario("levels: [100, 200, 400], hold: 3s", "objectives: { publish_p99: null }");
@@ -188,6 +190,7 @@ pub(crate) fn broker_once_up(run: u32) -> u32 {
 }
 
 #[test]
+#[ignore = "acceptance: faults"]
 fn a_run_that_was_stopped_says_so_and_goes_on() {
     let bench = Bench::new();
     let text = scenario("levels: [100, 200], hold: 4s", "objectives: { publish_p99: null }");

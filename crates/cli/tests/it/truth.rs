@@ -315,6 +315,7 @@ fn a_chain_with_a_stopped_member_ends_and_says_so() {
 
 /// Over HTTP, CoAP and WebSocket (alone and under MQTT) too, a request is answered no earlier than the station served it.
 #[test]
+#[ignore = "acceptance: truth"]
 fn requests_are_measured_as_the_station_served_them() {
     let shared = "coap: { sockets: 1 }\n";
     for (protocol, beside, more) in [

@@ -1,52 +1,130 @@
-//! What observers saw: one table for each of them, whatever it looks at.
+//! What observers saw: a table for each component, for the host and for the observers themselves, and charts of what matters most
+//! over the load.
 
+use crate::chart::{Axis, Chart, INKS, Ink, Interval, Mark, Panel, Series};
 use crate::html::level;
-use crate::html::table::{Column, in_pieces, level_cell, number_cell};
+use crate::html::table::{Column, in_pieces, number_cell};
 use crate::text;
 use maud::{Markup, html};
-use plimsoll_analysis::gauges::GaugeSummary;
+use plimsoll_analysis::gauges::{GaugeLevel, GaugeSummary};
+use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
+
+/// Quantities that have a chart over the load: sampler, quantity, title of the axis.
+const CHARTS: [(&str, &str, &str); 8] = [
+    ("threads", "runnable threads", "Runnable threads"),
+    ("threads", "context switches", "Context switches (/s)"),
+    ("tcp", "established", "Established connections"),
+    ("tcp", "unread", "Bytes not read"),
+    ("tcp", "received", "Received (bytes/s)"),
+    ("tcp", "sent", "Sent (bytes/s)"),
+    ("host", "active memory", "Active memory (bytes)"),
+    ("host", "run queue", "Run queue"),
+];
 
 /// Whether anything was seen in the hold of a level.
 pub fn seen(summary: &Summary) -> bool {
     summary.gauges.iter().any(|gauge| !gauge.levels.is_empty())
 }
 
-/// A table for each observer: mean and largest value of each quantity in each level's hold.
+/// Charts, then a table for each of what was observed: each quantity in each level's hold.
 pub fn body(summary: &Summary) -> Markup {
-    let mut samplers: Vec<&str> = Vec::new();
-    for gauge in summary.gauges.iter().filter(|gauge| !gauge.levels.is_empty()) {
-        if !samplers.contains(&gauge.sampler.as_str()) {
-            samplers.push(&gauge.sampler);
+    let seen: Vec<&GaugeSummary> = summary.gauges.iter().filter(|gauge| !gauge.levels.is_empty()).collect();
+    let mut subjects: Vec<&str> = Vec::new();
+    for gauge in &seen {
+        if !subjects.contains(&gauge.subject.as_str()) {
+            subjects.push(&gauge.subject);
         }
     }
     html! {
-        @for sampler in samplers {
-            h3 { (sampler) }
-            (of_sampler(summary, sampler))
+        p {
+            "Means over the readings in the hold of each level, with their 95\u{a0}% intervals, and the largest reading. \
+             Readings come once a second."
+        }
+        @if summary.levels.len() > 1 {
+            @for (place, (sampler, quantity, title)) in CHARTS.iter().enumerate() {
+                @let own: Vec<&GaugeSummary> =
+                    seen.iter().copied().filter(|gauge| gauge.sampler == *sampler && gauge.quantity == *quantity).collect();
+                @if !own.is_empty() { (chart(place, title, summary, &own).render()) }
+            }
+        }
+        @for subject in subjects {
+            h3 { (subject) }
+            (of_subject(summary, &seen, subject))
         }
     }
 }
 
-fn of_sampler(summary: &Summary, sampler: &str) -> Markup {
-    let gauges: Vec<&GaugeSummary> =
-        summary.gauges.iter().filter(|gauge| gauge.sampler == sampler && !gauge.levels.is_empty()).collect();
-    let titles: Vec<String> = gauges
-        .iter()
-        .flat_map(|gauge| ["mean", "max"].map(|part| format!("{} {} {part}", gauge.subject, gauge.quantity)))
-        .collect();
-    let columns: Vec<Column> = titles.iter().map(|title| Column::Number(title)).collect();
-    let row = |level| {
-        let cells = gauges.iter().flat_map(|gauge| cells(gauge, level));
-        (level_cell(level), cells.map(number_cell).collect())
+/// A quantity of each component over the load.
+fn chart(place: usize, title: &str, summary: &Summary, gauges: &[&GaugeSummary]) -> Chart {
+    let levels = level::rising(summary);
+    let values = |gauge: &GaugeSummary| -> Vec<Interval> {
+        let of = |level: &&LevelSummary| {
+            let GaugeLevel { mean, .. } = of_level(gauge, level)?;
+            Some(Interval { at: level.load.amount(), value: mean.mean, ends: mean.interval })
+        };
+        levels.iter().filter_map(of).collect()
     };
-    let rows: Vec<_> = level::rising(summary).into_iter().map(row).collect();
-    in_pieces(Column::Text("Level"), &columns, &rows)
+    let x = Axis::fitting(load(summary), levels.iter().map(|level| level.load.amount()));
+    let tops = gauges
+        .iter()
+        .flat_map(|gauge| values(gauge))
+        .map(|point| point.ends.map_or(point.value, |ends| ends[1]));
+    let y = Axis::linear(title, tops.chain([0.0]));
+    let series = gauges.iter().enumerate().map(|(number, gauge)| {
+        let (points, ink) = (values(gauge), Ink::Curve(number % INKS));
+        let path = points.iter().map(|point| (point.at, Some(point.value))).collect();
+        Series::new(&gauge.subject, ink).line(path).with(Mark::Intervals { points, of: "95 % interval" })
+    });
+    let caption =
+        format!("{title} over the load of the levels. The bars are the 95\u{a0}% intervals of the means.");
+    Chart::new(&format!("chart-gauge-{place}"), &caption).panel(Panel::new(x, y).height(220.0).all(series))
 }
 
-fn cells(gauge: &GaugeSummary, level: &plimsoll_analysis::level::LevelSummary) -> [Option<String>; 2] {
-    let seen = gauge.levels.iter().find(|seen| seen.level == level.index);
-    seen.map_or([None, None], |seen| [seen.mean.mean, seen.max].map(|value| Some(shown(value, &gauge.unit))))
+/// What the levels vary.
+fn load(summary: &Summary) -> &'static str {
+    match (level::connects(summary), level::is_closed(summary)) {
+        (true, _) => "Devices",
+        (false, true) => "Operations in flight",
+        (false, false) => "Offered load (/s)",
+    }
+}
+
+fn of_level<'a>(gauge: &'a GaugeSummary, level: &LevelSummary) -> Option<&'a GaugeLevel> {
+    gauge.levels.iter().find(|seen| seen.level == level.index)
+}
+
+fn of_subject(summary: &Summary, seen: &[&GaugeSummary], subject: &str) -> Markup {
+    let levels = level::rising(summary);
+    let own: Vec<&&GaugeSummary> = seen.iter().filter(|gauge| gauge.subject == subject).collect();
+    let was_idle = own.iter().any(|gauge| gauge.idle.is_some());
+    let names: Vec<String> = levels.iter().map(|level| level::name(level).to_string()).collect();
+    let idle = was_idle.then_some(Column::Number("without load"));
+    let columns: Vec<Column> =
+        idle.into_iter().chain(names.iter().map(|name| Column::Number(name))).collect();
+    let row = |gauge: &&&GaugeSummary| {
+        let head = html! { th scope="row" { (gauge.sampler) ": " (gauge.quantity) } };
+        let idle = gauge.idle.as_ref().map(|idle| shown(idle.mean, &gauge.unit));
+        let idle = was_idle.then(|| number_cell(idle));
+        let cells = levels.iter().map(|level| cell(gauge, level));
+        (head, idle.into_iter().chain(cells).collect())
+    };
+    let rows: Vec<_> = own.iter().map(row).collect();
+    in_pieces(Column::Text("Quantity"), &columns, &rows)
+}
+
+/// The mean of a quantity in a level, with its interval and the largest value below it.
+fn cell(gauge: &GaugeSummary, level: &LevelSummary) -> Markup {
+    let Some(GaugeLevel { mean, max, .. }) = of_level(gauge, level) else { return number_cell(None) };
+    let of = |value: f64| shown(value, &gauge.unit);
+    html! {
+        td.num {
+            (of(mean.mean))
+            @if let Some([lo, hi]) = mean.interval.filter(|[lo, hi]| lo < hi) {
+                span.interval { (of(lo.max(0.0))) " to " (of(hi)) ", max " (of(*max)) }
+            }
+        }
+    }
 }
 
 /// A value in its unit.
@@ -56,6 +134,9 @@ fn shown(value: f64, unit: &str) -> String {
         "bytes" => text::bytes(value),
         "seconds" => text::time(Some(value)),
         "1/s" => level::per_second(value),
+        "bytes/s" => format!("{}/s", text::bytes(value)),
+        "processors" => format!("{:.1} % of a processor", value * 100.0),
+        "count" => text::rate(value),
         other => format!("{} {other}", text::rate(value)),
     }
 }
@@ -66,7 +147,7 @@ mod tests {
 
     /// An observer that nobody here has heard of is shown all the same.
     #[test]
-    fn each_observer_has_a_table_of_its_own() {
+    fn what_an_observer_sees_stands_below_what_it_looks_at() {
         let mut record = crate::html::synthetic::record();
         let start = record.levels[0].start.clone();
         let gauge = |sampler: &str, quantity: &str, value: f64| plimsoll_model::record::Gauge {
@@ -81,9 +162,7 @@ mod tests {
         let summary = plimsoll_analysis::summarize(&record);
         assert!(seen(&summary));
         let told = body(&summary).into_string();
-        for part in
-            ["<h3>pressure</h3>", "host io mean", "25.0 %", "<h3>unheard</h3>", "host of max", "50.0 %"]
-        {
+        for part in ["<h3>host</h3>", "pressure: io", "25.0 %", "unheard: of", "50.0 %"] {
             assert!(told.contains(part), "{part}: {told}");
         }
     }

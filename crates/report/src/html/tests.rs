@@ -269,7 +269,8 @@ fn a_killed_run_shows_what_there_is() {
     assert_eq!(summary.verdict, Verdict::Interrupted);
     let page = bare(&record);
     assert!(page.contains("Sustains at least 2,000/s") && page.contains("the run ended within this level"));
-    let shown = ["latency", "heat", "timeline", "load-line", "times", "percentiles", "parts", "components"];
+    let shown =
+        ["latency", "heat", "timeline", "load-line", "times", "percentiles", "parts", "components", "laws"];
     assert_eq!(chart_ids(&page), shown.map(|name| format!("chart-{name}")));
 }
 

@@ -11,4 +11,5 @@ mod bench;
 mod commands;
 mod coverage;
 mod kinds;
+mod laws;
 mod stopping;

@@ -165,9 +165,7 @@ pub(super) fn check(
             let variable = format!("{{port:{port}}}");
             if !texts().any(|text| text.contains(&variable)) {
                 let message = format!("nothing of this component uses `{variable}`");
-                found.push(
-                    Diagnostic::new(at(&key), message).help("make the component listen on that port"),
-                );
+                found.push(Diagnostic::new(at(&key), message).help("make the component listen on that port"));
             }
         }
         if component.ready_request.is_some() && component.ready_port.is_none() {
