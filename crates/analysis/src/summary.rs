@@ -61,7 +61,7 @@ pub struct Summary {
     pub components: Vec<ComponentSummary>,
     /// What other observers saw in the holds, such as what the host waited for.
     pub gauges: Vec<GaugeSummary>,
-    /// Service demand, utilisation and bound of each component (docs/laws.md).
+    /// Service demand, utilisation and bound of each component (docs/metrics.md).
     pub laws: Vec<ComponentLaws>,
     /// What the wire said; null where nothing was captured.
     pub dissection: Option<DissectionSummary>,
