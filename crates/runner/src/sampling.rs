@@ -65,10 +65,10 @@ impl Sampling {
             let mut next = Instant::now();
             loop {
                 let found = families(&components.processes);
-                let usages = components.read(&time, &load, &found).into_iter().map(Observed::Component);
+                let usages = components.read(time, &load, &found).into_iter().map(Observed::Component);
                 let platform = ObservedPlatform { families: &found, address };
                 let due = all.iter_mut().filter(|sampler| sampler.next <= Instant::now());
-                let gauges = due.flat_map(|sampler| sampler.read(&platform, &time)).map(Observed::Gauge);
+                let gauges = due.flat_map(|sampler| sampler.read(&platform, time)).map(Observed::Gauge);
                 for observed in usages.chain(gauges) {
                     if readings_in.send(observed).is_err() {
                         return;

@@ -74,13 +74,14 @@ fn gauss<const N: usize>(mut rows: [[f64; N]; N], mut right: [f64; N]) -> Option
             (step..N).max_by(|&one, &other| rows[one][step].abs().total_cmp(&rows[other][step].abs()))?;
         rows.swap(step, pivot);
         right.swap(step, pivot);
-        if !(rows[step][step].abs() > scale * 1e-13) {
+        if rows[step][step].abs() <= scale * 1e-13 || rows[step][step].is_nan() {
             return None;
         }
+        let pivot = rows[step];
         for below in step + 1..N {
-            let factor = rows[below][step] / rows[step][step];
-            for column in step..N {
-                rows[below][column] -= factor * rows[step][column];
+            let factor = rows[below][step] / pivot[step];
+            for (value, own) in rows[below].iter_mut().zip(pivot) {
+                *value -= factor * own;
             }
             right[below] -= factor * right[step];
         }
