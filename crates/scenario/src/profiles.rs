@@ -359,7 +359,7 @@ mod tests {
             - { name: a, command: [run, \"{port:y}\"], ready_port: y }\n";
         let shown = read_text(text).unwrap_err();
         for expected in [
-            "`{port:x}` stands nowhere",
+            "nothing of this component uses `{port:x}`",
             "no variable `{prt:x}`",
             "`../f` is not a path below",
             "named `a` stands above already",
