@@ -19,7 +19,7 @@ pub struct GaugeSummary {
     /// The unit of its values: `share` (of one), `processors`, `count`, `bytes`, `bytes/s`, `1/s`, `seconds`, `W`.
     pub unit: String,
     /// Its values in the times without load before levels; null where the scenario has none (`load.idle_before`).
-    pub idle: Option<Mean>,
+    pub idle: Option<GaugeValues>,
     /// Its values in the hold of each level that it was seen in.
     pub levels: Vec<GaugeLevel>,
 }
@@ -29,17 +29,17 @@ pub struct GaugeSummary {
 pub struct GaugeLevel {
     /// The level's number within the run.
     pub level: u16,
-    /// Their mean.
+    /// All of them.
     #[serde(flatten)]
-    pub mean: Mean,
+    pub values: GaugeValues,
     /// The largest of them.
     pub max: f64,
 }
 
-/// The mean of some values of a quantity.
+/// Some values of a quantity.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Mean {
-    /// It itself.
+pub struct GaugeValues {
+    /// Their mean.
     pub mean: f64,
     /// Its 95 % interval over batches of consecutive values; null with fewer than two values.
     pub interval: Option<[f64; 2]>,
@@ -80,7 +80,7 @@ impl Series<'_> {
             subject: subject.clone(),
             quantity: quantity.clone(),
             unit: unit.clone(),
-            idle: Mean::of(&self.within(is_idle)),
+            idle: GaugeValues::of(&self.within(is_idle)),
             levels: levels.iter().filter_map(|level| self.in_hold(&level.start)).collect(),
         }
     }
@@ -88,7 +88,7 @@ impl Series<'_> {
     fn in_hold(&self, start: &LevelStart) -> Option<GaugeLevel> {
         let values = self.within(|at| at > start.hold_start && at <= start.hold_start + start.hold);
         let max = values.iter().copied().fold(f64::MIN, f64::max);
-        Some(GaugeLevel { level: start.index, mean: Mean::of(&values)?, max })
+        Some(GaugeLevel { level: start.index, values: GaugeValues::of(&values)?, max })
     }
 
     fn within(&self, span: impl Fn(Nanos) -> bool) -> Vec<f64> {
@@ -96,10 +96,10 @@ impl Series<'_> {
     }
 }
 
-impl Mean {
-    fn of(values: &[f64]) -> Option<Mean> {
+impl GaugeValues {
+    fn of(values: &[f64]) -> Option<GaugeValues> {
         let readings = values.len();
-        (readings > 0).then(|| Mean {
+        (readings > 0).then(|| GaugeValues {
             mean: values.iter().sum::<f64>() / readings as f64,
             interval: mean_interval(values).map(|interval| [interval.lo, interval.hi]),
             readings,
@@ -142,9 +142,9 @@ mod tests {
         let summaries: Vec<GaugeSummary> = of(&gauges, &levels);
         assert_eq!(summaries.iter().map(|one| one.quantity.as_str()).collect::<Vec<_>>(), ["io", "cpu"]);
         let [io] = summaries[0].levels.as_slice() else { panic!("{:?}", summaries[0]) };
-        assert_eq!((io.level, io.max, io.mean.readings), (0, 0.3, 2));
-        assert!((io.mean.mean - 0.2).abs() < 1e-9);
-        let [lo, hi] = io.mean.interval.unwrap();
+        assert_eq!((io.level, io.max, io.values.readings), (0, 0.3, 2));
+        assert!((io.values.mean - 0.2).abs() < 1e-9);
+        let [lo, hi] = io.values.interval.unwrap();
         assert!(lo < 0.2 && hi > 0.2, "{io:?}");
         let idle = summaries[0].idle.as_ref().unwrap();
         assert_eq!(

@@ -215,7 +215,10 @@ impl Inference {
             };
             told.push(match self.publish_because {
                 PublishCause::Network => {
-                    format!("{rose}, {network}: the cause lies in the network, or in the host that answers connections there")
+                    format!(
+                        "{rose}, {network}: the cause lies in the network, or in the host that answers connections \
+                         there"
+                    )
                 }
                 PublishCause::Platform if self.network_rise.is_none() => {
                     format!("{rose}, and the platform is on this host: it is the platform")

@@ -148,34 +148,11 @@ fn servers(name: &str, components: &[ComponentUsage], gauges: &[Gauge]) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_model::{Load, Nanos};
+    use crate::usage::tests::Levels;
+    use plimsoll_model::Nanos;
 
-    /// Levels of ten seconds, each with its rate and what the broker used.
     fn laws(levels: &[(f64, f64)], processors: u16, runnable: Option<f64>) -> ComponentLaws {
-        let start = |place: usize| LevelStart {
-            index: place as u16,
-            hold_start: Nanos::from_secs(20 * place as i64),
-            hold: Nanos::from_secs(10),
-            ..LevelStart::default()
-        };
-        let starts: Vec<LevelStart> = (0..levels.len()).map(start).collect();
-        let summary = |(place, &(rate, _)): (usize, &(f64, f64))| LevelSummary {
-            index: place as u16,
-            load: Load::Rate(rate),
-            achieved: Some(rate),
-            hold: 10.0,
-            ..LevelSummary::default()
-        };
-        let summaries: Vec<LevelSummary> = levels.iter().enumerate().map(summary).collect();
-        let reading = |(place, &(_, used)): (usize, &(f64, f64))| ComponentUsage {
-            component: "broker".into(),
-            at: Nanos::from_secs(20 * place as i64 + 10),
-            window: Nanos::from_secs(10),
-            cpu: Nanos::from_secs_f64(used * 10.0),
-            processors: Some(processors),
-            ..ComponentUsage::default()
-        };
-        let components: Vec<ComponentUsage> = levels.iter().enumerate().map(reading).collect();
+        let Levels { starts, summaries, components } = Levels::of_broker(levels, processors);
         let gauge = |value| Gauge {
             at: Nanos::from_secs(5),
             sampler: "threads".into(),

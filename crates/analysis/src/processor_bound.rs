@@ -93,33 +93,10 @@ fn rounded(rate: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_model::{Load, Nanos};
+    use crate::usage::tests::Levels;
 
-    /// Levels of ten seconds, each with its rate and the share of a processor that the broker used.
     fn bound(levels: &[(f64, f64)], processors: u16) -> Option<ProcessorBound> {
-        let start = |place: usize| LevelStart {
-            index: place as u16,
-            hold_start: Nanos::from_secs(20 * place as i64),
-            hold: Nanos::from_secs(10),
-            samples: 10,
-            ..LevelStart::default()
-        };
-        let starts: Vec<LevelStart> = (0..levels.len()).map(start).collect();
-        let summary = |&(rate, _): &(f64, f64)| LevelSummary {
-            load: Load::Rate(rate),
-            achieved: Some(rate),
-            ..LevelSummary::default()
-        };
-        let summaries: Vec<LevelSummary> = levels.iter().map(summary).collect();
-        let reading = |(place, &(_, used)): (usize, &(f64, f64))| ComponentUsage {
-            component: "broker".into(),
-            at: Nanos::from_secs(20 * place as i64 + 10),
-            window: Nanos::from_secs(10),
-            cpu: Nanos::from_secs_f64(used * 10.0),
-            processors: Some(processors),
-            ..ComponentUsage::default()
-        };
-        let components: Vec<ComponentUsage> = levels.iter().enumerate().map(reading).collect();
+        let Levels { starts, summaries, components } = Levels::of_broker(levels, processors);
         find(&starts.iter().zip(&summaries).collect::<Vec<_>>(), &components)
     }
 

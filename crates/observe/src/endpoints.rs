@@ -2,9 +2,10 @@
 
 use crate::containers::network;
 use crate::family::family;
+use crate::found;
 use plimsoll_model::Nanos;
 use procfs::net::TcpState;
-use procfs::process::{FDTarget, Process};
+use procfs::process::Process;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 
@@ -83,11 +84,7 @@ fn sockets_of(processes: &[(String, i32)]) -> Vec<(Socket, Option<String>)> {
     let mut networks: HashMap<Option<u64>, Process> = HashMap::new();
     for (name, root) in processes {
         for (process, _) in family(*root) {
-            let Ok(files) = process.fd() else { continue };
-            inodes.extend(files.flatten().filter_map(|file| match file.target {
-                FDTarget::Socket(inode) => Some((inode, name.as_str())),
-                _ => None,
-            }));
+            inodes.extend(found::sockets_of(&process).into_iter().map(|inode| (inode, name.as_str())));
             networks.insert(network(&process), process);
         }
     }

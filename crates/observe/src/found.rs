@@ -98,7 +98,8 @@ pub fn ports_of(process: i32) -> BTreeSet<u16> {
     own.filter_map(listens_or_calls).filter(|&port| port > 0).collect()
 }
 
-fn sockets_of(process: &Process) -> Vec<u64> {
+/// The inodes of the sockets that a process has open.
+pub(crate) fn sockets_of(process: &Process) -> Vec<u64> {
     let files = process.fd().into_iter().flatten().flatten();
     let socket = |target| if let FDTarget::Socket(inode) = target { Some(inode) } else { None };
     files.filter_map(|file| socket(file.target)).collect()

@@ -19,6 +19,7 @@ pub mod process_use;
 mod rates;
 pub mod sampler;
 pub mod samplers;
+mod schedstat;
 mod sock_diag;
 pub mod sockets;
 pub mod tcp;

@@ -23,9 +23,9 @@ impl ProcessSampler {
         ProcessSampler { component, last: None }
     }
 
-    /// What the component, whose processes were just found, used since the last reading; `None` at the first call, when its processes are gone, and where this
-    /// thread was kept from its processor while it read: a reading that fails is a gap, never a zero, and the next one
-    /// covers that time, too.
+    /// What the component, whose processes were just found, used since the last reading. `None` at the first call, when its
+    /// processes are gone, and where this thread was kept from its processor while it read: a reading that fails is a gap,
+    /// never a zero, and the next one covers that time, too.
     pub fn sample(&mut self, now: Nanos, family: &[(Process, Stat)]) -> Option<ComponentUsage> {
         let called = reading::monotonic();
         if family.is_empty() {

@@ -1,6 +1,6 @@
 //! How fast counters grow that are read again and again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::time::Instant;
 
@@ -43,8 +43,8 @@ impl<K: Eq + Hash> Rates<K> {
 pub(crate) fn sum_by<K, S: Ord>(
     rates: impl IntoIterator<Item = (K, f64)>,
     subject: impl Fn(&K) -> S,
-) -> std::collections::BTreeMap<S, f64> {
-    let mut sums = std::collections::BTreeMap::new();
+) -> BTreeMap<S, f64> {
+    let mut sums = BTreeMap::new();
     for (key, rate) in rates {
         *sums.entry(subject(&key)).or_insert(0.0) += rate;
     }

@@ -5,6 +5,8 @@
 
 use crate::containers::network;
 use crate::family::Family;
+use crate::found;
+use crate::rates::Rates;
 use crate::sampler::{INTERVAL, ObservedPlatform, Reading, Sampler, SamplerEntry, Unit};
 use crate::sock_diag;
 use netlink_packet_sock_diag::constants::{
@@ -12,7 +14,7 @@ use netlink_packet_sock_diag::constants::{
     TCP_TIME_WAIT,
 };
 use netlink_packet_sock_diag::inet::{SocketId, StateFlags};
-use procfs::process::{FDTarget, Process};
+use procfs::process::Process;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::time::Instant;
@@ -37,8 +39,8 @@ struct Sockets {
     owners: HashMap<u32, Option<String>>,
     /// When it was looked last, with the bytes that each connection had received and sent by then.
     last: Option<(Instant, HashMap<u32, [u64; 2]>)>,
-    /// Connections that the kernel dropped since its start because a queue was full.
-    overflows: Option<(Instant, u64)>,
+    /// Of connections that the kernel dropped because a queue was full.
+    overflows: Rates<()>,
 }
 
 /// A socket, as far as it matters.
@@ -109,36 +111,31 @@ impl Sockets {
     /// Looks up the owners of sockets that were not there before, and forgets those that are gone.
     fn find_owners(&mut self, seen: &[Seen], families: &[&Family]) {
         let inodes: Vec<u32> = seen.iter().map(|socket| socket.inode).filter(|&inode| inode > 0).collect();
-        let known = std::mem::take(&mut self.owners);
+        let mut known = std::mem::take(&mut self.owners);
         let is_new = inodes.iter().any(|inode| !known.contains_key(inode));
         let mut open: HashMap<u32, &str> = HashMap::new();
         for family in families.iter().filter(|_| is_new) {
-            for file in family.members.iter().filter_map(|(process, _)| process.fd().ok()).flatten().flatten()
-            {
-                if let FDTarget::Socket(inode) = file.target
-                    && let Ok(inode) = u32::try_from(inode)
-                {
-                    open.insert(inode, &family.component);
-                }
-            }
+            let inodes = family.members.iter().flat_map(|(process, _)| found::sockets_of(process));
+            open.extend(
+                inodes.filter_map(|inode| Some((u32::try_from(inode).ok()?, family.component.as_str()))),
+            );
         }
-        let owner = |inode: u32| match known.get(&inode) {
-            // A connection that was not accepted yet at the last look had no owner then.
-            Some(Some(owner)) => Some(owner.clone()),
+        let mut owner = |inode: u32| match known.remove(&inode) {
+            Some(Some(owner)) => Some(owner),
             _ => open.get(&inode).map(|owner| (*owner).to_owned()),
         };
         self.owners = inodes.into_iter().map(|inode| (inode, owner(inode))).collect();
     }
 
     /// The sums of each component. Sockets without a process, as in time-wait, are those of who listens at their port.
-    fn sums(&self, seen: &[Seen], before: &HashMap<u32, [u64; 2]>) -> BTreeMap<String, Sum> {
-        let owner = |socket: &Seen| self.owners.get(&socket.inode).cloned().flatten();
+    fn sums(&self, seen: &[Seen], before: &HashMap<u32, [u64; 2]>) -> BTreeMap<&str, Sum> {
+        let owner = |socket: &Seen| self.owners.get(&socket.inode)?.as_deref();
         let listening = seen.iter().filter(|socket| socket.state == TCP_LISTEN);
-        let ports: HashMap<u16, String> =
+        let ports: HashMap<u16, &str> =
             listening.filter_map(|socket| Some((socket.port, owner(socket)?))).collect();
-        let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+        let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
         for socket in seen {
-            let of_port = || ports.get(&socket.port).filter(|_| socket.inode == 0).cloned();
+            let of_port = || ports.get(&socket.port).filter(|_| socket.inode == 0).copied();
             let Some(owner) = owner(socket).or_else(of_port) else { continue };
             let sum = sums.entry(owner).or_default();
             if socket.state == TCP_LISTEN {
@@ -176,11 +173,12 @@ impl Sampler for Sockets {
         };
         let mut readings = Vec::new();
         for (component, sum) in self.sums(&seen, &before) {
-            readings.extend(readings_of(&component, &sum, seconds));
+            readings.extend(readings_of(component, &sum, seconds));
         }
-        readings.extend(
-            self.overflows(now).map(|rate| Reading::host("accept queue overflows", Unit::PerSecond, rate)),
-        );
+        let dropped = fs::read_to_string("/proc/net/netstat").ok().and_then(|text| overflows(&text));
+        let rates = self.overflows.since_last(now, dropped.map(|count| ((), count)).into_iter().collect());
+        let reading = |((), rate)| Reading::host("accept queue overflows", Unit::PerSecond, rate);
+        readings.extend(rates.into_iter().map(reading));
         readings
     }
 }
@@ -207,17 +205,7 @@ fn readings_of(component: &str, sum: &Sum, seconds: Option<f64>) -> Vec<Reading>
     readings
 }
 
-impl Sockets {
-    /// Connections per second that the kernel dropped because the queue of a listening socket was full.
-    fn overflows(&mut self, now: Instant) -> Option<f64> {
-        let count = overflows(&fs::read_to_string("/proc/net/netstat").ok()?)?;
-        let (then, before) = self.overflows.replace((now, count))?;
-        let seconds = (now - then).as_secs_f64();
-        (seconds > 0.0).then(|| count.saturating_sub(before) as f64 / seconds)
-    }
-}
-
-/// `ListenOverflows` of `/proc/net/netstat`: a line of names is followed by one of numbers.
+/// Connections that the kernel dropped so far because the queue of a listening socket was full: `ListenOverflows` of `/proc/net/netstat`: a line of names is followed by one of numbers.
 fn overflows(text: &str) -> Option<u64> {
     let mut lines = text.lines();
     while let Some(names) = lines.next() {

@@ -3,8 +3,8 @@
 
 use crate::rates::Rates;
 use crate::sampler::{INTERVAL, ObservedPlatform, Reading, Sampler, SamplerEntry, Unit};
+use crate::schedstat;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs;
 use std::time::Instant;
 
 /// See the module.
@@ -49,7 +49,7 @@ impl Sampler for ThreadNames {
             for task in tasks {
                 let Ok(stat) = task.stat() else { continue };
                 runnable += u32::from(stat.state == 'R');
-                let Some(counts) = schedstat(task.pid, task.tid) else { continue };
+                let Some(counts) = schedstat::of_thread(task.pid, task.tid) else { continue };
                 let name = pooled(&stat.comm);
                 for (kind, count) in [Kind::Ran, Kind::Waited, Kind::Turns].into_iter().zip(counts) {
                     counters.insert((family.component.clone(), name.clone(), task.tid, kind), count);
@@ -114,13 +114,6 @@ fn pooled(name: &str) -> String {
         }
     }
     pooled
-}
-
-/// Time on a processor, time waiting for one, turns (Linux, Documentation/scheduler/sched-stats).
-fn schedstat(pid: i32, tid: i32) -> Option<[u64; 3]> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
-    let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
-    Some([numbers.next()??, numbers.next()??, numbers.next()??])
 }
 
 #[cfg(test)]

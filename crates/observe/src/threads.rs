@@ -1,10 +1,10 @@
 //! What the host gives and takes from the load threads: processor time, waiting for a processor (schedstat), and
 //! time that the hypervisor took (steal).
 
+use crate::schedstat;
 use plimsoll_model::Nanos;
 use plimsoll_model::record::ThreadUsage;
 use procfs::{CurrentSI, KernelStats};
-use std::fs;
 
 /// Reads the load threads of this process again and again.
 #[derive(Debug)]
@@ -60,7 +60,8 @@ impl ThreadSampler {
     }
 
     fn read(&self, now: Nanos) -> Reading {
-        let threads = self.threads.iter().map(|&(id, _)| schedstat(id)).collect();
+        let own = std::process::id() as i32;
+        let threads = self.threads.iter().map(|&(id, _)| schedstat::of_thread(own, id)).collect();
         let processors = KernelStats::current().map(|stats| stats.cpu_time).unwrap_or_default();
         Reading { at: now, threads, steal: processors.iter().map(|cpu| cpu.steal.unwrap_or(0)).collect() }
     }
@@ -78,13 +79,6 @@ fn stolen(before: &[u64], after: &[u64], processor: Option<usize>) -> Nanos {
         None => (0..after.len()).map(difference).sum::<u64>() as f64 / after.len().max(1) as f64,
     };
     Nanos::from_secs_f64(ticks / procfs::ticks_per_second() as f64)
-}
-
-/// Three numbers: time on a processor, time waiting for one, time slices (Linux, Documentation/scheduler/sched-stats).
-fn schedstat(thread: i32) -> Option<[u64; 3]> {
-    let text = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
-    let mut numbers = text.split_whitespace().map(str::parse);
-    Some([numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?])
 }
 
 #[cfg(test)]

@@ -26,6 +26,8 @@ pub fn new_run(
     let warned =
         warnings.iter().map(|finding| (format!("warning: {}", finding.subject), finding.told.clone()));
     host.extend(warned);
+    let missing = plimsoll_observe::samplers::missing().into_iter();
+    host.extend(missing.map(|(sampler, reason)| (format!("not observed: {sampler}"), reason.to_owned())));
     NewRun {
         id: id.to_string(),
         name: plan.name.clone(),

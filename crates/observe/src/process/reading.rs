@@ -1,5 +1,6 @@
 //! One look at the clocks of a component's processes, with the time before and after it, and what two looks tell.
 
+use crate::schedstat;
 use nix::sys::time::TimeValLike;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
@@ -83,7 +84,11 @@ impl Reading {
         let threads: Vec<(i32, i32)> = family.iter().flat_map(|(process, _)| threads(process)).collect();
         let processors = processors(threads.iter().map(|&(_, tid)| tid));
         let (threads_bracket, threads) = Bracket::around(|| {
-            threads.iter().filter_map(|&(pid, tid)| Some((tid, schedstat(pid, tid)?))).collect()
+            let of = |&(pid, tid): &(i32, i32)| {
+                let [ran, waited, _] = schedstat::of_thread(pid, tid)?;
+                Some((tid, (ran, waited)))
+            };
+            threads.iter().filter_map(of).collect()
         });
         Reading { cpu_bracket, since_boot, cpu, threads_bracket, threads, processors }
     }
@@ -163,13 +168,6 @@ fn ticks(process: &Process) -> Option<Nanos> {
 fn threads(process: &Process) -> Vec<(i32, i32)> {
     let Ok(tasks) = process.tasks() else { return Vec::new() };
     tasks.flatten().map(|task| (task.pid, task.tid)).collect()
-}
-
-/// How long a thread waited for a processor (Linux, Documentation/scheduler/sched-stats).
-fn schedstat(pid: i32, tid: i32) -> Option<(u64, u64)> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
-    let mut numbers = text.split_whitespace().map_while(|number| number.parse().ok());
-    Some((numbers.next()?, numbers.next()?))
 }
 
 /// How many processors any of the threads may run on; all of the host where none of them can be asked.

@@ -39,7 +39,7 @@ pub fn body(summary: &Summary) -> Markup {
     html! {
         p {
             "Means over the readings in the hold of each level, with their 95\u{a0}% intervals, and the largest reading. \
-             Readings come once a second."
+             Readings come once a second, less often where they are expensive."
         }
         @if summary.levels.len() > 1 {
             @for (place, (sampler, quantity, title)) in CHARTS.iter().enumerate() {
@@ -58,36 +58,27 @@ pub fn body(summary: &Summary) -> Markup {
 /// A quantity of each component over the load.
 fn chart(place: usize, title: &str, summary: &Summary, gauges: &[&GaugeSummary]) -> Chart {
     let levels = level::rising(summary);
-    let values = |gauge: &GaugeSummary| -> Vec<Interval> {
+    let points_of = |gauge: &GaugeSummary| -> Vec<Interval> {
         let of = |level: &&LevelSummary| {
-            let GaugeLevel { mean, .. } = of_level(gauge, level)?;
-            Some(Interval { at: level.load.amount(), value: mean.mean, ends: mean.interval })
+            let GaugeLevel { values, .. } = of_level(gauge, level)?;
+            Some(Interval { at: level.load.amount(), value: values.mean, ends: values.interval })
         };
         levels.iter().filter_map(of).collect()
     };
-    let x = Axis::fitting(load(summary), levels.iter().map(|level| level.load.amount()));
+    let x = Axis::fitting(level::load_title(summary), levels.iter().map(|level| level.load.amount()));
     let tops = gauges
         .iter()
-        .flat_map(|gauge| values(gauge))
+        .flat_map(|gauge| points_of(gauge))
         .map(|point| point.ends.map_or(point.value, |ends| ends[1]));
     let y = Axis::linear(title, tops.chain([0.0]));
     let series = gauges.iter().enumerate().map(|(number, gauge)| {
-        let (points, ink) = (values(gauge), Ink::Curve(number % INKS));
+        let (points, ink) = (points_of(gauge), Ink::Curve(number % INKS));
         let path = points.iter().map(|point| (point.at, Some(point.value))).collect();
         Series::new(&gauge.subject, ink).line(path).with(Mark::Intervals { points, of: "95 % interval" })
     });
     let caption =
         format!("{title} over the load of the levels. The bars are the 95\u{a0}% intervals of the means.");
     Chart::new(&format!("chart-gauge-{place}"), &caption).panel(Panel::new(x, y).height(220.0).all(series))
-}
-
-/// What the levels vary.
-fn load(summary: &Summary) -> &'static str {
-    match (level::connects(summary), level::is_closed(summary)) {
-        (true, _) => "Devices",
-        (false, true) => "Operations in flight",
-        (false, false) => "Offered load (/s)",
-    }
 }
 
 fn of_level<'a>(gauge: &'a GaugeSummary, level: &LevelSummary) -> Option<&'a GaugeLevel> {
@@ -115,12 +106,12 @@ fn of_subject(summary: &Summary, seen: &[&GaugeSummary], subject: &str) -> Marku
 
 /// The mean of a quantity in a level, with its interval and the largest value below it.
 fn cell(gauge: &GaugeSummary, level: &LevelSummary) -> Markup {
-    let Some(GaugeLevel { mean, max, .. }) = of_level(gauge, level) else { return number_cell(None) };
+    let Some(GaugeLevel { values, max, .. }) = of_level(gauge, level) else { return number_cell(None) };
     let of = |value: f64| shown(value, &gauge.unit);
     html! {
         td.num {
-            (of(mean.mean))
-            @if let Some([lo, hi]) = mean.interval.filter(|[lo, hi]| lo < hi) {
+            (of(values.mean))
+            @if let Some([lo, hi]) = values.interval.filter(|[lo, hi]| lo < hi) {
                 span.interval { (of(lo.max(0.0))) " to " (of(hi)) ", max " (of(*max)) }
             }
         }

@@ -53,6 +53,15 @@ pub fn per_second(rate: f64) -> String {
     format!("{}/s", self::rate(rate))
 }
 
+/// What the levels vary, as the title of an axis.
+pub fn load_title(summary: &Summary) -> &'static str {
+    match (connects(summary), is_closed(summary)) {
+        (true, _) => "Devices",
+        (false, true) => "Operations in flight",
+        (false, false) => "Offered load (/s)",
+    }
+}
+
 /// Whether the run kept a number of operations in flight instead of offering a rate.
 pub fn is_closed(summary: &Summary) -> bool {
     summary.levels.iter().all(|level| level.load.in_flight().is_some())

@@ -40,13 +40,9 @@ fn chart(summary: &Summary) -> Chart {
         level::rising(summary).into_iter().filter(|level| level.achieved.is_some()).collect();
     let amounts = || levels.iter().map(|level| level.load.amount());
     let achieved = levels.iter().flat_map(|level| level.achieved.into_iter().chain(level.load.offered()));
-    let (name, is_offered) = match (level::connects(summary), level::is_closed(summary)) {
-        (true, _) => ("Devices", false),
-        (false, true) => ("Operations in flight", false),
-        (false, false) => ("Offered load (/s)", true),
-    };
+    let is_offered = !level::connects(summary) && !level::is_closed(summary);
     let bands = levels.iter().filter_map(|level| Some(level.achieved_interval()?[1]));
-    let x = Axis::fitting(name, amounts());
+    let x = Axis::fitting(level::load_title(summary), amounts());
     let y = Axis::fitting("Achieved load (/s)", achieved.chain(bands));
     let ends = || [amounts().fold(f64::INFINITY, f64::min), amounts().fold(0.0, f64::max)];
     let ideal = ends().map(|end| if x.is_log() || end == ends()[1] { end } else { 0.0 });

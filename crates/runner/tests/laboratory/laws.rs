@@ -19,6 +19,7 @@ fn demands_of_spinning_stations_are_found() {
         };
         let summary = setup.run(seed);
         let completed = summary.levels.iter().filter_map(|level| level.achieved).fold(0.0, f64::max);
+        assert_eq!(summary.laws.len(), demands.len(), "seed {seed}");
         for (laws, planted) in summary.laws.iter().zip(demands) {
             let planted = (planted * 1e3).round() / 1e6;
             let demand = laws.demand.as_ref().unwrap();
