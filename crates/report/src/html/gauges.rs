@@ -94,7 +94,7 @@ fn of_subject(summary: &Summary, seen: &[&GaugeSummary], subject: &str) -> Marku
     let columns: Vec<Column> =
         idle.into_iter().chain(names.iter().map(|name| Column::Number(name))).collect();
     let row = |gauge: &&&GaugeSummary| {
-        let head = html! { th scope="row" { (gauge.sampler) ": " (gauge.quantity) } };
+        let head = html! { th scope="row" { (gauge.sampler) ": " (gauge.quantity) (of_what(&gauge.unit)) } };
         let idle = gauge.idle.as_ref().map(|idle| shown(idle.mean, &gauge.unit));
         let idle = was_idle.then(|| number_cell(idle));
         let cells = levels.iter().map(|level| cell(gauge, level));
@@ -118,15 +118,19 @@ fn cell(gauge: &GaugeSummary, level: &LevelSummary) -> Markup {
     }
 }
 
+/// Of what percents are, where it is not evident.
+fn of_what(unit: &str) -> &'static str {
+    if unit == "processors" { " (% of a processor)" } else { "" }
+}
+
 /// A value in its unit.
 fn shown(value: f64, unit: &str) -> String {
     match unit {
-        "share" => format!("{:.1} %", value * 100.0),
+        "share" | "processors" => format!("{:.1} %", value * 100.0),
         "bytes" => text::bytes(value),
         "seconds" => text::time(Some(value)),
         "1/s" => level::per_second(value),
         "bytes/s" => format!("{}/s", text::bytes(value)),
-        "processors" => format!("{:.1} % of a processor", value * 100.0),
         "count" => text::rate(value),
         other => format!("{} {other}", text::rate(value)),
     }

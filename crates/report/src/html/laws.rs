@@ -71,6 +71,9 @@ fn row(laws: &ComponentLaws) -> Markup {
         Some(DemandCourse::Unknown) => "not known: fewer than four levels",
         None => "not known: the levels do not differ",
     };
+    // A line that is bent meets zero elsewhere.
+    let straight =
+        demand.filter(|demand| !matches!(demand.course, DemandCourse::Grows | DemandCourse::Falls));
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     html! {
         tr {
@@ -82,7 +85,7 @@ fn row(laws: &ComponentLaws) -> Markup {
                 |seconds| text::time(Some(seconds)),
             ))
             td { (course) }
-            (number_cell(demand.map(|demand| percent(demand.without_load.max(0.0)))))
+            (number_cell(straight.map(|demand| percent(demand.without_load.max(0.0)))))
             (number_cell(utilisation.map(percent)))
             (interval_cell(
                 demand.and_then(|demand| demand.bound),
