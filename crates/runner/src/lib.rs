@@ -19,6 +19,7 @@ mod run_capture;
 mod running;
 mod sampling;
 mod schedule;
+mod scraping;
 mod secrets;
 pub mod series;
 mod so_far;

@@ -2,6 +2,7 @@
 //! that is simulated, its simulation tells all of that.
 
 use crate::sampling::{Observed, Sampling};
+use crate::scraping::Scraping;
 use plimsoll_load::engine::Engine;
 use plimsoll_model::record::{ComponentUsage, ThreadUsage};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
@@ -9,6 +10,7 @@ use plimsoll_observe::network::NetworkProbe;
 use plimsoll_observe::tcp::TcpSampler;
 use plimsoll_observe::threads::ThreadSampler;
 use plimsoll_platform::Platform;
+use plimsoll_scenario::plan::Plan;
 use plimsoll_simulate::{Host, Simulation, Used};
 use std::net::SocketAddr;
 
@@ -24,6 +26,8 @@ pub enum Observers {
 pub struct OnHost {
     /// From the first look on.
     sampling: Option<Sampling>,
+    /// Metrics that the platform itself tells.
+    scraping: Scraping,
     /// The first process of each component that was started for the run, and of each that ran already.
     started: Vec<(String, i32)>,
     running: Vec<(String, i32)>,
@@ -57,18 +61,19 @@ impl Observers {
         platform: &Platform,
         engine: &Engine,
         network: Option<NetworkProbe>,
-        probes: bool,
+        plan: &Plan,
     ) -> Observers {
         match platform.simulation() {
             Some(simulation) => Observers::Simulated(Box::new(InSimulation {
                 simulation,
-                probes,
+                probes: plan.record.network != Some(false),
                 components: Default::default(),
                 threads: Default::default(),
                 packets: Host::default(),
             })),
             None => Observers::Here(Box::new(OnHost {
                 sampling: None,
+                scraping: Scraping::new(plan, |name| platform.port(&plan.platform, name)),
                 started: platform.processes(),
                 running: Vec::new(),
                 threads: ThreadSampler::new(engine.threads()),
@@ -171,7 +176,9 @@ impl OnHost {
         if self.sampling.is_none() {
             self.sampling = Sampling::begin(self.processes(), self.load.clone(), self.address, now);
         }
-        self.sampling.as_ref().map(Sampling::take).unwrap_or_default()
+        let mut observed = self.sampling.as_ref().map(Sampling::take).unwrap_or_default();
+        observed.extend(self.scraping.take(now));
+        observed
     }
 }
 

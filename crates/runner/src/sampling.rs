@@ -9,7 +9,7 @@ use plimsoll_model::record::{ComponentUsage, Gauge};
 use plimsoll_observe::family::{Family, families};
 use plimsoll_observe::outside::{Held, OutsideSampler};
 use plimsoll_observe::process::ProcessSampler;
-use plimsoll_observe::sampler::{INTERVAL, ObservedPlatform, Reading, Unit};
+use plimsoll_observe::sampler::{INTERVAL, ObservedPlatform, Unit};
 use plimsoll_observe::samplers::{self, Begun};
 use rustix::process::setpriority_process;
 use rustix::time::{ClockId, clock_gettime};
@@ -41,6 +41,8 @@ pub enum Observed {
     Component(ComponentUsage),
     /// What a sampler saw.
     Gauge(Gauge),
+    /// What the reader of the result must know of what was not seen.
+    Note(String),
 }
 
 impl Sampling {
@@ -104,8 +106,30 @@ fn since(begun: Instant) -> Nanos {
     Nanos(i64::try_from(begun.elapsed().as_nanos()).unwrap_or(i64::MAX))
 }
 
+/// What an observer of that name cost in the time that passed since its last reading, and the gap where it comes late.
+pub(crate) fn late(
+    observer: &str,
+    at: Nanos,
+    passed: Duration,
+    interval: Nanos,
+    cost: Duration,
+) -> Vec<Gauge> {
+    let passed = passed.as_secs_f64().max(f64::EPSILON);
+    let gauge = |quantity: &str, unit: Unit, value: f64| Gauge {
+        at,
+        sampler: OBSERVERS.to_owned(),
+        subject: observer.to_owned(),
+        quantity: quantity.to_owned(),
+        unit: unit.name().to_owned(),
+        value,
+    };
+    let cost = gauge("cost", Unit::Processors, cost.as_secs_f64() / passed);
+    let gap = (passed > interval.as_secs_f64() * LATE).then(|| gauge("gap", Unit::Seconds, passed));
+    std::iter::once(cost).chain(gap).collect()
+}
+
 /// Processor time of this thread.
-fn own_time() -> Duration {
+pub(crate) fn own_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
@@ -132,26 +156,17 @@ impl Scheduled {
         let last = self.last.replace(begun);
         // Half an interval early is in time: all are asked together.
         self.next = begun + entry.interval.mul_f64(0.5).max(cost * REST);
-        let own = last.into_iter().flat_map(|last| {
-            let passed = (begun - last).as_secs_f64().max(f64::EPSILON);
-            let late = (passed > entry.interval.as_secs_f64() * LATE).then_some(passed);
-            let of = |quantity, unit, value| Reading::of(entry.name, quantity, unit, value);
-            let cost = of("cost", Unit::Processors, cost.as_secs_f64() / passed);
-            [Some(cost), late.map(|gap| of("gap", Unit::Seconds, gap))].into_iter().flatten()
-        });
-        let seen = readings.into_iter().map(|reading| (entry.name, reading));
-        let all = seen.chain(own.map(|reading| (OBSERVERS, reading)));
+        let own = last.map(|last| late(entry.name, at, begun - last, Nanos::from(entry.interval), cost));
         // What is no number can be neither stored nor averaged.
-        all.filter(|(_, reading)| reading.value.is_finite())
-            .map(|(sampler, reading)| Gauge {
-                at,
-                sampler: sampler.to_owned(),
-                subject: reading.subject,
-                quantity: reading.quantity.into_owned(),
-                unit: reading.unit.name().to_owned(),
-                value: reading.value,
-            })
-            .collect()
+        let seen = readings.into_iter().filter(|reading| reading.value.is_finite()).map(|reading| Gauge {
+            at,
+            sampler: entry.name.to_owned(),
+            subject: reading.subject,
+            quantity: reading.quantity.into_owned(),
+            unit: reading.unit.name().to_owned(),
+            value: reading.value,
+        });
+        seen.chain(own.into_iter().flatten()).collect()
     }
 }
 
@@ -222,6 +237,7 @@ mod tests {
             match observed {
                 Observed::Component(usage) => readings.push(usage),
                 Observed::Gauge(gauge) => gauges.push(gauge),
+                Observed::Note(note) => panic!("{note}"),
             }
         }
         assert!(readings.len() >= 2, "{readings:?}");

@@ -72,7 +72,7 @@ impl<'a> RunWatch<'a> {
         RunWatch {
             recording: Recording::new(writer, Secrets::of(plan)),
             life: Life::of(plan, platform, engine, &options.stop),
-            observers: Observers::new(platform, engine, network, plan.record.network != Some(false)),
+            observers: Observers::new(platform, engine, network, plan),
             capture: None,
             platform,
             progress,
@@ -240,6 +240,7 @@ impl<'a> RunWatch<'a> {
             match observed {
                 Observed::Component(usage) => self.recording.add([Measurement::Component(usage)]),
                 Observed::Gauge(gauge) => gauges.push(gauge),
+                Observed::Note(note) => self.recording.note(&note),
             }
         }
         if !gauges.is_empty() {

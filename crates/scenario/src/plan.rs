@@ -24,6 +24,7 @@ pub use capture::{CapturePlan, WireNetwork, WirePlace};
 pub use connection::{
     ClientIdentity, ConnectionPlan, Identities, Offline, TlsPlan, TransportPlan, WebSocketPlan,
 };
+pub use metrics::{MetricKind, MetricPlan, MetricsOrigin, MetricsPlan};
 pub use platform::{PlatformPlan, RunningPlace, RunningPlan, StatePlan};
 pub use population::{PopulationPlan, ReceiversPlan, SharePlan};
 pub use roles::{
@@ -35,6 +36,7 @@ pub use token::{Grant, TokenEndpoint, TokenPlan};
 
 mod capture;
 mod connection;
+mod metrics;
 mod platform;
 mod population;
 mod roles;
@@ -119,7 +121,7 @@ impl SubscriberPlan {
 }
 
 /// What is recorded beside counts and times.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordPlan {
     /// One record for each message.
     pub messages: bool,
@@ -129,6 +131,8 @@ pub struct RecordPlan {
     pub network: Option<bool>,
     /// Packets.
     pub capture: Option<CapturePlan>,
+    /// Metrics that the platform itself tells: those of the profile, then those of the scenario.
+    pub metrics: Vec<MetricsPlan>,
 }
 
 impl Plan {

@@ -1,7 +1,7 @@
 //! A platform profile: how to start a platform, how to know that it is up, how to talk to it. Files in
 //! `platforms/`, embedded in the program; a user adds one without compiling.
 
-use crate::plan::Protocol;
+use crate::plan::{MetricsPlan, Protocol};
 pub use crate::profiles::roles::Roles;
 use crate::profiles::token::Token;
 use plimsoll_model::Nanos;
@@ -35,6 +35,8 @@ pub struct Profile {
     pub mappings: BTreeMap<String, Roles>,
     /// The mapping taken where a scenario names none.
     pub mapping: Option<String>,
+    /// Metrics that the platform itself tells.
+    pub metrics: Vec<MetricsPlan>,
     /// What is simulated in the place of components; `None` of a real platform.
     pub simulated: Option<plimsoll_simulate::Spec>,
     /// The file as written.

@@ -1,8 +1,10 @@
 //! Platform profiles: those embedded in the program, and those in files of the user.
 
 use crate::check::{check, near_miss};
+use crate::config::Metrics;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::environment::ReadFile;
+use crate::plan::MetricsPlan;
 use crate::profile::Profile;
 use crate::reader::read;
 use crate::schema::{published, schema};
@@ -81,6 +83,10 @@ pub(crate) struct ProfileConfig {
     mapping: Option<String>,
     /// The components, in the order of starting; empty for a platform that runs already.
     components: Vec<ComponentConfig>,
+    /// Metrics that the platform itself tells, by its exporters or a Prometheus server: queue lengths, sizes of pools, pauses,
+    /// rejected messages.
+    #[serde(default)]
+    metrics: Vec<Metrics>,
     /// A platform that is only simulated: no process is started and no packet sent, and time passes as fast as it can be
     /// computed. For tests.
     #[serde(default)]
@@ -167,10 +173,12 @@ pub fn read_profile(source: SourceFile, file: &ReadFile<'_>) -> Result<Profile, 
         found.push(Diagnostic::new(root.locate("simulated"), wrong));
         None
     });
+    let metrics = metrics(&written.metrics, &root, &mut found);
     if !found.is_empty() {
         return Err(found);
     }
     Ok(Profile {
+        metrics,
         roles: written.roles(),
         mappings: written.mappings,
         mapping: written.mapping,
@@ -186,6 +194,21 @@ pub fn read_profile(source: SourceFile, file: &ReadFile<'_>) -> Result<Profile, 
         limits: written.limits,
         source: with_copied(source.text, &copied.into_inner()),
     })
+}
+
+/// The metrics of a profile, as runs read them.
+fn metrics(written: &[Metrics], root: &Node, found: &mut Diagnostics) -> Vec<MetricsPlan> {
+    let mut all = Vec::new();
+    for (place, metrics) in written.iter().enumerate() {
+        match metrics.plan() {
+            Ok(metrics) => all.push(metrics),
+            Err((key, why)) => {
+                let at = format!("metrics.{place}.{key}");
+                found.push(Diagnostic::new(root.locate(at.trim_end_matches('.')), why));
+            }
+        }
+    }
+    all
 }
 
 /// The text of a profile, with a comment for each file that it copies.

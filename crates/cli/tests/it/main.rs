@@ -36,6 +36,7 @@ mod models;
 mod mosquitto;
 mod namespaces;
 mod ngsi;
+mod observing;
 mod onem2m;
 mod own_certificates;
 mod peers;

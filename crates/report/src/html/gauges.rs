@@ -22,6 +22,9 @@ const CHARTS: [(&str, &str, &str); 8] = [
     ("host", "run queue", "Run queue"),
 ];
 
+/// So many metrics of the platform itself have a chart; the tables have all.
+const MOST_METRICS: usize = 12;
+
 /// Whether anything was seen in the hold of a level.
 pub fn seen(summary: &Summary) -> bool {
     summary.gauges.iter().any(|gauge| !gauge.levels.is_empty())
@@ -47,11 +50,40 @@ pub fn body(summary: &Summary) -> Markup {
                     seen.iter().copied().filter(|gauge| gauge.sampler == *sampler && gauge.quantity == *quantity).collect();
                 @if !own.is_empty() { (chart(place, title, summary, &own).render()) }
             }
+            @for (place, own) in named_metrics(&seen).iter().enumerate() {
+                @let title = format!("{}{}", own[0].quantity, in_unit(&own[0].unit));
+                (chart(CHARTS.len() + place, &title, summary, own).render())
+            }
         }
         @for subject in subjects {
             h3 { (subject) }
             (of_subject(summary, &seen, subject))
         }
+    }
+}
+
+/// Metrics that the platform itself tells, by their names and units: as many as a reader looks at.
+fn named_metrics<'a>(seen: &[&'a GaugeSummary]) -> Vec<Vec<&'a GaugeSummary>> {
+    let mut all: Vec<Vec<&GaugeSummary>> = Vec::new();
+    for gauge in seen.iter().filter(|gauge| gauge.sampler == "metrics") {
+        let is_alike = |known: &Vec<&GaugeSummary>| {
+            known.iter().any(|known| (&known.quantity, &known.unit) == (&gauge.quantity, &gauge.unit))
+        };
+        match all.iter().position(is_alike) {
+            Some(place) => all[place].push(gauge),
+            None if all.len() < MOST_METRICS => all.push(vec![gauge]),
+            None => {}
+        }
+    }
+    all
+}
+
+/// The unit behind the title of an axis.
+fn in_unit(unit: &str) -> String {
+    match unit {
+        "count" => String::new(),
+        "1/s" => " (/s)".to_owned(),
+        other => format!(" ({other})"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What is recorded beside counts and times.
 
+use super::Metrics;
 use crate::quantity::{AsText, Size};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,9 @@ pub(crate) struct Record {
     /// Packets, from before the platform's first connection until after the last: which component takes the time, and where
     /// messages are lost. Switches the message log on. `run --capture` is the same.
     pub capture: Option<Capture>,
+    /// Metrics that exporters of the platform or a Prometheus server tell, beside those that the profile names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<Metrics>,
 }
 
 /// What is captured, with dumpcap or tcpdump.

@@ -7,6 +7,7 @@ mod feed;
 mod identities;
 mod load;
 mod message;
+mod metrics;
 mod northbound;
 mod objectives;
 mod platform;
@@ -69,6 +70,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     let objectives = objectives::resolve(&mut scenario, platform.as_ref(), context);
     scenario.record.freshness |= objectives.level.iter().any(|objective| objective.subject.needs_freshness());
     let capture = capture::resolve(scenario.record.capture.as_ref(), context);
+    let metrics = metrics::resolve(&scenario.record.metrics, platform.as_ref(), context);
     // Lost messages are looked for on the wire.
     scenario.record.messages |= capture.is_some();
     let plan = Plan {
@@ -97,6 +99,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
             freshness: scenario.record.freshness,
             network: scenario.record.network,
             capture,
+            metrics,
         },
         objectives,
         resolved: String::new(),

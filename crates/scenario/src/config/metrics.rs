@@ -1,0 +1,214 @@
+//! Metrics that the platform's own exporters, or a Prometheus server, tell.
+
+use crate::plan::{MetricKind, MetricPlan, MetricsOrigin, MetricsPlan};
+use crate::quantity::Duration;
+use plimsoll_codec::exposition::Selector;
+use plimsoll_model::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The shortest time between two questions.
+const SHORTEST: Nanos = Nanos::from_millis(100);
+
+/// Where metrics are read while the run goes on, and which: one of `exporter`, `prometheus` and `json` says where.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Metrics {
+    /// Whose metrics they are in reports: the name of a component, or `host`.
+    pub component: String,
+    /// URL of an exporter that answers in Prometheus' text format or in OpenMetrics, such as
+    /// `http://127.0.0.1:{port:metrics}/metrics`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exporter: Option<String>,
+    /// URL of a Prometheus server, without a path: PromQL is asked of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prometheus: Option<String>,
+    /// URL that answers with JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub json: Option<String>,
+    /// From one question to the next.
+    #[serde(default = "every")]
+    pub every: Duration,
+    /// What is read, by the name that it has in reports, such as `queue length`.
+    pub read: BTreeMap<String, Metric>,
+}
+
+fn every() -> Duration {
+    crate::quantity::AsText(Nanos::from_secs(1))
+}
+
+/// A metric: the text that chooses it, or that and how its values are meant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Metric {
+    /// Series of an exporter (`queue_length{queue="in"}`, whose values are added up), a query in PromQL that gives one value,
+    /// or a JSON pointer (`/counters/notifications`).
+    Chosen(String),
+    /// The same, with its kind and unit.
+    Described(DescribedMetric),
+}
+
+/// A metric with its kind and unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DescribedMetric {
+    /// What chooses it: series, a query, or a JSON pointer.
+    pub select: String,
+    /// Whether the value itself is of interest (`gauge`, the default), or how fast it grows (`counter`).
+    #[serde(default)]
+    pub kind: Kind,
+    /// The unit of the value. Default: `count`.
+    #[serde(default)]
+    pub unit: MetricUnit,
+    /// The value is multiplied by this, for exporters that tell percent or milliseconds.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub scale: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+fn is_one(scale: &f64) -> bool {
+    *scale == 1.0
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    /// A value that rises and falls.
+    #[default]
+    Gauge,
+    /// A value that only grows until its component is started again.
+    Counter,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MetricUnit {
+    /// How many there are.
+    #[default]
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Seconds.
+    Seconds,
+    /// Of one: 0.25 is a quarter.
+    Share,
+    /// Of one processor.
+    Processors,
+}
+
+impl Metrics {
+    /// The same as the run reads it; else the key that is wrong, below this, and why.
+    pub(crate) fn plan(&self) -> Result<MetricsPlan, (String, String)> {
+        let wrong = |key: &str, why: String| Err((key.to_owned(), why));
+        let written = [
+            (MetricsOrigin::Exporter, "exporter", &self.exporter),
+            (MetricsOrigin::Prometheus, "prometheus", &self.prometheus),
+            (MetricsOrigin::Json, "json", &self.json),
+        ];
+        let given: Vec<_> =
+            written.into_iter().filter_map(|(origin, key, url)| Some((origin, key, url.as_ref()?))).collect();
+        let [(origin, key, url)] = given.as_slice() else {
+            return wrong("", "write one of `exporter`, `prometheus` and `json`, with a URL".to_owned());
+        };
+        if let Some(why) = wrong_url(url) {
+            return wrong(key, why);
+        }
+        if !crate::names::is_file_name(&self.component) {
+            return wrong(
+                "component",
+                "the name of a component, or `host`, is one line without `/`".to_owned(),
+            );
+        }
+        if self.every.0 < SHORTEST {
+            return wrong("every", "ask ten times a second at most: `every: 100ms`".to_owned());
+        }
+        if self.read.is_empty() {
+            return wrong("read", "name at least one metric".to_owned());
+        }
+        let metric = |(name, metric): (&String, &Metric)| {
+            metric.plan(name, *origin).map_err(|why| (format!("read.{name}"), why))
+        };
+        Ok(MetricsPlan {
+            component: self.component.clone(),
+            origin: *origin,
+            url: (*url).trim_end_matches('/').to_owned(),
+            every: self.every.0,
+            metrics: self.read.iter().map(metric).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn wrong_url(url: &str) -> Option<String> {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Some(format!("`{url}` is no URL: begin with `http://` or `https://`"));
+    };
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    if !["http", "https"].contains(&scheme) || host.is_empty() {
+        Some(format!("`{url}` is no URL of HTTP: write `http://HOST:PORT/PATH`"))
+    } else if host.contains('@') {
+        Some("a user and a password in the URL are not supported".to_owned())
+    } else if url.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        Some("a URL has no blanks".to_owned())
+    } else {
+        None
+    }
+}
+
+impl Metric {
+    fn plan(&self, name: &str, origin: MetricsOrigin) -> Result<MetricPlan, String> {
+        let described = match self {
+            Metric::Chosen(select) => &DescribedMetric {
+                select: select.clone(),
+                kind: Kind::Gauge,
+                unit: MetricUnit::Count,
+                scale: 1.0,
+            },
+            Metric::Described(described) => described,
+        };
+        let DescribedMetric { select, kind, unit, scale } = described;
+        if name.trim().is_empty() || name.contains(char::is_control) {
+            return Err("a name is visible characters in one line".to_owned());
+        }
+        match origin {
+            MetricsOrigin::Exporter => {
+                select.parse::<Selector>().map_err(|error| error.to_string())?;
+            }
+            MetricsOrigin::Prometheus if select.trim().is_empty() => {
+                return Err("a query in PromQL is missing".to_owned());
+            }
+            MetricsOrigin::Json if !(select.is_empty() || select.starts_with('/')) => {
+                return Err(format!("`{select}` is no JSON pointer: it begins with `/`"));
+            }
+            MetricsOrigin::Prometheus | MetricsOrigin::Json => {}
+        }
+        if !scale.is_finite() || *scale == 0.0 {
+            return Err("`scale` is a number other than 0".to_owned());
+        }
+        let unit = match (kind, unit) {
+            (Kind::Gauge, MetricUnit::Count) => "count",
+            (Kind::Gauge, MetricUnit::Bytes) => "bytes",
+            (Kind::Gauge, MetricUnit::Seconds) => "seconds",
+            (_, MetricUnit::Share) => "share",
+            (_, MetricUnit::Processors) => "processors",
+            (Kind::Counter, MetricUnit::Count) => "1/s",
+            (Kind::Counter, MetricUnit::Bytes) => "bytes/s",
+            // Seconds in each second.
+            (Kind::Counter, MetricUnit::Seconds) => "share",
+        };
+        Ok(MetricPlan {
+            name: name.to_owned(),
+            select: select.clone(),
+            kind: match kind {
+                Kind::Gauge => MetricKind::Gauge,
+                Kind::Counter => MetricKind::Counter,
+            },
+            unit,
+            scale: *scale,
+        })
+    }
+}

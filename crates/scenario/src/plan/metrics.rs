@@ -1,0 +1,53 @@
+//! Metrics that are read from the platform's own exporters, or from a Prometheus server.
+
+use plimsoll_model::Nanos;
+
+/// Where metrics are read, and which.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricsPlan {
+    /// Whose metrics they are: a component, or `host`.
+    pub component: String,
+    /// Who answers.
+    pub origin: MetricsOrigin,
+    /// Where; `{port:NAME}` stands for a port of the platform.
+    pub url: String,
+    /// From one question to the next.
+    pub every: Nanos,
+    /// What is read.
+    pub metrics: Vec<MetricPlan>,
+}
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricsOrigin {
+    /// An exporter, in Prometheus' text format or in OpenMetrics.
+    Exporter,
+    /// A Prometheus server, which is asked PromQL.
+    Prometheus,
+    /// Something that answers with JSON.
+    Json,
+}
+
+/// A metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricPlan {
+    /// Its name in reports.
+    pub name: String,
+    /// Series, a query or a JSON pointer, by who answers.
+    pub select: String,
+    /// What is of interest.
+    pub kind: MetricKind,
+    /// The unit of what is stored.
+    pub unit: &'static str,
+    /// What the value is multiplied by.
+    pub scale: f64,
+}
+
+/// What of a metric is of interest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Its value.
+    Gauge,
+    /// Its growth per second.
+    Counter,
+}
