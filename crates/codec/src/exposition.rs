@@ -97,7 +97,9 @@ impl FromStr for Selector {
         }
         match cursor.rest.trim() {
             "" => Ok(Selector { name, matchers }),
-            _ => Err(wrong("nothing may stand after the labels; write functions as a `query` of a server")),
+            _ => Err(wrong(
+                "nothing may stand after the labels; functions need a server that is asked PromQL (`prometheus`)",
+            )),
         }
     }
 }

@@ -244,11 +244,6 @@ impl Platform {
         port.map(|&port| SocketAddr::new(self.address.ip(), port))
     }
 
-    /// The port of a name that the profile or the scenario gives it.
-    pub fn port(&self, plan: &PlatformPlan, name: &str) -> Option<u16> {
-        plan.ports.get(name).or_else(|| self.ports.get(name)).copied()
-    }
-
     /// Where requests over HTTP go: to a port by its name, else to the one that speaks HTTP. `devices` is where devices connect.
     pub fn http_addresses(&self, plan: &PlatformPlan, devices: SocketAddr) -> HttpAddresses {
         let mut ports = self.ports.clone();

@@ -73,7 +73,7 @@ impl Observers {
             })),
             None => Observers::Here(Box::new(OnHost {
                 sampling: None,
-                scraping: Scraping::new(plan, |name| platform.port(&plan.platform, name)),
+                scraping: Scraping::new(plan, &platform.http_addresses(&plan.platform, platform.address())),
                 started: platform.processes(),
                 running: Vec::new(),
                 threads: ThreadSampler::new(engine.threads()),

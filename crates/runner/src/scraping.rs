@@ -4,10 +4,12 @@
 use crate::controller;
 use crate::sampling::{Observed, late, own_time};
 use crate::secrets::encoded;
-use plimsoll_codec::exposition::{Selector, sums};
+use plimsoll_codec::credentials::hide_query_secrets;
+use plimsoll_codec::exposition::{Selector, SelectorError, sums};
 use plimsoll_codec::hiding::cut;
 use plimsoll_model::Nanos;
 use plimsoll_model::record::Gauge;
+use plimsoll_platform::HttpAddresses;
 use plimsoll_scenario::plan::{MetricKind, MetricPlan, MetricsOrigin, MetricsPlan, Plan};
 use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -42,11 +44,12 @@ struct Out {
 }
 
 impl Scraping {
-    /// Of all metrics of a plan. `port` gives a port of the platform by its name.
-    pub fn new(plan: &Plan, port: impl Fn(&str) -> Option<u16>) -> Scraping {
+    /// Of all metrics of a plan, with the ports of the platform.
+    pub fn new(plan: &Plan, http: &HttpAddresses) -> Scraping {
+        let port = |name: &str| http.of(Some(name)).map(|address| address.port());
         let mut scraping = Scraping::default();
         for metrics in &plan.record.metrics {
-            match Source::new(plan, metrics, &port) {
+            match Source::new(plan, metrics, port) {
                 Ok(source) => scraping.waiting.push(source),
                 Err(trouble) => scraping.troubles.push(trouble),
             }
@@ -97,19 +100,20 @@ impl Source {
                 "no metrics of {} were read: the platform has no port `{name}`; give its number under `platform.ports`",
                 metrics.component
             ))?;
-        let urls = match metrics.origin {
-            MetricsOrigin::Exporter | MetricsOrigin::Json => vec![url.clone()],
-            MetricsOrigin::Prometheus => {
-                let query =
-                    |metric: &MetricPlan| format!("{url}/api/v1/query?query={}", encoded(&metric.select));
-                metrics.metrics.iter().map(query).collect()
-            }
-        };
-        let selectors = match metrics.origin {
+        let each = metrics.metrics.iter();
+        let (urls, selectors) = match metrics.origin {
+            MetricsOrigin::Json => (vec![url.clone()], Vec::new()),
             MetricsOrigin::Exporter => {
-                metrics.metrics.iter().filter_map(|metric| metric.select.parse().ok()).collect()
+                let selectors =
+                    each.map(|metric| metric.select.parse()).collect::<Result<_, SelectorError>>();
+                (vec![url.clone()], selectors.map_err(|error| error.to_string())?)
             }
-            MetricsOrigin::Prometheus | MetricsOrigin::Json => Vec::new(),
+            MetricsOrigin::Prometheus => {
+                let base = url.trim_end_matches('/');
+                let query =
+                    |metric: &MetricPlan| format!("{base}/api/v1/query?query={}", encoded(&metric.select));
+                (each.map(query).collect(), Vec::new())
+            }
         };
         let patience = metrics.every.to_duration().clamp(Duration::from_secs(1), PATIENCE);
         Ok(Source {
@@ -149,38 +153,17 @@ impl Source {
 
     /// Asks once. What cannot be read is left out, and said.
     fn read(&mut self, out: &Out) -> (Vec<Gauge>, Vec<String>) {
-        let answers: Vec<Result<String, String>> = self.urls.iter().map(|url| self.ask(url)).collect();
+        let values = self.values();
         let answered = Instant::now();
-        let values: Vec<Result<f64, String>> = match (self.plan.origin, answers.as_slice()) {
-            (MetricsOrigin::Prometheus, answers) => {
-                answers.iter().map(|answer| answer.clone().and_then(|answer| of_server(&answer))).collect()
-            }
-            (_, [Err(why)]) => return (Vec::new(), vec![why.clone()]),
-            (MetricsOrigin::Exporter, [Ok(text)]) => {
-                match sums(text, &self.selectors.iter().collect::<Vec<_>>()) {
-                    None => {
-                        return (Vec::new(), vec!["the answer holds no metrics of Prometheus".to_owned()]);
-                    }
-                    Some(sums) => sums
-                        .into_iter()
-                        .map(|sum| sum.ok_or_else(|| "the answer has no such series".to_owned()))
-                        .collect(),
-                }
-            }
-            (_, [Ok(text)]) => match serde_json::from_str::<serde_json::Value>(text) {
-                Err(_) => return (Vec::new(), vec!["the answer is no JSON".to_owned()]),
-                Ok(json) => {
-                    let metrics = self.plan.metrics.iter();
-                    metrics.map(|metric| of_json(&json, &metric.select)).collect()
-                }
-            },
-            _ => Vec::new(),
+        let values = match values {
+            Ok(values) => values,
+            Err(why) => return (Vec::new(), vec![why]),
         };
         let (mut gauges, mut troubles) = (Vec::new(), Vec::new());
         for (place, value) in values.into_iter().enumerate() {
             let Some(metric) = self.plan.metrics.get(place) else { continue };
-            let value = value.and_then(|value| match value.is_finite() {
-                true => Ok(value * metric.scale),
+            let value = value.map(|value| value * metric.scale).and_then(|value| match value.is_finite() {
+                true => Ok(value),
                 false => Err(format!("the value is {value}")),
             });
             match value {
@@ -205,7 +188,25 @@ impl Source {
         (gauges, troubles)
     }
 
-    /// What reading costs, and the gap that a late or failed reading leaves.
+    /// What was answered, by the places of the metrics; or why nothing was.
+    fn values(&self) -> Result<Vec<Result<f64, String>>, String> {
+        let mut answers = self.urls.iter().map(|url| self.ask(url));
+        if self.plan.origin == MetricsOrigin::Prometheus {
+            return Ok(answers.map(|answer| of_server(&answer?)).collect());
+        }
+        let text = answers.next().unwrap_or_else(|| Err("nothing was asked".to_owned()))?;
+        if self.plan.origin == MetricsOrigin::Exporter {
+            let selectors: Vec<&Selector> = self.selectors.iter().collect();
+            let sums = sums(&text, &selectors)
+                .ok_or_else(|| "the answer holds no metrics of Prometheus".to_owned())?;
+            let missing = || "the answer has no such series".to_owned();
+            return Ok(sums.into_iter().map(|sum| sum.ok_or_else(missing)).collect());
+        }
+        let json = serde_json::from_str(&text).map_err(|_| "the answer is no JSON".to_owned())?;
+        Ok(self.plan.metrics.iter().map(|metric| of_json(&json, &metric.select)).collect())
+    }
+
+    /// What reading costs, and the gap where a question is late.
     fn own(&mut self, asked: Instant, cost: Duration, out: &Out) -> Vec<Gauge> {
         let at = out.now + Nanos::from(Instant::now() - out.begun);
         let last = self.read.replace(asked);
@@ -221,6 +222,7 @@ impl Source {
             return None;
         }
         let MetricsPlan { component, url, .. } = &self.plan;
+        let url = hide_query_secrets(url);
         Some(format!("metrics of {component} from {url} have a gap: {trouble}"))
     }
 

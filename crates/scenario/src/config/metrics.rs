@@ -57,7 +57,7 @@ pub(crate) struct DescribedMetric {
     pub select: String,
     /// Whether the value itself is of interest (`gauge`, the default), or how fast it grows (`counter`).
     #[serde(default)]
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// The unit of the value. Default: `count`.
     #[serde(default)]
     pub unit: MetricUnit,
@@ -73,16 +73,6 @@ fn one() -> f64 {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
 fn is_one(scale: &f64) -> bool {
     *scale == 1.0
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
-    /// A value that rises and falls.
-    #[default]
-    Gauge,
-    /// A value that only grows until its component is started again.
-    Counter,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -136,7 +126,7 @@ impl Metrics {
         Ok(MetricsPlan {
             component: self.component.clone(),
             origin: *origin,
-            url: (*url).trim_end_matches('/').to_owned(),
+            url: (*url).clone(),
             every: self.every.0,
             metrics: self.read.iter().map(metric).collect::<Result<_, _>>()?,
         })
@@ -164,7 +154,7 @@ impl Metric {
         let described = match self {
             Metric::Chosen(select) => &DescribedMetric {
                 select: select.clone(),
-                kind: Kind::Gauge,
+                kind: MetricKind::Gauge,
                 unit: MetricUnit::Count,
                 scale: 1.0,
             },
@@ -190,25 +180,16 @@ impl Metric {
             return Err("`scale` is a number other than 0".to_owned());
         }
         let unit = match (kind, unit) {
-            (Kind::Gauge, MetricUnit::Count) => "count",
-            (Kind::Gauge, MetricUnit::Bytes) => "bytes",
-            (Kind::Gauge, MetricUnit::Seconds) => "seconds",
+            (MetricKind::Gauge, MetricUnit::Count) => "count",
+            (MetricKind::Gauge, MetricUnit::Bytes) => "bytes",
+            (MetricKind::Gauge, MetricUnit::Seconds) => "seconds",
             (_, MetricUnit::Share) => "share",
             (_, MetricUnit::Processors) => "processors",
-            (Kind::Counter, MetricUnit::Count) => "1/s",
-            (Kind::Counter, MetricUnit::Bytes) => "bytes/s",
+            (MetricKind::Counter, MetricUnit::Count) => "1/s",
+            (MetricKind::Counter, MetricUnit::Bytes) => "bytes/s",
             // Seconds in each second.
-            (Kind::Counter, MetricUnit::Seconds) => "share",
+            (MetricKind::Counter, MetricUnit::Seconds) => "share",
         };
-        Ok(MetricPlan {
-            name: name.to_owned(),
-            select: select.clone(),
-            kind: match kind {
-                Kind::Gauge => MetricKind::Gauge,
-                Kind::Counter => MetricKind::Counter,
-            },
-            unit,
-            scale: *scale,
-        })
+        Ok(MetricPlan { name: name.to_owned(), select: select.clone(), kind: *kind, unit, scale: *scale })
     }
 }

@@ -1,6 +1,8 @@
 //! Metrics that are read from the platform's own exporters, or from a Prometheus server.
 
 use plimsoll_model::Nanos;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Where metrics are read, and which.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,10 +46,12 @@ pub struct MetricPlan {
 }
 
 /// What of a metric is of interest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum MetricKind {
-    /// Its value.
+    /// Its value, which rises and falls.
+    #[default]
     Gauge,
-    /// Its growth per second.
+    /// Its growth per second: it only grows until its component is started again.
     Counter,
 }

@@ -3,6 +3,7 @@
 use crate::config::Metrics;
 use crate::context::Context;
 use crate::plan::{MetricsPlan, PlatformPlan};
+use serde_json::Value;
 
 /// Those of the profile, then those of the scenario.
 pub(super) fn resolve(
@@ -20,4 +21,13 @@ pub(super) fn resolve(
         }
     }
     all
+}
+
+/// The URLs of a source as written.
+pub(super) fn urls(metrics: &mut Value) -> impl Iterator<Item = &mut String> {
+    let keys = metrics.as_object_mut().into_iter().flatten();
+    keys.filter_map(|(key, value)| match value {
+        Value::String(url) if ["exporter", "prometheus", "json"].contains(&key.as_str()) => Some(url),
+        _ => None,
+    })
 }

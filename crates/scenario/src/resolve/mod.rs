@@ -114,6 +114,10 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
                     *address = hide_query_secrets(address);
                 }
             }
+            let metrics = json.pointer_mut("/record/metrics").and_then(Value::as_array_mut);
+            for url in metrics.into_iter().flatten().flat_map(metrics::urls) {
+                *url = hide_query_secrets(url);
+            }
             Some((plan, json))
         }
         Err(error) => {
