@@ -42,7 +42,7 @@ pub fn body(summary: &Summary) -> Markup {
     html! {
         p {
             "Means over the readings in the hold of each level, with their 95\u{a0}% intervals, and the largest reading. \
-             Readings come once a second, less often where they are expensive."
+             Readings come once a second, less often where they are expensive. Metrics of the platform itself come as often as the scenario or the profile asks for them."
         }
         @if summary.levels.len() > 1 {
             @for (place, (sampler, quantity, title)) in CHARTS.iter().enumerate() {
