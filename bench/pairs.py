@@ -14,7 +14,14 @@ import run
 
 # Student t, 97.5 %, by degrees of freedom; beyond the table the normal value is close enough.
 T = [12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10, 2.09]
-WORKS = [("QoS 0, as fast as it goes", 0, 0), ("QoS 1, as fast as it goes", 1, 0), ("QoS 1, paced at 20,000/s", 1, 20_000)]
+TEMPLATE = """template: '{"id":"{device}","n":{sequence},"t":{time},"v":{random:18.5..25.0:1},"m":"{marker}"}'"""
+# Each is named, and has its QoS, its rate and its message; the floor always sends 16 bytes.
+WORKS = [
+    ("QoS 0, as fast as it goes", 0, 0, None),
+    ("QoS 1, as fast as it goes", 1, 0, None),
+    ("QoS 1, paced at 20,000/s", 1, 20_000, None),
+    ("QoS 0, a template, as fast as it goes", 0, 0, TEMPLATE),
+]
 
 
 def cost(command, work, sink):
@@ -47,15 +54,15 @@ def main():
     costs = {}
     for pair in range(options.pairs):
         programs = [("old", options.old), ("new", options.new)]
-        for name, qos, rate in WORKS:
+        for name, qos, rate, message in WORKS:
             for which, program in [*(programs if pair % 2 == 0 else reversed(programs)), ("floor", None)]:
                 sink = run.Sink(work)
                 call = (work, sink.port, qos, 16, options.seconds, rate)
-                command = run.plimsoll(*call, program=program) if program else run.floor(*call)
+                command = run.plimsoll(*call, program=program, message=message) if program else run.floor(*call)
                 costs.setdefault((name, which), []).append(cost(command, work, sink))
         print(f"pair {pair + 1} of {options.pairs} is done", file=sys.stderr)
     worst = 0
-    for name, _, _ in WORKS:
+    for name, *_ in WORKS:
         old, new, floor = (costs[name, which] for which in ("old", "new", "floor"))
         ratio, low, high = interval([b / a for a, b in zip(old, new)])
         worst = max(worst, high)

@@ -62,7 +62,7 @@ def measured(command, work, environment=None):
     return used.ru_utime + used.ru_stime, used.ru_maxrss, os.waitstatus_to_exitcode(status), log.read()
 
 
-def plimsoll(work, port, qos, size, seconds, rate, program=f"{BUILT}/release/plimsoll"):
+def plimsoll(work, port, qos, size, seconds, rate, program=f"{BUILT}/release/plimsoll", message=None):
     load = (
         f"arrivals: constant, levels: [{rate}], precision: 1ms" if rate else f"model: closed, in_flight: [{CONNECTIONS}]"
     )
@@ -73,7 +73,7 @@ def plimsoll(work, port, qos, size, seconds, rate, program=f"{BUILT}/release/pli
 platform: {{ profile: existing, address: "mqtt://127.0.0.1:{port}" }}
 population: {{ devices: {CONNECTIONS} }}
 mqtt: {{ qos: {qos} }}
-message: {{ size: {size} }}
+message: {{ {message or f"size: {size}"} }}
 load: {{ {load}, warm_up: 0s, hold: {seconds}s, samples: 30, threads: 1, connect_rate: 5000 }}
 """
         )

@@ -3,7 +3,7 @@
 use crate::run_context::{RunContext, View};
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::RunId;
-use plimsoll_scenario::Variables;
+use plimsoll_scenario::plan::Variables;
 use plimsoll_scenario::plan::{Content, MarkerForm, MessagePlan, Plan, Template};
 use plimsoll_stats::distribution::{Random, random};
 use std::sync::Arc;

@@ -20,7 +20,7 @@ use crate::share::Share;
 use plimsoll_model::record::{LevelEnd, LevelStart, Measurement, PopulationEnd, SamplePart};
 use plimsoll_model::samples::pieces_of;
 use plimsoll_model::{Load, Nanos, RunId};
-use plimsoll_scenario::Captures;
+use plimsoll_scenario::plan::Captures;
 use plimsoll_scenario::plan::{LevelPlan, Plan};
 use population::{Population, RunParts, throttles};
 use std::collections::BTreeMap;

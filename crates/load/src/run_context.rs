@@ -1,7 +1,7 @@
 //! What the runner gives to load threads while they work: captured values once, an access token again and again.
 
 use plimsoll_codec::hiding::hide;
-use plimsoll_scenario::Captures;
+use plimsoll_scenario::plan::Captures;
 use rustls::KeyLog;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

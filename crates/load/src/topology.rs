@@ -2,7 +2,7 @@
 
 use plimsoll_codec::mqtt::topic;
 use plimsoll_model::RunId;
-use plimsoll_scenario::Variables;
+use plimsoll_scenario::plan::Variables;
 use plimsoll_scenario::plan::{Piece, Plan, PopulationPlan, Protocol, ReceiversPlan, Template};
 use std::collections::HashMap;
 

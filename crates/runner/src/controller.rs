@@ -12,7 +12,7 @@ use plimsoll_platform::unless_stopped;
 use plimsoll_scenario::plan::{
     Capture, CaptureFrom, Each, Plan, PopulationPlan, Protocol, RequestPlan, StepPlan,
 };
-use plimsoll_scenario::{Captures, Variables};
+use plimsoll_scenario::plan::{Captures, Variables};
 use plimsoll_stats::distribution::random;
 use rustls_pki_types::PrivateKeyDer;
 use std::net::SocketAddr;

@@ -2,11 +2,11 @@
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::environment::Environment;
-use crate::feeds::Feeds;
+use crate::inputs::Feeds;
 use crate::plan::PopulationPlan;
 use crate::populations::part::Part;
-use crate::template::TemplateError;
 use crate::tree::Node;
+use plimsoll_template::TemplateError;
 use serde::Serialize;
 
 /// What resolving needs to know and where it puts what it finds.

@@ -7,12 +7,12 @@ use crate::plan::{
 };
 use crate::protocols::slice;
 use crate::quantity::Quantity;
-use crate::template::Variables;
 use crate::words::{level_of, link_in_words};
 use plimsoll_codec::credentials::hide_query_secrets;
 use plimsoll_model::Nanos;
 use plimsoll_model::text::grouped;
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
+use plimsoll_template::Variables;
 
 impl Plan {
     /// What the run would do, each with its label: levels, times, messages, connections, objectives.

@@ -2,8 +2,12 @@
 //! however long their runs take.
 
 use crate::environment::Environment;
-use crate::feeds::Feeds;
 use crate::input_cache::InputCache;
+use plimsoll_template::Texts;
+use std::sync::Arc;
+
+/// The feed files that were read: all plans of a matrix share their rows.
+pub(crate) type Feeds = InputCache<Result<Arc<Texts>, String>>;
 
 /// Files, variables and feeds that were read.
 #[derive(Default)]

@@ -7,16 +7,13 @@
 
 mod address;
 mod aliases;
-mod captures;
 mod check;
-pub mod city;
 mod config;
 mod context;
 mod diagnostic;
 mod duration;
 mod environment;
 mod facts;
-mod feeds;
 mod input_cache;
 mod inputs;
 mod matrix;
@@ -39,13 +36,11 @@ mod schema;
 mod secret;
 mod settings;
 mod span;
-mod template;
 mod tree;
 mod words;
 mod wrap;
 mod yaml;
 
-pub use captures::Captures;
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use environment::Environment;
 pub use matrix::{Axis, Matrix, matrix};
@@ -58,7 +53,6 @@ pub use quick::{PASSWORD_VARIABLE, QuickOptions, quick};
 pub use schema::scenario_schema;
 pub use settings::settings;
 pub use span::{SourceFile, Span};
-pub use template::{Columns, Variables};
 pub use wrap::wrapped;
 
 use plan::Plan;

@@ -2,7 +2,6 @@
 //! the analysis read only this, never the files it came from.
 
 use crate::quantity::{Quantity, Size};
-use crate::template::Columns;
 use plimsoll_codec::marker;
 use plimsoll_codec::mqtt::QoS;
 use plimsoll_model::Nanos;
@@ -12,20 +11,19 @@ use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use std::sync::Arc;
 
 pub use crate::address::{Endpoint, Protocol, Wire};
-pub use crate::captures::{CapturedName, Each};
 pub use crate::protocols::coap::plan::{CoapPlan, DtlsPlan, KeyPlan, PskPlan};
 pub use crate::protocols::gateway::plan::GatewayPlan;
 pub use crate::protocols::http::plan::HttpPlan;
 pub use crate::protocols::mqtt::plan::MqttPlan;
 pub use crate::protocols::mqtt::session::plan::{SessionPlan, WillPlan};
 pub use crate::secret::Secret;
-pub use crate::template::{Escape, Piece, Template};
 pub use capture::{CapturePlan, WireNetwork, WirePlace};
 pub use connection::{
     ClientIdentity, ConnectionPlan, Identities, Offline, TlsPlan, TransportPlan, WebSocketPlan,
 };
 pub use metrics::{MetricKind, MetricPlan, MetricsOrigin, MetricsPlan};
 pub use platform::{PlatformPlan, RunningPlace, RunningPlan, StatePlan};
+pub use plimsoll_template::{CapturedName, Captures, Columns, Each, Escape, Piece, Template, Variables};
 pub use population::{PopulationPlan, ReceiversPlan, SharePlan};
 pub use roles::{
     AnswerPlan, Capture, CaptureFrom, DeliveryContract, DeviceRole, ListenerRole, NotificationAnswerPlan,

@@ -4,7 +4,7 @@ use crate::config::Scenario;
 use crate::context::Context;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::environment::Environment;
-use crate::feeds::Feeds;
+use crate::inputs::Feeds;
 use crate::plan::Plan;
 use crate::populations::{self, Part};
 use crate::tree::Node;

@@ -118,7 +118,7 @@ pub struct ReadyRequest {
     /// The status that means healthy.
     #[serde(default = "ReadyRequest::ok")]
     pub status: u16,
-    /// Seconds after the start before anything is asked, for a component that does not bear to be asked while it starts.
+    /// Seconds after the start before anything is asked, for a component that fails if it is asked while it starts.
     #[serde(default)]
     #[schemars(range(min = 0, max = 15))]
     pub after: f64,

@@ -83,7 +83,7 @@ pub(crate) struct ProfileConfig {
     mapping: Option<String>,
     /// The components, in the order of starting; empty for a platform that runs already.
     components: Vec<ComponentConfig>,
-    /// Metrics that the platform itself tells, by its exporters or a Prometheus server: queue lengths, sizes of pools, pauses,
+    /// Metrics that the platform itself reports, by its exporters or a Prometheus server: queue lengths, sizes of pools, pauses,
     /// rejected messages.
     #[serde(default)]
     metrics: Vec<Metrics>,

@@ -3,7 +3,7 @@
 use crate::exit_code;
 use crate::failure::Failure;
 use clap::Args;
-use plimsoll_scenario::city::{COLUMNS, City as Segments, MOST_SEGMENTS, SEGMENTS};
+use plimsoll_template::city::{COLUMNS, City as Segments, MOST_SEGMENTS, SEGMENTS};
 use std::io::{ErrorKind, Write};
 
 /// Prints the data set of work B as CSV: street segments and speeds
@@ -18,10 +18,10 @@ A scenario takes the file with `message: { feed: { file: speeds.csv } }`. The
 rows of an hour stand together; hour 0 is the first of a Monday. Speeds are in
 metres per second.")]
 pub struct City {
-    /// How many street segments
+    /// Number of street segments
     #[arg(long, value_name = "N", default_value_t = SEGMENTS, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SEGMENTS)))]
     segments: u32,
-    /// How many hours
+    /// Number of hours
     #[arg(long, value_name = "H", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     hours: u32,
     /// Makes one city or another; scenarios have `seed`

@@ -23,7 +23,7 @@ pub(crate) struct Storm {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Search {
-    /// First level; the platform should bear it.
+    /// First level; the platform should sustain it.
     pub from: AsText<Rate>,
     /// No level is above this.
     pub to: AsText<Rate>,
@@ -41,7 +41,7 @@ pub(crate) struct Search {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Calibration {
-    /// The first level, above what the platform bears; where it bears that, the next one is twice as high.
+    /// The first level, above what the platform sustains; where it sustains that, the next one is twice as high.
     pub from: AsText<Rate>,
     /// What must be done in the hold of what was due in it. Default 90 %.
     #[serde(default = "done")]

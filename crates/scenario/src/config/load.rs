@@ -41,7 +41,7 @@ pub(crate) struct Load {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_device: Option<AsText<Rate>>,
     /// Open model: connections begun per second, one level each, in place of `levels`. In each the whole population
-    /// connects anew and stays idle.
+    /// connects again and stays idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub connect_rates: Option<Vec<AsText<Rate>>>,
@@ -111,7 +111,7 @@ pub(crate) struct Load {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processors: Option<Processors>,
     /// Open model: how far sending may lag behind due by design. What falls due within it is sent by one wake-up, and
-    /// what has arrived is read by it too: coarse is cheap, fine is dear. At most a second. Default: 100us.
+    /// what has arrived is read by it too: a coarse value costs little processor time, a fine one more. At most a second. Default: 100us.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<Duration>,
     /// Open model: how long before a due time a load thread watches its clock instead of sleeping. It buys lateness

@@ -61,7 +61,7 @@ pub(crate) struct City {
 
 impl City {
     fn segments() -> u32 {
-        crate::city::SEGMENTS
+        plimsoll_template::city::SEGMENTS
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct DescribedMetric {
     /// The unit of the value. Default: `count`.
     #[serde(default)]
     pub unit: MetricUnit,
-    /// The value is multiplied by this, for exporters that tell percent or milliseconds.
+    /// The value is multiplied by this, for exporters that report percent or milliseconds.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub scale: f64,
 }

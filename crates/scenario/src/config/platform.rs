@@ -53,7 +53,7 @@ pub(crate) struct AttachedPlatform {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub clean_up: bool,
     /// What becomes of a platform that runs already before each run: `keep` (the default) or `reset`, by `reset_command` and
-    /// by the profile's own steps. A platform that a profile starts begins anew in any case.
+    /// by the profile's own steps. A platform that a profile starts is new in any case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between_runs: Option<BetweenRuns>,
     /// The command that resets the platform and its database: a program and its arguments, run on this host to its end.

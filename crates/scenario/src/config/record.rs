@@ -16,14 +16,14 @@ pub(crate) struct Record {
     /// The age of the newest value of each device at each subscriber, as time goes by. An objective on freshness switches
     /// it on.
     pub freshness: bool,
-    /// The network's own round trip, which tells a slow network from a slow platform: an echo of ICMP four times a second, or, where
+    /// The network's own round trip, which distinguishes a slow network from a slow platform: an echo of ICMP four times a second, or, where
     /// that is not answered, once a second a connection of TCP to the platform's address that is closed at once, or refused.
     /// By default where the platform is on another host: on this one it would measure how this host schedules.
     pub network: Option<bool>,
     /// Packets, from before the platform's first connection until after the last: which component takes the time, and where
     /// messages are lost. Switches the message log on. `run --capture` is the same.
     pub capture: Option<Capture>,
-    /// Metrics that exporters of the platform or a Prometheus server tell, beside those that the profile names.
+    /// Metrics that exporters of the platform or a Prometheus server report, beside those that the profile names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metrics>,
 }

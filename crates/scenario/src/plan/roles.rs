@@ -1,8 +1,8 @@
 //! What each role says to a platform, compiled: set-up steps of the controller, requests of devices and queriers,
 //! listeners of subscribers.
 
+use super::{CapturedName, Each};
 use super::{MarkerForm, Piece, Protocol, Template, TokenPlan};
-use crate::captures::{CapturedName, Each};
 use plimsoll_model::Nanos;
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub struct RolePlan {
     pub observes: Option<ObservePlan>,
     /// What a querier asks.
     pub query: Option<RequestPlan>,
-    /// What answers give to later requests; its position here is its slot in [`Captures`](crate::Captures).
+    /// What answers give to later requests; its position here is its slot in [`Captures`](super::Captures).
     pub captured: Vec<CapturedName>,
     /// What the platform promises to deliver.
     pub delivery: DeliveryContract,

@@ -11,8 +11,8 @@ use crate::plan::{
 use crate::profiles::roles::{
     Answer, Device, EachConfig, Listens, MarkerConfig, OptionConfig, Request, Roles, Speaks, Step, Subscriber,
 };
-use crate::template::Names;
 use plimsoll_codec::credentials::names_secret;
+use plimsoll_template::Names;
 use std::collections::BTreeMap;
 
 /// Something wrong in the roles of a profile.

@@ -64,8 +64,8 @@ pub(super) struct ComponentConfig {
     /// Name of the UDP port that speaks CoAP, if any.
     #[serde(default)]
     coap_port: Option<String>,
-    /// Of a gateway: name of the port at which its test manager is, which it is told in its command. Plimsoll listens there. A
-    /// gateway that polls finds its devices there, too; of one that devices send to, the log tells the lives of events.
+    /// Of a gateway: name of the port at which its test manager is, which its command names. Plimsoll listens there. A
+    /// gateway that polls finds its devices there, too; of one that devices send to, the log has the lives of events.
     #[serde(default)]
     gateway_port: Option<String>,
     /// How to install the command where it is missing.

@@ -36,7 +36,7 @@ pub(crate) struct Controller {
     /// as often as `platform.preload` says.
     #[serde(default)]
     pub preload: Vec<Step>,
-    /// What is done before the run, in order. Steps must bear to be done again: a platform that has something already
+    /// What is done before the run, in order. Make steps idempotent: a platform that has something already
     /// says so with a status that `expect` lists.
     #[serde(default)]
     pub set_up: Vec<Step>,
@@ -281,7 +281,7 @@ pub(crate) struct Observes {
 pub(crate) enum Listens {
     /// HTTP/1.1: notifications are requests to the subscriber.
     Http,
-    /// CoAP over UDP: likewise.
+    /// CoAP over UDP: its requests.
     Coap,
     /// MQTT: notifications are messages at the broker of the devices, where the subscriber is a client that has
     /// subscribed to `filters` before the set-up begins.

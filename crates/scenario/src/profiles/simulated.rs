@@ -88,7 +88,7 @@ struct Network {
 struct FaultConfig {
     /// What goes wrong.
     kind: Kind,
-    /// The station that it befalls. Default all, where a station is meant at all.
+    /// The station that has the fault. Default all, where a station is meant at all.
     #[serde(default)]
     station: Option<String>,
     /// When it begins, from the beginning of the run. Default at once.

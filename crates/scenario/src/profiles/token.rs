@@ -31,7 +31,7 @@ pub(crate) struct Token {
     /// The user's password, for the grant `password`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<With>,
-    /// What the token shall allow, where the server wants to be told.
+    /// What the token allows, for a server that asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<With>,
 }

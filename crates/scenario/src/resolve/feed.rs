@@ -1,10 +1,9 @@
 //! The feed of a scenario: rows of values from a file or of a city, one row a message.
 
-use crate::city::{self, City};
 use crate::config::{Feed, Message};
 use crate::context::Context;
-use crate::feeds::{Table, Texts, read_texts};
-use crate::template::Columns;
+use plimsoll_template::city::{self, City};
+use plimsoll_template::{Columns, Table, Texts, read_texts};
 use std::sync::Arc;
 
 /// A feed that was read: its columns and its rows.

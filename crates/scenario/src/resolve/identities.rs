@@ -3,7 +3,7 @@
 use crate::config::{Population, Subscribers, Tls};
 use crate::context::Context;
 use crate::plan::{ClientIdentity, Identities, PopulationPlan, Template};
-use crate::template::Variables;
+use plimsoll_template::Variables;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::sync::Arc;

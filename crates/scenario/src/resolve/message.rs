@@ -4,8 +4,8 @@ use crate::config::{Marker, Message, MessageSize, NormalSize, SizeDistribution, 
 use crate::context::Context;
 use crate::plan::{Content, MarkerForm, MessagePlan, Piece, PlatformPlan, Template};
 use crate::quantity::{AsText, Size};
-use crate::template::{Columns, Names};
 use plimsoll_stats::distribution;
+use plimsoll_template::{Columns, Names};
 use std::sync::Arc;
 
 /// Largest content, in bytes.

@@ -6,8 +6,8 @@ use crate::config::{ProtocolVersion, QosLevel, Scenario, SubscriberGroup, Subscr
 use crate::context::Context;
 use crate::plan::{Piece, SubscriberPlan};
 use crate::protocols::mqtt::LONGEST_TEXT;
-use crate::template::Template;
 use plimsoll_codec::mqtt::topic;
+use plimsoll_template::Template;
 
 /// The subscribers, with the defaults of their filters and QoS filled in.
 pub(super) fn resolve(scenario: &mut Scenario, context: &mut Context<'_>) -> Option<SubscriberPlan> {

@@ -3,11 +3,12 @@
 use crate::support::{facts, load, load_with};
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::{Metric, Nanos};
+use plimsoll_scenario::plan::Variables;
 use plimsoll_scenario::plan::{
     ArrivalsPer, Comparison, Content, LevelPlan, MarkerForm, Model, Offline, Plan, Protocol, Subject,
     Template,
 };
-use plimsoll_scenario::{Environment, SourceFile, Variables};
+use plimsoll_scenario::{Environment, SourceFile};
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use proptest::prelude::*;
 

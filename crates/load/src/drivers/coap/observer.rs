@@ -16,7 +16,7 @@ use crate::run_context::View;
 use crate::share::Share;
 use plimsoll_codec::coap::{Kind, Message, OptionList, code, option};
 use plimsoll_model::Nanos;
-use plimsoll_scenario::Variables;
+use plimsoll_scenario::plan::Variables;
 use plimsoll_scenario::plan::{CoapPlan, ObservePlan, OptionValue, SubscriberPlan};
 use plimsoll_stats::distribution::{Random, random};
 use std::collections::VecDeque;

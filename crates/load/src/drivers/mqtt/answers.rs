@@ -3,7 +3,7 @@
 use crate::driver::Event;
 use plimsoll_codec::hiding::cut;
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_scenario::Variables;
+use plimsoll_scenario::plan::Variables;
 use plimsoll_scenario::plan::{AnswerPlan, Plan, Template};
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! Subscribers that are notified over MQTT by a platform that wants an answer: what they publish.
 
 use plimsoll_model::RunId;
-use plimsoll_scenario::Variables;
+use plimsoll_scenario::plan::Variables;
 use plimsoll_scenario::plan::{NotificationAnswerPlan, Plan};
 use serde_json::Value;
 

@@ -1,8 +1,8 @@
 //! How devices speak CoAP, resolved.
 
 use crate::secret::Secret;
-use crate::template::{Piece, Template, Variables};
 use plimsoll_model::Nanos;
+use plimsoll_template::{Piece, Template, Variables};
 use std::sync::Arc;
 
 /// How devices speak CoAP over UDP.

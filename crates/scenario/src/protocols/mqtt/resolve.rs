@@ -6,9 +6,9 @@ use super::session;
 use crate::config::Scenario;
 use crate::context::Context;
 use crate::secret::Secret;
-use crate::template::Template;
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::Nanos;
+use plimsoll_template::Template;
 
 /// Longest text that MQTT carries, in bytes (MQTT 3.1.1, 1.5.3).
 pub(crate) const LONGEST_TEXT: usize = 65_535;

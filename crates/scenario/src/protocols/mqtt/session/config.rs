@@ -21,7 +21,7 @@ pub(crate) enum SessionKind {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Will {
     /// Its topic, with `{run}` and `{device}` as possible variables. It must differ from that of messages: deliveries of
-    /// wills are told by their topic.
+    /// wills are recognised by their topic.
     pub topic: String,
     /// Its content, with `{run}` and `{device}` as possible variables.
     pub payload: String,

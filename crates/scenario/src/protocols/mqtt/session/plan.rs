@@ -1,7 +1,7 @@
 //! What outlives a connection, and what MQTT 5 puts beside a message.
 
-use crate::template::Template;
 use plimsoll_codec::mqtt::QoS;
+use plimsoll_template::Template;
 
 /// What outlives a connection, and what MQTT 5 puts beside a message; the default is nothing.
 #[derive(Clone, Debug, Default)]

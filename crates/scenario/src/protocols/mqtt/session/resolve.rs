@@ -6,9 +6,9 @@ use crate::config::Scenario;
 use crate::context::Context;
 use crate::protocols::mqtt::config::{Mqtt, ProtocolVersion};
 use crate::protocols::mqtt::resolve::LONGEST_TEXT;
-use crate::template::Template;
 use plimsoll_codec::mqtt::topic;
 use plimsoll_model::Nanos;
+use plimsoll_template::Template;
 
 /// How long a session outlives its connection unless the scenario says otherwise.
 const EXPIRY: Nanos = Nanos::from_secs(3600);

@@ -97,7 +97,7 @@ pub trait Columns: std::fmt::Debug + Send + Sync {
 
 /// The names that may stand in a template.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Names<'a> {
+pub struct Names<'a> {
     /// Variables of this program.
     pub built_in: &'a [&'a str],
     /// Values that set-up steps capture, by slot.
@@ -108,7 +108,7 @@ pub(crate) struct Names<'a> {
 
 /// A text that is no template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TemplateError {
+pub struct TemplateError {
     /// What is wrong.
     pub message: String,
     /// What to do.
@@ -129,12 +129,12 @@ const MOST_DECIMALS: u8 = 9;
 impl Template {
     /// Compiles a text. A variable is a brace followed by a letter; `{{` stands for a brace itself, and any other
     /// brace is text, so that JSON needs no escapes. Only the variables named in `allowed` may stand in it.
-    pub(crate) fn compile(text: &str, allowed: &[&str]) -> Result<Template, TemplateError> {
+    pub fn compile(text: &str, allowed: &[&str]) -> Result<Template, TemplateError> {
         Template::compile_with(text, &Names { built_in: allowed, ..Names::default() })
     }
 
     /// The same with names beside those of this program.
-    pub(crate) fn compile_with(text: &str, names: &Names<'_>) -> Result<Template, TemplateError> {
+    pub fn compile_with(text: &str, names: &Names<'_>) -> Result<Template, TemplateError> {
         let mut pieces = Vec::new();
         let mut plain = String::new();
         let mut rest = text;
@@ -261,12 +261,12 @@ impl Template {
     }
 
     /// Whether it is another text for each message of a device.
-    pub(crate) fn is_of_each_message(&self) -> bool {
+    pub fn is_of_each_message(&self) -> bool {
         self.pieces.contains(&Piece::Sequence)
     }
 
     /// One of the texts that it renders to.
-    pub(crate) fn example(&self) -> String {
+    pub fn example(&self) -> String {
         let variables = Variables { run: "00000000", ..Variables::default() };
         let mut out = Vec::new();
         self.render(&variables, &mut || 0, &mut out);
@@ -301,7 +301,7 @@ impl Template {
 
     /// The filter that matches the topics that this template renders to in one run: each level in which something
     /// other than the run varies becomes `+`.
-    pub(crate) fn as_filter(&self) -> Template {
+    pub fn as_filter(&self) -> Template {
         let mut levels: Vec<Option<Vec<Piece>>> = vec![Some(Vec::new())];
         for piece in &self.pieces {
             match piece {

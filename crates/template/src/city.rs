@@ -135,7 +135,7 @@ impl City {
 
 /// A city's rows as so many devices say them: one row a message, all segments of the first hour, then those of the next.
 #[derive(Debug)]
-pub(crate) struct Rows {
+pub struct Rows {
     /// The city.
     pub city: City,
     /// Devices that take rows in turn.

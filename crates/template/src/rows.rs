@@ -1,15 +1,12 @@
 //! Files of rows from which messages take values.
 
-use crate::input_cache::InputCache;
 use crate::template::Columns;
 use std::sync::Arc;
 
-/// The feed files that were read: all plans of a matrix share their rows.
-pub(crate) type Feeds = InputCache<Result<Arc<Texts>, String>>;
-
 /// A file that was read.
 #[derive(Debug)]
-pub(crate) struct Texts {
+pub struct Texts {
+    /// The names of the columns.
     pub columns: Vec<String>,
     rows: Vec<Vec<String>>,
     /// The longest text of each column, in bytes.
@@ -18,7 +15,7 @@ pub(crate) struct Texts {
 
 /// The rows of a file as so many devices take them.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     texts: Arc<Texts>,
     first_device: u32,
     devices: u32,
@@ -57,7 +54,7 @@ impl Texts {
 }
 
 /// The rows of a file, by the ending of its name, or why there are none.
-pub(crate) fn read_texts(file: &str, text: &str) -> Result<Texts, String> {
+pub fn read_texts(file: &str, text: &str) -> Result<Texts, String> {
     let read = match file.rsplit('.').next() {
         Some("jsonl" | "ndjson" | "json") => json_lines(text),
         _ => csv(text),
