@@ -39,7 +39,8 @@ pub struct Demand {
     pub without_load: f64,
     /// Whether one more operation costs as much at any rate.
     pub course: DemandCourse,
-    /// Operations per second at which its processors are full, m/D; null where demand is not constant, or none was seen.
+    /// Operations per second at which its processors are full, m/D; null where demand is not constant, none was seen, or the
+    /// platform exceeded it.
     pub bound: Option<f64>,
     /// The 95 % interval of the bound, from that of the demand.
     pub bound_interval: Option<[f64; 2]>,
@@ -49,7 +50,7 @@ pub struct Demand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DemandCourse {
-    /// No curvature can be told from zero.
+    /// The curvature may be zero.
     Constant,
     /// An operation costs more at higher rates.
     Grows,
@@ -120,6 +121,9 @@ impl Demand {
         // A demand that may be zero bounds nothing.
         let certain = interval.is_some_and(|[lo, _]| lo > 0.0) && straight;
         let bounds = interval.and_then(|[lo, hi]| Some([bound(hi)?, bound(lo)?]));
+        // A bound that was exceeded is none: the component can do something that the line does not show.
+        let most = points.iter().map(|point| point.x).fold(0.0, f64::max);
+        let certain = certain && bounds.is_some_and(|[_, highest]| highest >= most);
         Some(Demand {
             seconds: line.slope,
             interval,
@@ -188,6 +192,15 @@ mod tests {
         assert!((one.demand.unwrap().bound.unwrap() - 500.0).abs() < 1e-3);
         assert_eq!(laws(&levels[..3], 2, Some(1.0)).servers, Some(2.0), "it was never seen at its end");
         assert_eq!(laws(&levels, 2, None).servers, Some(2.0));
+    }
+
+    /// Seven processors' worth of work on one that was seen full: more is done at the same use, as where waiting is counted
+    /// as work.
+    #[test]
+    fn a_bound_that_was_exceeded_is_not_told() {
+        let flat = [(100.0, 0.3), (200.0, 0.6), (300.0, 0.9), (800.0, 0.99), (900.0, 0.99)];
+        let found = laws(&flat, 1, None).demand.unwrap();
+        assert_eq!((found.bound, found.bound_interval), (None, None), "{found:?}");
     }
 
     #[test]

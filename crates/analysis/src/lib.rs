@@ -22,6 +22,7 @@ mod memory;
 pub mod objective;
 pub mod processor_bound;
 mod processors;
+pub mod scalability;
 pub mod search;
 pub mod sizes;
 mod stall;
@@ -106,6 +107,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
             let pairs: Vec<_> = record.levels.iter().map(|level| &level.start).zip(&levels).collect();
             laws::of(&pairs, &record.components, &record.gauges)
         },
+        scalability: scalability::of(&levels, record.provenance.seed),
         dissection,
         provenance: serde_json::to_value(&record.provenance).unwrap_or_default(),
         levels,

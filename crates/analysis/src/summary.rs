@@ -7,6 +7,7 @@ use crate::generator::Generator;
 use crate::laws::ComponentLaws;
 use crate::level::{LevelSummary, LevelVerdict};
 use crate::load_line::{self, LoadLine};
+use crate::scalability::Scalability;
 use crate::search::Finding;
 use crate::time_summary::{TimeSummary, observed};
 use crate::wire::WireSummary;
@@ -38,7 +39,7 @@ pub struct Summary {
     pub search: Option<Finding>,
     /// How the levels were chosen and why some were not run, for people; empty where all that were listed were run.
     pub notes: Vec<String>,
-    /// The time that tells of the platform, `publish_time` or `subscribe_time`: the latter where a broker acknowledges what
+    /// The time that is about the platform, `publish_time` or `subscribe_time`: the latter where a broker acknowledges what
     /// another part of the platform delivers.
     #[schemars(with = "String")]
     pub leading_time: Metric,
@@ -63,6 +64,8 @@ pub struct Summary {
     pub gauges: Vec<GaugeSummary>,
     /// Service demand, utilisation and bound of each component (docs/metrics.md).
     pub laws: Vec<ComponentLaws>,
+    /// The law of scalability over the levels of the closed model; null in the open model, and with too few levels.
+    pub scalability: Option<Scalability>,
     /// What the wire said; null where nothing was captured.
     pub dissection: Option<DissectionSummary>,
     /// Where the run comes from: versions, seed, host, platform, placement.

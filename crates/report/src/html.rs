@@ -19,6 +19,7 @@ mod parts;
 mod percentiles;
 mod pieces;
 mod populations;
+mod scalability;
 mod services;
 mod sides;
 mod sizes;
@@ -153,6 +154,9 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
     sections.push(section("components", "Platform components", components::body(record, summary)));
     if laws::known(summary) {
         sections.push(section("laws", "Demand and utilisation", laws::body(summary)));
+    }
+    if let Some(law) = &summary.scalability {
+        sections.push(section("scalability", "Scalability", scalability::body(law)));
     }
     if gauges::seen(summary) {
         sections.push(section("gauges", "Other observers", gauges::body(summary)));

@@ -8,6 +8,7 @@ pub mod mean;
 pub mod quantile;
 pub mod queue;
 pub mod regression;
+pub mod scaling;
 pub mod student;
 pub mod trend;
 

@@ -27,7 +27,7 @@ pub struct Line {
 
 /// The line of least weighted squares; `None` with fewer than two different x.
 pub fn line(points: &[Point]) -> Option<Line> {
-    let [slope, intercept] = solve(points, [|x| x, |_| 1.0])?;
+    let [slope, intercept] = coefficients(points, [|x| x, |_| 1.0])?;
     let slope_interval = interval_of_first(points, [|x| x, |_| 1.0], [slope, intercept]);
     Some(Line { slope, slope_interval, intercept })
 }
@@ -39,7 +39,7 @@ pub fn curvature(points: &[Point]) -> Option<Interval> {
     let largest = points.iter().map(|point| point.x.abs()).fold(0.0, f64::max);
     let scaled: Vec<Point> = points.iter().map(|point| Point { x: point.x / largest, ..*point }).collect();
     let terms: [fn(f64) -> f64; 3] = [|x| x * x, |x| x, |_| 1.0];
-    let found = solve(&scaled, terms)?;
+    let found = coefficients(&scaled, terms)?;
     let Interval { lo, hi } = interval_of_first(&scaled, terms, found)?;
     Some(Interval { lo: lo / largest.powi(2), hi: hi / largest.powi(2) })
 }
@@ -60,8 +60,8 @@ fn sums<const N: usize>(points: &[Point], terms: [fn(f64) -> f64; N]) -> ([[f64;
     (products, with_y)
 }
 
-/// The coefficients of the terms; `None` where the points do not determine them.
-fn solve<const N: usize>(points: &[Point], terms: [fn(f64) -> f64; N]) -> Option<[f64; N]> {
+/// The coefficients of terms of x whose sum fits the points best; `None` where the points do not determine them.
+pub fn coefficients<const N: usize>(points: &[Point], terms: [fn(f64) -> f64; N]) -> Option<[f64; N]> {
     let (products, with_y) = sums(points, terms);
     gauss(products, with_y)
 }

@@ -1,13 +1,17 @@
 //! Offered against achieved load, and the levels in one table.
 
-use crate::chart::{Axis, Chart, Ink, Interval, Mark, Panel, Series, Upright};
+use crate::chart::{Axis, Chart, Ink, Interval, Limit, Mark, Panel, Series, Upright};
 use crate::html::level;
+use crate::html::scalability;
 use crate::html::table::{Column, interval_cell, level_cell, number_cell, table, verdict_cell};
 use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::load_line::LoadLine;
 use plimsoll_analysis::summary::Summary;
+
+/// A bound that lies this many times above what was achieved would only flatten the curve.
+const FAR: f64 = 2.0;
 
 /// Chart and table.
 pub fn body(summary: &Summary) -> Markup {
@@ -43,7 +47,10 @@ fn chart(summary: &Summary) -> Chart {
     let is_offered = !level::connects(summary) && !level::is_closed(summary);
     let bands = levels.iter().filter_map(|level| Some(level.achieved_interval()?[1]));
     let x = Axis::fitting(level::load_title(summary), amounts());
-    let y = Axis::fitting("Achieved load (/s)", achieved.chain(bands));
+    let most = levels.iter().filter_map(|level| level.achieved).fold(0.0, f64::max);
+    let bound = processor_bound(summary).filter(|&(rate, _)| rate <= FAR * most);
+    let highest = bound.iter().map(|&(rate, _)| rate);
+    let y = Axis::fitting("Achieved load (/s)", achieved.chain(bands).chain(highest));
     let ends = || [amounts().fold(f64::INFINITY, f64::min), amounts().fold(0.0, f64::max)];
     let ideal = ends().map(|end| if x.is_log() || end == ends()[1] { end } else { 0.0 });
     let diagonal = ideal.map(|end| (end, Some(end))).into_iter().filter(|_| is_offered).collect();
@@ -54,14 +61,27 @@ fn chart(summary: &Summary) -> Chart {
     let path = levels.iter().map(|level| (level.load.amount(), level.achieved)).collect();
     let path =
         Series::new("achieved", Ink::Curve(0)).with(Mark::Guide { points: path, dashed: false }).unlisted();
+    let law = summary.scalability.as_ref().and_then(|law| scalability::curve(law, ends()[0], ends()[1]));
     let mark = summary.load_line.as_ref().and_then(|line| Some((line, level::of_load_line(summary, line)?)));
-    let panel = Panel::new(x, y).height(340.0).all([ideal, band, path]);
+    let panel = Panel::new(x, y).height(340.0).all([ideal, band, path]).all(law);
     let panel = panel.all(level::VERDICTS.map(|verdict| of_verdict(&levels, verdict)));
+    let panel =
+        panel.limits(bound.map(|(at, label)| Limit { at, label, ink: Ink::Neutral }).into_iter().collect());
     let panel = match mark {
         Some((line, level)) => panel.upright(upright(line, level)),
         None => panel,
     };
     Chart::new("chart-load-line", caption(summary)).panel(panel)
+}
+
+/// The lowest rate that a component's processors allow by the utilisation law, and its name. The upper end of the interval:
+/// the measured load line lies below it.
+fn processor_bound(summary: &Summary) -> Option<(f64, String)> {
+    let bounds = summary.laws.iter().filter_map(|laws| {
+        let [_, highest] = laws.demand.as_ref()?.bound_interval?;
+        Some((highest, format!("processors of {} full", laws.component)))
+    });
+    bounds.min_by(|one, other| one.0.total_cmp(&other.0))
 }
 
 /// The levels of one verdict.
