@@ -7,5 +7,6 @@ pub mod hiding;
 pub mod http;
 pub mod marker;
 pub mod mqtt;
+pub mod openmetrics;
 pub mod stranger;
 pub mod websocket;

@@ -11,6 +11,7 @@ mod controller;
 pub mod dissection;
 mod identity;
 mod level_sequence;
+pub mod live;
 mod observers;
 mod placement;
 pub mod preflight;
@@ -30,6 +31,7 @@ mod tls_keys;
 mod token;
 mod watch;
 
+pub use live::Live;
 pub use placement::Placement;
 pub use so_far::SoFar;
 
@@ -48,7 +50,7 @@ use plimsoll_model::{Metric, Nanos, RunId};
 use plimsoll_observe::limits::Limits;
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_platform::{HttpAddresses, Planned, Platform, PlatformError};
-use plimsoll_scenario::Captures;
+use plimsoll_scenario::plan::Captures;
 use plimsoll_scenario::plan::{Each, Plan, StepPlan};
 use plimsoll_store::{RunPosition, RunWriter, StoreError};
 use preflight::{Demand, HostCheck, Severity};
@@ -79,6 +81,8 @@ pub struct Options {
     pub started: Option<String>,
     /// Set to stop the run: what was measured is kept.
     pub stop: Arc<AtomicBool>,
+    /// Is kept up to date for programs that watch the run.
+    pub live: Option<Arc<Live>>,
 }
 
 /// What a run tells while it goes on.
@@ -167,6 +171,7 @@ fn run_and_store(
         let stopped = error.is_busy() && options.stop.load(Ordering::Relaxed);
         if stopped { RunError::Interrupted } else { error.into() }
     })?;
+    options.live.iter().for_each(|live| live.begin(&plan.name, &id.to_string()));
     let performed = perform(plan, id, &placement, options, &mut writer, progress);
     let ended = match performed {
         Ok(end) => writer.end(&end),

@@ -70,7 +70,7 @@ impl<'a> RunWatch<'a> {
         progress: &'a mut dyn Progress,
     ) -> RunWatch<'a> {
         RunWatch {
-            recording: Recording::new(writer, Secrets::of(plan)),
+            recording: Recording::new(writer, Secrets::of(plan), options.live.clone()),
             life: Life::of(plan, platform, engine, &options.stop),
             observers: Observers::new(platform, engine, network, plan),
             capture: None,
@@ -209,6 +209,7 @@ impl<'a> RunWatch<'a> {
 
     /// Tells that a level is closed.
     pub fn level_ended(&mut self, level: &LevelSummary) {
+        self.recording.level_ended(level);
         self.progress.level_ended(level);
     }
 

@@ -13,6 +13,7 @@ mod export;
 mod gateway;
 mod guard;
 mod init;
+mod live_options;
 mod load_options;
 mod ngsi;
 mod outputs;

@@ -1,5 +1,6 @@
 //! `plimsoll run`: brings the platform up, loads it, measures, stores, prints, writes the report.
 
+use super::live_options::LiveOptions;
 use super::load_options::LoadOptions;
 use super::outputs;
 use super::stored::StoreOption;
@@ -24,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Brings the platform up, loads it, measures, stores, prints and writes a report
+/// Starts or finds the platform, loads it, measures, stores, prints and writes a report
 #[derive(Args)]
 #[command(after_help = "Examples:
   plimsoll run examples/quickstart.yaml --summary-json out.json
@@ -34,6 +35,7 @@ use std::sync::atomic::Ordering;
   plimsoll run examples/chain.yaml --capture -v
   plimsoll run nightly.yaml --junit plimsoll.xml --format github
   plimsoll run ws://localhost/in --protocol websocket --devices 100 --rate 500
+  plimsoll run city.yaml --metrics 127.0.0.1:9464
 
 Exit codes: 0 met, 99 objectives missed, 3 measurement invalid, 1 could not be
 done, 104 wrong scenario or command line, 105 interrupted.")]
@@ -45,12 +47,12 @@ pub struct Run {
     /// Where to write the machine-readable result
     #[arg(long, value_name = "FILE", value_parser = file())]
     summary_json: Option<PathBuf>,
-    /// Where to write the report (default: beside the scenario, for an address
+    /// Where to write the report (default: beside the scenario; without a file:
     /// plimsoll.RUN.report.html)
     #[arg(long, value_name = "FILE.html", conflicts_with = "no_report", value_parser = file())]
     report: Option<PathBuf>,
     /// Capture packets meanwhile, and say which component took the time and lost
-    /// messages; record.capture in the scenario says more
+    /// messages; record.capture in the scenario has more settings
     #[arg(long)]
     capture: bool,
     /// Write no report
@@ -64,6 +66,8 @@ pub struct Run {
     /// summary of its job
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Format::Text)]
     format: Format,
+    #[command(flatten)]
+    live: LiveOptions,
     #[command(flatten)]
     amount: Amount,
 }
@@ -128,8 +132,12 @@ impl Run {
         if let Some(schedule) = &plan.schedule {
             return self.perform_series(&plan, schedule);
         }
+        let watched = self.live.begin()?;
         let progress = &mut TerminalProgress::new(self.amount.quiet);
-        let outcome = run(&plan, &options(&self.store)?, progress)?;
+        let options = Options { live: watched.live(), ..options(&self.store)? };
+        let outcome = run(&plan, &options, progress);
+        watched.finish();
+        let outcome = outcome?;
         // An output may be a pipe that nobody reads.
         interrupt::end_at_next_signal();
         self.tell(&outcome, &[]);
@@ -138,10 +146,12 @@ impl Run {
 
     /// One run after the other, each told when it is over; the code of the worst of them.
     fn perform_series(&self, plan: &Arc<Plan>, schedule: &SchedulePlan) -> Result<u8, Failure> {
-        let options = options(&self.store)?;
+        let watched = self.live.begin()?;
+        let options = Options { live: watched.live(), ..options(&self.store)? };
         let progress = TerminalProgress::new(self.amount.quiet);
         let mut told = ToldSeries { command: self, progress, occurrences: Vec::new() };
         let worst = run_series(plan, schedule, &options, &mut told);
+        watched.finish();
         if told.occurrences.len() > 1 {
             say(&series::render(&told.occurrences));
         }
@@ -242,6 +252,7 @@ pub fn options(store: &StoreOption) -> Result<Options, Failure> {
         series: None,
         started: None,
         stop: interrupt::stop_flag().map_err(|error| undoable("cannot catch signals", error))?,
+        live: None,
     })
 }
 

@@ -213,7 +213,7 @@ pub fn precedence(probe: &Probe, demand: Option<&Demand>) -> Option<HostCheck> {
     }
     // Where the platform has the same processors, load threads would not ask for it.
     demand.is_none_or(|demand| !demand.shared).then(|| {
-        let told = "load threads may not go before other processes, and are late when those run";
+        let told = "load threads have no priority over other processes, and are late when those run";
         HostCheck::warning(
             SUBJECT,
             told,

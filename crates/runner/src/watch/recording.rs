@@ -1,9 +1,13 @@
-//! What a run stores while it goes on, without anybody's secrets.
+//! What a run stores while it goes on, without anybody's secrets, and shows to programs that watch it.
 
+use crate::Live;
+use crate::live::Ended;
 use crate::secrets::Secrets;
+use plimsoll_analysis::level::LevelSummary;
 use plimsoll_model::RunId;
 use plimsoll_model::record::Measurement;
 use plimsoll_store::{Added, RunPosition, RunWriter, StoreError};
+use std::sync::Arc;
 
 /// Collects measurements and stores them. After the first failure of the store nothing more is written.
 pub struct Recording<'a> {
@@ -11,12 +15,13 @@ pub struct Recording<'a> {
     pending: Vec<Measurement>,
     failure: Option<StoreError>,
     pub secrets: Secrets,
+    live: Option<Arc<Live>>,
 }
 
 impl<'a> Recording<'a> {
     /// Into that store.
-    pub fn new(writer: &'a mut RunWriter, secrets: Secrets) -> Recording<'a> {
-        Recording { writer, pending: Vec::new(), failure: None, secrets }
+    pub fn new(writer: &'a mut RunWriter, secrets: Secrets, live: Option<Arc<Live>>) -> Recording<'a> {
+        Recording { writer, pending: Vec::new(), failure: None, secrets, live }
     }
 
     /// Stores what the reader of the result must know of the run.
@@ -28,7 +33,23 @@ impl<'a> Recording<'a> {
 
     /// Takes measurements in, to be stored with the next ones.
     pub fn add(&mut self, measurements: impl IntoIterator<Item = Measurement>) {
+        let first = self.pending.len();
         self.pending.extend(measurements);
+        if let Some(live) = &self.live {
+            self.pending.iter().skip(first).for_each(|measurement| live.add(measurement));
+        }
+    }
+
+    /// Shows how a level was judged.
+    pub fn level_ended(&self, level: &LevelSummary) {
+        if let Some(live) = &self.live {
+            let ended = Ended {
+                load: level.load.to_string(),
+                achieved: level.achieved,
+                verdict: level.verdict.name(),
+            };
+            live.level_ended(level.index, ended);
+        }
     }
 
     /// Stores what was taken in.

@@ -68,6 +68,7 @@ impl Setup {
             command: Vec::new(),
             series: None,
             started: None,
+            live: None,
             stop,
         };
         run(&Arc::new(plan), &options, &mut Silent).unwrap_or_else(|error| panic!("{error}")).summary
