@@ -19,35 +19,6 @@ echo '  30 requests in 0.40s, 1KB read'
 echo '     50%  777.00us'
 "#;
 
-#[test]
-fn reported_figures_stand_beside_the_truth() {
-    let bench = Bench::new();
-    let path = bench.path("wrk");
-    fs::write(&path, GENERATOR).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    let program = path.to_str().unwrap();
-    let options = "audit --protocol http --service deterministic:10ms --rate 10 --";
-    let further = ["a word that is not asked for", "and another, so that the line is long"];
-    let called = [program, "{host}", "{port}"].into_iter().chain(further);
-    let arguments: Vec<&str> = options.split(' ').chain(called).collect();
-    let audit = bench.start(&mut bench.plimsoll(arguments)).finish().exits(0);
-    let row = |name: &str| -> Vec<String> {
-        let line = audit.stdout.lines().find(|line| line.starts_with(name));
-        line.unwrap_or_else(|| panic!("no {name} in {}", audit.stdout))
-            .split("  ")
-            .map(|s| s.trim().to_owned())
-            .filter(|s| !s.is_empty())
-            .collect()
-    };
-    assert_eq!(row("messages"), ["messages", "30", "30", "-"]);
-    let p50 = row("p50");
-    assert_eq!((p50[1].as_str(), p50[3].as_str()), ("777 µs", "10.0 ms"), "{p50:?}");
-    // A sleeping station answers no earlier than its service takes.
-    assert!(p50[2].ends_with("ms"), "{p50:?}");
-    assert!(audit.stdout.lines().all(|line| line.chars().count() <= 80), "{}", audit.stdout);
-    assert!(audit.said().contains("so that the line is long"), "{}", audit.stdout);
-}
-
 /// A generator that never ends and has started a process of its own; the ids of both.
 fn endless(bench: &Bench) -> (Started, Vec<u32>) {
     let script = "sleep 1000 & echo $$ $! > ids.new; mv ids.new ids; wait";
@@ -101,4 +72,38 @@ fn a_generator_that_does_not_exist_is_told() {
     let bench = Bench::beside_others();
     let audit = bench.start(&mut bench.plimsoll(["audit", "--", "no-such-generator"])).finish().exits(104);
     assert!(audit.stderr.contains("cannot run `no-such-generator`"), "{}", audit.stderr);
+}
+
+/// Tests that measure.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn reported_figures_stand_beside_the_truth() {
+        let bench = Bench::new();
+        let path = bench.path("wrk");
+        fs::write(&path, GENERATOR).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let program = path.to_str().unwrap();
+        let options = "audit --protocol http --service deterministic:10ms --rate 10 --";
+        let further = ["a word that is not asked for", "and another, so that the line is long"];
+        let called = [program, "{host}", "{port}"].into_iter().chain(further);
+        let arguments: Vec<&str> = options.split(' ').chain(called).collect();
+        let audit = bench.start(&mut bench.plimsoll(arguments)).finish().exits(0);
+        let row = |name: &str| -> Vec<String> {
+            let line = audit.stdout.lines().find(|line| line.starts_with(name));
+            line.unwrap_or_else(|| panic!("no {name} in {}", audit.stdout))
+                .split("  ")
+                .map(|s| s.trim().to_owned())
+                .filter(|s| !s.is_empty())
+                .collect()
+        };
+        assert_eq!(row("messages"), ["messages", "30", "30", "-"]);
+        let p50 = row("p50");
+        assert_eq!((p50[1].as_str(), p50[3].as_str()), ("777 µs", "10.0 ms"), "{p50:?}");
+        // A sleeping station answers no earlier than its service takes.
+        assert!(p50[2].ends_with("ms"), "{p50:?}");
+        assert!(audit.stdout.lines().all(|line| line.chars().count() <= 80), "{}", audit.stdout);
+        assert!(audit.said().contains("so that the line is long"), "{}", audit.stdout);
+    }
 }

@@ -33,7 +33,7 @@ fn scenario(port: u16, more: &str) -> String {
 
 #[test]
 fn libcoap_takes_requests_and_blocks_and_notifies_observers() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("resources.yaml", PROFILE);
     let server = Libcoap::start();
     (0..4).for_each(|device| server.put(&format!("d{device}")));
@@ -73,7 +73,7 @@ fn libcoap_takes_requests_and_blocks_and_notifies_observers() {
 /// What is handed to the kernel together would be captured as one datagram.
 #[test]
 fn a_capture_holds_each_request_over_a_shared_socket() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("resources.yaml", PROFILE);
     let server = Libcoap::start();
     let text = "population: { devices: 10 }\ncoap: { sockets: 1, outstanding: 20 }\n\
@@ -92,7 +92,7 @@ fn a_capture_holds_each_request_over_a_shared_socket() {
 
 #[test]
 fn where_nobody_listens_the_run_fails_and_says_so() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("resources.yaml", PROFILE);
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let load = "population: { devices: 2 }\nload: { levels: [10], hold: 1s, samples: 2, warm_up: 0s }\n";
@@ -102,7 +102,7 @@ fn where_nobody_listens_the_run_fails_and_says_so() {
 
 #[test]
 fn a_onem2m_cse_is_spoken_to_over_coap() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let scenario = "name: onem2m\nplatform: { profile: acme, mapping: coap }\n\
         population: { devices: 3, subscribers: 2 }\n\
         load: { arrivals: constant, levels: [15], hold: 2s, samples: 2, warm_up: 0s, drain: 5s }\n\

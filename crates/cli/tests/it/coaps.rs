@@ -20,7 +20,7 @@ const SHORT: &str = "population: { devices: 2 }\n\
     load: { arrivals: constant, levels: [20], hold: 1s, samples: 2, warm_up: 0s, drain: 1s }\n";
 
 fn bench() -> Bench {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("resources.yaml", PROFILE);
     bench
 }

@@ -51,23 +51,6 @@ fn a_scenario_or_a_number_of_devices_is_judged() {
 }
 
 #[test]
-fn the_soft_limit_of_open_files_is_raised_and_the_hard_one_refuses() {
-    let bench = Bench::new();
-    let scenario = SCENARIO.replace("devices: 5", "devices: 100");
-    let run = bench.run_command(&scenario);
-    // 101 connections and what the program itself needs.
-    let mut soft = bench.behind_shell("ulimit -Sn 50 && exec \"$@\"", &run);
-    let finished = bench.start(&mut soft).finish().exits(0);
-    assert_eq!(count(finished.level(0), "lost"), 0);
-    let doctor = bench.plimsoll(["doctor", "scenario.yaml"]);
-    let mut hard = bench.behind_shell("ulimit -n 150 && exec \"$@\"", &doctor);
-    let told = bench.start(&mut hard).finish().exits(104).says("problem open files");
-    assert_report(&told.says("101 connections need 165 open files, but this process may have 150"));
-    let mut hard = bench.behind_shell("ulimit -n 150 && exec \"$@\"", &run);
-    bench.start(&mut hard).finish().exits(104).says("101 connections need 165").says("`ulimit -n 165`");
-}
-
-#[test]
 fn a_source_address_of_another_host_makes_the_run_impossible() {
     let bench = Bench::beside_others();
     // An address for documentation (RFC 5737).
@@ -100,4 +83,26 @@ fn a_run_warns_in_one_line_keeps_the_warning_and_is_silent_when_asked() {
     assert!(kept.as_str().is_some_and(|told| told.replace(',', "").contains(&devices)), "{kept}");
     let quiet = bench.call(arguments.iter().filter(|one| **one != "-v").chain(&["--quiet"])).exits(1);
     assert!(quiet.stderr.is_empty(), "{}", quiet.stderr);
+}
+
+/// Tests that measure.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn the_soft_limit_of_open_files_is_raised_and_the_hard_one_refuses() {
+        let bench = Bench::new();
+        let scenario = SCENARIO.replace("devices: 5", "devices: 100");
+        let run = bench.run_command(&scenario);
+        // 101 connections and what the program itself needs.
+        let mut soft = bench.behind_shell("ulimit -Sn 50 && exec \"$@\"", &run);
+        let finished = bench.start(&mut soft).finish().exits(0);
+        assert_eq!(count(finished.level(0), "lost"), 0);
+        let doctor = bench.plimsoll(["doctor", "scenario.yaml"]);
+        let mut hard = bench.behind_shell("ulimit -n 150 && exec \"$@\"", &doctor);
+        let told = bench.start(&mut hard).finish().exits(104).says("problem open files");
+        assert_report(&told.says("101 connections need 165 open files, but this process may have 150"));
+        let mut hard = bench.behind_shell("ulimit -n 150 && exec \"$@\"", &run);
+        bench.start(&mut hard).finish().exits(104).says("101 connections need 165").says("`ulimit -n 165`");
+    }
 }

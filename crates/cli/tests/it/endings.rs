@@ -113,27 +113,6 @@ fn a_kill_loses_the_current_sample_at_most_and_takes_the_broker_along() {
     bench.call(["runs", "--store", STORE]).exits(0).says("interrupted").says("disturbed");
 }
 
-#[test]
-fn a_component_that_is_killed_in_mid_level_is_named_and_the_level_is_missed() {
-    let run = on_a_calm_host(|| {
-        let bench = Bench::new();
-        let (run, started) = in_second_level(&bench);
-        for broker in started {
-            kill(broker);
-        }
-        run.finish()
-    });
-    // The first level was met, but a platform that dies makes the run missed.
-    let run = run.exits(99).says("broker died at 200/s");
-    assert_eq!(run.levels().len(), 2, "the third level is not run");
-    let level = run.level(1);
-    assert_eq!(run.summary["verdict"], "missed");
-    assert_eq!(level["verdict"], "missed", "{level:#}");
-    assert_eq!(count(level, "due"), 599);
-    assert_eq!(count(level, "sent") + count(level, "unsent"), 599);
-    assert_eq!(run.summary["load_line"]["rate"], 100.0);
-}
-
 /// Kills in a series that is enough to meet each phase of a run of about six seconds several times.
 const KILLS: u64 = 40;
 
@@ -205,4 +184,30 @@ fn a_broker_that_is_killed_at_any_time_is_never_met() {
         assert!(expected.contains(&finished.code.unwrap_or(-1)), "after {moment:?}: {finished:?}");
     }
     assert!(died >= KILLS / 2, "only {died} of {KILLS} kills hit a broker");
+}
+
+/// Tests that measure.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn a_component_that_is_killed_in_mid_level_is_named_and_the_level_is_missed() {
+        let run = on_a_calm_host(|| {
+            let bench = Bench::new();
+            let (run, started) = in_second_level(&bench);
+            for broker in started {
+                kill(broker);
+            }
+            run.finish()
+        });
+        // The first level was met, but a platform that dies makes the run missed.
+        let run = run.exits(99).says("broker died at 200/s");
+        assert_eq!(run.levels().len(), 2, "the third level is not run");
+        let level = run.level(1);
+        assert_eq!(run.summary["verdict"], "missed");
+        assert_eq!(level["verdict"], "missed", "{level:#}");
+        assert_eq!(count(level, "due"), 599);
+        assert_eq!(count(level, "sent") + count(level, "unsent"), 599);
+        assert_eq!(run.summary["load_line"]["rate"], 100.0);
+    }
 }

@@ -20,11 +20,6 @@ const SHORT: [&str; 10] = [
 ];
 
 #[test]
-fn an_open_a_closed_and_a_searching_example_run_and_their_ledgers_add_up() {
-    run_all(&["closed-loop.yaml", "quickstart.yaml", "search.yaml"]);
-}
-
-#[test]
 #[ignore = "acceptance: examples"]
 fn every_example_runs_and_its_ledger_adds_up() {
     let folder = folder();
@@ -84,5 +79,15 @@ fn run_all(names: &[&str]) {
             assert!(count(level, "lost") == 0 || loses, "{name}: {level:#}");
             assert_eq!(count(level, "foreign"), 0, "{name}: {level:#}");
         }
+    }
+}
+
+/// Tests that measure.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn an_open_a_closed_and_a_searching_example_run_and_their_ledgers_add_up() {
+        run_all(&["closed-loop.yaml", "quickstart.yaml", "search.yaml"]);
     }
 }

@@ -176,22 +176,6 @@ fn servers_of_continuous_integration_read_the_result() {
     bench.call(["run", "x.yaml", "--junit", "a", "--summary-json", "a"]).exits(104);
 }
 
-/// `script` (of every Debian) gives the program a terminal to write to.
-#[test]
-fn a_run_on_a_terminal_shows_its_figures_as_they_come() {
-    let bench = Bench::new();
-    let text = "name: live\nplatform: embedded\npopulation: { devices: 5, subscribers: 1 }\n\
-                load: { levels: [500], warm_up: 0s, hold: 4s, samples: 8, drain: 1s, again: 0s }\n";
-    bench.write("live.yaml", text);
-    let run = format!("{} run live.yaml --no-report", env!("CARGO_BIN_EXE_plimsoll"));
-    let mut terminal = bench.in_folder("script");
-    terminal.args(["--quiet", "--return", "--command", &run, "/dev/null"]);
-    let said = bench.start(&mut terminal).finish().said();
-    for figure in ["/s, pub p50", "pub p99", "0 errors", "s left"] {
-        assert!(said.contains(figure), "no {figure:?} in {said}");
-    }
-}
-
 #[test]
 fn an_address_over_tls_takes_its_files_as_options() {
     let (bench, _) = tls::bench();
@@ -205,17 +189,38 @@ fn an_address_over_tls_takes_its_files_as_options() {
     bench.call(["run", "file.yaml", "--insecure"]).exits(104).says("--insecure goes with an address");
 }
 
-#[test]
-fn where_a_broker_says_nothing_of_what_is_behind_it_subscribe_time_leads() {
-    let bench = Bench::new();
-    let text = "name: behind\nplatform: chain\npopulation: { devices: 2, subscribers: 1 }\n\
+/// Tests that measure.
+mod alone {
+    use super::*;
+
+    /// `script` (of every Debian) gives the program a terminal to write to.
+    #[test]
+    fn a_run_on_a_terminal_shows_its_figures_as_they_come() {
+        let bench = Bench::new();
+        let text = "name: live\nplatform: embedded\npopulation: { devices: 5, subscribers: 1 }\n\
+                load: { levels: [500], warm_up: 0s, hold: 4s, samples: 8, drain: 1s, again: 0s }\n";
+        bench.write("live.yaml", text);
+        let run = format!("{} run live.yaml --no-report", env!("CARGO_BIN_EXE_plimsoll"));
+        let mut terminal = bench.in_folder("script");
+        terminal.args(["--quiet", "--return", "--command", &run, "/dev/null"]);
+        let said = bench.start(&mut terminal).finish().said();
+        for figure in ["/s, pub p50", "pub p99", "0 errors", "s left"] {
+            assert!(said.contains(figure), "no {figure:?} in {said}");
+        }
+    }
+
+    #[test]
+    fn where_a_broker_says_nothing_of_what_is_behind_it_subscribe_time_leads() {
+        let bench = Bench::new();
+        let text = "name: behind\nplatform: chain\npopulation: { devices: 2, subscribers: 1 }\n\
                 load: { levels: [20], warm_up: 0s, hold: 1s, samples: 4, drain: 2s, again: 0s }\n\
                 message: { marker: ascii }\n";
-    bench.write("behind.yaml", text);
-    let arguments = ["run", "behind.yaml", "--no-report", "--summary-json", "summary.json"];
-    let finished = bench.call(arguments);
-    assert!(finished.said().contains("delivered sub p50 sub p99 pub p99"), "{}", finished.stdout);
-    let summary: Value =
-        serde_json::from_str(&fs::read_to_string(bench.path("summary.json")).unwrap()).unwrap();
-    assert_eq!(summary["leading_time"], "subscribe_time");
+        bench.write("behind.yaml", text);
+        let arguments = ["run", "behind.yaml", "--no-report", "--summary-json", "summary.json"];
+        let finished = bench.call(arguments);
+        assert!(finished.said().contains("delivered sub p50 sub p99 pub p99"), "{}", finished.stdout);
+        let summary: Value =
+            serde_json::from_str(&fs::read_to_string(bench.path("summary.json")).unwrap()).unwrap();
+        assert_eq!(summary["leading_time"], "subscribe_time");
+    }
 }

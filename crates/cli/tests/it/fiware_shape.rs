@@ -238,12 +238,6 @@ pub(crate) const SLOW: [(&str, &[(&str, &str)]); 4] = [
 ];
 
 #[test]
-fn a_database_is_named_where_it_is_slow_and_only_there() {
-    does_not_name_the_database(HEALTHY);
-    names_the_slow_one(Case { start: Start::Before, ..HEALTHY }, "postgres");
-}
-
-#[test]
 #[ignore = "acceptance: fiware"]
 fn a_proxy_that_is_full_is_named_for_the_errors_that_the_agent_passes_on() {
     names_the_full_proxy(HEALTHY);
@@ -316,4 +310,15 @@ fn a_stopped_proxy_is_named_everywhere() {
 #[ignore = "acceptance: fiware"]
 fn a_stopped_agent_is_named_everywhere() {
     everywhere(|case| names_who_stood_still(case, "agent"));
+}
+
+/// Tests that measure.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn a_database_is_named_where_it_is_slow_and_only_there() {
+        does_not_name_the_database(HEALTHY);
+        names_the_slow_one(Case { start: Start::Before, ..HEALTHY }, "postgres");
+    }
 }

@@ -56,19 +56,8 @@ fn all_nine_models_are_measured() {
 }
 
 #[test]
-fn the_delay_of_the_network_is_seen_where_it_is_waited_for() {
-    let bench = Bench::new();
-    let delayed = scenario("dispatcher: preemptive") + "gateway: { delay: 20ms }\n";
-    let finished = bench.run(&delayed);
-    check(&finished, "delayed");
-    // The status and the event itself, each so late.
-    let wait = finished.level(0)["event_life"]["wait"]["p50"].as_f64().unwrap();
-    assert!(wait > 0.022, "{wait}");
-}
-
-#[test]
 fn a_gateway_with_another_configuration_is_refused_with_both_values() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let profile =
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../platforms/gateway.yaml")).unwrap();
     let (own, wrong) = ("--pool={pool}", "--pool=3");
@@ -81,7 +70,7 @@ fn a_gateway_with_another_configuration_is_refused_with_both_values() {
 /// The columns of the work, and each event with its whole life in order.
 #[test]
 fn lives_of_events_are_exported() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let finished = bench.run(&(scenario("") + "record: { messages: true }\n"));
     check(&finished, "logged");
     let exported = bench.call(["export", "last", "--format", "events", "--store", STORE]).exits(0);
@@ -138,7 +127,7 @@ impl Drop for Python {
 
 #[test]
 fn a_gateway_in_another_language_takes_the_place_of_ours() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let _gateway = Python::start(&free.to_string(), &[]);
     let finished = bench.run(&existing(free));
@@ -147,7 +136,7 @@ fn a_gateway_in_another_language_takes_the_place_of_ours() {
 
 #[test]
 fn what_was_measured_is_kept_when_the_gateway_is_killed() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let long = scenario("").replace("hold: 1s", "hold: 6s").replace("samples: 4", "samples: 12");
     let run = bench.start(&mut bench.run_command(&long));
     bench.await_count(0, "acknowledged");
@@ -161,4 +150,20 @@ fn what_was_measured_is_kept_when_the_gateway_is_killed() {
     crate::harness::kill(gateway);
     let finished = run.finish().exits(99).says("gateway died");
     assert!(count(finished.level(0), "acknowledged") > 0);
+}
+
+/// Tests that measure.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn the_delay_of_the_network_is_seen_where_it_is_waited_for() {
+        let bench = Bench::new();
+        let delayed = scenario("dispatcher: preemptive") + "gateway: { delay: 20ms }\n";
+        let finished = bench.run(&delayed);
+        check(&finished, "delayed");
+        // The status and the event itself, each so late.
+        let wait = finished.level(0)["event_life"]["wait"]["p50"].as_f64().unwrap();
+        assert!(wait > 0.022, "{wait}");
+    }
 }

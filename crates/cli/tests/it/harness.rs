@@ -11,6 +11,9 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
+/// Set while tests run that do not measure.
+const OTHERS: &str = "PLIMSOLL_TESTS_BESIDE_OTHERS";
+
 /// Held alone by a test that measures, together by those to which the speed of the machine is no matter.
 static MACHINE: RwLock<()> = RwLock::new(());
 
@@ -31,8 +34,11 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Waits until the machine is free, and has it alone: for tests of times, rates and verdicts.
+    /// Waits until the machine is free, and has it alone: for tests of times, rates and verdicts. They stand in modules named
+    /// `alone`, which `scripts/test` runs after all others, so that nobody waits for them.
     pub fn new() -> Bench {
+        let others = std::env::var_os(OTHERS).is_some();
+        assert!(!others, "this test measures: move it into the module `alone` of its file");
         // A test that failed has left nothing behind that others would see.
         Bench::with(Some(MACHINE.write().unwrap_or_else(PoisonError::into_inner)), None)
     }

@@ -30,7 +30,7 @@ fn an_agent_has_an_exact_ledger_over_http() {
 
 #[track_caller]
 fn exact(platform: &str, load: &str) {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let finished = bench.run(&format!(
         "name: agent\nplatform: {platform}\n{load}\n\
          population: {{ devices: 12, subscribers: 2 }}\n\

@@ -46,51 +46,6 @@ fn closed_and_open_model_agree_on_a_broker_of_fixed_response_time() {
     }
 }
 
-/// A blocking client waits for the way there and back: one that is 20 ms away sends at most once in 40 ms, one that is
-/// near as often as the broker answers.
-#[test]
-fn a_blocking_client_far_away_sends_as_seldom_as_its_round_trip_takes() {
-    let broker = ScriptedBroker::start(Script { delay: Some(ANSWER), ..Script::default() });
-    let text = scenario(&broker, "model: closed, in_flight: [1]");
-    let near = until_valid(|| Bench::new().run(&text)).exits(0);
-    let far = text.replace("devices: 5", "devices: 5, link: { delay: 20ms, jitter: 0s }");
-    let far = until_valid(|| Bench::new().run(&far)).exits(0);
-    let fastest = |run: &crate::harness::Finished| number(run.level(0), &["publish_time_from_send", "p25"]);
-    let (near_time, far_time) = (fastest(&near), fastest(&far));
-    // A bucket of the histogram at 45 ms is 33 us wide.
-    assert!(far_time >= 0.04496, "two ways and the broker take 45 ms: {far_time}");
-    assert!((far_time - near_time - 0.04).abs() < 0.005, "{near_time} near, {far_time} far");
-    let rate = |run: &crate::harness::Finished| number(run.level(0), &["achieved"]);
-    assert!(
-        rate(&far) <= 1.0 / 0.045 && rate(&near) > 3.0 * rate(&far),
-        "{} and {}",
-        rate(&near),
-        rate(&far)
-    );
-    // TCP's handshake and MQTT's take a round trip each.
-    let connect = number(&far.summary, &["connect_time", "mean"]);
-    assert!(connect >= 0.0799, "{connect}");
-}
-
-#[test]
-fn what_components_use_without_load_is_their_baseline() {
-    let run = on_a_calm_host(|| {
-        Bench::new().run(
-            "name: idle
-platform: embedded
-population: { devices: 5 }
-load: { levels: [20, 40], idle_before: 3s, warm_up: 200ms, hold: 1s, samples: 5, drain: 500ms, again: 0s }
-objectives: { publish_p99: null, publish_p50: \"< 1 s\", achieved: null }
-",
-        )
-    })
-    .exits(0);
-    let idle = &run.summary["components"][0]["idle"];
-    assert!(idle["readings"].as_u64().unwrap() >= 2, "{idle}");
-    assert!(idle["cpu_mean"].as_f64().unwrap() < 0.5 && idle["rss_mean"].as_f64().unwrap() > 1e5, "{idle}");
-    run.says(" idle ");
-}
-
 /// What each device sent, by the log of messages: those of the warm-up are not among them.
 fn sent_by_device(bench: &Bench) -> BTreeMap<u64, u64> {
     let csv = bench.call(["export", "last", "--store", STORE, "--format", "messages"]);
@@ -126,7 +81,7 @@ load: {{ {load}, messages: 500, warm_up: 100ms, drain: 1s, samples: 5 }}
 objectives: {{ publish_p99: null, achieved: null }}
 "
         );
-        let run = Bench::new().run(&text).judged();
+        let run = Bench::beside_others().run(&text).judged();
         for level in run.levels() {
             is_exact(level, 500);
             let (total, hold) = (number(level, &["total_time"]), number(level, &["hold"]));
@@ -142,7 +97,7 @@ fn a_level_ends_after_a_number_of_messages_of_each_device() {
         ("model: closed, in_flight: [4]", 301),
         ("devices: [150], rate_per_device: 5, arrivals: constant", 150),
     ] {
-        let bench = Bench::new();
+        let bench = Bench::beside_others();
         let text = format!(
             "name: cycles
 platform: embedded
@@ -166,8 +121,62 @@ fn a_level_whose_time_is_over_before_its_messages_says_so() {
     let broker = ScriptedBroker::start(Script { delay: Some(ANSWER), ..Script::default() });
     let text =
         scenario(&broker, "model: closed, in_flight: [1], messages: 1000").replace("hold: 3s", "hold: 1s");
-    let run = Bench::new().run(&text).judged();
+    let run = Bench::beside_others().run(&text).judged();
     let incident = run.level(0)["incident"].as_str().unwrap();
     assert!(incident.contains("of its 1,000 messages were due by then"), "{incident}");
     assert!(number(run.level(0), &["due"]) <= 201.0, "{:#}", run.level(0));
+}
+
+/// Tests that measure.
+mod alone {
+    use super::*;
+
+    /// A blocking client waits for the way there and back: one that is 20 ms away sends at most once in 40 ms, one that is
+    /// near as often as the broker answers.
+    #[test]
+    fn a_blocking_client_far_away_sends_as_seldom_as_its_round_trip_takes() {
+        let broker = ScriptedBroker::start(Script { delay: Some(ANSWER), ..Script::default() });
+        let text = scenario(&broker, "model: closed, in_flight: [1]");
+        let near = until_valid(|| Bench::new().run(&text)).exits(0);
+        let far = text.replace("devices: 5", "devices: 5, link: { delay: 20ms, jitter: 0s }");
+        let far = until_valid(|| Bench::new().run(&far)).exits(0);
+        let fastest =
+            |run: &crate::harness::Finished| number(run.level(0), &["publish_time_from_send", "p25"]);
+        let (near_time, far_time) = (fastest(&near), fastest(&far));
+        // A bucket of the histogram at 45 ms is 33 us wide.
+        assert!(far_time >= 0.04496, "two ways and the broker take 45 ms: {far_time}");
+        assert!((far_time - near_time - 0.04).abs() < 0.005, "{near_time} near, {far_time} far");
+        let rate = |run: &crate::harness::Finished| number(run.level(0), &["achieved"]);
+        assert!(
+            rate(&far) <= 1.0 / 0.045 && rate(&near) > 3.0 * rate(&far),
+            "{} and {}",
+            rate(&near),
+            rate(&far)
+        );
+        // TCP's handshake and MQTT's take a round trip each.
+        let connect = number(&far.summary, &["connect_time", "mean"]);
+        assert!(connect >= 0.0799, "{connect}");
+    }
+
+    #[test]
+    fn what_components_use_without_load_is_their_baseline() {
+        let run = on_a_calm_host(|| {
+            Bench::new().run(
+                "name: idle
+platform: embedded
+population: { devices: 5 }
+load: { levels: [20, 40], idle_before: 3s, warm_up: 200ms, hold: 1s, samples: 5, drain: 500ms, again: 0s }
+objectives: { publish_p99: null, publish_p50: \"< 1 s\", achieved: null }
+",
+            )
+        })
+        .exits(0);
+        let idle = &run.summary["components"][0]["idle"];
+        assert!(idle["readings"].as_u64().unwrap() >= 2, "{idle}");
+        assert!(
+            idle["cpu_mean"].as_f64().unwrap() < 0.5 && idle["rss_mean"].as_f64().unwrap() > 1e5,
+            "{idle}"
+        );
+        run.says(" idle ");
+    }
 }

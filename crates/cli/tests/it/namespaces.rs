@@ -67,7 +67,7 @@ fn await_port(address: &str) {
 
 #[test]
 fn a_platform_in_another_network_is_captured_there_and_called_by_its_name() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let mut namespace = Namespace::new();
     let broker = env!("CARGO_BIN_EXE_plimsoll");
     let address = namespace.address.clone();

@@ -36,7 +36,7 @@ fn a_real_service_entity_has_an_exact_ledger_where_it_notifies_over_mqtt() {
 #[ignore = "acceptance: peers"]
 fn subscribers_may_follow_some_devices_and_overlap() {
     let some = SCENARIO.replace("subscribers: 2", "subscribers: { count: 2, devices: 6 }");
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let platform = "{ profile: acme, mapping: http, preload: 20 }";
     let finished = bench.run(&format!("name: some\nplatform: {platform}\n{some}"));
     assert_eq!(finished.summary["provenance"]["platform"]["preloaded"], "20 items", "{}", finished.stderr);
@@ -49,7 +49,7 @@ fn subscribers_may_follow_some_devices_and_overlap() {
 }
 
 fn exact(platform: &str) {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let finished = bench.run(&format!("name: onem2m\nplatform: {platform}\n{SCENARIO}"));
     // How fast the entity is, and whether this machine was busy, is no matter here.
     let judged = [0, 3, 99].map(Some);

@@ -38,7 +38,7 @@ fn assert_exact(run: &Finished, names: &[&str], subscribers: u64) {
 /// subscribers receives: the published example in its quick form.
 #[test]
 fn three_protocols_at_one_service_entity_have_exact_ledgers() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mixed-city.yaml");
     let mut command = bench.plimsoll(["run", "--quick"]);
     command.arg(example.canonicalize().unwrap()).args(RESULTS);
@@ -62,33 +62,10 @@ fn three_protocols_at_one_service_entity_have_exact_ledgers() {
     assert!(report.contains("id=\"populations\"") && report.contains(">meters<"));
 }
 
-/// An objective on one population is judged by what it measured, however well the others do.
-#[test]
-fn a_population_misses_by_itself() {
-    let scenario = "name: two
-platform: embedded
-populations:
-  - { name: near, devices: 20, message: { target: 'near/{device}' } }
-  - { name: far, devices: 5, link: { delay: 40ms }, message: { target: 'far/{device}' }, load: { rate: 60/s } }
-subscribers: 1
-load: { levels: [400], hold: 3s, samples: 6, warm_up: 500ms, again: 0s }
-objectives: { near.publish_p95: '< 500 ms', far.publish_p95: '< 60 ms', publish_p50: '< 60 ms' }
-";
-    let run = until_valid(|| Bench::new().run(scenario));
-    assert_exact(&run, &["near", "far"], 1);
-    let level = run.level(0);
-    let of = |place: usize| level["populations"][place]["figures"]["verdict"].as_str().unwrap().to_owned();
-    // A round trip of the far ones takes 80 ms, and theirs is the twentieth part of all messages and more.
-    assert_eq!((of(0).as_str(), of(1).as_str()), ("met", "missed"), "{}", run.stdout);
-    assert_eq!(level["verdict"], "missed", "{}", run.stdout);
-    assert!(level["reasons"][0].as_str().unwrap().contains("far.publish_p95"), "{}", run.stdout);
-    assert_eq!(run.code, Some(99));
-}
-
 /// The forms of markers are those of a population's own message.
 #[test]
 fn a_probe_is_of_one_population() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let scenario = "name: two\nplatform: embedded\npopulations:\n- { name: a, devices: 2 }\n- { name: b, devices: 2 }\n\
                     load: { levels: [10] }\n";
     bench.write("two.yaml", scenario);
@@ -101,7 +78,7 @@ fn a_probe_is_of_one_population() {
 /// Devices publish to one Mosquitto, and subscribers are clients of another one to which it is bridged.
 #[test]
 fn subscribers_may_be_clients_of_another_broker() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let [inner, outer] = [(); 2].map(|()| {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         free.local_addr().unwrap().port()
@@ -150,5 +127,34 @@ impl Drop for Broker {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// Tests that measure.
+mod alone {
+    use super::*;
+
+    /// An objective on one population is judged by what it measured, however well the others do.
+    #[test]
+    fn a_population_misses_by_itself() {
+        let scenario = "name: two
+platform: embedded
+populations:
+  - { name: near, devices: 20, message: { target: 'near/{device}' } }
+  - { name: far, devices: 5, link: { delay: 40ms }, message: { target: 'far/{device}' }, load: { rate: 60/s } }
+subscribers: 1
+load: { levels: [400], hold: 3s, samples: 6, warm_up: 500ms, again: 0s }
+objectives: { near.publish_p95: '< 500 ms', far.publish_p95: '< 60 ms', publish_p50: '< 60 ms' }
+";
+        let run = until_valid(|| Bench::new().run(scenario));
+        assert_exact(&run, &["near", "far"], 1);
+        let level = run.level(0);
+        let of =
+            |place: usize| level["populations"][place]["figures"]["verdict"].as_str().unwrap().to_owned();
+        // A round trip of the far ones takes 80 ms, and theirs is the twentieth part of all messages and more.
+        assert_eq!((of(0).as_str(), of(1).as_str()), ("met", "missed"), "{}", run.stdout);
+        assert_eq!(level["verdict"], "missed", "{}", run.stdout);
+        assert!(level["reasons"][0].as_str().unwrap().contains("far.publish_p95"), "{}", run.stdout);
+        assert_eq!(run.code, Some(99));
     }
 }

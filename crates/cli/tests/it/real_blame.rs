@@ -33,41 +33,6 @@ fn signal(process: u32, signal: Signal) {
     kill_process(Pid::from_raw(process as i32).unwrap(), signal).unwrap();
 }
 
-#[test]
-fn a_broker_that_is_killed_is_the_headline_and_keeps_the_load_line_found_before() {
-    let bench = Bench::new();
-    let text = scenario("levels: [100, 200, 400], hold: 3s", "objectives: { publish_p99: null }");
-    let run = bench.start(&mut bench.run_command(&text));
-    bench.await_level(1);
-    kill(broker(run.id()));
-    let run = run.finish().exits(99).says("mosquitto died at 200/s").says("1 of 3 levels were not run");
-    assert_eq!(run.summary["verdict"], "missed");
-    assert_eq!(run.levels().len(), 2);
-    assert_eq!(run.level(1)["death"]["component"], "mosquitto");
-    assert_eq!(run.level(1)["blame"]["component"], "mosquitto");
-}
-
-/// No device is connected to it, so nothing else shows its death.
-#[test]
-fn a_component_of_a_platform_that_runs_already_is_the_headline_when_it_ends() {
-    let bench = Bench::new();
-    let broker = Mosquitto::start(&bench, "allow_anonymous true");
-    let side = Mosquitto::start(&bench, "allow_anonymous true");
-    let (port, other) = (broker.port(), side.port());
-    let components = format!("{{ name: broker, port: {port} }}, {{ name: store, port: {other} }}");
-    let address = format!("mqtt://127.0.0.1:{port}");
-    let platform =
-        format!("platform: {{ profile: existing, address: \"{address}\", components: [{components}] }}");
-    let text = scenario("levels: [100, 200, 400], hold: 3s", "objectives: { publish_p99: null }");
-    let text = text.replace("platform: mosquitto", &platform);
-    let run = bench.start(&mut bench.run_command(&text));
-    bench.await_level(1);
-    drop(side);
-    let run = run.finish().exits(99).says("store died at 200/s").says("1 of 3 levels were not run");
-    assert_eq!(run.level(1)["death"]["component"], "store");
-    assert_eq!(run.level(1)["blame"]["component"], "store");
-}
-
 /// Nothing is known of it but its address, and it ends in the last level.
 #[test]
 #[ignore = "acceptance: faults"]
@@ -105,32 +70,6 @@ fn a_broker_that_stands_still_and_comes_back_is_not_gone() {
     assert!(run.level(1)["stall"].as_str().is_some(), "{}", run.stdout);
 }
 
-/// At QoS 0 without subscribers nothing but a later answer shows that the broker reads.
-#[test]
-fn what_a_frozen_broker_was_sent_is_not_certified_and_what_a_healthy_one_read_is() {
-    let text = scenario(
-        "levels: [200], hold: 3s",
-        "mqtt: { qos: 0 }\nobjectives: { achieved: \">= 90 %\", subscribe_p99: null }",
-    )
-    .replace("subscribers: 1", "subscribers: 0");
-    let healthy = until(|| Bench::new().run(&text), |level| level["validity"] == "valid");
-    assert_eq!((count(healthy.level(0), "unproved"), &healthy.level(0)["verdict"]), (0, &Value::from("met")));
-    let frozen = || {
-        let bench = Bench::new();
-        let run = bench.start(&mut bench.run_command(&text));
-        bench.await_count(0, "sent");
-        let broker = broker(run.id());
-        signal(broker, Signal::STOP);
-        // The run ends it with everything that it started.
-        run.finish()
-    };
-    let run = until(frozen, |level| level["validity"] == "valid");
-    assert_eq!(run.level(0)["verdict"], "undecided", "{}", run.stdout);
-    assert!(count(run.level(0), "unproved") > 300, "{}", run.stdout);
-    assert!(run.said().contains("nothing proves that"), "{}", run.stdout);
-    run.exits(3);
-}
-
 /// Four loops that go before everything else, on every processor that a process or thread may have.
 pub(crate) struct Robbers(Vec<Child>);
 
@@ -156,26 +95,6 @@ impl Drop for Robbers {
             let _ = robber.wait();
         }
     }
-}
-
-#[test]
-fn a_broker_that_is_robbed_of_its_processor_is_not_blamed() {
-    assert!(getpriority_process(None).is_ok());
-    let text = scenario("levels: [1000], hold: 4s", "objectives: { publish_p99: \"< 5 ms\" }");
-    let robbed = || {
-        let bench = Bench::new();
-        let run = bench.start(&mut bench.run_command(&text));
-        let robbers = Robbers::on(broker_once_up(run.id()), -10);
-        let finished = run.finish();
-        drop(robbers);
-        finished
-    };
-    let run: Finished = robbed();
-    let level = run.level(0);
-    assert_ne!(level["verdict"], "missed", "{}", run.stdout);
-    assert!(level["held_by_others"].as_f64().unwrap() > 0.05, "{}", run.stdout);
-    // A shared machine may have kept the generator waiting, too.
-    assert_ne!(level["blame"]["culprit"], "platform", "{}", run.stdout);
 }
 
 pub(crate) fn broker_once_up(run: u32) -> u32 {
@@ -206,4 +125,93 @@ fn a_run_that_was_stopped_says_so_and_goes_on() {
     assert!(run.level(0)["stood_still"].as_f64().unwrap() > 1.5, "{}", run.stdout);
     assert!(run.level(0)["death"].is_null());
     assert!(run.said().contains("Plimsoll itself stood still"), "{}", run.stdout);
+}
+
+/// Tests that measure.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn a_broker_that_is_killed_is_the_headline_and_keeps_the_load_line_found_before() {
+        let bench = Bench::new();
+        let text = scenario("levels: [100, 200, 400], hold: 3s", "objectives: { publish_p99: null }");
+        let run = bench.start(&mut bench.run_command(&text));
+        bench.await_level(1);
+        kill(broker(run.id()));
+        let run = run.finish().exits(99).says("mosquitto died at 200/s").says("1 of 3 levels were not run");
+        assert_eq!(run.summary["verdict"], "missed");
+        assert_eq!(run.levels().len(), 2);
+        assert_eq!(run.level(1)["death"]["component"], "mosquitto");
+        assert_eq!(run.level(1)["blame"]["component"], "mosquitto");
+    }
+
+    /// No device is connected to it, so nothing else shows its death.
+    #[test]
+    fn a_component_of_a_platform_that_runs_already_is_the_headline_when_it_ends() {
+        let bench = Bench::new();
+        let broker = Mosquitto::start(&bench, "allow_anonymous true");
+        let side = Mosquitto::start(&bench, "allow_anonymous true");
+        let (port, other) = (broker.port(), side.port());
+        let components = format!("{{ name: broker, port: {port} }}, {{ name: store, port: {other} }}");
+        let address = format!("mqtt://127.0.0.1:{port}");
+        let platform =
+            format!("platform: {{ profile: existing, address: \"{address}\", components: [{components}] }}");
+        let text = scenario("levels: [100, 200, 400], hold: 3s", "objectives: { publish_p99: null }");
+        let text = text.replace("platform: mosquitto", &platform);
+        let run = bench.start(&mut bench.run_command(&text));
+        bench.await_level(1);
+        drop(side);
+        let run = run.finish().exits(99).says("store died at 200/s").says("1 of 3 levels were not run");
+        assert_eq!(run.level(1)["death"]["component"], "store");
+        assert_eq!(run.level(1)["blame"]["component"], "store");
+    }
+
+    /// At QoS 0 without subscribers nothing but a later answer shows that the broker reads.
+    #[test]
+    fn what_a_frozen_broker_was_sent_is_not_certified_and_what_a_healthy_one_read_is() {
+        let text = scenario(
+            "levels: [200], hold: 3s",
+            "mqtt: { qos: 0 }\nobjectives: { achieved: \">= 90 %\", subscribe_p99: null }",
+        )
+        .replace("subscribers: 1", "subscribers: 0");
+        let healthy = until(|| Bench::new().run(&text), |level| level["validity"] == "valid");
+        assert_eq!(
+            (count(healthy.level(0), "unproved"), &healthy.level(0)["verdict"]),
+            (0, &Value::from("met"))
+        );
+        let frozen = || {
+            let bench = Bench::new();
+            let run = bench.start(&mut bench.run_command(&text));
+            bench.await_count(0, "sent");
+            let broker = broker(run.id());
+            signal(broker, Signal::STOP);
+            // The run ends it with everything that it started.
+            run.finish()
+        };
+        let run = until(frozen, |level| level["validity"] == "valid");
+        assert_eq!(run.level(0)["verdict"], "undecided", "{}", run.stdout);
+        assert!(count(run.level(0), "unproved") > 300, "{}", run.stdout);
+        assert!(run.said().contains("nothing proves that"), "{}", run.stdout);
+        run.exits(3);
+    }
+
+    #[test]
+    fn a_broker_that_is_robbed_of_its_processor_is_not_blamed() {
+        assert!(getpriority_process(None).is_ok());
+        let text = scenario("levels: [1000], hold: 4s", "objectives: { publish_p99: \"< 5 ms\" }");
+        let robbed = || {
+            let bench = Bench::new();
+            let run = bench.start(&mut bench.run_command(&text));
+            let robbers = Robbers::on(broker_once_up(run.id()), -10);
+            let finished = run.finish();
+            drop(robbers);
+            finished
+        };
+        let run: Finished = robbed();
+        let level = run.level(0);
+        assert_ne!(level["verdict"], "missed", "{}", run.stdout);
+        assert!(level["held_by_others"].as_f64().unwrap() > 0.05, "{}", run.stdout);
+        // A shared machine may have kept the generator waiting, too.
+        assert_ne!(level["blame"]["culprit"], "platform", "{}", run.stdout);
+    }
 }

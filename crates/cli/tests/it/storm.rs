@@ -6,7 +6,7 @@ use serde_json::Value;
 /// Twenty devices and a subscriber; the broker is down for one second. Nothing is demanded, so that the level is met
 /// whatever the storm costs.
 fn run(platform: &str, offline: &str, rate: u32) -> Finished {
-    Bench::new().run(&scenario(platform, offline, rate))
+    Bench::beside_others().run(&scenario(platform, offline, rate))
 }
 
 fn scenario(platform: &str, offline: &str, rate: u32) -> String {
@@ -112,7 +112,7 @@ components:
 #[ignore = "acceptance: faults"]
 fn persistent_sessions_go_on_where_the_broker_kept_them() {
     let mqtt = "buffer, session: persistent, qos: 1";
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("keeping.yaml", KEEPING);
     let kept = level(&bench.run(&scenario("./keeping.yaml", mqtt, 50)));
     assert_eq!(count(&kept, "unsent"), 0, "{kept:#}");

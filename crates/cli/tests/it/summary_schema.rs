@@ -57,7 +57,7 @@ fn assert_valid(run: &Finished) {
 /// DESIGN's list of keys that scripts may rely on.
 #[test]
 fn a_summary_validates_and_has_the_keys_that_scripts_rely_on() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let run = bench.run(
         "name: summary
 platform: embedded
@@ -94,7 +94,7 @@ fn summaries_of_failed_runs_and_of_closed_levels_validate() {
     let loads = ["levels: [100]", "model: closed, in_flight: [1]"];
     for (script, load) in scripts.into_iter().zip(loads) {
         let broker = ScriptedBroker::start(script);
-        let bench = Bench::new();
+        let bench = Bench::beside_others();
         let run = bench.run(&format!(
             "name: summary
 platform: {}

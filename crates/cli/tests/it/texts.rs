@@ -1,5 +1,5 @@
 //! What people read is plain: short sentences, usual words, lines that fit. README, CONTRIBUTING, every page of docs and every
-//! `--help` are checked.
+//! `--help` are checked, and the words of schemas, examples and profiles.
 
 use regex::Regex;
 use std::collections::BTreeSet;
@@ -141,6 +141,28 @@ fn pages_are_plain() {
             found.extend(faults(&format!("{}:{line}", page.display()), &text));
         }
     }
+    assert!(found.is_empty(), "{} faults:\n{}", found.len(), found.join("\n"));
+}
+
+/// Editors show the descriptions of schemas, and readers copy examples and profiles.
+#[test]
+fn schemas_examples_and_profiles_use_usual_words() {
+    let banned = Regex::new(BANNED).unwrap();
+    let mut found = Vec::new();
+    let mut read = 0;
+    for folder in ["docs/schema", "examples", "platforms"] {
+        for entry in fs::read_dir(root().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            let is_prose = |line: &str| line.contains("\"description\": ") || line.contains("# ");
+            for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| is_prose(line)) {
+                read += 1;
+                let words = banned.find_iter(line).map(|word| word.as_str());
+                found.extend(words.map(|word| format!("{}:{number}: the word `{word}`", path.display())));
+            }
+        }
+    }
+    assert!(read > 1000, "{read} lines are not all of them");
     assert!(found.is_empty(), "{} faults:\n{}", found.len(), found.join("\n"));
 }
 

@@ -46,7 +46,7 @@ impl Authority {
 
 /// A bench with an authority, a certificate `server` for localhost, and one `device` for clients.
 pub fn bench() -> (Bench, Authority) {
-    let (bench, authority) = (Bench::new(), Authority::new("harbour"));
+    let (bench, authority) = (Bench::beside_others(), Authority::new("harbour"));
     authority.write(&bench, "ca.pem");
     authority.sign(&bench, "localhost", "server", 4000);
     authority.sign(&bench, "device", "device", 4000);
@@ -226,7 +226,7 @@ fn openssl(bench: &Bench, lines: &str) {
 
 #[test]
 fn the_certificate_that_the_documents_make_is_trusted() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     certificates_of_the_documents(&bench);
     let broker = secured(&bench, "server", "");
     for host in ["localhost", "127.0.0.1"] {
@@ -238,7 +238,7 @@ fn the_certificate_that_the_documents_make_is_trusted() {
 /// `openssl x509 -req` without extensions makes version 1, which the library refuses by a name of its own.
 #[test]
 fn a_certificate_of_version_1_is_told_in_words_and_taken_unchecked() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     certificates_of_the_documents(&bench);
     openssl(
         &bench,

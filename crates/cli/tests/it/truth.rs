@@ -128,89 +128,9 @@ impl Measured {
     }
 }
 
-/// Measures queues at those loads. What the two wake-ups add is a property of the host, so that only its median is held
-/// to a bound, and a loose one: a wake-up takes tens of microseconds, a shared machine now and then keeps one for tens of
-/// milliseconds.
-#[test]
-fn every_measured_time_is_the_stations_own_and_two_wake_ups() {
-    for (options, rate) in [
-        ("--service exponential:1ms", 500),
-        ("--service exponential:1ms", 800),
-        ("--service exponential:1ms", 900),
-        ("--service deterministic:1ms", 800),
-        ("--service exponential:4ms --workers 4", 800),
-    ] {
-        let mut added = [Vec::new(), Vec::new()];
-        on_a_calm_host(|| {
-            let measured = measure(options, rate, "");
-            added = measured.assert_enclosed();
-            let sent = measured.messages.len();
-            assert!(measured.messages.iter().all(|message| message.fate == Fate::Complete));
-            assert_eq!((added[0].len(), added[1].len(), measured.fated("dropped")), (sent, sent, 0));
-            assert_eq!(measured.fated("reordered"), count(measured.run.level(0), "reordered"));
-            measured.run
-        });
-        for (what, added) in ["publish", "subscribe"].into_iter().zip(&added) {
-            let at = |q: f64| Nanos(added[((added.len() - 1) as f64 * q) as usize]);
-            println!(
-                "{options} at {rate}/s: added to the {what} time: p50 {} p99 {} max {}",
-                at(0.5),
-                at(0.99),
-                at(1.0)
-            );
-            assert!(at(0.5) < Nanos::from_millis(1), "the median of what is added is {}", at(0.5));
-        }
-    }
-}
-
-#[test]
-fn planted_faults_are_found_to_the_message() {
-    let options = "--service deterministic:200us --drop 0.02 --duplicate 0.03 --reorder 0.04 --seed 7";
-    for version in ["\"3.1.1\"", "\"5\""] {
-        let measured = measure(options, 1000, &format!("mqtt: {{ version: {version} }}\n"));
-        measured.assert_enclosed();
-        let level = measured.run.level(0);
-        let planted = ["dropped", "duplicated", "reordered"].map(|fate| measured.fated(fate));
-        assert!(planted.iter().all(|&number| number > 20), "{planted:?}");
-        assert_eq!(["lost", "duplicated", "reordered"].map(|name| count(level, name)), planted);
-        assert_eq!(count(level, "acknowledged"), measured.messages.len() as u64);
-        for message in &measured.messages {
-            let dropped = measured.truth[&(message.device, message.sequence)].fate == "dropped";
-            assert_eq!(message.fate == Fate::Lost, dropped, "{message:?}");
-        }
-    }
-}
-
-/// Twice what it carries: a queue of ten is soon full, and MQTT 5 has a word for it.
-#[test]
-fn a_full_queue_refuses_with_mqtt_5_and_is_silent_before() {
-    for (version, refusals) in [("\"5\"", true), ("\"3.1.1\"", false)] {
-        let options = "--service deterministic:2ms --queue 10";
-        let measured = measure(options, 1000, &format!("mqtt: {{ version: {version} }}\n"));
-        measured.assert_enclosed();
-        let level = measured.run.level(0);
-        let refused = measured.fated("refused");
-        assert!(refused > 600, "{refused}");
-        assert_eq!(count(level, "refused"), if refusals { refused } else { 0 });
-        assert_eq!(count(level, "lost"), refused);
-        assert_eq!(count(level, "acknowledged"), measured.fated("served"));
-    }
-}
-
-/// A worker that burns processor time, at QoS 2; its record is of what it measured itself.
-#[test]
-fn a_spinning_worker_keeps_an_honest_record() {
-    let measured = measure("--service deterministic:500us --work spin", 300, "mqtt: { qos: 2 }\n");
-    measured.assert_enclosed();
-    assert!(measured.messages.iter().all(|message| message.fate == Fate::Complete));
-    let shortest =
-        measured.truth.values().filter_map(|truth| truth.service).map(|(begin, end)| end - begin).min();
-    assert!(shortest.unwrap() >= 500_000, "{shortest:?}");
-}
-
 #[test]
 fn a_killed_station_keeps_its_record() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let (station, address) = start_station(&bench, "--service deterministic:100us");
     let run = bench.run(&format!(
         "name: killed
@@ -229,7 +149,7 @@ objectives: {{ publish_p99: null, achieved: null, publish_p50: \"< 10 s\" }}
 
 #[test]
 fn a_scenario_may_start_a_station_as_its_platform_and_log_its_messages() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let scenario = "name: platform
 platform: station
 population: { devices: 5, subscribers: 1 }
@@ -259,7 +179,7 @@ load: { levels: [200], warm_up: 0s, hold: 500ms, samples: 5, drain: 1s }
 /// Three stations, one behind the other: each message passes all of them, and its publish time holds all three services.
 #[test]
 fn a_chain_serves_each_message_at_every_station() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let options = "target chain --stations 3 --truth hop -- --service deterministic:2ms";
     let chain = bench.start(&mut bench.plimsoll(options.split(' ')));
     let address = listening_address(&chain);
@@ -300,7 +220,7 @@ const WEBSOCKET_ALONE: &str = ", protocol: websocket";
 /// A member that is stopped cannot obey: it is killed, and the others end in order.
 #[test]
 fn a_chain_with_a_stopped_member_ends_and_says_so() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let chain = bench.start(&mut bench.plimsoll("target chain --stations 2 --truth hop".split(' ')));
     listening_address(&chain);
     let stations = children(chain.id());
@@ -347,40 +267,126 @@ fn requests_are_measured_as_the_station_served_them() {
     }
 }
 
-/// Many messages of one device are under way over WebSocket, the load is near what the station carries, and each time is
-/// still that of its own message.
-#[test]
-fn every_message_over_websocket_has_its_own_answer() {
-    for (message, options) in [
-        ("", "--service exponential:1ms"),
-        ("message: { template: '{\"id\": \"{marker}\"}' }\n", "--service exponential:4ms --workers 4"),
-    ] {
-        let options = format!("--protocol websocket {options}");
-        let measured = measure_protocol(&options, 800, "devices: 2", WEBSOCKET_ALONE, message);
-        let [mut added, _] = measured.assert_enclosed();
-        added.sort_unstable();
-        let sent = measured.messages.len();
-        assert!(sent > 1000, "{sent}");
-        assert_eq!((added.len(), measured.fated("reordered") > 0), (sent, options.contains("workers")));
-        assert!(added[sent / 2] < 1_000_000, "two wake-ups took {} ns", added[sent / 2]);
-        let level = measured.run.level(0);
-        assert_eq!((count(level, "acknowledged"), count(level, "foreign")), (sent as u64, 0));
-    }
-}
+/// Tests that measure.
+mod alone {
+    use super::*;
 
-/// What the station drops is never answered, and a second answer is nobody's.
-#[test]
-fn faults_planted_over_websocket_are_found_to_the_message() {
-    let options = "--protocol websocket --service deterministic:200us --drop 0.02 --duplicate 0.03 --seed 7";
-    let measured = measure_protocol(options, 1000, "devices: 20", WEBSOCKET_ALONE, "");
-    measured.assert_enclosed();
-    let (dropped, duplicated) = (measured.fated("dropped"), measured.fated("duplicated"));
-    assert!(dropped > 20 && duplicated > 20, "{dropped} {duplicated}");
-    let level = measured.run.level(0);
-    assert_eq!(count(level, "acknowledged"), measured.messages.len() as u64 - dropped);
-    assert_eq!((count(level, "foreign"), count(level, "disconnected")), (duplicated, 0));
-    for message in &measured.messages {
-        let dropped = measured.truth[&(message.device, message.sequence)].fate == "dropped";
-        assert_eq!(message.fate == Fate::Unacknowledged, dropped, "{message:?}");
+    /// Measures queues at those loads. What the two wake-ups add is a property of the host, so that only its median is held
+    /// to a bound, and a loose one: a wake-up takes tens of microseconds, a shared machine now and then keeps one for tens of
+    /// milliseconds.
+    #[test]
+    fn every_measured_time_is_the_stations_own_and_two_wake_ups() {
+        for (options, rate) in [
+            ("--service exponential:1ms", 500),
+            ("--service exponential:1ms", 800),
+            ("--service exponential:1ms", 900),
+            ("--service deterministic:1ms", 800),
+            ("--service exponential:4ms --workers 4", 800),
+        ] {
+            let mut added = [Vec::new(), Vec::new()];
+            on_a_calm_host(|| {
+                let measured = measure(options, rate, "");
+                added = measured.assert_enclosed();
+                let sent = measured.messages.len();
+                assert!(measured.messages.iter().all(|message| message.fate == Fate::Complete));
+                assert_eq!((added[0].len(), added[1].len(), measured.fated("dropped")), (sent, sent, 0));
+                assert_eq!(measured.fated("reordered"), count(measured.run.level(0), "reordered"));
+                measured.run
+            });
+            for (what, added) in ["publish", "subscribe"].into_iter().zip(&added) {
+                let at = |q: f64| Nanos(added[((added.len() - 1) as f64 * q) as usize]);
+                println!(
+                    "{options} at {rate}/s: added to the {what} time: p50 {} p99 {} max {}",
+                    at(0.5),
+                    at(0.99),
+                    at(1.0)
+                );
+                assert!(at(0.5) < Nanos::from_millis(1), "the median of what is added is {}", at(0.5));
+            }
+        }
+    }
+
+    #[test]
+    fn planted_faults_are_found_to_the_message() {
+        let options = "--service deterministic:200us --drop 0.02 --duplicate 0.03 --reorder 0.04 --seed 7";
+        for version in ["\"3.1.1\"", "\"5\""] {
+            let measured = measure(options, 1000, &format!("mqtt: {{ version: {version} }}\n"));
+            measured.assert_enclosed();
+            let level = measured.run.level(0);
+            let planted = ["dropped", "duplicated", "reordered"].map(|fate| measured.fated(fate));
+            assert!(planted.iter().all(|&number| number > 20), "{planted:?}");
+            assert_eq!(["lost", "duplicated", "reordered"].map(|name| count(level, name)), planted);
+            assert_eq!(count(level, "acknowledged"), measured.messages.len() as u64);
+            for message in &measured.messages {
+                let dropped = measured.truth[&(message.device, message.sequence)].fate == "dropped";
+                assert_eq!(message.fate == Fate::Lost, dropped, "{message:?}");
+            }
+        }
+    }
+
+    /// Twice what it carries: a queue of ten is soon full, and MQTT 5 has a word for it.
+    #[test]
+    fn a_full_queue_refuses_with_mqtt_5_and_is_silent_before() {
+        for (version, refusals) in [("\"5\"", true), ("\"3.1.1\"", false)] {
+            let options = "--service deterministic:2ms --queue 10";
+            let measured = measure(options, 1000, &format!("mqtt: {{ version: {version} }}\n"));
+            measured.assert_enclosed();
+            let level = measured.run.level(0);
+            let refused = measured.fated("refused");
+            assert!(refused > 600, "{refused}");
+            assert_eq!(count(level, "refused"), if refusals { refused } else { 0 });
+            assert_eq!(count(level, "lost"), refused);
+            assert_eq!(count(level, "acknowledged"), measured.fated("served"));
+        }
+    }
+
+    /// A worker that burns processor time, at QoS 2; its record is of what it measured itself.
+    #[test]
+    fn a_spinning_worker_keeps_an_honest_record() {
+        let measured = measure("--service deterministic:500us --work spin", 300, "mqtt: { qos: 2 }\n");
+        measured.assert_enclosed();
+        assert!(measured.messages.iter().all(|message| message.fate == Fate::Complete));
+        let shortest =
+            measured.truth.values().filter_map(|truth| truth.service).map(|(begin, end)| end - begin).min();
+        assert!(shortest.unwrap() >= 500_000, "{shortest:?}");
+    }
+
+    /// Many messages of one device are under way over WebSocket, the load is near what the station carries, and each time is
+    /// still that of its own message.
+    #[test]
+    fn every_message_over_websocket_has_its_own_answer() {
+        for (message, options) in [
+            ("", "--service exponential:1ms"),
+            ("message: { template: '{\"id\": \"{marker}\"}' }\n", "--service exponential:4ms --workers 4"),
+        ] {
+            let options = format!("--protocol websocket {options}");
+            let measured = measure_protocol(&options, 800, "devices: 2", WEBSOCKET_ALONE, message);
+            let [mut added, _] = measured.assert_enclosed();
+            added.sort_unstable();
+            let sent = measured.messages.len();
+            assert!(sent > 1000, "{sent}");
+            assert_eq!((added.len(), measured.fated("reordered") > 0), (sent, options.contains("workers")));
+            assert!(added[sent / 2] < 1_000_000, "two wake-ups took {} ns", added[sent / 2]);
+            let level = measured.run.level(0);
+            assert_eq!((count(level, "acknowledged"), count(level, "foreign")), (sent as u64, 0));
+        }
+    }
+
+    /// What the station drops is never answered, and a second answer is nobody's.
+    #[test]
+    fn faults_planted_over_websocket_are_found_to_the_message() {
+        let options =
+            "--protocol websocket --service deterministic:200us --drop 0.02 --duplicate 0.03 --seed 7";
+        let measured = measure_protocol(options, 1000, "devices: 20", WEBSOCKET_ALONE, "");
+        measured.assert_enclosed();
+        let (dropped, duplicated) = (measured.fated("dropped"), measured.fated("duplicated"));
+        assert!(dropped > 20 && duplicated > 20, "{dropped} {duplicated}");
+        let level = measured.run.level(0);
+        assert_eq!(count(level, "acknowledged"), measured.messages.len() as u64 - dropped);
+        assert_eq!((count(level, "foreign"), count(level, "disconnected")), (duplicated, 0));
+        for message in &measured.messages {
+            let dropped = measured.truth[&(message.device, message.sequence)].fate == "dropped";
+            assert_eq!(message.fate == Fate::Unacknowledged, dropped, "{message:?}");
+        }
     }
 }

@@ -156,13 +156,13 @@ fn flood(stream: &mut TcpStream, bytes: &[u8]) -> std::io::Result<()> {
 
 /// Constant arrivals: a level at 100/s has 99 messages in its second.
 fn run(manner: Manner, more: &str) -> Finished {
-    run_with_drain("500ms", manner, more)
+    run_on(Bench::beside_others, "500ms", manner, more)
 }
 
-fn run_with_drain(drain: &str, manner: Manner, more: &str) -> Finished {
+fn run_on(bench: fn() -> Bench, drain: &str, manner: Manner, more: &str) -> Finished {
     on_a_calm_host(|| {
         let address = serve(manner);
-        Bench::new().run(&format!(
+        bench().run(&format!(
             "name: websocket
 platform: {{ profile: existing, address: \"{address}\", protocol: websocket }}
 population: {{ devices: 2 }}
@@ -201,7 +201,7 @@ fn a_missing_answer_without_marker_is_missed_and_does_not_reach_the_next_level()
     let levels = "load: { arrivals: constant, levels: [100, 110], warm_up: 300ms, hold: 1s, samples: 5, drain: 500ms }";
     let run = on_a_calm_host(|| {
         let address = serve(Manner::WithoutMarkerAndOneMissing);
-        Bench::new().run(&format!(
+        Bench::beside_others().run(&format!(
             "name: missing
 platform: {{ profile: existing, address: \"{address}\", protocol: websocket }}
 population: {{ devices: 2 }}
@@ -214,31 +214,6 @@ objectives: {{ publish_p99: null, delivered: null, achieved: null, publish_p50: 
         |level: usize| count(run.level(level), "sent") - count(run.level(level), "acknowledged");
     assert_eq!((acknowledged(0), acknowledged(1)), (1, 0));
     run.says("messages were not answered before their level was closed");
-}
-
-#[test]
-fn each_breach_costs_one_connection_and_its_reason_is_told() {
-    for (fault, reason) in [
-        (Fault::Close, "closed the WebSocket with code 1011 (not now)"),
-        (Fault::Cut, "the platform closed the connection"),
-        (Fault::Masked, "malformed WebSocket"),
-        (Fault::Garbage, "reserved bits"),
-        (Fault::Endless, "a message of more than 2097152 bytes"),
-        (Fault::Pings, "connection"),
-    ] {
-        // Reading what a fault floods it with takes a slow machine longer than the hold.
-        let run = run_with_drain("3s", Manner::Once(fault), "").exits(99).says(reason);
-        let level = run.level(0);
-        // That message, and at most those that were under way with it, have no answer; the others waited.
-        let [disconnected, reconnects] = ["disconnected", "reconnects"].map(|name| count(level, name));
-        assert_eq!((fault, reconnects), (fault, 1));
-        assert!((1..=20).contains(&disconnected), "{fault:?}: {disconnected}");
-        let [due, sent, unsent, acknowledged] =
-            ["due", "sent", "unsent", "acknowledged"].map(|name| count(level, name));
-        assert_eq!((due, sent + unsent), (99, 99), "{fault:?}");
-        assert!((30..=98).contains(&acknowledged), "{fault:?}: {acknowledged}");
-        assert!(run.peak_memory < MEMORY, "{fault:?}: {} bytes", run.peak_memory);
-    }
 }
 
 #[test]
@@ -265,4 +240,34 @@ fn the_form_without_a_file_names_the_protocol() {
     arguments.extend(RESULTS);
     let run = Bench::beside_others().call(arguments).exits(0);
     assert_eq!(count(run.level(0), "acknowledged"), count(run.level(0), "due"));
+}
+
+/// Tests that measure.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn each_breach_costs_one_connection_and_its_reason_is_told() {
+        for (fault, reason) in [
+            (Fault::Close, "closed the WebSocket with code 1011 (not now)"),
+            (Fault::Cut, "the platform closed the connection"),
+            (Fault::Masked, "malformed WebSocket"),
+            (Fault::Garbage, "reserved bits"),
+            (Fault::Endless, "a message of more than 2097152 bytes"),
+            (Fault::Pings, "connection"),
+        ] {
+            // Reading what a fault floods it with takes a slow machine longer than the hold.
+            let run = run_on(Bench::new, "3s", Manner::Once(fault), "").exits(99).says(reason);
+            let level = run.level(0);
+            // That message, and at most those that were under way with it, have no answer; the others waited.
+            let [disconnected, reconnects] = ["disconnected", "reconnects"].map(|name| count(level, name));
+            assert_eq!((fault, reconnects), (fault, 1));
+            assert!((1..=20).contains(&disconnected), "{fault:?}: {disconnected}");
+            let [due, sent, unsent, acknowledged] =
+                ["due", "sent", "unsent", "acknowledged"].map(|name| count(level, name));
+            assert_eq!((due, sent + unsent), (99, 99), "{fault:?}");
+            assert!((30..=98).contains(&acknowledged), "{fault:?}: {acknowledged}");
+            assert!(run.peak_memory < MEMORY, "{fault:?}: {} bytes", run.peak_memory);
+        }
+    }
 }

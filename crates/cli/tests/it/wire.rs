@@ -20,7 +20,7 @@ fn json(path: &std::path::Path) -> Value {
 /// The makers of the capture wrote down that a worker dropped 30 of 600 messages and slept before each insert.
 #[test]
 fn a_chain_names_the_worker_that_is_slow_and_loses() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let arguments =
         ["dissect", &capture("chain.pcap"), "--marker", "plm1:{device}:{seq};", "--summary-json", "out.json"];
     let names =
@@ -44,7 +44,7 @@ fn a_chain_names_the_worker_that_is_slow_and_loses() {
 
 #[test]
 fn exchanges_are_exported_for_spreadsheets_and_tracing() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let arguments = ["dissect", &capture("chain.pcap"), "--marker", "plm1:{device}:{seq};", "-q"];
     let exports = ["--export", "all.csv", "--export", "spans.json", "--export", "all.parquet"];
     bench.call(arguments.iter().copied().chain(exports)).exits(0);
@@ -76,7 +76,7 @@ fn exchanges_are_exported_for_spreadsheets_and_tracing() {
 /// What the capture does not hold is no loss of the platform's: whoever passed a message on had it.
 #[test]
 fn holes_in_a_capture_are_not_taken_for_losses() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let packed = fs::read(captures().join("chain.pcap.zst")).unwrap();
     let bytes = zstd::decode_all(packed.as_slice()).unwrap();
     let (head, mut rest) = bytes.split_at(24);
@@ -102,7 +102,7 @@ fn holes_in_a_capture_are_not_taken_for_losses() {
 
 #[test]
 fn what_is_no_capture_is_said() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench.write("text.pcap", "hello, this is a text and no capture at all");
     bench.write("empty.pcap", "");
     bench.call(["dissect", "text.pcap"]).exits(1).says("this is no capture").says("text.pcap");
@@ -117,66 +117,9 @@ fn what_is_no_capture_is_said() {
     bench.call(["dissect", "x.pcap", "--name", "redis"]).exits(104).says("NAME=HOST:PORT");
 }
 
-/// A real Mosquitto, Redis and PostgreSQL, with a bridge and a worker between them that is slow and drops messages.
-#[test]
-fn a_run_that_captures_names_the_slow_station_and_counts_the_losses() {
-    let bench = Bench::new();
-    let scenario = "name: chain\nplatform: chain\npopulation: { devices: 10, subscribers: 1 }\n\
-        message: { size: 60, marker: ascii }\n\
-        load: { levels: [50], warm_up: 500ms, hold: 4s, samples: 4, drain: 5s }\n\
-        objectives: { publish_p99: null, achieved: null }\n";
-    bench.write("chain.yaml", scenario);
-    let finished = bench.call([
-        "run",
-        "chain.yaml",
-        "--capture",
-        "--report",
-        "r.html",
-        "--summary-json",
-        "summary.json",
-        "-q",
-    ]);
-    let summary = json(&bench.path("summary.json"));
-    let level = &summary["levels"][0];
-    let (lost, of) = (count(level, "lost"), count(level, "expected_deliveries"));
-    let finished = finished.exits(99).says(&format!("at 50/s worker lost {lost} of {of} deliveries"));
-    let dissection = &summary["dissection"];
-    assert_eq!(dissection["notes"], serde_json::json!([]), "{}", finished.stderr);
-    let lost = count(&dissection["messages"], "lost");
-    assert!(lost >= count(&summary["levels"][0], "lost") && lost > 0, "{dissection:#}");
-    assert_eq!(dissection["losses_by_component"], serde_json::json!({ "worker": lost }));
-    assert_eq!(count(&dissection["messages"], "unseen"), 0);
-    let phases = dissection["phases"].as_array().unwrap();
-    let level = phases.iter().find(|phase| phase["measured"] == true).unwrap();
-    let hops = level["ways"]["hops"].as_array().unwrap();
-    assert_eq!(hops[0]["component"], "worker", "{hops:#?}");
-    assert!(hops[0]["residence"]["p50"].as_f64().unwrap() >= 0.004, "the planted pause");
-    assert_eq!(level["ways"]["messages"], summary["levels"][0]["sent"]);
-    let called: Vec<(&str, &str)> = dissection["services"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|service| (service["client"].as_str().unwrap(), service["server"].as_str().unwrap()))
-        .collect();
-    for pair in [
-        ("plimsoll", "mosquitto"),
-        ("bridge", "mosquitto"),
-        ("bridge", "redis"),
-        ("worker", "redis"),
-        ("worker", "postgres"),
-        ("worker", "plimsoll"),
-    ] {
-        assert!(called.contains(&pair), "{pair:?} of {called:?}");
-    }
-    let report = fs::read_to_string(bench.path("r.html")).unwrap();
-    assert!(report.contains("Ways of messages") && report.contains("Who calls whom"));
-    // The store has it, too.
-    bench.call(["show", "last", "-v"]).says("were last seen at worker");
-}
-
 #[test]
 fn capture_writes_what_dissect_reads() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     bench
         .call(["capture", "--interface", "lo", "--filter", "port 9", "--seconds", "0.2", "--out", "c.pcap"])
         .exits(0);
@@ -185,4 +128,66 @@ fn capture_writes_what_dissect_reads() {
         .call(["capture", "--interface", "no-such-interface", "--seconds", "0.2"])
         .exits(1)
         .says("no-such-interface");
+}
+
+/// Tests that measure.
+mod alone {
+    use super::*;
+
+    /// A real Mosquitto, Redis and PostgreSQL, with a bridge and a worker between them that is slow and drops messages.
+    #[test]
+    fn a_run_that_captures_names_the_slow_station_and_counts_the_losses() {
+        let bench = Bench::new();
+        let scenario = "name: chain\nplatform: chain\npopulation: { devices: 10, subscribers: 1 }\n\
+        message: { size: 60, marker: ascii }\n\
+        load: { levels: [50], warm_up: 500ms, hold: 4s, samples: 4, drain: 5s }\n\
+        objectives: { publish_p99: null, achieved: null }\n";
+        bench.write("chain.yaml", scenario);
+        let finished = bench.call([
+            "run",
+            "chain.yaml",
+            "--capture",
+            "--report",
+            "r.html",
+            "--summary-json",
+            "summary.json",
+            "-q",
+        ]);
+        let summary = json(&bench.path("summary.json"));
+        let level = &summary["levels"][0];
+        let (lost, of) = (count(level, "lost"), count(level, "expected_deliveries"));
+        let finished = finished.exits(99).says(&format!("at 50/s worker lost {lost} of {of} deliveries"));
+        let dissection = &summary["dissection"];
+        assert_eq!(dissection["notes"], serde_json::json!([]), "{}", finished.stderr);
+        let lost = count(&dissection["messages"], "lost");
+        assert!(lost >= count(&summary["levels"][0], "lost") && lost > 0, "{dissection:#}");
+        assert_eq!(dissection["losses_by_component"], serde_json::json!({ "worker": lost }));
+        assert_eq!(count(&dissection["messages"], "unseen"), 0);
+        let phases = dissection["phases"].as_array().unwrap();
+        let level = phases.iter().find(|phase| phase["measured"] == true).unwrap();
+        let hops = level["ways"]["hops"].as_array().unwrap();
+        assert_eq!(hops[0]["component"], "worker", "{hops:#?}");
+        assert!(hops[0]["residence"]["p50"].as_f64().unwrap() >= 0.004, "the planted pause");
+        assert_eq!(level["ways"]["messages"], summary["levels"][0]["sent"]);
+        let called: Vec<(&str, &str)> = dissection["services"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|service| (service["client"].as_str().unwrap(), service["server"].as_str().unwrap()))
+            .collect();
+        for pair in [
+            ("plimsoll", "mosquitto"),
+            ("bridge", "mosquitto"),
+            ("bridge", "redis"),
+            ("worker", "redis"),
+            ("worker", "postgres"),
+            ("worker", "plimsoll"),
+        ] {
+            assert!(called.contains(&pair), "{pair:?} of {called:?}");
+        }
+        let report = fs::read_to_string(bench.path("r.html")).unwrap();
+        assert!(report.contains("Ways of messages") && report.contains("Who calls whom"));
+        // The store has it, too.
+        bench.call(["show", "last", "-v"]).says("were last seen at worker");
+    }
 }

@@ -42,7 +42,7 @@ fn descendant(of: u32, name: &str) -> u32 {
 
 #[test]
 fn what_standard_output_does_not_take_is_told_and_a_reader_who_goes_away_is_no_error() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     fs::write(bench.path("c.pcap"), plain("coap_udp.pcap")).unwrap();
     let commands: [&[&str]; 4] =
         [&["dissect", "c.pcap", "-q", "--summary-json", "s.json"], &["platforms"], &["doctor"], &["--help"]];
@@ -63,7 +63,7 @@ fn what_standard_output_does_not_take_is_told_and_a_reader_who_goes_away_is_no_e
 
 #[test]
 fn odd_values_are_usage_errors_that_say_what_is_right() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let odd: [(&[&str], &str); 15] = [
         (&["dissect", "c.pcap", "--name", "a=:1", "--name", "b=:1"], ":1 has a name already"),
         (&["dissect", "c.pcap", "--name", "a=:0"], "NAME=HOST:PORT"),
@@ -99,7 +99,7 @@ fn odd_values_are_usage_errors_that_say_what_is_right() {
 
 #[test]
 fn a_capture_is_not_written_over_unasked_and_two_never_share_a_file() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let capture = |more: &[&str]| {
         let arguments =
             ["capture", "--interface", "lo", "--filter", "port 9", "--seconds", "0.2", "--out", "c.pcap"];
@@ -134,7 +134,7 @@ fn a_capture_is_not_written_over_unasked_and_two_never_share_a_file() {
 
 #[test]
 fn a_tool_that_is_killed_leaves_a_capture_that_is_said_not_to_be_whole() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let capturing = bench.start(&mut bench.plimsoll(["capture", "--interface", "lo", "--filter", "port 9"]));
     capturing.await_capture();
     kill(descendant(capturing.id(), "tcpdump"));
@@ -142,30 +142,8 @@ fn a_tool_that_is_killed_leaves_a_capture_that_is_said_not_to_be_whole() {
 }
 
 #[test]
-fn an_interrupt_is_heard_while_a_tool_does_not_begin() {
-    let bench = Bench::new();
-    let tool = bench.write("tcpdump", "#!/bin/sh\nsleep 60\n");
-    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", bench.path("").display(), std::env::var("PATH").unwrap());
-    let run =
-        bench.run_command("name: a\nplatform: embedded\npopulation: { devices: 1 }\nload: { levels: [1] }\n");
-    let mut commands =
-        [(run, ["--set", "record.capture={}"]), (bench.plimsoll(["capture"]), ["--interface", "lo"])];
-    for (command, more) in &mut commands {
-        let started = bench.start(command.args(more).env("PATH", &path));
-        let tool = descendant(started.id(), "tcpdump");
-        let begin = Instant::now();
-        started.signal(rustix::process::Signal::INT);
-        started.finish().exits(105);
-        // A second for the word, and one for whatever else this machine does.
-        assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
-        assert!(!fs::exists(format!("/proc/{tool}/exe")).unwrap_or(false), "the tool has ended");
-    }
-}
-
-#[test]
 fn damaged_captures_are_reported_as_far_as_they_go() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let bytes = plain("chain.pcap");
     let zstd = zstd::encode_all(bytes.as_slice(), 1).unwrap();
     fs::write(bench.path("cut.zst"), &zstd[..zstd.len() / 2]).unwrap();
@@ -187,7 +165,7 @@ fn damaged_captures_are_reported_as_far_as_they_go() {
 /// Nothing in it but zeros: what comes out is thrown away as it comes.
 #[test]
 fn a_bomb_takes_time_and_no_memory() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let mut packer = zstd::Encoder::new(Vec::new(), 1).unwrap();
     std::io::Write::write_all(&mut packer, &plain("chain.pcap")[..24]).unwrap();
     std::io::copy(&mut std::io::Read::take(std::io::repeat(0), 1 << 30), &mut packer).unwrap();
@@ -198,7 +176,7 @@ fn a_bomb_takes_time_and_no_memory() {
 
 #[test]
 fn what_happens_after_a_capture_ended_early_is_nobodys_loss() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let run = bench.start(&mut bench.run_command(CHAIN));
     bench.await_level(0);
     // The one that captures, and no other.
@@ -216,7 +194,7 @@ fn what_happens_after_a_capture_ended_early_is_nobodys_loss() {
 #[test]
 fn a_capturing_run_that_is_stopped_or_loses_a_component_keeps_its_result_and_leaves_nothing() {
     for name in [Some("redis-server"), None] {
-        let bench = Bench::new();
+        let bench = Bench::beside_others();
         let folder = bench.path("tmp");
         fs::create_dir(&folder).unwrap();
         let run = bench.start(bench.run_command(CHAIN).env("TMPDIR", &folder));
@@ -236,5 +214,32 @@ fn a_capturing_run_that_is_stopped_or_loses_a_component_keeps_its_result_and_lea
         assert!(!fs::exists(format!("/proc/{tool}/exe")).unwrap_or(false), "the tool has ended");
         let left: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+/// Tests that measure.
+mod alone {
+    use super::*;
+
+    #[test]
+    fn an_interrupt_is_heard_while_a_tool_does_not_begin() {
+        let bench = Bench::new();
+        let tool = bench.write("tcpdump", "#!/bin/sh\nsleep 60\n");
+        fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:{}", bench.path("").display(), std::env::var("PATH").unwrap());
+        let run = bench
+            .run_command("name: a\nplatform: embedded\npopulation: { devices: 1 }\nload: { levels: [1] }\n");
+        let mut commands =
+            [(run, ["--set", "record.capture={}"]), (bench.plimsoll(["capture"]), ["--interface", "lo"])];
+        for (command, more) in &mut commands {
+            let started = bench.start(command.args(more).env("PATH", &path));
+            let tool = descendant(started.id(), "tcpdump");
+            let begin = Instant::now();
+            started.signal(rustix::process::Signal::INT);
+            started.finish().exits(105);
+            // A second for the word, and one for whatever else this machine does.
+            assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+            assert!(!fs::exists(format!("/proc/{tool}/exe")).unwrap_or(false), "the tool has ended");
+        }
     }
 }

@@ -212,32 +212,6 @@ pub(crate) fn calls(summary: &Value, client: &str, server: &str) -> u64 {
         .sum()
 }
 
-/// The store answers at once, and returns the message before with each reading: it was blamed, and each of the notifications,
-/// over connections that live for a millisecond, had no owner.
-#[test]
-fn a_context_broker_that_reads_before_it_writes_is_named_and_its_store_is_not() {
-    let bench = Bench::new();
-    let platform = Platform::begin(&bench, "0.004");
-    let summary = run(&bench, &platform.scenario(true, "4s"));
-    let hops = hops(&summary);
-    assert_eq!(hops[0].0, "context", "{hops:?}");
-    assert!(hops[0].1 > 0.6, "{hops:?}");
-    let delivered = count(&summary["levels"][0], "delivered");
-    assert!(
-        delivered > 100 && calls(&summary, "context", "plimsoll") >= delivered,
-        "{:#}",
-        summary["dissection"]["services"]
-    );
-    assert_eq!(calls(&summary, "127.0.0.1", "plimsoll"), 0, "nobody is anonymous");
-    assert_eq!(calls(&summary, "plimsoll", "plimsoll"), 0);
-    let sampled: Vec<&str> =
-        summary["components"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
-    for name in ["front", "context", "store"] {
-        assert!(sampled.contains(&name), "{sampled:?}");
-    }
-    assert_eq!(summary["dissection"]["losses_by_component"], serde_json::json!({}));
-}
-
 /// A run in which that component, counted from the last one, is stopped for two seconds.
 pub(crate) fn stopped_for_two_seconds(place: usize) -> Finished {
     let bench = Bench::new();
@@ -252,43 +226,74 @@ pub(crate) fn stopped_for_two_seconds(place: usize) -> Finished {
     run.finish()
 }
 
-/// Each is stopped for two seconds: it is named, and those who wait for it are not.
-#[test]
-fn a_component_that_stands_still_is_named() {
-    for (stopped, name) in [(0, "store"), (1, "context"), (2, "front")] {
-        let run = until_valid(|| stopped_for_two_seconds(stopped));
-        let stalls = run.summary["dissection"]["stalls"].as_array().unwrap();
-        let named: Vec<&Value> = stalls.iter().map(|stall| &stall["component"]).collect();
-        assert!(named.contains(&&Value::from(name)), "{stopped}: {stalls:#?}");
-        assert!(named.iter().all(|other| other.is_null() || *other == name), "{stalls:#?}");
-    }
-}
+/// Tests that measure.
+mod alone {
+    use super::*;
 
-#[test]
-fn what_cannot_be_found_is_said() {
-    let bench = Bench::new();
-    bench.write("context.yaml", PROFILE);
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let scenario = |component: &str| {
-        format!(
-            "name: x\nplatform: {{ profile: existing, address: \"mqtt://127.0.0.1:{free}\", components: [{component}] }}\npopulation: {{ devices: 1 }}\nload: {{ levels: [1], hold: 1s }}\n"
-        )
-    };
-    for (component, words, code) in [
-        (format!("{{ name: a, port: {free} }}"), "listen at port", 1),
-        ("{ name: a, pid: 4194303 }".into(), "no process 4194303", 1),
-        ("{ name: a, unit: plimsoll-none }".into(), "plimsoll-none.service", 1),
-        ("{ name: a, container: plimsoll-none }".into(), "no container plimsoll-none", 1),
-        ("{ name: a }".into(), "which process that is", 104),
-        ("{ name: generator, pid: 1 }".into(), "choose another name", 104),
-        ("{ name: a, pid: 1, port: 1 }".into(), "which process that is", 104),
-        ("{ name: a, pid: 1 }, { name: a, pid: 1 }".into(), "already", 104),
-    ] {
-        bench.write("x.yaml", &scenario(&component));
-        let finished = bench.call(["run", "x.yaml", "-q"]).exits(code);
+    /// The store answers at once, and returns the message before with each reading: it was blamed, and each of the notifications,
+    /// over connections that live for a millisecond, had no owner.
+    #[test]
+    fn a_context_broker_that_reads_before_it_writes_is_named_and_its_store_is_not() {
+        let bench = Bench::new();
+        let platform = Platform::begin(&bench, "0.004");
+        let summary = run(&bench, &platform.scenario(true, "4s"));
+        let hops = hops(&summary);
+        assert_eq!(hops[0].0, "context", "{hops:?}");
+        assert!(hops[0].1 > 0.6, "{hops:?}");
+        let delivered = count(&summary["levels"][0], "delivered");
         assert!(
-            format!("{}{}", finished.stdout, finished.stderr).replace("\n  ", " ").contains(words),
-            "{component}"
+            delivered > 100 && calls(&summary, "context", "plimsoll") >= delivered,
+            "{:#}",
+            summary["dissection"]["services"]
         );
+        assert_eq!(calls(&summary, "127.0.0.1", "plimsoll"), 0, "nobody is anonymous");
+        assert_eq!(calls(&summary, "plimsoll", "plimsoll"), 0);
+        let sampled: Vec<&str> =
+            summary["components"].as_array().unwrap().iter().filter_map(|one| one["name"].as_str()).collect();
+        for name in ["front", "context", "store"] {
+            assert!(sampled.contains(&name), "{sampled:?}");
+        }
+        assert_eq!(summary["dissection"]["losses_by_component"], serde_json::json!({}));
+    }
+
+    /// Each is stopped for two seconds: it is named, and those who wait for it are not.
+    #[test]
+    fn a_component_that_stands_still_is_named() {
+        for (stopped, name) in [(0, "store"), (1, "context"), (2, "front")] {
+            let run = until_valid(|| stopped_for_two_seconds(stopped));
+            let stalls = run.summary["dissection"]["stalls"].as_array().unwrap();
+            let named: Vec<&Value> = stalls.iter().map(|stall| &stall["component"]).collect();
+            assert!(named.contains(&&Value::from(name)), "{stopped}: {stalls:#?}");
+            assert!(named.iter().all(|other| other.is_null() || *other == name), "{stalls:#?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_found_is_said() {
+        let bench = Bench::new();
+        bench.write("context.yaml", PROFILE);
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let scenario = |component: &str| {
+            format!(
+                "name: x\nplatform: {{ profile: existing, address: \"mqtt://127.0.0.1:{free}\", components: [{component}] }}\npopulation: {{ devices: 1 }}\nload: {{ levels: [1], hold: 1s }}\n"
+            )
+        };
+        for (component, words, code) in [
+            (format!("{{ name: a, port: {free} }}"), "listen at port", 1),
+            ("{ name: a, pid: 4194303 }".into(), "no process 4194303", 1),
+            ("{ name: a, unit: plimsoll-none }".into(), "plimsoll-none.service", 1),
+            ("{ name: a, container: plimsoll-none }".into(), "no container plimsoll-none", 1),
+            ("{ name: a }".into(), "which process that is", 104),
+            ("{ name: generator, pid: 1 }".into(), "choose another name", 104),
+            ("{ name: a, pid: 1, port: 1 }".into(), "which process that is", 104),
+            ("{ name: a, pid: 1 }, { name: a, pid: 1 }".into(), "already", 104),
+        ] {
+            bench.write("x.yaml", &scenario(&component));
+            let finished = bench.call(["run", "x.yaml", "-q"]).exits(code);
+            assert!(
+                format!("{}{}", finished.stdout, finished.stderr).replace("\n  ", " ").contains(words),
+                "{component}"
+            );
+        }
     }
 }

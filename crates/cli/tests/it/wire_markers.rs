@@ -16,7 +16,7 @@ fn path(summary: &Value) -> Vec<(String, String)> {
 /// the run, and of which the scenario says nothing.
 #[test]
 fn the_second_leg_of_bridged_brokers_is_followed() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let behind = Mosquitto::start(&bench, "allow_anonymous true\n");
     let bridge = format!("connection bridge\naddress 127.0.0.1:{}\ntopic # out 0\n", behind.port());
     let front = Mosquitto::start(&bench, &format!("allow_anonymous true\n{bridge}"));
@@ -49,7 +49,7 @@ fn the_second_leg_of_bridged_brokers_is_followed() {
 
 #[test]
 fn markers_that_are_not_found_are_missed_aloud() {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     let scenario = "name: unseen\nplatform: mosquitto\npopulation: { devices: 5, subscribers: 1 }\n\
                     load: { levels: [50], warm_up: 500ms, hold: 1s, samples: 4, drain: 1s }\n\
                     record: { capture: { filter: \"port 9\" } }\n";
