@@ -122,7 +122,7 @@ pub struct LevelSummary {
     #[serde(serialize_with = "first_loss")]
     #[schemars(with = "Option<FirstLossSummary>")]
     pub first_loss: Option<FirstLoss>,
-    /// What befell the platform, for people.
+    /// What happened to the platform, for people.
     pub incident: Option<String>,
     /// The component that ended by itself in the level; null where none did.
     #[serde(serialize_with = "death")]
@@ -330,7 +330,7 @@ pub enum LevelVerdict {
     Met,
     /// An objective is missed.
     Missed,
-    /// The measurement is too short to tell.
+    /// The measurement is too short to decide.
     Undecided,
     /// The generator, a receiver or the host was the limit.
     Invalid,

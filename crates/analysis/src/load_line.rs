@@ -23,11 +23,11 @@ pub struct LoadLine {
     pub connect_rate: Option<f64>,
     /// Index of the level.
     pub level: u16,
-    /// Whether the platform may bear more: no level was missed, or the next one decides nothing.
+    /// Whether the platform may sustain more: no level was missed, or the next one decides nothing.
     pub at_least: bool,
     /// Load of the lowest level above it that missed, up to which the load line may lie; null where none did.
     pub below: Option<f64>,
-    /// An upper bound by what a component uses of its processors; null where a level missed, or none used enough to tell.
+    /// An upper bound by what a component uses of its processors; null where a level missed, or none used enough to know.
     pub at_most: Option<ProcessorBound>,
     /// Why the next level does not meet; null where there is none.
     pub limited_by: Option<String>,
@@ -163,7 +163,7 @@ fn sustained(line: &LoadLine) -> String {
             let held = held.unwrap_or(0.0);
             match line.below.filter(|missed| *missed > held * WIDE) {
                 Some(missed) => format!(
-                    "the load line is between {} and {}/s: the one was met, the other missed",
+                    "the load line is between {} and {}/s: the first was met, the second was missed",
                     rate(held),
                     rate(missed)
                 ),

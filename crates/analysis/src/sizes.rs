@@ -34,7 +34,7 @@ pub struct SizesSummary {
 /// A packet by its parts, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct PartsSummary {
-    /// Headers of IP and transport of its packets, where they travel alone; null where the kernel told of no connection.
+    /// Headers of IP and transport of its packets, where they travel alone; null where the kernel reported no connection.
     pub transport_header: Option<f64>,
     /// What TLS adds; null without TLS.
     pub security: Option<f64>,

@@ -30,7 +30,7 @@ pub struct StallSummary {
     pub from: f64,
     /// When it ended.
     pub to: f64,
-    /// Who stood still; null where that cannot be told, since several did, or everything was silent.
+    /// Who stood still; null where that is not known, since several did, or everything was silent.
     pub component: Option<String>,
     /// Who waited for it meanwhile, directly or not; where nobody can be named, all that were silent.
     pub waiting: Vec<String>,

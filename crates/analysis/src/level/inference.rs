@@ -20,7 +20,7 @@ pub struct Inference {
     pub publish_because: PublishCause,
     /// Of its rise, the share that the network's round trips make; null where that cannot be said.
     pub network_share: Option<f64>,
-    /// The 95 % interval of that share, the intervals of both rises in it; null likewise.
+    /// The 95 % interval of that share, with the intervals of both rises; null in the same cases.
     pub network_share_ci95: Option<[f64; 2]>,
     /// Total time over that of the reference: for equal holds, in the closed model for as many messages. Null where either
     /// has none.
@@ -42,7 +42,7 @@ pub struct Rise {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PublishCause {
-    /// It did not, as far as the intervals can tell.
+    /// It did not, as far as the intervals show.
     NoRise,
     /// The network's round trip rose with it.
     Network,
@@ -52,7 +52,7 @@ pub enum PublishCause {
     Both,
     /// About as many messages as were slow had segments that were sent again.
     Retransmissions,
-    /// It rose, but the network's round trip is not known, or not well enough to tell.
+    /// It rose, but the network's round trip is not known, or not well enough to decide.
     Unknown,
 }
 

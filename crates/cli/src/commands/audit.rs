@@ -52,7 +52,7 @@ for nobody are computed beside: what coordinated omission hides.")]
 pub struct Audit {
     #[command(flatten)]
     station: StationOptions,
-    /// Messages per second of clients that wait for nobody
+    /// Messages per second of open-loop clients, which do not wait for answers
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<f64>,
     /// The generator and its arguments

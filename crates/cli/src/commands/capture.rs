@@ -48,13 +48,13 @@ pub struct Capture {
     /// The file; of several networks each has the network's name in it
     #[arg(long, value_name = "FILE", default_value = "capture.pcap", value_parser = file())]
     out: PathBuf,
-    /// The most that is kept of each network, MiB: the oldest packets are written over
+    /// Largest size per network in MiB; the oldest packets are overwritten
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(4..=1 << 30))]
     limit: Option<u64>,
-    /// Write over a capture that is already there
+    /// Overwrite a capture that exists
     #[arg(long)]
     force: bool,
-    /// How long
+    /// Seconds to capture (default: until Ctrl-C)
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     seconds: Option<Duration>,
 }

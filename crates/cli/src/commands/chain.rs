@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_secs(5);
 writes hop-1.csv, hop-2.csv and hop-3.csv. SIGTERM or Ctrl-C ends all of them.
 A station that does not end within 5 s is killed, with a message.")]
 pub struct Chain {
-    /// How many
+    /// Number of stations
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=100))]
     stations: u16,
     /// Port of the first; 0 for a free one, which is then printed

@@ -12,7 +12,7 @@ use plimsoll_report::text::wrapped;
 use plimsoll_scenario::Matrix;
 use plimsoll_scenario::plan::Plan;
 
-/// Reads the scenario and says what would happen; touches nothing
+/// Reads the scenario and says what would happen; changes nothing
 #[derive(Args)]
 #[command(after_help = "Examples:
   plimsoll check examples/quickstart.yaml --set load.hold=3m
@@ -21,7 +21,7 @@ use plimsoll_scenario::plan::Plan;
 pub struct Check {
     #[command(flatten)]
     load: LoadOptions,
-    /// Bring the platform up and send it a few messages in each form of the marker, to see
+    /// Start the platform and send it a few messages in each form of the marker, to see
     /// which come through unharmed; nothing is counted or stored
     #[arg(long)]
     probe: bool,

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 Runs of equal scenarios are repeats of one candidate. A difference is claimed
 only of repeats in turns, with a 95 % interval over runs. Of scenario files,
-each is run so often, in turns, with a new seed at each turn.")]
+each runs that often, in turns, with a new seed at each turn.")]
 pub struct Compare {
     /// Runs (ids, their beginnings, or names of scenarios), or scenario files to be run first
     #[arg(value_name = "RUN|SCENARIO.yaml", required = true, num_args = 1..)]

@@ -44,7 +44,7 @@ pub struct Dissect {
     /// Captures, `-` for the standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// What else marks a message, as in 'plm1:{device}:{seq};' (repeatable); markers
+    /// Another pattern that marks a message, as in 'plm1:{device}:{seq};' (repeatable); markers
     /// of Plimsoll in ASCII are found by themselves
     #[arg(long, value_name = "PATTERN")]
     marker: Vec<String>,

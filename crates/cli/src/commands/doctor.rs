@@ -17,7 +17,7 @@ const PROBE: Duration = Duration::from_secs(1);
 /// Stands for a platform that was not named; an address for documentation (RFC 5737), to which nothing is sent.
 const UNNAMED: &str = "mqtt://192.0.2.1";
 
-/// Says whether this host is fit to generate a load, and the fix where not
+/// Checks whether this host is fit to generate a load, and prints a fix for each problem
 #[derive(Args)]
 #[command(after_help = "Examples:
   plimsoll doctor
@@ -27,7 +27,7 @@ const UNNAMED: &str = "mqtt://192.0.2.1";
 Exit codes: 0 possible, perhaps with warnings; 104 impossible on this host.")]
 pub struct Doctor {
     /// Scenario file, or mqtt://HOST[:PORT]; without either the host is looked at
-    /// in general, or for a platform elsewhere with so many devices
+    /// in general, or for a remote platform with that many devices
     #[arg(value_name = "SCENARIO.yaml|mqtt://HOST:PORT")]
     what: Option<String>,
     /// Sets any key of the scenario, as in --set population.devices=5000 (repeatable)

@@ -22,7 +22,7 @@ const PIECE: usize = 64 * 1024;
 pub struct Export {
     #[command(flatten)]
     run: StoredRun,
-    /// The format
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     format: Format,
     /// What makes a row of csv (default: levels)

@@ -20,10 +20,10 @@ pub struct LoadOptions {
     /// Sets any key of the scenario, as in --set load.hold=10s (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Set what the scenario says under `quick`, for a short run that tries it out
+    /// Set the keys under `quick` of the scenario, for a short run
     #[arg(long)]
     quick: bool,
-    /// What is spoken at ws:// and wss://: mqtt, or websocket alone
+    /// What is spoken at ws:// and wss://: mqtt, or websocket without MQTT
     #[arg(long, value_name = "NAME", help_heading = WITHOUT_FILE)]
     protocol: Option<String>,
     /// Simulated devices
@@ -62,7 +62,7 @@ pub struct LoadOptions {
     /// MQTT version: 3.1.1 or 5
     #[arg(long, value_name = "VERSION", help_heading = WITHOUT_FILE)]
     mqtt: Option<String>,
-    /// User name for MQTT; the password stands in the environment variable PLIMSOLL_PASSWORD
+    /// User name for MQTT; the password comes from the environment variable PLIMSOLL_PASSWORD
     #[arg(long, value_name = "NAME", help_heading = WITHOUT_FILE)]
     username: Option<String>,
     /// File with the authority that signed the platform's certificate (TLS)

@@ -32,7 +32,7 @@ pub struct Ngsi {
     /// Requests that are served at once; others wait their turn
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1024))]
     workers: u16,
-    /// How long a worker takes for a request beside the work itself
+    /// How long a worker takes for a request, in addition to the work itself
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = delay)]
     delay: Nanos,
     /// Largest body of a request in bytes; a larger one is answered 413
@@ -41,7 +41,7 @@ pub struct Ngsi {
     /// Answer 503 to each N-th request, which is not done (default: never)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     fail_every: Option<u64>,
-    /// What X-Auth-Token must say, else the answer is 401 (default: anything)
+    /// Required X-Auth-Token; any other is answered 401 (default: anything)
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
     /// Do not notify a new subscription of entities that exist already

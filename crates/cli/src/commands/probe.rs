@@ -41,7 +41,7 @@ pub fn perform(load: &LoadOptions) -> Result<u8, Failure> {
     })?;
     let told = match survives {
         true if !receives => {
-            "\nthe platform takes messages; without subscribers nothing shows what is left of them\n"
+            "\nthe platform takes messages; without subscribers nobody can check whether they arrive\n"
                 .to_owned()
         }
         false if !receives => {

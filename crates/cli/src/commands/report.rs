@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub struct Report {
     #[command(flatten)]
     run: StoredRun,
-    /// Where to
+    /// Where to write the report
     #[arg(short, long, value_name = "FILE.html", default_value = "plimsoll.report.html", value_parser = file())]
     output: PathBuf,
 }

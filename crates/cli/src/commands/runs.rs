@@ -25,7 +25,7 @@ pub struct Runs {
     /// Only runs with this verdict
     #[arg(long, value_parser = PossibleValuesParser::new(Verdict::ALL.map(Verdict::name)))]
     verdict: Option<String>,
-    /// Only so many, the newest
+    /// List only the N newest runs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     last: Option<u32>,
     /// As a JSON array

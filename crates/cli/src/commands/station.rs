@@ -46,7 +46,7 @@ pub struct Station {
     /// How a worker is busy: a timer, or a thread that burns processor time
     #[arg(long, value_enum, default_value_t = Busy::Sleep)]
     work: Busy,
-    /// Most messages that wait; more are refused (default: any number)
+    /// Largest number of messages that wait; more are refused (default: any number)
     #[arg(long, value_name = "LIMIT")]
     queue: Option<usize>,
     /// Probability that a message is acknowledged but not delivered
@@ -58,7 +58,7 @@ pub struct Station {
     /// Probability that a message is delivered behind a later one
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     reorder: f64,
-    /// Every so often all workers stand still for so long
+    /// From each multiple of EVERY, all workers stop for FOR
     #[arg(long, value_name = "EVERY:FOR", value_parser = stall)]
     stall: Option<Stall>,
     /// Seeds service times and faults
@@ -81,7 +81,7 @@ enum ProtocolOption {
     Http,
     /// CoAP, over UDP: 2.04, to GET 2.05, when the queue is full 5.03
     Coap,
-    /// WebSocket, over TCP: MQTT for who asks for that subprotocol, else an echo
+    /// WebSocket, over TCP: MQTT for clients that ask for that subprotocol, else an echo
     Websocket,
 }
 

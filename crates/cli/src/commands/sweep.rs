@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
   plimsoll sweep mqtt://localhost:1883 --devices 100 --rate 500
       --set 'matrix.mqtt.qos=[0, 1]'
 
-What varies stands in the scenario: matrix: { population.devices: [10, 100] },
+The scenario lists what varies: matrix: { population.devices: [10, 100] },
 or is set: --set 'matrix.population.devices=[10, 100]'.
 Each turn runs all combinations once, in an order of its own and with a new
 seed. The last level of each run counts, or that of its load line. Values have
@@ -42,12 +42,11 @@ pub struct Sweep {
     /// How often each combination is run
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// Take runs from the store that were made before, by the same version from the same
-    /// scenario with the same seed
+    /// Reuse stored runs of the same version, scenario and seed
     #[arg(long)]
     resume: bool,
-    /// Where to write the page with the charts (default: beside the scenario, of an
-    /// address plimsoll.sweep.html)
+    /// Where to write the page with the charts (default: beside the scenario; for an
+    /// address: plimsoll.sweep.html)
     #[arg(long, value_name = "FILE.html", value_parser = file())]
     report: Option<PathBuf>,
     /// Write the sweep as JSON

@@ -29,13 +29,13 @@ pub struct Broker {
     /// A second port, which speaks the same
     #[arg(long, value_name = "PORT")]
     port_v5: Option<u16>,
-    /// Most clients that are connected
+    /// Largest number of clients that are connected
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     max_connections: usize,
     /// Largest packet that clients may send, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 2 * 1024 * 1024)]
     max_payload: usize,
-    /// Most messages handed to one connection before others have their turn
+    /// Largest number of messages handed to one connection before others have their turn
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_outgoing: u64,
     /// Bytes kept for all clients together; messages that would have to wait
