@@ -19,7 +19,7 @@ pub struct SizesSummary {
     pub notification: Option<PartsSummary>,
     /// All packets of all connections, both ways, with the headers of IP and transport: work B's total data used. Over
     /// TCP the headers are those of the connections that the kernel was asked about, scaled to the bytes of all. Null
-    /// where the kernel told of none.
+    /// where the kernel knew none.
     pub total_data: Option<f64>,
     /// The same for each message that was sent.
     pub data_per_message: Option<f64>,

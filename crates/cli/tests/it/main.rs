@@ -31,6 +31,7 @@ mod http_service;
 mod init;
 mod iota_json;
 mod libcoap;
+mod live;
 mod long_run;
 mod models;
 mod mosquitto;

@@ -1,0 +1,118 @@
+//! A run that other programs watch while it goes on.
+
+use crate::harness::{Bench, count};
+use regex::Regex;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const SCENARIO: &str = "name: watched
+platform: embedded
+population: { devices: 5, subscribers: 1 }
+load: { arrivals: constant, levels: [100, 200], warm_up: 200ms, hold: 2s, samples: 4, drain: 1s }
+objectives: { publish_p99: null, publish_p50: \"< 10 s\" }
+";
+
+fn scrape(address: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    let request = "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: application/openmetrics-text\r\n\r\n";
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    assert!(head.starts_with("HTTP/1.1 200 OK") && body.ends_with("# EOF\n"), "{answer}");
+    Some(body.to_owned())
+}
+
+fn value(text: &str, series: &str) -> f64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {series} in\n{text}")).parse().unwrap()
+}
+
+fn free() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+#[test]
+fn metrics_are_served_while_the_run_goes_on_and_end_with_it() {
+    let bench = Bench::beside_others();
+    let address = free();
+    let run = bench.start(bench.run_command(SCENARIO).args(["--metrics", &address]));
+    let begun = Instant::now();
+    // The second level is reached, and counters only grow meanwhile.
+    let (mut before, mut last) = (0.0, String::new());
+    while !last.contains("plimsoll_level_met{level=\"1\"") {
+        assert!(begun.elapsed() < Duration::from_secs(40), "{last}\n{}", run.told_so_far());
+        std::thread::sleep(Duration::from_millis(100));
+        let Some(shown) = scrape(&address).filter(|shown| shown.contains("plimsoll_run_info")) else {
+            continue;
+        };
+        let sent = value(&shown, "plimsoll_messages_sent_total");
+        assert!(sent >= before, "{sent} after {before}");
+        (before, last) = (sent, shown);
+    }
+    let run = run.finish().judged();
+    assert!(TcpStream::connect(&address).is_err(), "nothing listens after the run");
+    // All of the first level is in it, the warm-up too.
+    assert!(before >= count(run.level(0), "sent") as f64, "{last}");
+    assert!(value(&last, "plimsoll_publish_time_seconds_count") > 0.0);
+    assert!(last.contains(&format!("run=\"{}\"", run.summary["run"].as_str().unwrap())), "{last}");
+}
+
+#[test]
+fn an_address_that_is_taken_and_a_receiver_that_is_gone_are_told() {
+    let bench = Bench::beside_others();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let refused = bench.start(bench.run_command(SCENARIO).args(["--metrics", &address])).finish();
+    refused.exits(1).says(&format!("cannot serve metrics at {address}"));
+    assert_eq!(bench.files(), ["scenario.yaml"], "nothing was begun");
+    let receiver = format!("http://user:secret@{}/write?key=hidden", free());
+    let mut command = bench.run_command(SCENARIO);
+    let run = bench.start(command.args(["--remote-write", &receiver, "--set", "load.levels=[100]"])).finish();
+    let run = run.judged().says("did not take the metrics");
+    assert!(!run.said().contains("secret") && !run.said().contains("hidden"), "{}", run.said());
+    for wrong in [["--metrics", "9464"], ["--otlp", "127.0.0.1:4318"]] {
+        bench.start(bench.run_command(SCENARIO).args(wrong)).finish().exits(104);
+    }
+}
+
+/// Each query of the dashboard is about a metric that docs/watching.md names or that is a time.
+#[test]
+fn the_dashboard_asks_for_metrics_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join("docs/grafana/plimsoll.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&text).unwrap();
+    let bench = Bench::beside_others();
+    let address = free();
+    let run = bench.start(bench.run_command(SCENARIO).args(["--metrics", &address]));
+    let begun = Instant::now();
+    let mut shown = String::new();
+    while !shown.contains("plimsoll_level_met") {
+        assert!(begun.elapsed() < Duration::from_secs(40), "{shown}");
+        std::thread::sleep(Duration::from_millis(100));
+        shown = scrape(&address).unwrap_or(shown);
+    }
+    run.finish().judged();
+    let name = Regex::new("plimsoll_[a-z_]+").unwrap();
+    let known: BTreeSet<&str> = shown
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| name.find(line).map(|found| found.as_str()))
+        .collect();
+    let mut asked = 0;
+    for panel in dashboard["panels"].as_array().unwrap() {
+        assert!(panel["title"].is_string() && panel["gridPos"]["w"].is_u64(), "{panel:#}");
+        for target in panel["targets"].as_array().unwrap() {
+            let query = target["expr"].as_str().unwrap();
+            for wanted in name.find_iter(query) {
+                asked += 1;
+                assert!(known.contains(wanted.as_str()), "{query}\n{shown}");
+            }
+        }
+    }
+    assert!(asked >= 15, "{asked}");
+}
