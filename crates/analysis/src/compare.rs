@@ -10,6 +10,7 @@ use crate::summary::Summary;
 use labels::Named;
 use plimsoll_model::{Metric, Validity};
 use plimsoll_stats::student;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -34,7 +35,8 @@ pub struct Compared<'a> {
 }
 
 /// Candidates side by side.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Comparison {
     /// Version of this schema.
     pub schema: u32,
@@ -47,7 +49,8 @@ pub struct Comparison {
 }
 
 /// What is compared: a platform, a mapping, a setting.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Candidate {
     /// Its name.
     pub label: String,
@@ -58,7 +61,8 @@ pub struct Candidate {
 }
 
 /// One quantity of one level.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Row {
     /// The level, `None` for what belongs to the whole run.
     pub level: Option<String>,
@@ -73,7 +77,8 @@ pub struct Row {
 }
 
 /// What a value is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Seconds.
@@ -87,7 +92,8 @@ pub enum Unit {
 }
 
 /// How a candidate differs from the first.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Difference {
     /// 95 % interval of its mean minus the first's; null where one has fewer than two runs.
     pub ci95: Option<[f64; 2]>,
@@ -96,7 +102,8 @@ pub struct Difference {
 }
 
 /// What can be said of a difference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Conclusion {
     /// Higher than the first.

@@ -23,6 +23,7 @@ use plimsoll_capture::tally::{Counted, Service};
 use plimsoll_capture::times::Times;
 use plimsoll_capture::traces::Traces;
 use plimsoll_model::Nanos;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +35,8 @@ pub const OURSELVES: &str = "plimsoll";
 const SCHEMA: u32 = 1;
 
 /// The whole result. Times in seconds, sizes in bytes; null where a thing does not exist.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct DissectionSummary {
     /// Version of this form.
@@ -159,7 +161,8 @@ impl DissectionSummary {
 }
 
 /// A file.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct FileSummary {
     /// Its path.
@@ -173,7 +176,8 @@ pub struct FileSummary {
 }
 
 /// What was counted of a protocol.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct ProtocolSummary {
     /// Requests of either side.
@@ -203,7 +207,8 @@ pub struct ProtocolSummary {
 }
 
 /// What was counted of a verb.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct VerbSummary {
     /// Requests, or messages that are none.
@@ -219,7 +224,8 @@ pub struct VerbSummary {
 }
 
 /// A reason why something was not understood.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct Malformed {
     /// What should have been spoken.
@@ -231,7 +237,8 @@ pub struct Malformed {
 }
 
 /// Spans of time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct TimesSummary {
     /// How many.
@@ -294,7 +301,8 @@ impl TimesSummary {
 }
 
 /// Who called whom.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct ServiceSummary {
     /// Who called.
@@ -334,7 +342,8 @@ pub struct ServiceSummary {
 }
 
 /// A phase of the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct PhaseSummary {
     /// Its name, empty where a capture has no phases.

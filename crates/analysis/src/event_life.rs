@@ -3,11 +3,13 @@
 use crate::time_summary::TimeSummary;
 use plimsoll_model::Metric;
 use plimsoll_model::record::ClockRecord;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The parts of the publish time, which is the work's response time: from creation to the end of the work. In seconds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct EventLife {
     /// Events done in the hold for each that was due in it: the work's load P.
     pub load: Option<f64>,
@@ -25,7 +27,8 @@ pub struct EventLife {
 }
 
 /// How a gateway's clock stands to ours: its times are known no better than that. In seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ClockSummary {
     /// Theirs minus ours by the median of the first five round trips, as in work E.
     pub median: f64,

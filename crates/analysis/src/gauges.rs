@@ -3,12 +3,14 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::record::{Gauge, LevelRecord, LevelStart};
 use plimsoll_stats::student::mean_interval;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::HashMap;
 
 /// A quantity that an observer saw.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct GaugeSummary {
     /// The observer, such as `pressure`.
     pub sampler: String,
@@ -25,7 +27,8 @@ pub struct GaugeSummary {
 }
 
 /// The values of a quantity in the hold of one level.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct GaugeLevel {
     /// The level's number within the run.
     pub level: u16,
@@ -37,7 +40,8 @@ pub struct GaugeLevel {
 }
 
 /// Some values of a quantity.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct GaugeValues {
     /// Their mean.
     pub mean: f64,

@@ -1,19 +1,21 @@
 //! How the load generator itself fared.
 
 use crate::time_summary::{TimeSummary, observed};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The load generator's own health.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Generator {
     /// Ready minus due; null where nothing was due.
     #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<TimeSummary>"))]
     pub lateness: TimeSummary,
     /// Read minus received by the kernel; null where nothing was received.
     #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<TimeSummary>"))]
     pub receiver_lag: TimeSummary,
     /// Processor use of each load thread, 1 for a whole processor; null where it could not be read.
     pub cpu: Vec<Option<f64>>,

@@ -7,6 +7,7 @@ use crate::usage;
 use plimsoll_model::Validity;
 use plimsoll_model::record::{ComponentUsage, Gauge, LevelStart};
 use plimsoll_stats::regression::{self, Point};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,7 +17,8 @@ const FULL: f64 = 0.9;
 const RUNNABLE: &str = "runnable threads";
 
 /// What the laws say of one component.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ComponentLaws {
     /// Its name.
     pub component: String,
@@ -29,7 +31,8 @@ pub struct ComponentLaws {
 }
 
 /// The processor time that a component needs for each operation.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Demand {
     /// Processor seconds of one more operation: the slope of busy time over completions.
     pub seconds: f64,
@@ -47,7 +50,8 @@ pub struct Demand {
 }
 
 /// How the demand depends on the rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DemandCourse {
     /// The curvature may be zero.
@@ -61,7 +65,8 @@ pub enum DemandCourse {
 }
 
 /// A component in one level.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ComponentLevel {
     /// The level's number within the run.
     pub level: u16,

@@ -20,18 +20,20 @@ use plimsoll_model::objective::Objective;
 use plimsoll_model::record::{DeathRecord, FirstLoss};
 use plimsoll_model::{LevelIndex, Load, Metric, Validity};
 use plimsoll_stats::student::mean_interval;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// A level's result.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LevelSummary {
     /// The level's number within the run.
     pub index: LevelIndex,
     /// What it asks for.
     #[serde(flatten)]
-    #[schemars(with = "LoadKeys")]
+    #[cfg_attr(feature = "schema", schemars(with = "LoadKeys"))]
     pub load: Load,
     /// Of those devices, the ones connected when the level ended; null where the level connects none.
     pub connected: Option<u32>,
@@ -53,9 +55,12 @@ pub struct LevelSummary {
     /// Why it is not met, most weighty first.
     pub reasons: Vec<String>,
     /// Whose limit the level met.
-    #[schemars(
-        with = "String",
-        extend("enum" = ["valid", "generator_bound", "receiver_bound", "host_bound"])
+    #[cfg_attr(
+        feature = "schema",
+        schemars(
+            with = "String",
+            extend("enum" = ["valid", "generator_bound", "receiver_bound", "host_bound"])
+        )
     )]
     pub validity: Validity,
     /// Whether the level came to its planned end; what an unfinished one counts is what was stored.
@@ -120,13 +125,13 @@ pub struct LevelSummary {
     pub reconnects: u64,
     /// Where losses began.
     #[serde(serialize_with = "first_loss")]
-    #[schemars(with = "Option<FirstLossSummary>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<FirstLossSummary>"))]
     pub first_loss: Option<FirstLoss>,
     /// What happened to the platform, for people.
     pub incident: Option<String>,
     /// The component that ended by itself in the level; null where none did.
     #[serde(serialize_with = "death")]
-    #[schemars(with = "Option<DeathSummary>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<DeathSummary>"))]
     pub death: Option<DeathRecord>,
     /// For how long Plimsoll itself stood still in the level, in seconds.
     pub stood_still: f64,
@@ -148,7 +153,7 @@ pub struct LevelSummary {
     pub queries_failed: u64,
     /// Publish time minus subscribe time of the message's first delivery; null where no message had both.
     #[serde(serialize_with = "observed_difference")]
-    #[schemars(with = "Option<DifferenceSummary>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<DifferenceSummary>"))]
     pub publish_minus_subscribe: DifferenceSummary,
     /// First message of the hold sent to last one acknowledged (at QoS 0: sent), in seconds.
     pub total_time: Option<f64>,
@@ -203,7 +208,7 @@ pub struct LevelSummary {
     pub achieved_samples: Vec<Option<f64>>,
     /// Each population by itself, in their order; absent in a run of one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
+    #[cfg_attr(feature = "schema", schemars(default))]
     pub populations: Vec<PopulationLevel>,
     /// The times that quantile objectives are judged by where they differ from those above: what never came to its end
     /// counts as [`crate::censored::NEVER`].
@@ -224,6 +229,7 @@ pub struct LevelSummary {
 }
 
 /// The keys of a load.
+#[cfg(feature = "schema")]
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "for the schema alone")]
 struct LoadKeys {
@@ -238,7 +244,8 @@ struct LoadKeys {
 }
 
 /// A level of one of several populations.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PopulationLevel {
     /// The population.
     pub name: String,
@@ -253,7 +260,8 @@ pub struct PopulationLevel {
 }
 
 /// A component that ended by itself.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 struct DeathSummary {
     /// Which.
     component: String,
@@ -276,7 +284,8 @@ fn death<S: Serializer>(death: &Option<DeathRecord>, serializer: S) -> Result<S:
 }
 
 /// The message that was due first of those that were lost.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 struct FirstLossSummary {
     /// The device that sent it.
     device: u32,
@@ -304,7 +313,8 @@ fn observed_difference<S: Serializer>(time: &DifferenceSummary, serializer: S) -
 }
 
 /// A boxplot in seconds.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct BoxplotSummary {
     /// The lowest observation within 1.5 interquartile ranges of the box.
     pub lower_whisker: f64,
@@ -323,7 +333,8 @@ pub struct BoxplotSummary {
 }
 
 /// The verdict on a level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LevelVerdict {
     /// Every objective is met.

@@ -6,6 +6,7 @@ use crate::search::{Ending, Finding};
 use plimsoll_model::Verdict;
 use plimsoll_model::record::{DeathRecord, RunRecord};
 use plimsoll_model::text::grouped;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -13,7 +14,8 @@ use serde::Serialize;
 const WIDE: f64 = 1.1;
 
 /// The load line.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct LoadLine {
     /// Operations per second: offered in the open model, achieved in the closed one; null where devices are idle.
     pub rate: Option<f64>,

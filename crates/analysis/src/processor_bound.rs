@@ -5,6 +5,7 @@ use crate::level::LevelSummary;
 use crate::usage;
 use plimsoll_model::record::{ComponentUsage, LevelStart};
 use plimsoll_model::text::grouped;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -14,7 +15,8 @@ const EVIDENT: f64 = 0.5;
 const RISE: f64 = 1.1;
 
 /// A load at which a component has no processor left.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ProcessorBound {
     /// Operations per second.
     pub rate: f64,

@@ -4,6 +4,7 @@
 use crate::level::LevelSummary;
 use plimsoll_model::{Metric, Validity};
 use plimsoll_stats::scaling::{Law, Measured, Parameter, Scaling};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -11,7 +12,8 @@ use serde::Serialize;
 const LARGEST_MISFIT: f64 = 0.1;
 
 /// How throughput grows with concurrency.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Scalability {
     /// Which law describes the levels; null where none does.
     pub law: Option<LawName>,
@@ -32,7 +34,8 @@ pub struct Scalability {
 }
 
 /// A law of scalability.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LawName {
     /// Contention alone limits throughput (Amdahl, 1967).
@@ -42,7 +45,8 @@ pub enum LawName {
 }
 
 /// A parameter of a law.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Estimate {
     /// Its value.
     pub value: f64,

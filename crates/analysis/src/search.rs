@@ -13,6 +13,7 @@ use plimsoll_model::record::LevelRecord;
 use plimsoll_model::search::SearchTerms;
 use plimsoll_model::text::grouped;
 use plimsoll_model::{Nanos, Validity};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -81,7 +82,8 @@ pub struct Next {
 }
 
 /// How a search ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// The load line was met again by a fresh hold.
@@ -103,7 +105,8 @@ pub enum Ending {
 }
 
 /// What a search found.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Finding {
     /// How it ended.
     pub ended: Ending,

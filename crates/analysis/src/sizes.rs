@@ -2,6 +2,7 @@
 
 use plimsoll_model::Counts;
 use plimsoll_model::record::Listener;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -9,7 +10,8 @@ use serde::Serialize;
 const LARGEST_RECORD: f64 = 16_384.0;
 
 /// Sizes of one level, in bytes; means over what was counted in hold and drain.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct SizesSummary {
     /// What says a message.
     pub request: Option<PartsSummary>,
@@ -32,7 +34,8 @@ pub struct SizesSummary {
 }
 
 /// A packet by its parts, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct PartsSummary {
     /// Headers of IP and transport of its packets, where they travel alone; null where the kernel reported no connection.
     pub transport_header: Option<f64>,

@@ -13,11 +13,13 @@ use crate::time_summary::{TimeSummary, observed};
 use crate::wire::WireSummary;
 use plimsoll_model::record::{ComponentUsage, LevelRecord, RunRecord};
 use plimsoll_model::{Metric, Nanos, Verdict};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A run's result.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Summary {
     /// Version of this schema.
     pub schema: u32,
@@ -26,7 +28,7 @@ pub struct Summary {
     /// The scenario's name.
     pub name: String,
     /// The verdict.
-    #[schemars(with = "String", extend("enum" = ["met", "missed", "invalid", "failed", "interrupted", "running"]))]
+    #[cfg_attr(feature = "schema", schemars(with = "String", extend("enum" = ["met", "missed", "invalid", "failed", "interrupted", "running"])))]
     pub verdict: Verdict,
     /// Why, for people.
     pub reason: String,
@@ -41,7 +43,7 @@ pub struct Summary {
     pub notes: Vec<String>,
     /// The time that is about the platform, `publish_time` or `subscribe_time`: the latter where a broker acknowledges what
     /// another part of the platform delivers.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub leading_time: Metric,
     /// The objectives of each level, as text.
     pub objectives: Vec<String>,
@@ -51,7 +53,7 @@ pub struct Summary {
     pub generator: Generator,
     /// First SYN to CONNACK of the clients during set-up; null where none connected then.
     #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<TimeSummary>"))]
     pub connect_time: TimeSummary,
     /// What connections cost below MQTT during set-up.
     pub wire: WireSummary,
@@ -130,7 +132,8 @@ fn cpu_per_million(levels: &[LevelSummary]) -> Option<f64> {
 }
 
 /// What a component of the platform used over the whole run.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct ComponentSummary {
     /// Its name in the platform profile.
     pub name: String,
@@ -152,7 +155,8 @@ pub struct ComponentSummary {
 }
 
 /// What a component used while nobody loaded the platform.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct IdleUsage {
     /// Mean processor use, 1 for a whole processor.
     pub cpu_mean: f64,

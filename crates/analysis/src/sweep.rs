@@ -4,6 +4,7 @@ use crate::level::LevelSummary;
 use crate::summary::Summary;
 use plimsoll_model::{Metric, Validity, Verdict};
 use plimsoll_stats::student;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -38,7 +39,8 @@ impl Taken {
 }
 
 /// A key of the scenario that varied.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Axis {
     /// The key.
     pub key: String,
@@ -59,7 +61,8 @@ impl Axis {
 }
 
 /// The runs of a matrix.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Sweep {
     /// Version of this schema.
     pub schema: u32,
@@ -78,7 +81,8 @@ pub struct Sweep {
 }
 
 /// Where a sweep comes from, and what its runs have in common.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Origin {
     /// Version of Plimsoll.
     pub plimsoll: String,
@@ -95,7 +99,8 @@ pub struct Origin {
 }
 
 /// One combination.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Cell {
     /// The index of its value on each axis.
     pub position: Vec<usize>,
@@ -110,25 +115,27 @@ pub struct Cell {
 }
 
 /// One run of a combination.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct RunOfCell {
     /// Its id in the run store.
     pub run: String,
     /// Its verdict.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub verdict: Verdict,
     /// The index of the level that counts: that of the load line, else the last; null where no level was run.
     pub level: Option<u16>,
     /// Whose limit that level measured; null as there. A run counts where it is `valid`.
-    #[schemars(with = "Option<String>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub validity: Option<Validity>,
 }
 
 /// A quantity of a combination.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Measured {
     /// Which one.
-    #[schemars(with = "String")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub quantity: Quantity,
     /// The value of each run that counts.
     pub values: Vec<f64>,

@@ -2,6 +2,7 @@
 
 use plimsoll_model::{Histogram, Nanos};
 use plimsoll_stats::{mean, quantile};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
@@ -18,7 +19,8 @@ pub fn quantile_of(times: &Histogram, q: f64) -> Option<Nanos> {
 }
 
 /// One time, summarised.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct TimeSummary {
     /// Observations.
     pub n: u64,
@@ -53,7 +55,8 @@ pub struct TimeSummary {
 }
 
 /// A 95 % confidence interval of each quantile; null where that is null, or where there are fewer than two samples.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct QuantileIntervals {
     /// Of the first quartile.
     pub p25: Option<[f64; 2]>,
@@ -149,7 +152,8 @@ impl TimeSummary {
 }
 
 /// A signed difference of two times.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct DifferenceSummary {
     /// Observations.
     pub n: u64,

@@ -3,11 +3,13 @@
 use crate::time_summary::TimeSummary;
 use plimsoll_model::text::grouped;
 use plimsoll_model::{Counts, Histogram, Metric};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 /// What connections cost below MQTT, in one level or in the set-up.
-#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct WireSummary {
     /// Handshakes of TLS and DTLS that came to their end, resumed ones included.
     pub handshakes: u64,
@@ -16,31 +18,31 @@ pub struct WireSummary {
     /// TCP connected to TLS secured, a part of the connect time, or all of the handshake of DTLS; null without both. Its
     /// intervals are those of independent observations.
     #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<TimeSummary>"))]
     pub handshake_time: TimeSummary,
     /// The kernel's smoothed round-trip time of a bounded sample of connections, looked at when samples end; null where
     /// it was not read. It is that of the packets that our side sends.
     #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<TimeSummary>"))]
     pub tcp_rtt: TimeSummary,
     /// The least round-trip time of those connections.
     #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<TimeSummary>"))]
     pub tcp_least_rtt: TimeSummary,
     /// Requests sent to acknowledged, where the protocol itself acknowledges (CoAP): of those that were sent once. Its
     /// intervals are those of independent observations. Null where there was none.
     #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<TimeSummary>"))]
     pub request_rtt: TimeSummary,
     /// A request's last sending to its being sent again because no acknowledgement came (CoAP). Its intervals are those of
     /// independent observations. Null where none was.
     #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<TimeSummary>"))]
     pub retransmission_delay: TimeSummary,
     /// The network's own round trip: SYN to SYN-ACK of a probe, or to a reset where nobody listens. Its intervals are
     /// those of independent observations. Null where it was not recorded, or nobody answered.
     #[serde(serialize_with = "observed")]
-    #[schemars(with = "Option<TimeSummary>")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<TimeSummary>"))]
     pub network_rtt: TimeSummary,
     /// Segments that those connections of ours sent again; null where it was not read.
     pub tcp_retransmissions: Option<u64>,

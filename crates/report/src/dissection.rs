@@ -17,6 +17,7 @@ pub fn json(summary: &DissectionSummary) -> String {
 }
 
 /// The JSON Schema of the summary.
+#[cfg(feature = "schema")]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(DissectionSummary).to_value()
 }

@@ -11,6 +11,7 @@ pub fn render(summary: &Summary) -> String {
 }
 
 /// The JSON Schema of the summary.
+#[cfg(feature = "schema")]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Summary).to_value()
 }

@@ -32,6 +32,7 @@ pub fn json(sweep: &Sweep) -> String {
 }
 
 /// The JSON Schema (draft 2020-12) of [`json`].
+#[cfg(feature = "schema")]
 pub fn schema() -> serde_json::Value {
     schemars::schema_for!(Sweep).to_value()
 }

@@ -2,12 +2,14 @@
 
 use plimsoll_capture::component::{Components, Holder, Party};
 use plimsoll_capture::errors::{Errors, Failures, Origin};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Errors that one component answered first, and others perhaps passed on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct ErrorSummary {
     /// Who answered so, though nobody that it had called did; null where several may have been the first.

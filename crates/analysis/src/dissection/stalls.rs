@@ -4,6 +4,7 @@
 use plimsoll_capture::component::{Components, Party};
 use plimsoll_capture::pulse::{Beat, Pulse};
 use plimsoll_model::Nanos;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +24,8 @@ const AWAKE: f64 = 0.95;
 const TOLD: usize = 100;
 
 /// A while in which a component answered nothing.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct StallSummary {
     /// When it began, to a tenth of a second: since the first packet, in a run since its beginning.

@@ -2,12 +2,14 @@
 
 use plimsoll_capture::tally::Tally;
 use plimsoll_capture::tls::Unopened;
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Conversations under TLS. Those that were opened are counted as what is spoken in them, the others as `tls`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct TlsSummary {
     /// All of them, DTLS included.

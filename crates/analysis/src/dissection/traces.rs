@@ -11,6 +11,7 @@ use plimsoll_capture::component::{Components, Holder, Party};
 use plimsoll_capture::marker::{MessageId, Search};
 use plimsoll_capture::times::Times;
 use plimsoll_capture::traces::{Edge, End, TraceGroup, TraceKey, Traces, Transfer};
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const NAMED: usize = 100;
 
 /// How many messages had a marker, and what became of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct MessageSummary {
     /// Messages with a marker.
@@ -37,7 +39,8 @@ pub struct MessageSummary {
 }
 
 /// A message that was lost.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct LostMessage {
     /// Its device.
@@ -54,9 +57,10 @@ pub struct LostMessage {
 pub type ComponentLosses = BTreeMap<String, u64>;
 
 /// The ways of a phase.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
-#[schemars(rename = "WaySummary")]
+#[cfg_attr(feature = "schema", schemars(rename = "WaySummary"))]
 pub struct TraceSummary {
     /// Messages that began in it.
     pub messages: u64,
@@ -72,9 +76,10 @@ pub struct TraceSummary {
 }
 
 /// How long messages stayed in a component.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
-#[schemars(rename = "HopSummary")]
+#[cfg_attr(feature = "schema", schemars(rename = "HopSummary"))]
 pub struct ResidenceSummary {
     /// Which.
     pub component: String,
@@ -90,7 +95,8 @@ pub struct ResidenceSummary {
 }
 
 /// A passage of the way of most messages.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(default)]
 pub struct PathStep {
     /// Who had a message.

@@ -1,10 +1,12 @@
 //! Why times rose from one level to another.
 
+#[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What a level's times say beside those of the lowest level.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Inference {
     /// The level that it is compared with: the lowest one that was measured to its end.
     pub reference: u16,
@@ -30,7 +32,8 @@ pub struct Inference {
 }
 
 /// A median less another, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Rise {
     /// The difference.
     pub seconds: f64,
@@ -39,7 +42,8 @@ pub struct Rise {
 }
 
 /// What a publish time rose with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PublishCause {
     /// It did not, as far as the intervals show.
@@ -57,7 +61,8 @@ pub enum PublishCause {
 }
 
 /// What a total time rose with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TotalCause {
     /// It did not.

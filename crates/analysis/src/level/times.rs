@@ -4,10 +4,10 @@
 use crate::time_summary::TimeSummary;
 use plimsoll_model::Metric;
 use plimsoll_model::metric::{METRIC_COUNT, METRICS, MetricRow};
+#[cfg(feature = "schema")]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use std::borrow::Cow;
 use std::ops::{Index, IndexMut};
 
 /// The times of a level by metric. One that was never observed has no observations, and is null in the summary.
@@ -63,8 +63,9 @@ impl Serialize for Times {
     }
 }
 
+#[cfg(feature = "schema")]
 impl JsonSchema for Times {
-    fn schema_name() -> Cow<'static, str> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Times".into()
     }
 
