@@ -3,19 +3,28 @@
 //! called coordinated omission.
 
 use plimsoll_model::{Histogram, Nanos};
-use plimsoll_stats::queue::{Queue, Settings};
+use plimsoll_stats::queue::Settings;
+use plimsoll_stats::system::{Discipline, System};
 
 /// Times from arrival to departure of messages that arrive evenly at `rate` per second for so long. What is refused has
 /// none.
-pub fn times(settings: Settings, rate: f64, span: Nanos) -> Histogram {
-    let mut queue = Queue::new(settings);
+pub fn times(settings: Settings, discipline: Discipline, rate: f64, span: Nanos) -> Histogram {
+    let mut system = System::new(settings, discipline);
     let mut times = Histogram::new();
-    let count = (span.as_secs_f64() * rate) as u64;
-    for number in 0..count {
-        let arrival = Nanos::from_secs_f64(number as f64 / rate);
-        if let Some(service) = queue.arrive(arrival) {
-            times.record(service.departure - arrival);
+    let count = (span.as_secs_f64() * rate) as usize;
+    let arrival = |number: usize| Nanos::from_secs_f64(number as f64 / rate);
+    let mut take_departed = |system: &mut System| {
+        while let Some((number, service)) = system.take_departed() {
+            times.record(service.departure - arrival(number));
         }
+    };
+    for number in 0..count {
+        system.arrive(arrival(number), number);
+        take_departed(&mut system);
+    }
+    while let Some(change) = system.next_change() {
+        system.advance(change);
+        take_departed(&mut system);
     }
     times
 }
@@ -33,7 +42,7 @@ mod tests {
         let stall = Some(Stall { every: milli * 2000, length: milli * 200 });
         let service = ServiceTime::Deterministic(milli);
         let settings = Settings { workers: 1, service, limit: None, stall, seed: 1 };
-        let times = times(settings, 500.0, Nanos::from_secs(20));
+        let times = times(settings, Discipline::default(), 500.0, Nanos::from_secs(20));
         assert_eq!(times.count(), 10_000);
         let near = |q: f64, millis: f64| {
             let time = times.quantile(q).unwrap().as_secs_f64() * 1e3;

@@ -97,7 +97,9 @@ impl Audit {
         let path = self.station.truth.as_deref().unwrap_or(Path::new(""));
         let account = record::read(path).map_err(|error| undoable(&error))?;
         let span = account.span.map_or(Nanos::ZERO, |(first, last)| last - first);
-        let open = self.rate.map(|rate| (rate, open_loop::times(settings.queue, rate, span)));
+        let open = self
+            .rate
+            .map(|rate| (rate, open_loop::times(settings.queue, settings.work.discipline(), rate, span)));
         say(&page(&command.join(" "), &status, &reported, &account, open.as_ref()));
         Ok(match (interrupted.load(Ordering::Relaxed), status.as_str()) {
             (true, _) => exit_code::INTERRUPTED,

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::duration;
 use plimsoll_stats::queue::{ServiceTime, Settings as QueueSettings, Stall};
+use plimsoll_stats::system::Discipline;
 use plimsoll_target::station::{self, Faults, Settings, Work};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ const LONGEST_SERVICE: Nanos = Nanos::from_secs(3600);
   plimsoll target station --service exponential:2ms --truth truth.csv
   plimsoll target station --workers 4 --service lognormal:2ms:0.5 --queue 100
   plimsoll target station --service deterministic:1ms --stall 10s:500ms
+  plimsoll target station --workers 4 --lock deterministic:1ms
 
 SIGTERM or Ctrl-C ends it and completes the record.")]
 pub struct Station {
@@ -43,6 +45,10 @@ pub struct Station {
     /// Service time: deterministic:MEAN, exponential:MEAN or lognormal:MEAN:CV
     #[arg(long, value_name = "LAW", default_value = "exponential:1ms", value_parser = service)]
     service: ServiceTime,
+    /// Time for which each service then holds a lock that all workers share,
+    /// by the same laws
+    #[arg(long, value_name = "LAW", value_parser = service)]
+    lock: Option<ServiceTime>,
     /// How a worker is busy: a timer, or a thread that burns processor time
     #[arg(long, value_enum, default_value_t = Busy::Sleep)]
     work: Busy,
@@ -114,8 +120,8 @@ impl Station {
                 seed: self.seed,
             },
             work: match self.work {
-                Busy::Sleep => Work::Sleep,
-                Busy::Spin => Work::Spin,
+                Busy::Sleep => Work::Sleep(Discipline { lock: self.lock, ..Discipline::default() }),
+                Busy::Spin => Work::Spin { lock: self.lock },
             },
             faults: Faults { drop: self.drop, duplicate: self.duplicate, reorder: self.reorder },
             truth: self.truth.clone(),
