@@ -71,7 +71,7 @@ impl Audit {
             self.station.truth = Some(scratch.path().join("record.csv"));
         }
         let interrupted = interrupt::stop_flag().map_err(|error| undoable(&error))?;
-        let (settings, scheme) = self.station.settings();
+        let (settings, scheme) = self.station.settings()?;
         let station = Station::bind(&settings).map_err(|error| undoable(&error))?;
         let address = station.address().map_err(|error| undoable(&error))?;
         let stop = Arc::new(AtomicBool::new(false));
