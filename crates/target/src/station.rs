@@ -27,6 +27,7 @@ use plimsoll_stats::queue::{ServiceTime, Settings as QueueSettings};
 use plimsoll_stats::system::Discipline;
 use rustix::event::epoll;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,7 +85,17 @@ pub struct Settings {
     /// Where to write the record.
     pub truth: Option<PathBuf>,
     /// The station that everything served is passed on to, and that answers for it.
-    pub next: Option<SocketAddr>,
+    pub next: Option<NextStation>,
+}
+
+/// A station behind another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextStation {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Connections of the pool to it: so many messages at most are there and not answered, the others wait for a
+    /// connection in the order in which they were served. `None` for any number.
+    pub pool: Option<NonZeroUsize>,
 }
 
 /// Why a station could not start or go on.

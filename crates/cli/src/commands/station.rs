@@ -8,8 +8,9 @@ use plimsoll_model::Nanos;
 use plimsoll_scenario::duration;
 use plimsoll_stats::queue::{ServiceTime, Settings as QueueSettings, Stall};
 use plimsoll_stats::system::{Discipline, Quota};
-use plimsoll_target::station::{self, Faults, Settings, Work};
+use plimsoll_target::station::{self, Faults, NextStation, Settings, Work};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Shortest time from one stall to the next, and shortest period of a quota.
@@ -88,6 +89,10 @@ pub struct Station {
     /// for it, as 127.0.0.1:1884; both speak MQTT
     #[arg(long, value_name = "ADDRESS")]
     next: Option<SocketAddr>,
+    /// Connections to the next station: so many messages at most are there at
+    /// once, the others wait for a connection (default: any number)
+    #[arg(long, value_name = "N")]
+    pool: Option<NonZeroUsize>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -136,10 +141,16 @@ impl Station {
             work: self.work()?,
             faults: Faults { drop: self.drop, duplicate: self.duplicate, reorder: self.reorder },
             truth: self.truth.clone(),
-            next: self.next,
+            next: self.next.map(|address| NextStation { address, pool: self.pool }),
         };
         if settings.next.is_some() && settings.protocol != station::StationProtocol::Mqtt {
             return Err(Failure::Usage("--next passes messages on over MQTT: use --protocol mqtt".into()));
+        }
+        if self.pool.is_some() && settings.next.is_none() {
+            return Err(Failure::Usage(
+                "--pool limits the messages at the next station, and there is none: give its address by --next"
+                    .into(),
+            ));
         }
         Ok((settings, scheme))
     }
@@ -276,12 +287,14 @@ mod tests {
             ("--sharing --queue 5", "leave out one of them"),
             ("--sharing --work spin", "use --work sleep"),
             ("--quota 20ms/100ms --work spin", "cpu.max"),
+            ("--pool 4", "give its address by --next"),
             ("--next 127.0.0.1:1883 --protocol http", "use --protocol mqtt"),
         ] {
             let said = refusal(options);
             assert!(said.contains(hint), "{options}: {said}");
         }
-        let most = "--sharing --quota 20ms/100ms --lock exponential:1ms --stall 10s:1s --next 127.0.0.1:1883";
+        let most = "--sharing --quota 20ms/100ms --lock exponential:1ms --stall 10s:1s --next 127.0.0.1:1883 \
+                    --pool 4";
         assert_eq!([refusal(most), refusal("--work spin --lock exponential:1ms --queue 5")], ["", ""]);
     }
 }
