@@ -28,9 +28,11 @@ const GRACE: Duration = Duration::from_secs(5);
   plimsoll target chain --stations 3 --port 1883 --truth hop \\
     -- --service exponential:1ms
   plimsoll target chain --stations 2 --station '1:--workers 8 --pool 4' \\
-    --station '2:--lock deterministic:1ms --workers 4' -- --service deterministic:2ms
+    --station '2:--lock deterministic:1ms --workers 4' \\
+    -- --service deterministic:2ms
 
-The first one writes hop-1.csv, hop-2.csv and hop-3.csv. SIGTERM or Ctrl-C ends all of them.
+The first one writes hop-1.csv, hop-2.csv and hop-3.csv. SIGTERM or Ctrl-C ends
+all of them.
 A station that does not end within 5 s is killed, with a message.")]
 pub struct Chain {
     /// Number of stations

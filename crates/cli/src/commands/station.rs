@@ -147,10 +147,7 @@ impl Station {
             return Err(Failure::Usage("--next passes messages on over MQTT: use --protocol mqtt".into()));
         }
         if self.pool.is_some() && settings.next.is_none() {
-            return Err(Failure::Usage(
-                "--pool limits the messages at the next station, and there is none: give its address by --next"
-                    .into(),
-            ));
+            return Err(Failure::Usage("--pool needs a next station: give its address by --next".into()));
         }
         Ok((settings, scheme))
     }

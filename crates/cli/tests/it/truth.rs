@@ -269,7 +269,7 @@ fn wrong_options_of_a_station_are_refused_before_any_starts() {
     for (own, hint) in [
         ("3:--sharing", "there is no station 3"),
         ("1:--lock 5", "station 1: invalid value '5' for '--lock <LAW>'"),
-        ("2:--pool 4", "station 2: --pool limits the messages at the next station"),
+        ("2:--pool 4", "station 2: --pool needs a next station"),
     ] {
         let refused = bench.call(["target", "chain", "--truth", "hop", "--station", own]);
         refused.exits(104).says(hint);

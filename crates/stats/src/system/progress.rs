@@ -45,7 +45,7 @@ impl<T> Progress<T> {
         Some(Nanos(i64::try_from(nanos.max(0)).unwrap_or(i64::MAX)))
     }
 
-    /// All jobs go on for that time, in which none begins and which none outlasts its end by.
+    /// All jobs go on for that time: [`Progress::left`] at most, so that as many are at work all along.
     pub fn run(&mut self, time: Nanos) {
         if !self.jobs.is_empty() {
             self.had += i128::from(time.0) * PARTS * i128::from(self.busy()) / self.jobs.len() as i128;

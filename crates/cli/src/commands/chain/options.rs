@@ -60,9 +60,7 @@ fn check(options: &[String], is_last: bool) -> Result<(), String> {
     }
     if is_last && is_given("pool") {
         return Err(
-            "--pool limits the messages at the next station, and the last station has none: give it \
-                    to one of the others by --station"
-                .into(),
+            "--pool needs a next station, and the last one has none: give it to others by --station".into()
         );
     }
     let next: &[&str] = if is_last { &[] } else { &SOME_NEXT };
@@ -130,7 +128,7 @@ mod tests {
             ("", "1:--port 1883", "station 1: the chain gives each station its --port"),
             ("--protocol http", "1:--sharing", "station 1: the chain gives each station its --protocol"),
             ("--sharing", "2:--queue 4", "station 2: with --sharing no message waits"),
-            ("--pool 4", "1:--sharing", "station 2: --pool limits the messages at the next station"),
+            ("--pool 4", "1:--sharing", "station 2: --pool needs a next station, and the last one has none"),
         ] {
             let said = refusal(2, common, &[one]);
             assert!(said.contains(hint), "{common} {one}: {said}");
