@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 /// See the module. Jobs are known by their slot.
 pub enum Servers {
     /// Their times are since `epoch`.
-    Sleeping { system: System, epoch: Nanos },
+    Sleeping { system: Box<System>, epoch: Nanos },
     /// `held` jobs wait or are served, `places` at most.
     Spinning { workers: Workers, demands: Demands, places: Option<usize>, held: usize },
 }
@@ -20,7 +20,9 @@ impl Servers {
     pub fn start(settings: &Settings, epoch: Nanos) -> std::io::Result<Servers> {
         let queue = settings.queue;
         Ok(match settings.work {
-            Work::Sleep(discipline) => Servers::Sleeping { system: System::new(queue, discipline), epoch },
+            Work::Sleep(discipline) => {
+                Servers::Sleeping { system: Box::new(System::new(queue, discipline)), epoch }
+            }
             Work::Spin { lock } => Servers::Spinning {
                 workers: Workers::start(queue.workers, queue.stall, epoch)?,
                 demands: Demands::new(&queue, lock),
