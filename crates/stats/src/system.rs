@@ -4,7 +4,8 @@
 //!
 //! Main flow: [`System::advance`] goes from change to change. Between two changes, all that is at work goes on at one
 //! speed (`progress`), or stands still (`pace`) for a stall or a used-up `quota`. At a change, jobs end, pass the `lock`
-//! on, and leave their worker to those that wait.
+//! on, and leave their worker to those that wait. Changes come at whole nanoseconds: where jobs share processors, the end
+//! of each is rounded up, which delays those that share with it by less than that.
 
 mod lock;
 mod pace;

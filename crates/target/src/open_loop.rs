@@ -33,6 +33,7 @@ pub fn times(settings: Settings, discipline: Discipline, rate: f64, span: Nanos)
 mod tests {
     use super::*;
     use plimsoll_stats::queue::{ServiceTime, Stall};
+    use plimsoll_stats::system::Quota;
 
     /// 1 ms of service at 500/s: all take 1 ms but those that come in a stall of 200 ms each 2 s, or in the 200 ms after
     /// it in which the queue empties, which are a fifth.
@@ -52,5 +53,23 @@ mod tests {
         // Delays fall evenly from 201 ms to 1 ms among the fifth: of 9 stalls in 20 s, 18 % of all.
         near(0.99, 201.0 * (1.0 - 0.01 / 0.18));
         near(1.0, 201.0);
+    }
+
+    /// 1 ms of work at 500/s needs 10 ms in each 20 ms.
+    #[test]
+    fn a_quota_meets_those_who_come_when_it_is_used_up() {
+        let milli = Nanos::from_millis(1);
+        let service = ServiceTime::Deterministic(milli);
+        let settings = Settings { workers: 1, service, limit: None, stall: None, seed: 1 };
+        let longest = |work| {
+            let quota = Some(Quota { work: milli * work, period: milli * 20 });
+            let discipline = Discipline { quota, ..Discipline::default() };
+            times(settings, discipline, 500.0, milli * 40).max().unwrap().as_secs_f64() * 1e3
+        };
+        // The histogram has three digits.
+        assert!((longest(10) - 1.0).abs() < 1e-3, "{} ms", longest(10));
+        // The tenth message, of 18 ms, is served from 20 on. So nine of the second period are served when that of 36 ms
+        // comes, which waits until 40.
+        assert!((longest(9) - 5.0).abs() < 5e-3, "{} ms", longest(9));
     }
 }
