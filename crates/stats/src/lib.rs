@@ -10,6 +10,7 @@ pub mod queue;
 pub mod regression;
 pub mod scaling;
 pub mod student;
+pub mod system;
 pub mod trend;
 
 /// A two-sided 95 % confidence interval.

@@ -1,6 +1,7 @@
 //! A queueing system whose truth is known: arrivals wait first-come first-served for one of several workers, which are
 //! busy for drawn service times and may stand still on a schedule. Pure: the caller says when things arrive, the model
-//! says when they depart.
+//! says at once when they depart. Where later arrivals have a say in that (locks, quotas, shared processors), it takes a
+//! [`crate::system::System`].
 
 use crate::distribution::{InterArrival, Random, random};
 use plimsoll_model::Nanos;

@@ -2,16 +2,18 @@
 //! acknowledged and delivered; the record of what really happened is what a measurement of it must agree with.
 //!
 //! Main flow: [`Station::run`] turns in one loop over epoll. Bytes become messages (`mqtt`), a message arrives at the
-//! [`Queue`] (or is handed to spinning `workers`), a nanosecond timer holds it until its departure, `faults` say what
-//! befalls its delivery, `truth` writes down what did.
+//! `servers` (a computed [`System`](plimsoll_stats::system::System) or spinning `workers`), a nanosecond timer holds it
+//! until its departure, `faults` say what befalls its delivery, `truth` writes down what did.
 
 mod coap;
 mod connection;
 mod faults;
 mod http;
+mod jobs;
 mod mqtt;
 mod next;
 mod server;
+mod servers;
 mod session;
 mod truth;
 mod websocket;
@@ -21,9 +23,11 @@ pub use faults::Faults;
 
 use crate::record_file::Unwritable;
 use crate::tcp::Door;
-use plimsoll_stats::queue::Settings as QueueSettings;
+use plimsoll_stats::queue::{ServiceTime, Settings as QueueSettings};
+use plimsoll_stats::system::Discipline;
 use rustix::event::epoll;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,12 +46,25 @@ pub enum StationProtocol {
 }
 
 /// How a worker is busy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
     /// Not at all: departures are computed and held by a timer, so that late wake-ups do not accumulate.
-    Sleep,
+    Sleep(Discipline),
     /// By burning processor time in a thread of its own.
-    Spin,
+    Spin {
+        /// How long it does so at the end of each service while it holds a mutex that all workers share.
+        lock: Option<ServiceTime>,
+    },
+}
+
+impl Work {
+    /// What hinders workers.
+    pub fn discipline(&self) -> Discipline {
+        match *self {
+            Work::Sleep(discipline) => discipline,
+            Work::Spin { lock } => Discipline { lock, ..Discipline::default() },
+        }
+    }
 }
 
 /// What a station is told.
@@ -68,7 +85,17 @@ pub struct Settings {
     /// Where to write the record.
     pub truth: Option<PathBuf>,
     /// The station that everything served is passed on to, and that answers for it.
-    pub next: Option<SocketAddr>,
+    pub next: Option<NextStation>,
+}
+
+/// A station behind another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextStation {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Connections of the pool to it: so many messages at most are there and not answered, the others wait for a
+    /// connection in the order in which they were served. `None` for any number.
+    pub pool: Option<NonZeroUsize>,
 }
 
 /// Why a station could not start or go on.

@@ -9,6 +9,7 @@ use plimsoll_codec::mqtt::{
 };
 use plimsoll_model::Nanos;
 use plimsoll_stats::queue::{ServiceTime, Settings as QueueSettings};
+use plimsoll_stats::system::Discipline;
 use plimsoll_target::station::{Faults, Settings, Station, StationProtocol, Work};
 use proptest::prelude::*;
 use std::io::{Read, Write};
@@ -38,7 +39,7 @@ impl Running {
                 stall: None,
                 seed: 1,
             },
-            work: Work::Sleep,
+            work: Work::Sleep(Discipline::default()),
             faults: Faults::default(),
             truth: None,
             next: None,

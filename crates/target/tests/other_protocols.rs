@@ -6,6 +6,7 @@
 use plimsoll_codec::coap::{self, Kind, code};
 use plimsoll_model::Nanos;
 use plimsoll_stats::queue::{ServiceTime, Settings as QueueSettings};
+use plimsoll_stats::system::Discipline;
 use plimsoll_target::station::{Faults, Settings, Station, StationProtocol, Work};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -29,8 +30,16 @@ impl Running {
         let service = ServiceTime::Deterministic(SERVICE);
         let queue = QueueSettings { workers: 1, service, limit, stall: None, seed: 1 };
         let host = Ipv4Addr::LOCALHOST.into();
-        let settings =
-            Settings { protocol, host, port: 0, queue, work: Work::Sleep, faults, truth: None, next: None };
+        let settings = Settings {
+            protocol,
+            host,
+            port: 0,
+            queue,
+            work: Work::Sleep(Discipline::default()),
+            faults,
+            truth: None,
+            next: None,
+        };
         let station = Station::bind(&settings).unwrap();
         let address = station.address().unwrap();
         let stop = Arc::new(AtomicBool::new(false));

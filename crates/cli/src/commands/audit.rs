@@ -71,7 +71,7 @@ impl Audit {
             self.station.truth = Some(scratch.path().join("record.csv"));
         }
         let interrupted = interrupt::stop_flag().map_err(|error| undoable(&error))?;
-        let (settings, scheme) = self.station.settings();
+        let (settings, scheme) = self.station.settings()?;
         let station = Station::bind(&settings).map_err(|error| undoable(&error))?;
         let address = station.address().map_err(|error| undoable(&error))?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -97,7 +97,9 @@ impl Audit {
         let path = self.station.truth.as_deref().unwrap_or(Path::new(""));
         let account = record::read(path).map_err(|error| undoable(&error))?;
         let span = account.span.map_or(Nanos::ZERO, |(first, last)| last - first);
-        let open = self.rate.map(|rate| (rate, open_loop::times(settings.queue, rate, span)));
+        let open = self
+            .rate
+            .map(|rate| (rate, open_loop::times(settings.queue, settings.work.discipline(), rate, span)));
         say(&page(&command.join(" "), &status, &reported, &account, open.as_ref()));
         Ok(match (interrupted.load(Ordering::Relaxed), status.as_str()) {
             (true, _) => exit_code::INTERRUPTED,

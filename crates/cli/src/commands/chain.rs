@@ -1,9 +1,12 @@
 //! `plimsoll target chain`: stations one behind the other, each a process of its own.
 
+mod options;
+
 use crate::failure::Failure;
 use crate::output::say;
 use crate::{exit_code, interrupt};
 use clap::Args;
+use options::Own;
 use plimsoll_platform::guard::{Bounds, Guarded, guarded};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -21,11 +24,15 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Each station serves a message and passes it on. The answer of the last one goes all
 /// the way back.
 #[derive(Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   plimsoll target chain --stations 3 --port 1883 --truth hop \\
     -- --service exponential:1ms
+  plimsoll target chain --stations 2 --station '1:--workers 8 --pool 4' \\
+    --station '2:--lock deterministic:1ms --workers 4' \\
+    -- --service deterministic:2ms
 
-writes hop-1.csv, hop-2.csv and hop-3.csv. SIGTERM or Ctrl-C ends all of them.
+The first one writes hop-1.csv, hop-2.csv and hop-3.csv. SIGTERM or Ctrl-C ends
+all of them.
 A station that does not end within 5 s is killed, with a message.")]
 pub struct Chain {
     /// Number of stations
@@ -40,6 +47,10 @@ pub struct Chain {
     /// Where to write the records: this, the station's number, and .csv
     #[arg(long, value_name = "PREFIX")]
     truth: Option<PathBuf>,
+    /// Options of station N alone, from 1 on; they come after those of every station,
+    /// and the last one of an option counts
+    #[arg(long = "station", value_name = "N:OPTIONS", value_parser = options::own)]
+    own: Vec<Own>,
     /// Options of every station (see `plimsoll target station --help`)
     #[arg(last = true, value_name = "OPTIONS")]
     options: Vec<String>,
@@ -48,12 +59,13 @@ pub struct Chain {
 impl Chain {
     pub fn perform(self) -> Result<u8, Failure> {
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
+        let options = options::of_each(self.stations, &self.options, &self.own)?;
         let stop = interrupt::stop_flag().map_err(|error| undoable(&error))?;
         let mut stations: Vec<(u16, Guarded)> = Vec::new();
         let mut next: Option<String> = None;
         // The last first, so that each finds its next one.
-        for number in (1..=self.stations).rev() {
-            match self.start(number, next.as_deref()) {
+        for (number, options) in (1..=self.stations).zip(&options).rev() {
+            match self.start(number, options, next.as_deref()) {
                 Ok((child, address)) => {
                     stations.push((number, child));
                     next = Some(address);
@@ -88,13 +100,18 @@ impl Chain {
     }
 
     /// Starts one station; its process and where it listens.
-    fn start(&self, number: u16, next: Option<&str>) -> Result<(Guarded, String), Failure> {
+    fn start(
+        &self,
+        number: u16,
+        options: &[String],
+        next: Option<&str>,
+    ) -> Result<(Guarded, String), Failure> {
         let undoable =
             |error: &dyn std::fmt::Display| Failure::Undoable(format!("station {number}: {error}"));
         let program = std::env::current_exe().map_err(|error| undoable(&error))?;
         let mut command = vec![program.display().to_string()];
         command.extend(["target", "station", "--protocol", "mqtt"].map(str::to_owned));
-        command.extend(self.options.iter().cloned());
+        command.extend(options.iter().cloned());
         let port = if number == 1 { self.port } else { 0 };
         let seed = self.seed + u64::from(number) - 1;
         command.extend(["--port".into(), port.to_string(), "--seed".into(), seed.to_string()]);

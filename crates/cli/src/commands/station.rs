@@ -7,13 +7,17 @@ use clap::{Args, ValueEnum};
 use plimsoll_model::Nanos;
 use plimsoll_scenario::duration;
 use plimsoll_stats::queue::{ServiceTime, Settings as QueueSettings, Stall};
-use plimsoll_target::station::{self, Faults, Settings, Work};
+use plimsoll_stats::system::{Discipline, Quota};
+use plimsoll_target::station::{self, Faults, NextStation, Settings, Work};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// Shortest time from one stall to the next.
+/// Shortest time from one stall to the next, and shortest period of a quota.
 const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
-/// Longest service time.
+/// Least work in a period: enough for a nanosecond of each worker.
+const SMALLEST_QUOTA: Nanos = Nanos::from_micros(10);
+/// Longest service time, and longest period of a quota.
 const LONGEST_SERVICE: Nanos = Nanos::from_secs(3600);
 
 /// Runs a server whose true service times are known
@@ -25,6 +29,8 @@ const LONGEST_SERVICE: Nanos = Nanos::from_secs(3600);
   plimsoll target station --service exponential:2ms --truth truth.csv
   plimsoll target station --workers 4 --service lognormal:2ms:0.5 --queue 100
   plimsoll target station --service deterministic:1ms --stall 10s:500ms
+  plimsoll target station --workers 4 --lock deterministic:1ms
+  plimsoll target station --workers 2 --sharing --quota 20ms/100ms
 
 SIGTERM or Ctrl-C ends it and completes the record.")]
 pub struct Station {
@@ -43,6 +49,18 @@ pub struct Station {
     /// Service time: deterministic:MEAN, exponential:MEAN or lognormal:MEAN:CV
     #[arg(long, value_name = "LAW", default_value = "exponential:1ms", value_parser = service)]
     service: ServiceTime,
+    /// Time for which each service then holds a lock that all workers share,
+    /// by the same laws
+    #[arg(long, value_name = "LAW", value_parser = service)]
+    lock: Option<ServiceTime>,
+    /// Serves all messages at once: they share the speed of the workers equally,
+    /// and none is faster than one worker
+    #[arg(long)]
+    sharing: bool,
+    /// Time for which all workers together may work in each period, such as
+    /// 20ms/100ms; then everything stands still until the next period
+    #[arg(long, value_name = "WORK/PERIOD", value_parser = quota)]
+    quota: Option<Quota>,
     /// How a worker is busy: a timer, or a thread that burns processor time
     #[arg(long, value_enum, default_value_t = Busy::Sleep)]
     work: Busy,
@@ -71,6 +89,10 @@ pub struct Station {
     /// for it, as 127.0.0.1:1884; both speak MQTT
     #[arg(long, value_name = "ADDRESS")]
     next: Option<SocketAddr>,
+    /// Connections to the next station: so many messages at most are there at
+    /// once, the others wait for a connection (default: any number)
+    #[arg(long, value_name = "N")]
+    pool: Option<NonZeroUsize>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -95,7 +117,10 @@ enum Busy {
 
 impl Station {
     /// What the station is told, and the scheme of its address.
-    pub fn settings(&self) -> (Settings, &'static str) {
+    ///
+    /// # Errors
+    /// Options that do not go together.
+    pub fn settings(&self) -> Result<(Settings, &'static str), Failure> {
         let (protocol, scheme) = match self.protocol {
             ProtocolOption::Mqtt => (station::StationProtocol::Mqtt, "mqtt"),
             ProtocolOption::Http => (station::StationProtocol::Http, "http"),
@@ -113,22 +138,41 @@ impl Station {
                 stall: self.stall,
                 seed: self.seed,
             },
-            work: match self.work {
-                Busy::Sleep => Work::Sleep,
-                Busy::Spin => Work::Spin,
-            },
+            work: self.work()?,
             faults: Faults { drop: self.drop, duplicate: self.duplicate, reorder: self.reorder },
             truth: self.truth.clone(),
-            next: self.next,
+            next: self.next.map(|address| NextStation { address, pool: self.pool }),
         };
-        (settings, scheme)
-    }
-
-    pub fn perform(self) -> Result<u8, Failure> {
-        let (settings, scheme) = self.settings();
         if settings.next.is_some() && settings.protocol != station::StationProtocol::Mqtt {
             return Err(Failure::Usage("--next passes messages on over MQTT: use --protocol mqtt".into()));
         }
+        if self.pool.is_some() && settings.next.is_none() {
+            return Err(Failure::Usage("--pool needs a next station: give its address by --next".into()));
+        }
+        Ok((settings, scheme))
+    }
+
+    fn work(&self) -> Result<Work, Failure> {
+        let Station { lock, sharing, quota, .. } = *self;
+        let refused = |reason: &str| Err(Failure::Usage(reason.into()));
+        match self.work {
+            _ if sharing && self.queue.is_some() => refused(
+                "with --sharing no message waits for a worker, so --queue limits nothing: leave out one of them",
+            ),
+            Busy::Spin if sharing => refused(
+                "--sharing is computed, and threads that spin do not share as it says: use --work sleep",
+            ),
+            Busy::Spin if quota.is_some() => refused(
+                "--quota is computed, and threads that spin do not keep to it: use --work sleep, or start the \
+                 station in a control group with cpu.max",
+            ),
+            Busy::Sleep => Ok(Work::Sleep(Discipline { lock, sharing, quota })),
+            Busy::Spin => Ok(Work::Spin { lock }),
+        }
+    }
+
+    pub fn perform(self) -> Result<u8, Failure> {
+        let (settings, scheme) = self.settings()?;
         let undoable = |error: &dyn std::fmt::Display| Failure::Undoable(error.to_string());
         let stop = interrupt::stop_flag().map_err(|error| undoable(&error))?;
         let station = station::Station::bind(&settings).map_err(|error| undoable(&error))?;
@@ -178,9 +222,22 @@ fn stall(text: &str) -> Result<Stall, String> {
     Ok(Stall { every, length })
 }
 
+fn quota(text: &str) -> Result<Quota, String> {
+    let (work, period) = text.split_once('/').ok_or("write WORK/PERIOD, such as 20ms/100ms")?;
+    let (work, period) = (duration(work)?, duration(period)?);
+    if !(SHORTEST_PERIOD..=LONGEST_SERVICE).contains(&period) {
+        return Err("the period of a quota is 1ms at least and one hour at most".into());
+    }
+    if work < SMALLEST_QUOTA {
+        return Err("a quota is 10us at least, else nothing would be done".into());
+    }
+    Ok(Quota { work, period })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::FromArgMatches;
 
     const MILLIS: Nanos = Nanos::from_millis(2);
 
@@ -201,5 +258,40 @@ mod tests {
         assert_eq!(stall("10s:2ms"), Ok(Stall { every: Nanos::from_secs(10), length: MILLIS }));
         assert!(stall("10s").is_err() && stall("1s:1s").is_err() && stall("1ns:0ns").is_err());
         assert!(probability("1.1").is_err() && probability("nan").is_err() && probability("0.5") == Ok(0.5));
+    }
+
+    #[test]
+    fn quotas_are_work_in_a_period() {
+        assert_eq!(quota("2ms/10s"), Ok(Quota { work: MILLIS, period: Nanos::from_secs(10) }));
+        for wrong in ["2ms", "2ms:10ms", "0s/10ms", "2ms/1us", "2ms/2h", "2/10ms"] {
+            assert!(quota(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    /// What a user reads whose options do not go together.
+    fn refusal(options: &str) -> String {
+        let command = Station::augment_args(clap::Command::new("station").no_binary_name(true));
+        let matches = command.try_get_matches_from(options.split_whitespace()).unwrap();
+        match Station::from_arg_matches(&matches).unwrap().settings() {
+            Ok(_) => String::new(),
+            Err(failure) => failure.to_string(),
+        }
+    }
+
+    #[test]
+    fn options_that_do_not_go_together_are_refused_with_what_to_do() {
+        for (options, hint) in [
+            ("--sharing --queue 5", "leave out one of them"),
+            ("--sharing --work spin", "use --work sleep"),
+            ("--quota 20ms/100ms --work spin", "cpu.max"),
+            ("--pool 4", "give its address by --next"),
+            ("--next 127.0.0.1:1883 --protocol http", "use --protocol mqtt"),
+        ] {
+            let said = refusal(options);
+            assert!(said.contains(hint), "{options}: {said}");
+        }
+        let most = "--sharing --quota 20ms/100ms --lock exponential:1ms --stall 10s:1s --next 127.0.0.1:1883 \
+                    --pool 4";
+        assert_eq!([refusal(most), refusal("--work spin --lock exponential:1ms --queue 5")], ["", ""]);
     }
 }

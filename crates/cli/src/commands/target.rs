@@ -22,6 +22,8 @@ pub struct Target {
 #[derive(Subcommand)]
 enum Kind {
     Broker(Broker),
+    // A chain gives the options of one station after those of every station.
+    #[command(args_override_self = true)]
     Station(Station),
     Chain(Chain),
     Ngsi(Ngsi),

@@ -176,6 +176,16 @@ load: { levels: [200], warm_up: 0s, hold: 500ms, samples: 5, drain: 1s }
     none.exits(1).says("--set record.messages=true");
 }
 
+/// Arrival, begin of service and departure of each message (device and sequence) at a station of the chain `hop`.
+fn hop(bench: &Bench, station: u32) -> HashMap<(u32, u32), [i64; 3]> {
+    let text = fs::read_to_string(bench.path(&format!("hop-{station}.csv"))).unwrap();
+    let line = |line: &str| {
+        let cells: Vec<i64> = line.split(',').take(6).map(|cell| cell.parse().unwrap()).collect();
+        ((cells[1] as u32, cells[2] as u32), [cells[3], cells[4], cells[5]])
+    };
+    text.lines().skip(1).map(line).collect()
+}
+
 /// Three stations, one behind the other: each message passes all of them, and its publish time holds all three services.
 #[test]
 fn a_chain_serves_each_message_at_every_station() {
@@ -198,24 +208,75 @@ objectives: {{ publish_p99: null, delivered: null, achieved: null, publish_p50: 
     let fastest = run.level(0)["publish_time_from_send"]["p25"].as_f64().unwrap();
     // A bucket of the histogram at 6 ms is 4 µs wide.
     assert!(fastest >= 0.005996, "three services of 2 ms: {fastest}");
-    let departures = |station: u32| -> HashMap<(u32, u32), (i64, i64)> {
-        let text = fs::read_to_string(bench.path(&format!("hop-{station}.csv"))).unwrap();
-        let line = |line: &str| {
-            let cells: Vec<i64> = line.split(',').take(6).map(|cell| cell.parse().unwrap()).collect();
-            ((cells[1] as u32, cells[2] as u32), (cells[3], cells[5]))
-        };
-        text.lines().skip(1).map(line).collect()
-    };
-    let hops = [1, 2, 3].map(departures);
-    for (message, (_, departure)) in &hops[0] {
+    let hops = [1, 2, 3].map(|station| hop(&bench, station));
+    for (message, [.., departure]) in &hops[0] {
         let (second, third) = (hops[1][message], hops[2][message]);
-        assert!(second.0 >= *departure && third.0 >= second.1, "{message:?}");
+        assert!(second[0] >= *departure && third[0] >= second[2], "{message:?}");
     }
     assert!(hops.iter().all(|hop| hop.len() as u64 == sent));
 }
 
+/// The first station passes on two messages at once, through its pool; the second has a lock, and more workers.
+#[test]
+fn stations_of_a_chain_have_options_of_their_own() {
+    let bench = Bench::beside_others();
+    let mut command = bench.plimsoll("target chain --stations 2 --truth hop".split(' '));
+    command.args(["--station", "1:--workers 8 --pool 2"]);
+    command.args(["--station", "2:--lock deterministic:2ms --workers 4"]);
+    command.args(["--", "--workers", "1", "--service", "deterministic:3ms"]);
+    let chain = bench.start(&mut command);
+    let address = listening_address(&chain);
+    let run = bench.run(&format!(
+        "name: own options
+platform: {{ profile: existing, address: \"{address}\" }}
+population: {{ devices: 5 }}
+load: {{ levels: [200], warm_up: 0s, hold: 2s, samples: 4, drain: 2s }}
+objectives: {{ publish_p99: null, delivered: null, achieved: null, publish_p50: \"< 10 s\" }}
+"
+    ));
+    chain.signal(Signal::TERM);
+    chain.finish().exits(0);
+    let sent = count(run.level(0), "sent");
+    assert_eq!(count(run.level(0), "acknowledged"), sent);
+    let milli = 1_000_000;
+    let (first, second) = (hop(&bench, 1), hop(&bench, 2));
+    assert_eq!((first.len() as u64, second.len() as u64), (sent, sent));
+    assert!(
+        first.values().all(|[arrival, begin, departure]| begin >= arrival && departure - begin == 3 * milli)
+    );
+    let mut begins: Vec<i64> = first.values().map(|times| times[1]).collect();
+    begins.sort_unstable();
+    let overlap = begins.windows(2).any(|pair| pair[1] - pair[0] < 3 * milli);
+    assert!(overlap, "the first station has one worker, as all of them, and not eight of its own");
+    let mut arrivals: Vec<i64> = second.values().map(|times| times[0]).collect();
+    let mut departures: Vec<i64> = second.values().map(|times| times[2]).collect();
+    arrivals.sort_unstable();
+    departures.sort_unstable();
+    assert!(second.values().all(|[_, begin, departure]| departure - begin >= 5 * milli));
+    assert!(departures.windows(2).all(|pair| pair[1] - pair[0] >= 2 * milli), "two held the lock at once");
+    let pairs = departures.iter().zip(&arrivals[2..]);
+    assert!(pairs.clone().all(|(departure, arrival)| arrival >= departure), "three were there at once");
+    let waited = |(message, times): (&(u32, u32), &[i64; 3])| second[message][0] - times[2] > milli;
+    assert!(first.iter().any(waited), "nobody waited for the pool");
+}
+
 /// Beside the address of a WebSocket that speaks no MQTT.
 const WEBSOCKET_ALONE: &str = ", protocol: websocket";
+
+#[test]
+fn wrong_options_of_a_station_are_refused_before_any_starts() {
+    let bench = Bench::beside_others();
+    for (own, hint) in [
+        ("3:--sharing", "there is no station 3"),
+        ("1:--lock 5", "station 1: invalid value '5' for '--lock <LAW>'"),
+        ("2:--pool 4", "station 2: --pool needs a next station"),
+    ] {
+        let refused = bench.call(["target", "chain", "--truth", "hop", "--station", own]);
+        refused.exits(104).says(hint);
+        assert!(!bench.path("hop-1.csv").exists() && !bench.path("hop-2.csv").exists(), "{own}");
+    }
+    bench.call(["target", "station", "--pool", "4"]).exits(104).says("give its address by --next");
+}
 
 /// A member that is stopped cannot obey: it is killed, and the others end in order.
 #[test]

@@ -1,7 +1,8 @@
 //! The next station of a chain: what was served here is passed on there, and answered here when it was answered there.
+//! A pool of N connections is one connection with N messages in flight: the next station cannot tell them apart.
 
-use super::StationError;
 use super::session::Message;
+use super::{NextStation, StationError};
 use plimsoll_codec::mqtt::{
     AckKind, Connect, Packet, PublishHeader, QoS, Version, encode_connect, encode_publish, packet_length,
 };
@@ -27,9 +28,10 @@ pub struct Next {
     out: Vec<u8>,
     /// The job of each packet id in flight.
     jobs: HashMap<u16, usize>,
-    /// Jobs that wait for a free packet id or the window.
+    /// Jobs that wait for a free packet id, the window or the pool.
     waiting: VecDeque<(usize, Arc<Message>)>,
     next_id: u16,
+    /// Most messages in flight.
     window: usize,
     wants_write: bool,
 }
@@ -44,7 +46,7 @@ pub struct Answered {
 
 impl Next {
     /// Connects, and waits for the answer.
-    pub fn connect(address: SocketAddr) -> Result<Next, StationError> {
+    pub fn connect(NextStation { address, pool }: NextStation) -> Result<Next, StationError> {
         let failed = |cause: std::io::Error| StationError::Next { address, cause };
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(failed)?;
         stream.set_nodelay(true).map_err(failed)?;
@@ -67,6 +69,7 @@ impl Next {
             }
             _ => return Err(no_mqtt()),
         };
+        let window = pool.map_or(window, |pool| window.min(pool.get()));
         stream.set_nonblocking(true).map_err(failed)?;
         Ok(Next {
             address,

@@ -2,18 +2,17 @@
 
 use super::coap::{Endpoint, Request};
 use super::connection::Connection;
-use super::faults::{Draws, Fault};
+use super::faults::Draws;
+use super::jobs::{Job, Jobs, Publisher};
 use super::next::{Answered, Next};
+use super::servers::Servers;
 use super::session::{Message, Served};
 use super::truth::{Fate, Truth};
-use super::workers::Workers;
-use super::{Settings, StationError, StationProtocol, Work};
+use super::{Settings, StationError, StationProtocol};
 use crate::clock::monotonic;
 use crate::tcp::{Door, Peer, Slots};
 use plimsoll_codec::marker::Marker;
 use plimsoll_model::Nanos;
-use plimsoll_stats::distribution::{Random, random};
-use plimsoll_stats::queue::{Queue, SERVICE_STREAM, Service, Settings as QueueSettings};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use std::cmp::Reverse;
@@ -41,18 +40,16 @@ const READINGS: usize = 4;
 
 /// See the module.
 pub struct Server {
-    /// Zero of stalls.
-    epoch: Nanos,
     protocol: StationProtocol,
     /// CoAP's socket.
     endpoint: Option<Endpoint>,
     /// The next station of the chain.
     next: Option<Next>,
-    service: Servers,
+    servers: Servers,
     connections: Slots<Connection>,
     jobs: Jobs,
-    timers: BinaryHeap<Reverse<(Nanos, u64, Timer)>>,
-    set: u64,
+    /// When the message that is held back of a connection is released at the latest.
+    timers: BinaryHeap<Reverse<(Nanos, u64)>>,
     publishers: HashMap<u64, Publisher>,
     draws: Draws,
     truth: Truth,
@@ -61,101 +58,18 @@ pub struct Server {
     scratch: Vec<u8>,
 }
 
-enum Servers {
-    Sleeping(Queue),
-    Spinning { workers: Workers, random: Random, settings: QueueSettings, waiting: usize },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    Depart(usize),
-    Release(u64),
-}
-
-/// A message on its way through the station.
-struct Job {
-    message: Arc<Message>,
-    connection: u64,
-    /// Who sent it, where there is no connection.
-    from: Option<SocketAddr>,
-    /// Its number within its connection.
-    number: u64,
-    marker: Option<Marker>,
-    arrival: Nanos,
-    service: Option<Service>,
-    fault: Fault,
-}
-
-#[derive(Default)]
-struct Jobs {
-    slots: Vec<Option<Job>>,
-    vacant: Vec<usize>,
-    bytes: usize,
-}
-
-/// The order of one connection's messages.
-#[derive(Default)]
-struct Publisher {
-    arrived: u64,
-    /// One more than the highest number delivered.
-    highest: u64,
-    held: Option<(usize, Nanos)>,
-}
-
-impl Jobs {
-    fn put(&mut self, job: Job) -> usize {
-        self.bytes += job.message.payload.len() + job.message.topic.len() + size_of::<Job>();
-        match self.vacant.pop() {
-            Some(slot) => {
-                if let Some(place) = self.slots.get_mut(slot) {
-                    *place = Some(job);
-                }
-                slot
-            }
-            None => {
-                self.slots.push(Some(job));
-                self.slots.len() - 1
-            }
-        }
-    }
-
-    fn take(&mut self, slot: usize) -> Option<Job> {
-        let job = self.slots.get_mut(slot)?.take()?;
-        self.bytes -= job.message.payload.len() + job.message.topic.len() + size_of::<Job>();
-        self.vacant.push(slot);
-        Some(job)
-    }
-
-    fn get(&mut self, slot: usize) -> Option<&mut Job> {
-        self.slots.get_mut(slot)?.as_mut()
-    }
-}
-
 impl Server {
     pub fn new(settings: &Settings, endpoint: Option<Endpoint>) -> Result<Server, StationError> {
-        let epoch = monotonic();
-        let queue = settings.queue;
-        let service = match settings.work {
-            Work::Sleep => Servers::Sleeping(Queue::new(queue)),
-            Work::Spin => Servers::Spinning {
-                workers: Workers::start(queue.workers, queue.stall, epoch)?,
-                random: random(queue.seed, &[SERVICE_STREAM]),
-                settings: queue,
-                waiting: 0,
-            },
-        };
         Ok(Server {
-            epoch,
             protocol: settings.protocol,
             endpoint,
             next: settings.next.map(Next::connect).transpose()?,
-            service,
+            servers: Servers::start(settings, monotonic())?,
             connections: Slots::default(),
             jobs: Jobs::default(),
             timers: BinaryHeap::new(),
-            set: 0,
             publishers: HashMap::new(),
-            draws: Draws::new(settings.faults, queue.seed),
+            draws: Draws::new(settings.faults, settings.queue.seed),
             truth: Truth::begin(settings.truth.as_deref())?,
             dirty: BTreeSet::new(),
             scratch: vec![0; SCRATCH],
@@ -175,15 +89,16 @@ impl Server {
         if let Some(next) = &self.next {
             next.register(epoll, NEXT)?;
         }
-        if let Servers::Spinning { workers, .. } = &self.service {
-            epoll::add(epoll, &*workers.bell, EventData::new_u64(BELL), EventFlags::IN)?;
+        if let Some(bell) = self.servers.bell() {
+            epoll::add(epoll, bell, EventData::new_u64(BELL), EventFlags::IN)?;
         }
         Ok(())
     }
 
     /// Waits for the network or a departure and does what there is to do.
     pub fn turn(&mut self, epoll: &OwnedFd, mut door: Option<&mut Door>) -> Result<(), StationError> {
-        let next = self.timers.peek().map_or(Nanos::MAX, |Reverse((at, ..))| *at);
+        let release = self.timers.peek().map(|Reverse((at, _))| *at);
+        let next = release.into_iter().chain(self.servers.next_change()).min().unwrap_or(Nanos::MAX);
         let wait = (next - monotonic()).0.clamp(0, PATIENCE.0);
         let timeout = Timespec { tv_sec: 0, tv_nsec: wait };
         let none = epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
@@ -195,13 +110,14 @@ impl Server {
                 LISTENER => door.iter_mut().for_each(|door| self.accept(epoll, door)),
                 ENDPOINT => self.receive()?,
                 NEXT => self.take_answers()?,
-                BELL => self.take_done()?,
+                BELL => self.servers.silence(),
                 id => self.ready(id, event.flags)?,
             }
         }
         if let Some(door) = door {
             door.resume(epoll, monotonic())?;
         }
+        self.take_departed()?;
         self.fire()?;
         self.send_dirty(epoll)?;
         if let Some(next) = &mut self.next {
@@ -212,7 +128,7 @@ impl Server {
 
     /// Writes down what was not served, and ends.
     pub fn finish(mut self) -> Result<(), StationError> {
-        for job in self.jobs.slots.into_iter().flatten() {
+        for job in self.jobs.into_left() {
             self.truth.write(job.marker, job.arrival, job.service, Fate::Unserved)?;
         }
         Ok(self.truth.flush()?)
@@ -288,7 +204,7 @@ impl Server {
         let publisher = self.publishers.entry(id).or_default();
         let number = publisher.arrived;
         publisher.arrived += 1;
-        let room = self.jobs.bytes + message.payload.len() < MOST_HELD;
+        let room = self.jobs.bytes() + message.payload.len() < MOST_HELD;
         let job = Job {
             message: Arc::new(message),
             connection: id,
@@ -299,31 +215,15 @@ impl Server {
             service: None,
             fault,
         };
-        let epoch = self.epoch;
-        match &mut self.service {
-            Servers::Sleeping(queue) => {
-                let service = if room {
-                    queue.arrive(arrival - epoch)
-                } else {
-                    queue.turn_away();
-                    None
-                };
-                let Some(service) = service else { return self.refuse(&job) };
-                let service = Service { begin: epoch + service.begin, departure: epoch + service.departure };
-                let slot = self.jobs.put(Job { service: Some(service), ..job });
-                self.set_timer(service.departure, Timer::Depart(slot));
-            }
-            Servers::Spinning { workers, random, settings, waiting } => {
-                let work = settings.service.sample(random);
-                let places = settings.limit.map(|limit| limit + settings.workers);
-                if !room || places.is_some_and(|places| *waiting >= places) {
-                    return self.refuse(&job);
-                }
-                *waiting += 1;
-                workers.order(self.jobs.put(job), work);
-            }
+        if !room {
+            self.servers.turn_away();
+            return self.refuse(&job);
         }
-        Ok(())
+        let slot = self.jobs.put(job);
+        if self.servers.arrive(arrival, slot) {
+            return Ok(());
+        }
+        self.jobs.take(slot).map_or(Ok(()), |job| self.refuse(&job))
     }
 
     fn refuse(&mut self, job: &Job) -> Result<(), StationError> {
@@ -334,42 +234,22 @@ impl Server {
         Ok(self.truth.write(job.marker, job.arrival, job.service, Fate::Refused)?)
     }
 
-    fn set_timer(&mut self, at: Nanos, timer: Timer) {
-        self.timers.push(Reverse((at, self.set, timer)));
-        self.set += 1;
-    }
-
     fn fire(&mut self) -> Result<(), StationError> {
         let now = monotonic();
-        while let Some(&Reverse((at, _, timer))) = self.timers.peek() {
-            if at > now {
-                return Ok(());
-            }
+        while let Some(&Reverse((at, id))) = self.timers.peek().filter(|Reverse((at, _))| *at <= now) {
             self.timers.pop();
-            match timer {
-                Timer::Depart(slot) => self.depart(slot)?,
-                Timer::Release(id) => {
-                    // The timer of an earlier message must not release a later one.
-                    let due = |publisher: &Publisher| publisher.held.is_some_and(|(_, until)| until <= at);
-                    if self.publishers.get(&id).is_some_and(due) {
-                        self.release(id)?;
-                    }
-                }
+            // The timer of an earlier message must not release a later one.
+            let due = |publisher: &Publisher| publisher.held.is_some_and(|(_, until)| until <= at);
+            if self.publishers.get(&id).is_some_and(due) {
+                self.release(id)?;
             }
         }
         Ok(())
     }
 
-    fn take_done(&mut self) -> Result<(), StationError> {
-        let mut done = Vec::new();
-        if let Servers::Spinning { workers, waiting, .. } = &mut self.service {
-            workers.silence();
-            while let Some(job) = workers.take_done() {
-                *waiting -= 1;
-                done.push(job);
-            }
-        }
-        for (slot, service) in done {
+    fn take_departed(&mut self) -> Result<(), StationError> {
+        let now = monotonic();
+        while let Some((slot, service)) = self.servers.take_departed(now) {
             if let Some(job) = self.jobs.get(slot) {
                 job.service = Some(service);
             }
@@ -425,7 +305,7 @@ impl Server {
         {
             let until = monotonic() + LONGEST_HOLD;
             publisher.held = Some((slot, until));
-            self.set_timer(until, Timer::Release(id));
+            self.timers.push(Reverse((until, id)));
             return Ok(());
         }
         self.deliver(slot)?;
