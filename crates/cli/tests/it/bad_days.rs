@@ -124,23 +124,29 @@ fn a_broker_that_refuses_the_101st_client_fails_the_run_and_the_number_is_told()
     run.says("100 of 151 clients connected").says("code 3");
 }
 
+/// A run whose clients wait for a second to be connected.
+fn fail_to_connect(script: Script) -> Finished {
+    let broker = ScriptedBroker::start(script);
+    Bench::beside_others().run(&scenario(&broker, "connect_timeout: 1s", "[100]"))
+}
+
+#[test]
+fn a_broker_that_accepts_and_never_answers_fails_the_run_and_is_told_from_a_closed_port() {
+    let script = Script { silent: true, ..Script::default() };
+    let run = fail_to_connect(script).exits(1);
+    run.says("accepted but MQTT was not answered within 1.00 s");
+}
+
+#[test]
+fn a_broker_that_answers_connect_and_not_subscribe_is_not_said_to_be_silent() {
+    let script = Script { no_suback: true, ..Script::default() };
+    let run = fail_to_connect(script).exits(1);
+    run.says("the platform accepted the client but SUBSCRIBE was not answered within 1.00 s");
+}
+
 /// Tests that measure.
 mod alone {
     use super::*;
-
-    #[test]
-    fn a_broker_that_accepts_and_never_answers_fails_the_run_and_is_told_from_a_closed_port() {
-        let script = Script { silent: true, ..Script::default() };
-        let run = run(&script, "connect_timeout: 1s", "[100]").exits(1);
-        run.says("accepted but MQTT was not answered within 1.00 s");
-    }
-
-    #[test]
-    fn a_broker_that_answers_connect_and_not_subscribe_is_not_said_to_be_silent() {
-        let script = Script { no_suback: true, ..Script::default() };
-        let run = run(&script, "connect_timeout: 1s", "[100]").exits(1);
-        run.says("the platform accepted the client but SUBSCRIBE was not answered within 1.00 s");
-    }
 
     #[test]
     fn a_broker_that_dies_in_mid_level_has_missed_that_level_and_higher_ones_are_not_run() {
