@@ -6,6 +6,7 @@ pub mod ngsi;
 pub mod open_loop;
 pub mod record;
 mod record_file;
+pub mod relay;
 #[cfg(feature = "rumqttd")]
 pub mod rumqttd;
 pub mod station;

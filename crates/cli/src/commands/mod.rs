@@ -19,6 +19,7 @@ mod ngsi;
 mod outputs;
 mod platforms;
 mod probe;
+mod relay;
 mod report;
 mod run;
 mod runs;

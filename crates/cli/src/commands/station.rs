@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Shortest time from one stall to the next, and shortest period of a quota.
-const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
+pub const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
 /// Least work in a period: enough for a nanosecond of each worker.
 const SMALLEST_QUOTA: Nanos = Nanos::from_micros(10);
 /// Longest service time, and longest period of a quota.
@@ -210,7 +210,7 @@ fn probability(text: &str) -> Result<f64, String> {
     }
 }
 
-fn stall(text: &str) -> Result<Stall, String> {
+pub fn stall(text: &str) -> Result<Stall, String> {
     let (every, length) = text.split_once(':').ok_or("write EVERY:FOR, such as 10s:500ms")?;
     let (every, length) = (duration(every)?, duration(length)?);
     if every < SHORTEST_PERIOD {

@@ -2,6 +2,7 @@
 
 use super::chain::Chain;
 use super::ngsi::Ngsi;
+use super::relay::Relay;
 use super::station::Station;
 use super::target_broker::Broker;
 use crate::failure::Failure;
@@ -13,7 +14,8 @@ use clap::{Args, Subcommand};
   plimsoll target broker --port 1883
   plimsoll target station --service exponential:2ms --truth truth.csv
   plimsoll target chain --stations 3 -- --service exponential:1ms
-  plimsoll target ngsi --port 1026")]
+  plimsoll target ngsi --port 1026
+  plimsoll target relay --to 127.0.0.1:1883 --delay 20ms")]
 pub struct Target {
     #[command(subcommand)]
     target: Kind,
@@ -27,6 +29,7 @@ enum Kind {
     Station(Station),
     Chain(Chain),
     Ngsi(Ngsi),
+    Relay(Relay),
 }
 
 impl Target {
@@ -36,6 +39,7 @@ impl Target {
             Kind::Station(station) => station.perform(),
             Kind::Chain(chain) => chain.perform(),
             Kind::Ngsi(ngsi) => ngsi.perform(),
+            Kind::Relay(relay) => relay.perform(),
         }
     }
 }

@@ -92,7 +92,9 @@ fn a_wrong_password_fails_the_run_with_the_brokers_reason_and_stays_secret() {
         arguments.extend(["--mqtt", version]);
         let mut command = bench.plimsoll(arguments);
         command.env("PLIMSOLL_PASSWORD", password);
-        let mut run = bench.start(&mut command).finish().exits(code);
+        let mut run = bench.start(&mut command).finish();
+        // A run that the broker lets in may be too short for a busy machine to decide.
+        run = if code == 0 { run.judged() } else { run.exits(code) };
         if code == 1 {
             // MQTT 3.1.1 table 3.1: code 5; MQTT 5 section 3.2.2.2: 0x87, which is 135. Both are "not authorized".
             let said = run.said().to_lowercase();

@@ -77,7 +77,7 @@ fn a_capture_holds_each_request_over_a_shared_socket() {
     bench.write("resources.yaml", PROFILE);
     let server = Libcoap::start();
     let text = "population: { devices: 10 }\ncoap: { sockets: 1, outstanding: 20 }\n\
-        load: { arrivals: constant, levels: [400], precision: 20ms, hold: 1s, samples: 2, warm_up: 0s, drain: 5s }\n\
+        load: { arrivals: constant, levels: [400], precision: 20ms, hold: 1s, samples: 2, warm_up: 0s, drain: 5s, again: 0s }\n\
         objectives: { publish_p99: null, achieved: null, publish_p50: \"< 10 s\" }\n";
     bench.write("shared.yaml", &scenario(server.port(), text));
     let arguments = ["run", "shared.yaml", "--capture", "--summary-json", "summary.json", "-q"];

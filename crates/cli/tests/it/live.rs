@@ -1,6 +1,6 @@
 //! A run that other programs watch while it goes on.
 
-use crate::harness::{Bench, count};
+use crate::harness::{Bench, Finished, await_calm, count};
 use regex::Regex;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -36,28 +36,46 @@ fn free() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
 
+/// Runs the scenario until what is served of it contains a text: what was served last, and the run. It is run again where its
+/// levels were invalid on a busy machine: of those, no verdict is served.
+fn run_until_served(bench: &Bench, wanted: &str) -> (String, Finished) {
+    let mut attempt = 0;
+    loop {
+        let address = free();
+        let run = bench.start(bench.run_command(SCENARIO).args(["--metrics", &address]));
+        let begun = Instant::now();
+        let (mut before, mut last) = (0.0, String::new());
+        // As long as it is served, and before it begins to be.
+        while let Some(shown) = scrape(&address).or_else(|| last.is_empty().then(String::new)) {
+            assert!(begun.elapsed() < Duration::from_secs(40), "{last}\n{}", run.told_so_far());
+            if shown.contains("plimsoll_run_info") {
+                let sent = value(&shown, "plimsoll_messages_sent_total");
+                assert!(sent >= before, "{sent} after {before}");
+                (before, last) = (sent, shown);
+            }
+            if last.contains(wanted) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let run = run.finish().judged();
+        assert!(TcpStream::connect(&address).is_err(), "nothing listens after the run");
+        if last.contains(wanted) {
+            return (last, run);
+        }
+        attempt += 1;
+        assert!(attempt < 4 && run.levels().iter().any(|level| level["validity"] != "valid"), "{last}");
+        await_calm(attempt);
+    }
+}
+
 #[test]
 fn metrics_are_served_while_the_run_goes_on_and_end_with_it() {
     let bench = Bench::beside_others();
-    let address = free();
-    let run = bench.start(bench.run_command(SCENARIO).args(["--metrics", &address]));
-    let begun = Instant::now();
-    // The second level is reached, and counters only grow meanwhile.
-    let (mut before, mut last) = (0.0, String::new());
-    while !last.contains("plimsoll_level_met{level=\"1\"") {
-        assert!(begun.elapsed() < Duration::from_secs(40), "{last}\n{}", run.told_so_far());
-        std::thread::sleep(Duration::from_millis(100));
-        let Some(shown) = scrape(&address).filter(|shown| shown.contains("plimsoll_run_info")) else {
-            continue;
-        };
-        let sent = value(&shown, "plimsoll_messages_sent_total");
-        assert!(sent >= before, "{sent} after {before}");
-        (before, last) = (sent, shown);
-    }
-    let run = run.finish().judged();
-    assert!(TcpStream::connect(&address).is_err(), "nothing listens after the run");
+    let (last, run) = run_until_served(&bench, "plimsoll_level_met{level=\"1\"");
     // All of the first level is in it, the warm-up too.
-    assert!(before >= count(run.level(0), "sent") as f64, "{last}");
+    let sent = value(&last, "plimsoll_messages_sent_total");
+    assert!(sent >= count(run.level(0), "sent") as f64, "{last}");
     assert!(value(&last, "plimsoll_publish_time_seconds_count") > 0.0);
     assert!(last.contains(&format!("run=\"{}\"", run.summary["run"].as_str().unwrap())), "{last}");
 }
@@ -87,16 +105,7 @@ fn the_dashboard_asks_for_metrics_that_exist() {
     let text = std::fs::read_to_string(root.join("docs/grafana/plimsoll.json")).unwrap();
     let dashboard: Value = serde_json::from_str(&text).unwrap();
     let bench = Bench::beside_others();
-    let address = free();
-    let run = bench.start(bench.run_command(SCENARIO).args(["--metrics", &address]));
-    let begun = Instant::now();
-    let mut shown = String::new();
-    while !shown.contains("plimsoll_level_met") {
-        assert!(begun.elapsed() < Duration::from_secs(40), "{shown}");
-        std::thread::sleep(Duration::from_millis(100));
-        shown = scrape(&address).unwrap_or(shown);
-    }
-    run.finish().judged();
+    let (shown, _) = run_until_served(&bench, "plimsoll_level_met");
     let name = Regex::new("plimsoll_[a-z_]+").unwrap();
     let known: BTreeSet<&str> = shown
         .lines()

@@ -47,6 +47,7 @@ mod probe;
 mod real_blame;
 mod real_brokers;
 mod real_series;
+mod relay;
 mod roles;
 mod schedule;
 mod scripted_broker;

@@ -77,7 +77,7 @@ fn a_platform_in_another_network_is_captured_there_and_called_by_its_name() {
     let scenario = format!(
         "name: elsewhere\nplatform: {{ profile: existing, address: \"mqtt://{address}:1883\" }}\n\
          population: {{ devices: 5, subscribers: 1 }}\nmessage: {{ marker: ascii }}\n\
-         load: {{ levels: [50], warm_up: 0s, hold: 1s, samples: 2, drain: 2s }}\n\
+         load: {{ levels: [50], warm_up: 0s, hold: 1s, samples: 2, drain: 2s, again: 0s }}\n\
          objectives: {{ publish_p99: null, delivered: null, achieved: null }}\n\
          record: {{ capture: {{ namespaces: [\"container:{name}\"] }} }}\n"
     );

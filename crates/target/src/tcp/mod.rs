@@ -8,5 +8,5 @@ mod slots;
 
 pub use door::Door;
 pub use outgoing::Outgoing;
-pub use peer::{Gone, Peer};
+pub use peer::{Gone, Peer, reset};
 pub use slots::Slots;

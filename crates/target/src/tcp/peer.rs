@@ -2,9 +2,11 @@
 
 use super::Outgoing;
 use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::net::sockopt::set_socket_linger;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 /// The peer is gone, or must go.
 #[derive(Clone, Copy, Debug)]
@@ -64,14 +66,35 @@ impl Peer {
         Ok(())
     }
 
+    /// Says that nothing more will be sent.
+    pub fn end(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Asks epoll for nothing any more.
+    pub fn forget(&self, epoll: &OwnedFd) {
+        let _ = epoll::delete(epoll, &self.stream);
+    }
+
+    /// Resets the connection: the other side is told that something went wrong.
+    pub fn reset(self) {
+        reset(self.stream);
+    }
+
     /// Says that nothing more will be sent, and reads what has come meanwhile: a socket that is closed with unread bytes
     /// resets the connection, and the peer may lose our last packet.
     pub fn finish(mut self, scratch: &mut [u8]) {
-        let _ = self.stream.shutdown(Shutdown::Write);
+        self.end();
         for _ in 0..4 {
             if !matches!(self.read(scratch), Ok(Some(_))) {
                 return;
             }
         }
     }
+}
+
+/// Closes a connection by a reset.
+pub fn reset(stream: TcpStream) {
+    // Where it fails, the connection is closed in the usual way.
+    let _ = set_socket_linger(&stream, Some(Duration::ZERO));
 }

@@ -1,0 +1,104 @@
+//! A relay: it stands before a server, passes on what clients and server send over TCP, and adds the faults of a network that
+//! it is told.
+//!
+//! Main flow: [`Relay::run`] turns in one loop over epoll (`server`). What one side sends goes on the `way` to the other. A
+//! `link`, which all connections share, says when it gets there, and a timer holds it until then.
+
+mod link;
+mod server;
+mod way;
+
+pub use link::{Link, Network};
+
+use crate::tcp::Door;
+use plimsoll_model::Nanos;
+use plimsoll_stats::queue::Stall;
+use rustix::event::epoll;
+use server::{LISTENER, Server};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a relay is told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it listens; port 0 for a free one.
+    pub listen: SocketAddr,
+    /// The server that it stands before.
+    pub to: SocketAddr,
+    /// What each way is like.
+    pub network: Network,
+    /// From each multiple of a time since its start on, connections are reset for a while, new ones too.
+    pub cut: Option<Stall>,
+    /// At each multiple of this time since its start, all connections lose their server and are not told.
+    pub half_open: Option<Nanos>,
+    /// Seeds what is random.
+    pub seed: u64,
+}
+
+/// What a relay did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Connections of clients that were passed on.
+    pub connections: u64,
+    /// Those that it reset while the network was cut, or left half-open.
+    pub broken: u64,
+    /// Bytes handed to the server, and to clients.
+    pub bytes: [u64; 2],
+}
+
+/// Why a relay could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RelayError {
+    /// The port is taken or the address is not ours.
+    #[error("cannot listen on {address}: {cause}; choose another port or --port 0 for a free one")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The system does not let it wait for connections.
+    #[error("cannot wait for connections: {0}")]
+    Wait(#[from] rustix::io::Errno),
+}
+
+/// A relay that listens.
+pub struct Relay {
+    settings: Settings,
+    door: Door,
+    epoll: OwnedFd,
+}
+
+impl Relay {
+    /// Begins to listen. The server need not be up yet.
+    ///
+    /// # Errors
+    /// See [`RelayError`].
+    pub fn bind(settings: Settings) -> Result<Relay, RelayError> {
+        let address = settings.listen;
+        let door = Door::open(address, LISTENER).map_err(|cause| RelayError::Listen { address, cause })?;
+        Ok(Relay { settings, door, epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.door.address()
+    }
+
+    /// Relays until `stop` is set.
+    ///
+    /// # Errors
+    /// See [`RelayError`].
+    pub fn run(mut self, stop: &AtomicBool) -> Result<Totals, RelayError> {
+        let mut server = Server::new(self.settings);
+        server.begin(&self.epoll, &self.door)?;
+        while !stop.load(Ordering::Relaxed) {
+            server.turn(&self.epoll, &mut self.door)?;
+        }
+        Ok(server.totals())
+    }
+}

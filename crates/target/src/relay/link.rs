@@ -1,0 +1,89 @@
+//! When bytes get to the other side of a network. Pure: the caller says when they were sent.
+
+use plimsoll_model::Nanos;
+use plimsoll_stats::distribution::{Random, random};
+
+/// Names the stream of random numbers that jitter is drawn from, in each direction.
+const JITTER_STREAM: u64 = 0x6a69_7474_6572_0000;
+const BITS: i128 = 8;
+const SECOND: i128 = 1_000_000_000;
+
+/// What a way through a network is like. The default is immediate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Network {
+    /// How long everything takes, each way.
+    pub delay: Nanos,
+    /// How much longer it takes at most: drawn uniformly from zero on for what is read at once.
+    pub jitter: Nanos,
+    /// Bits a second of each way, which all connections share; `None` for any number.
+    pub rate: Option<u64>,
+}
+
+/// One direction of a network, which all connections share.
+#[derive(Clone, Debug)]
+pub struct Link {
+    network: Network,
+    /// When what was sent so far has left the sender.
+    free: Nanos,
+    random: Random,
+}
+
+impl Link {
+    /// Nothing was sent on it yet. `direction` tells the links of a relay apart.
+    pub fn new(network: Network, seed: u64, direction: u64) -> Link {
+        Link { network, free: Nanos::ZERO, random: random(seed, &[JITTER_STREAM, direction]) }
+    }
+
+    /// When bytes get there that are sent at `now`, no earlier than others before them: they wait until the link is free, leave
+    /// it at its rate, and are delayed.
+    pub fn arrival(&mut self, now: Nanos, bytes: usize) -> Nanos {
+        let left = match self.network.rate {
+            None => now,
+            Some(rate) => {
+                let time = bytes as i128 * BITS * SECOND / i128::from(rate.max(1));
+                let time = Nanos(i64::try_from(time).unwrap_or(i64::MAX));
+                self.free = Nanos(self.free.max(now).0.saturating_add(time.0));
+                self.free
+            }
+        };
+        let jitter = match self.network.jitter.0 {
+            jitter @ 1.. => self.random.below(jitter.unsigned_abs().saturating_add(1)).cast_signed(),
+            _ => 0,
+        };
+        Nanos(left.0.saturating_add(self.network.delay.0).saturating_add(jitter))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLI: Nanos = Nanos(1_000_000);
+
+    #[test]
+    fn a_link_delays_and_is_as_fast_as_its_rate() {
+        let mut link = Link::new(Network { delay: MILLI, ..Network::default() }, 1, 0);
+        assert_eq!(link.arrival(Nanos::ZERO, 1 << 20), MILLI);
+        // 8 Mbit/s are 1,000 bytes in a millisecond.
+        let mut link = Link::new(Network { delay: MILLI, rate: Some(8_000_000), ..Network::default() }, 1, 0);
+        assert_eq!(link.arrival(Nanos::ZERO, 1000), MILLI * 2);
+        assert_eq!(link.arrival(Nanos::ZERO, 2000), MILLI * 4, "behind the first");
+        assert_eq!(link.arrival(MILLI * 10, 1000), MILLI * 12, "the link was free");
+    }
+
+    #[test]
+    fn jitter_is_drawn_up_to_its_bound_and_by_the_seed() {
+        let network = Network { jitter: MILLI, ..Network::default() };
+        let draw = |seed, direction| {
+            let mut link = Link::new(network, seed, direction);
+            (0..1000).map(|_| link.arrival(Nanos::ZERO, 1).0).collect::<Vec<_>>()
+        };
+        let drawn = draw(1, 0);
+        assert!(drawn.iter().all(|&time| (0..=MILLI.0).contains(&time)));
+        let mean = drawn.iter().sum::<i64>() as f64 / 1000.0;
+        // The standard error of the mean of 1,000 uniform draws is 0.0091 of their range.
+        assert!((mean / MILLI.0 as f64 - 0.5).abs() < 4.0 * 0.0091, "{mean}");
+        assert_eq!(drawn, draw(1, 0));
+        assert!(drawn != draw(2, 0) && drawn != draw(1, 1));
+    }
+}

@@ -1,0 +1,187 @@
+//! Relays between real sockets. Times are only bounded from below: a busy machine adds to them.
+
+use plimsoll_model::Nanos;
+use plimsoll_stats::queue::Stall;
+use plimsoll_target::relay::{Network, Relay, Settings, Totals};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const DELAY: Duration = Duration::from_millis(20);
+const DELAYED: Network = Network { delay: Nanos::from_millis(20), jitter: Nanos::ZERO, rate: None };
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A relay before an echo, and what clients of it do.
+struct Bench {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    relay: Option<JoinHandle<Totals>>,
+}
+
+impl Bench {
+    fn new(network: Network, cut: Option<Stall>, half_open: Option<Nanos>) -> Bench {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                std::thread::spawn(move || echo(stream.unwrap()));
+            }
+        });
+        Bench::before(to, network, cut, half_open)
+    }
+
+    fn before(to: SocketAddr, network: Network, cut: Option<Stall>, half_open: Option<Nanos>) -> Bench {
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let relay = Relay::bind(Settings { listen, to, network, cut, half_open, seed: 1 }).unwrap();
+        let address = relay.address().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let relay = Some(std::thread::spawn(move || relay.run(&seen).unwrap()));
+        Bench { address, stop, relay }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let client = TcpStream::connect(self.address).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client
+    }
+
+    fn end(mut self) -> Totals {
+        self.stop.store(true, Ordering::Relaxed);
+        self.relay.take().unwrap().join().unwrap()
+    }
+}
+
+/// Returns what comes, until that ends.
+fn echo(mut stream: TcpStream) {
+    let mut scratch = [0; 4096];
+    while let Ok(count @ 1..) = stream.read(&mut scratch) {
+        if stream.write_all(&scratch[..count]).is_err() {
+            return;
+        }
+    }
+}
+
+fn ask(client: &mut TcpStream, question: &[u8]) -> std::io::Result<Vec<u8>> {
+    client.write_all(question)?;
+    let mut answer = vec![0; question.len()];
+    client.read_exact(&mut answer)?;
+    Ok(answer)
+}
+
+#[test]
+fn what_is_sent_comes_back_whole_and_late() {
+    let bench = Bench::new(DELAYED, None, None);
+    let mut client = bench.connect();
+    let begin = Instant::now();
+    assert_eq!(ask(&mut client, b"hello").unwrap(), b"hello");
+    assert!(begin.elapsed() >= 2 * DELAY, "{:?}", begin.elapsed());
+    // More than a relay holds of one way.
+    let content: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
+    let mut sender = client.try_clone().unwrap();
+    let sent = content.clone();
+    let sending = std::thread::spawn(move || sender.write_all(&sent).unwrap());
+    let mut answer = vec![0; content.len()];
+    client.read_exact(&mut answer).unwrap();
+    sending.join().unwrap();
+    assert!(answer == content);
+    let bytes = content.len() as u64 + 5;
+    assert_eq!(bench.end(), Totals { connections: 1, broken: 0, bytes: [bytes, bytes] });
+}
+
+#[test]
+fn the_end_of_one_way_leaves_the_other_open() {
+    let bench = Bench::new(DELAYED, None, None);
+    let mut client = bench.connect();
+    client.write_all(b"last words").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).unwrap();
+    assert_eq!(answer, b"last words");
+    bench.end();
+}
+
+#[test]
+fn a_rate_is_shared_by_all_connections() {
+    // 800 kbit/s are 100 kB in a second: of each of two clients, 10 kB there and back take 0.1 s and more.
+    let network = Network { rate: Some(800_000), ..Network::default() };
+    let bench = Bench::new(network, None, None);
+    let begin = Instant::now();
+    let clients: Vec<_> = (0..2)
+        .map(|_| {
+            let mut client = bench.connect();
+            std::thread::spawn(move || ask(&mut client, &[7; 10_000]).unwrap())
+        })
+        .collect();
+    clients.into_iter().for_each(|client| assert_eq!(client.join().unwrap(), [7; 10_000]));
+    assert!(begin.elapsed() >= Duration::from_millis(200), "{:?}", begin.elapsed());
+    bench.end();
+}
+
+#[test]
+fn a_cut_resets_connections_and_ends() {
+    let cut = Stall { every: Nanos::from_millis(1500), length: Nanos::from_millis(500) };
+    let bench = Bench::new(Network::default(), Some(cut), None);
+    let mut client = bench.connect();
+    assert_eq!(ask(&mut client, b"before").unwrap(), b"before");
+    let error = client.read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    // Others are reset too, until the cut is over.
+    let begin = Instant::now();
+    let mut refused = 0;
+    while ask(&mut bench.connect(), b"after").is_err() {
+        refused += 1;
+        assert!(begin.elapsed() < PATIENCE, "no connection is served after {refused} attempts");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(bench.end().broken > refused.max(1) / 2);
+}
+
+#[test]
+fn a_half_open_connection_takes_everything_and_answers_nothing() {
+    let bench = Bench::new(Network::default(), None, Some(Nanos::from_millis(1000)));
+    let mut client = bench.connect();
+    assert_eq!(ask(&mut client, b"before").unwrap(), b"before");
+    let begin = Instant::now();
+    client.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let silence = loop {
+        match ask(&mut client, b"still there?") {
+            Ok(_) => assert!(begin.elapsed() < PATIENCE, "it never became half-open"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(silence.kind(), ErrorKind::WouldBlock, "silence, and no end: {silence}");
+    client.write_all(b"nobody reads that").unwrap();
+    drop(client);
+    assert!(bench.end().broken >= 1);
+}
+
+#[test]
+fn a_server_that_is_not_there_ends_the_connection() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let bench = Bench::before(nobody, Network::default(), None, None);
+    let mut client = bench.connect();
+    assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)));
+    assert_eq!(bench.end().bytes, [0, 0]);
+}
+
+/// What a client sent before it left gets to the server, although it no longer takes answers.
+#[test]
+fn a_client_that_leaves_has_sent_what_it_sent() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let bench = Bench::before(listener.local_addr().unwrap(), DELAYED, None, None);
+    let mut client = bench.connect();
+    client.write_all(b"gone soon").unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    server.write_all(b"an answer that nobody reads").unwrap();
+    // Closed with something unread, or soon to be: a reset.
+    drop(client);
+    let mut content = Vec::new();
+    server.read_to_end(&mut content).unwrap();
+    assert_eq!(content, b"gone soon");
+    bench.end();
+}
