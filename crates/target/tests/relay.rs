@@ -1,5 +1,7 @@
 //! Relays between real sockets. Times are only bounded from below: a busy machine adds to them.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use plimsoll_model::Nanos;
 use plimsoll_stats::queue::Stall;
 use plimsoll_target::relay::{Network, Relay, Settings, Totals};
