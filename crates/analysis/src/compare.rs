@@ -175,17 +175,13 @@ pub fn compare(runs: &[Compared<'_>]) -> Comparison {
     }
     for label in levels(&groups) {
         for (quantity, unit, of) in QUANTITIES {
-            let value = |run: &Compared<'_>| {
-                let level = run.summary.levels.iter().find(|level| level.load.to_string() == label);
-                level.filter(|level| level.validity == Validity::Valid).and_then(of)
-            };
+            let value = |run: &Compared<'_>| valid(run, &label).and_then(of);
             rows.push(row(&groups, Some(label.clone()), quantity, unit, value));
         }
         for population in populations(&groups, &label) {
             for (quantity, unit, of) in QUANTITIES {
                 let value = |run: &Compared<'_>| {
-                    let level = run.summary.levels.iter().find(|level| level.load.to_string() == label);
-                    let level = level.filter(|level| level.validity == Validity::Valid)?;
+                    let level = valid(run, &label)?;
                     of(&level.populations.iter().find(|own| own.name == population)?.figures)
                 };
                 let label = format!("{label}, {population}");
@@ -222,6 +218,12 @@ fn populations(groups: &[Vec<&Compared<'_>>], label: &str) -> Vec<String> {
         }
     }
     names
+}
+
+/// The level of a run by its load: its last valid hold, since a level that decided nothing is held again.
+fn valid<'a>(run: &Compared<'a>, label: &str) -> Option<&'a LevelSummary> {
+    let mut holds = run.summary.levels.iter().rev();
+    holds.find(|level| level.load.to_string() == label && level.validity == Validity::Valid)
 }
 
 /// The levels of all runs, in the order in which they are met first.
@@ -313,7 +315,7 @@ fn notes(groups: &[Vec<&Compared<'_>>], rows: &[Row]) -> Vec<String> {
     }
     let mut left_out = Vec::new();
     for run in groups.iter().flatten() {
-        let levels = run.summary.levels.iter().filter(|level| level.validity != Validity::Valid);
+        let levels = run.summary.levels.iter().filter(|level| valid(run, &level.load.to_string()).is_none());
         left_out.extend(levels.map(|level| format!("{} of {}", level.load, run.summary.run)));
     }
     // A level that decided nothing is held again.
@@ -337,7 +339,8 @@ fn notes(groups: &[Vec<&Compared<'_>>], rows: &[Row]) -> Vec<String> {
         compared.iter().filter(|one| matches!(one.finding, Conclusion::Higher | Conclusion::Lower)).count();
     if claims > 0 {
         notes.push(format!(
-            "of {} comparisons of what varies, one in twenty would be found different where nothing is; {claims} were",
+            "{} comparisons are of what varies: if nothing differed, one in twenty would still be found different; \
+             {claims} were",
             compared.len()
         ));
     }

@@ -124,6 +124,7 @@ pub(crate) fn told(row: &Row, difference: &Difference) -> Option<String> {
     match difference.finding {
         Conclusion::Higher => Some(format!("higher: {}", by.unwrap_or_else(|| "from nothing".into()))),
         Conclusion::Lower => Some(format!("lower: {}", by.unwrap_or_default())),
+        Conclusion::NotDistinguishable if difference.ci95 == Some([0.0, 0.0]) => Some("equal".into()),
         Conclusion::NotDistinguishable => {
             Some(format!("not distinguishable{}", by.map(|by| format!(": {by}")).unwrap_or_default()))
         }

@@ -187,3 +187,34 @@ fn a_client_that_leaves_has_sent_what_it_sent() {
     assert_eq!(content, b"gone soon");
     bench.end();
 }
+
+/// More than a relay holds and kernels take, to a client that begins to read late.
+#[test]
+fn a_late_reader_gets_everything() {
+    const LENGTH: usize = 20 << 20;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let bench = Bench::before(listener.local_addr().unwrap(), Network::default(), None, None);
+    let mut client = bench.connect();
+    let (mut server, _) = listener.accept().unwrap();
+    let sending = std::thread::spawn(move || server.write_all(&vec![7; LENGTH]).unwrap());
+    std::thread::sleep(Duration::from_millis(500));
+    let mut content = Vec::new();
+    client.read_to_end(&mut content).unwrap();
+    assert_eq!(content.len(), LENGTH);
+    sending.join().unwrap();
+    bench.end();
+}
+
+/// A client whose way was full when its server was lost goes on to be read, and is forgotten when it ends.
+#[test]
+fn a_blocked_client_of_a_half_open_connection_is_read() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let every = Some(Nanos::from_millis(1500));
+    let bench = Bench::before(listener.local_addr().unwrap(), Network::default(), None, every);
+    let mut client = bench.connect();
+    let (_server, _) = listener.accept().unwrap();
+    client.set_write_timeout(Some(PATIENCE)).unwrap();
+    // The server reads nothing, so that this waits until nobody has to.
+    client.write_all(&vec![7; 30 << 20]).unwrap();
+    assert_eq!(bench.end().broken, 1);
+}

@@ -113,7 +113,7 @@ impl Chain {
         command.extend(["target", "station", "--protocol", "mqtt"].map(str::to_owned));
         command.extend(options.iter().cloned());
         let port = if number == 1 { self.port } else { 0 };
-        let seed = self.seed + u64::from(number) - 1;
+        let seed = self.seed.wrapping_add(u64::from(number) - 1);
         command.extend(["--port".into(), port.to_string(), "--seed".into(), seed.to_string()]);
         if let Some(next) = next {
             command.extend(["--next".into(), next.into()]);

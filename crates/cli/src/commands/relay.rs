@@ -1,6 +1,6 @@
 //! `plimsoll target relay`: what stands between clients and a server, with the faults of a network.
 
-use super::station::{SHORTEST_PERIOD, stall};
+use super::station::{SHORTEST_PERIOD, every_for};
 use crate::failure::Failure;
 use crate::output::say;
 use crate::{exit_code, interrupt};
@@ -15,6 +15,8 @@ use std::net::{IpAddr, SocketAddr};
 const LONGEST_DELAY: Nanos = Nanos::from_secs(60);
 /// Lowest rate, bits a second: a byte takes at most a second.
 const LOWEST_RATE: u64 = 8;
+/// Highest rate, bits a second.
+const HIGHEST_RATE: u64 = 1_000_000_000_000;
 
 /// Stands before a server and adds delay, a limited rate and broken connections
 ///
@@ -48,7 +50,7 @@ pub struct Relay {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<u64>,
     /// From each multiple of EVERY on, resets all connections for FOR, new ones too
-    #[arg(long, value_name = "EVERY:FOR", value_parser = stall)]
+    #[arg(long, value_name = "EVERY:FOR", value_parser = every_for)]
     cut: Option<Stall>,
     /// At each multiple of EVERY, closes all connections to the server; those to
     /// the clients stay open, and nothing answers there
@@ -73,6 +75,11 @@ impl Relay {
         });
         let relay = relay.map_err(|error| undoable(&error))?;
         let address = relay.address().map_err(|error| undoable(&error))?;
+        if address == self.to {
+            return Err(Failure::Usage(format!(
+                "--to {address} is the relay's own address: give that of the server"
+            )));
+        }
         say(&format!("listening on {address}\n"));
         let totals = relay.run(&stop).map_err(|error| undoable(&error))?;
         let [up, down] = totals.bytes;
@@ -105,8 +112,11 @@ fn rate(text: &str) -> Result<u64, String> {
         _ => return Err(how.into()),
     };
     let rate = number.parse::<f64>().map_err(|_| how)? * unit;
-    if !(rate >= LOWEST_RATE as f64 && rate <= 1e15) {
-        return Err(format!("a rate is at least {LOWEST_RATE}bit"));
+    if !(LOWEST_RATE as f64..=HIGHEST_RATE as f64).contains(&rate) {
+        return Err(format!(
+            "a rate is {LOWEST_RATE}bit at least and {}gbit at most",
+            HIGHEST_RATE / 1_000_000_000
+        ));
     }
     Ok(rate as u64)
 }
@@ -119,7 +129,7 @@ mod tests {
     fn rates_have_a_unit() {
         assert_eq!(rate("10mbit"), Ok(10_000_000));
         assert_eq!(rate("1.5kbit"), Ok(1500));
-        for wrong in ["10", "mbit", "10mb", "-1mbit", "nanbit", "infbit", "0bit", "1é", ""] {
+        for wrong in ["10", "mbit", "10mb", "-1mbit", "nanbit", "infbit", "0bit", "1001gbit", "1é", ""] {
             assert!(rate(wrong).is_err(), "{wrong}");
         }
     }

@@ -77,7 +77,7 @@ pub struct Station {
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     reorder: f64,
     /// From each multiple of EVERY, all workers stop for FOR
-    #[arg(long, value_name = "EVERY:FOR", value_parser = stall)]
+    #[arg(long, value_name = "EVERY:FOR", value_parser = every_for)]
     stall: Option<Stall>,
     /// Seeds service times and faults
     #[arg(long, default_value_t = 1)]
@@ -89,8 +89,8 @@ pub struct Station {
     /// for it, as 127.0.0.1:1884; both speak MQTT
     #[arg(long, value_name = "ADDRESS")]
     next: Option<SocketAddr>,
-    /// Connections to the next station: so many messages at most are there at
-    /// once, the others wait for a connection (default: any number)
+    /// The most messages that are at the next station at once, as with a pool of
+    /// so many connections; the others wait (default: any number)
     #[arg(long, value_name = "N")]
     pool: Option<NonZeroUsize>,
 }
@@ -210,14 +210,15 @@ fn probability(text: &str) -> Result<f64, String> {
     }
 }
 
-pub fn stall(text: &str) -> Result<Stall, String> {
+/// A time that comes again, and how long it lasts.
+pub fn every_for(text: &str) -> Result<Stall, String> {
     let (every, length) = text.split_once(':').ok_or("write EVERY:FOR, such as 10s:500ms")?;
     let (every, length) = (duration(every)?, duration(length)?);
     if every < SHORTEST_PERIOD {
-        return Err("stalls can come every 1ms at most".into());
+        return Err("EVERY is 1ms at least".into());
     }
     if length >= every {
-        return Err("a stall must be shorter than the time from one to the next".into());
+        return Err("FOR must be shorter than EVERY".into());
     }
     Ok(Stall { every, length })
 }
@@ -255,8 +256,8 @@ mod tests {
 
     #[test]
     fn stalls_are_shorter_than_their_period() {
-        assert_eq!(stall("10s:2ms"), Ok(Stall { every: Nanos::from_secs(10), length: MILLIS }));
-        assert!(stall("10s").is_err() && stall("1s:1s").is_err() && stall("1ns:0ns").is_err());
+        assert_eq!(every_for("10s:2ms"), Ok(Stall { every: Nanos::from_secs(10), length: MILLIS }));
+        assert!(every_for("10s").is_err() && every_for("1s:1s").is_err() && every_for("1ns:0ns").is_err());
         assert!(probability("1.1").is_err() && probability("nan").is_err() && probability("0.5") == Ok(0.5));
     }
 

@@ -38,7 +38,11 @@ pub fn page(comparison: &Comparison) -> String {
                     (quantities(comparison))
                     section {
                         h2 { "All figures" }
-                        (table(comparison))
+                        @if comparison.rows.is_empty() {
+                            p.empty { "No run has a valid level, so there is no figure to compare." }
+                        } @else {
+                            (table(comparison))
+                        }
                     }
                     (beside_numbers(comparison))
                 }

@@ -5,6 +5,7 @@ use crate::html::pieces::{self, Piece};
 use crate::html::time_axis::RunTime;
 use maud::{Markup, html};
 use plimsoll_analysis::summary::Summary;
+use plimsoll_analysis::time_summary::quantile_of;
 use plimsoll_model::objective::Subject;
 use plimsoll_model::record::RunRecord;
 use plimsoll_model::{Histogram, Metric, Nanos};
@@ -52,7 +53,7 @@ pub fn charts(record: &RunRecord, summary: &Summary) -> Markup {
     let time = RunTime::of(record);
     let caption = "Latency by the time at which messages were due, of those that came to their end: half took no longer than p50, 99 \
                    of 100 no longer than p99, none longer than max. Shaded spans are the holds of the levels; between them \
-                   nothing is measured. Samples are put together where one has too few messages for p99.";
+                   nothing is measured. Samples are put together, for all three, where one has too few messages for p99.";
     let panels = seen.iter().map(|seen| curves(record, summary, time, seen));
     let latency = panels.fold(Chart::new("chart-latency", caption), Chart::panel);
     html! {
@@ -62,11 +63,13 @@ pub fn charts(record: &RunRecord, summary: &Summary) -> Markup {
 }
 
 fn curves(record: &RunRecord, summary: &Summary, time: RunTime, seen: &Seen) -> Panel {
-    let over_run = |of_level: &dyn Fn(&[Piece]) -> Path| -> Path {
+    // All three are of the same messages: a p99 of several samples above the max of one would be nonsense.
+    let levels: Vec<_> = seen.levels.iter().map(|level| (level, same_messages(level))).collect();
+    let over_run = |of: &dyn Fn(&Histogram) -> Option<Nanos>| -> Path {
         let mut points: Path = Vec::new();
-        for level in &seen.levels {
-            let own =
-                of_level(level).into_iter().map(|(at, value)| (time.at(at), value.filter(|ms| *ms > 0.0)));
+        for (level, groups) in &levels {
+            let own = pieces::over_time(groups, of);
+            let own = own.into_iter().map(|(at, value)| (time.at(at), value.filter(|ms| *ms > 0.0)));
             points.extend(own);
             let end = level.last().map_or(0.0, |piece| piece.end);
             points.push((time.at(end), None));
@@ -74,9 +77,9 @@ fn curves(record: &RunRecord, summary: &Summary, time: RunTime, seen: &Seen) -> 
         if points.iter().all(|(_, value)| value.is_none()) { Vec::new() } else { points }
     };
     let shown = [
-        ("p50", over_run(&|level| pieces::quantile(level, 0.5))),
-        ("p99", over_run(&|level| pieces::quantile(level, 0.99))),
-        ("max", over_run(&pieces::largest)),
+        ("p50", over_run(&|times| quantile_of(times, 0.5))),
+        ("p99", over_run(&|times| quantile_of(times, 0.99))),
+        ("max", over_run(&Histogram::max)),
     ];
     let limits = limits(record, seen.metric);
     let values = shown.iter().flat_map(|(_, points)| points).filter_map(|(_, value)| *value);
@@ -90,6 +93,12 @@ fn curves(record: &RunRecord, summary: &Summary, time: RunTime, seen: &Seen) -> 
         Series::new(name, ink).symbol(Symbol::of_curve(number)).line(points)
     });
     panel.all(series)
+}
+
+/// The pieces of a level, put together until each has enough observations for p99; where the level has too few, for p50.
+fn same_messages(level: &[Piece]) -> Vec<Option<Piece>> {
+    let groups = pieces::enough_for(level, 0.99);
+    if groups.iter().any(Option::is_some) { groups } else { pieces::enough_for(level, 0.5) }
 }
 
 /// The objectives of a time, those of one population apart: the curves are those of all.

@@ -79,7 +79,7 @@ fn chart(summary: &Summary) -> Chart {
 fn processor_bound(summary: &Summary) -> Option<(f64, String)> {
     let bounds = summary.laws.iter().filter_map(|laws| {
         let [_, highest] = laws.demand.as_ref()?.bound_interval?;
-        Some((highest, format!("processors of {} full", laws.component)))
+        Some((highest, format!("upper bound: processors of {}", laws.component)))
     });
     bounds.min_by(|one, other| one.0.total_cmp(&other.0))
 }
@@ -116,12 +116,18 @@ fn levels(summary: &Summary) -> Markup {
     let rows: Vec<Markup> = summary
         .levels
         .iter()
-        .map(|level| {
+        .enumerate()
+        .map(|(number, level)| {
+            let before = number.checked_sub(1).and_then(|before| summary.levels.get(before));
             let delivered = (level.expected_deliveries > 0).then(|| level.delivered_ratio()).flatten();
             let delivered = delivered.map(|share| format!("{} %", text::floor_percent(share)));
             html! {
                 tr {
-                    (level_cell(level))
+                    @if before.is_some_and(|before| before.load.amount() == level.load.amount()) {
+                        th scope="row" { (level::name(level)) " (again)" }
+                    } @else {
+                        (level_cell(level))
+                    }
                     (verdict_cell(level.verdict))
                     (interval_cell(level.achieved, level.achieved_interval(), level::per_second))
                     (number_cell(delivered))

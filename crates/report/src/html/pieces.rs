@@ -3,7 +3,7 @@
 use crate::chart::{MOST_POINTS, Path};
 use plimsoll_analysis::time_summary::quantile_of;
 use plimsoll_model::record::{LevelRecord, SampleRecord};
-use plimsoll_model::{Counts, Histogram, Metric};
+use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 
 /// Consecutive samples as one.
 #[derive(Clone, Debug, Default)]
@@ -68,9 +68,9 @@ pub fn pieces(level: &LevelRecord, levels: usize, metric: Option<Metric>) -> Vec
     level.samples.chunks(together).enumerate().map(piece).collect()
 }
 
-/// A quantile over time, in milliseconds: pieces are put together until each has enough observations for it. A piece that was not
-/// taken is a gap. Nothing where the level has not enough for one value.
-pub fn quantile(pieces: &[Piece], q: f64) -> Path {
+/// Pieces, put together until each has enough observations for a quantile; `None` where one was not taken. Nothing where the level
+/// has not enough for one value.
+pub fn enough_for(pieces: &[Piece], q: f64) -> Vec<Option<Piece>> {
     let mut groups: Vec<Option<Piece>> = Vec::new();
     let mut open: Option<Piece> = None;
     let is_enough = |piece: &Piece| quantile_of(&piece.times, q).is_some();
@@ -94,7 +94,12 @@ pub fn quantile(pieces: &[Piece], q: f64) -> Path {
         }
     }
     close(&mut groups, open, is_enough);
-    let value = |group: &Piece| Some(quantile_of(&group.times, q)?.as_secs_f64() * 1e3);
+    groups
+}
+
+/// A time over the run, in milliseconds: what `of` makes of each group of observations. What was not taken is a gap.
+pub fn over_time(groups: &[Option<Piece>], of: impl Fn(&Histogram) -> Option<Nanos>) -> Path {
+    let value = |group: &Piece| Some(of(&group.times)?.as_secs_f64() * 1e3);
     let end = |place: usize| groups.get(place).and_then(Option::as_ref).map_or(0.0, |group| group.end);
     let points = groups.iter().enumerate().map(|(place, group)| match group {
         Some(group) => (group.middle(), value(group)),
@@ -116,17 +121,9 @@ fn close(groups: &mut Vec<Option<Piece>>, rest: Option<Piece>, is_enough: impl F
     }
 }
 
-/// The largest observation of each piece, in milliseconds.
-pub fn largest(pieces: &[Piece]) -> Path {
-    let value =
-        |piece: &Piece| Some(piece.times.max().filter(|_| piece.counts.is_some())?.as_secs_f64() * 1e3);
-    pieces.iter().map(|piece| (piece.middle(), value(piece))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_model::Nanos;
     use plimsoll_model::record::LevelStart;
 
     /// A level whose samples of a second have so many observations of a millisecond each; `None` was not taken.
@@ -150,6 +147,10 @@ mod tests {
         pieces(&level(observations), 1, Some(Metric::PublishTime))
     }
 
+    fn quantile(pieces: &[Piece], q: f64) -> Path {
+        over_time(&enough_for(pieces, q), |times| quantile_of(times, q))
+    }
+
     fn times(points: &[(f64, Option<f64>)]) -> Vec<(f64, bool)> {
         points.iter().map(|(at, value)| (*at, value.is_some())).collect()
     }
@@ -160,7 +161,6 @@ mod tests {
         let rates: Vec<_> =
             pieces.iter().map(|piece| (piece.middle(), piece.per_second(|c| c.completed))).collect();
         assert_eq!(rates, [(10.5, Some(5.0)), (11.5, None), (12.5, Some(7.0))]);
-        assert_eq!(times(&largest(&pieces)), [(10.5, true), (11.5, false), (12.5, true)]);
     }
 
     #[test]

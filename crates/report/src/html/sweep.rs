@@ -83,7 +83,8 @@ fn in_words(sweep: &Sweep) -> Vec<String> {
             return None;
         }
         if show(most.mean) == show(least.mean) {
-            return Some(format!("{name}: {} in every combination.", show(most.mean)));
+            let which = if all().count() < sweep.cells.len() { " that has it" } else { "" };
+            return Some(format!("{name}: {} in every combination{which}.", show(most.mean)));
         }
         let between = format!(
             "{name}: highest with {} ({}), lowest with {} ({}).",

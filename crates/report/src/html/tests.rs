@@ -172,11 +172,28 @@ fn latency_over_time_is_that_of_the_samples() {
     let names: Vec<&str> = parts.iter().map(|part| part["n"].as_str().unwrap()).collect();
     assert_eq!(names, ["p50", "p99", "max", "p50", "p99", "max"], "of the publish and of the subscribe time");
     assert_eq!(parts[0]["c"], serde_json::json!(["Time since the run began (s)", "Publish time (ms)"]));
-    let first = record.levels[0].samples[0].as_ref().unwrap();
-    let p50 = first.histograms[&Metric::PublishTime].quantile(0.5).unwrap().as_secs_f64() * 1e3;
-    assert!((parts[0]["d"][1][0].as_f64().unwrap() / p50 - 1.0).abs() < 1e-4);
-    assert_eq!(parts[0]["d"][0][0], 4.5, "the middle of the first sample");
-    assert_eq!(parts[0]["d"][0].as_array().unwrap().len(), 59, "one of sixty was not taken");
+    let of_sample =
+        |at: usize| &record.levels[0].samples[at].as_ref().unwrap().histograms[&Metric::PublishTime];
+    let together = {
+        let mut two = of_sample(1).clone();
+        two.merge(of_sample(2));
+        two
+    };
+    let in_ms = |time: Option<Nanos>| time.unwrap().as_secs_f64() * 1e3;
+    for (place, (times, middle)) in [(of_sample(0), 4.5), (&together, 6.0)].into_iter().enumerate() {
+        let expected = [times.quantile(0.5), times.quantile(0.99), times.max()];
+        for (part, expected) in parts.iter().zip(expected) {
+            let shown = part["d"][1][place].as_f64().unwrap();
+            assert!((shown / in_ms(expected) - 1.0).abs() < 1e-4, "{shown} ms of {expected:?}");
+            assert_eq!(
+                part["d"][0][place], middle,
+                "a sample of less than 1,000 messages has no p99 of its own"
+            );
+        }
+    }
+    let points = parts[0]["d"][0].as_array().unwrap();
+    assert!(!points.contains(&serde_json::json!(24.5)), "this sample was not taken");
+    assert!(points.contains(&serde_json::json!(25.5)));
     let drawing = drawing(&page, "chart-latency");
     assert_eq!(drawing.matches("publish_p99 &lt; 50.0 ms").count(), 1, "one label for the objective");
     assert!(drawing.contains("log scale"));

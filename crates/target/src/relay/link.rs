@@ -34,6 +34,11 @@ impl Link {
         Link { network, free: Nanos::ZERO, random: random(seed, &[JITTER_STREAM, direction]) }
     }
 
+    /// Nothing of what was sent is on it any more.
+    pub fn clear(&mut self) {
+        self.free = Nanos::ZERO;
+    }
+
     /// When bytes get there that are sent at `now`, no earlier than others before them: they wait until the link is free, leave
     /// it at its rate, and are delayed.
     pub fn arrival(&mut self, now: Nanos, bytes: usize) -> Nanos {

@@ -146,14 +146,16 @@ impl Server {
                 self.totals.broken += 1;
                 pair.ends.into_iter().flatten().for_each(Peer::reset);
             }
+            self.links.iter_mut().for_each(Link::clear);
         }
         if let (Some(at), Some(every)) = (self.next_half_open, self.settings.half_open)
             && at <= now
         {
             self.next_half_open = Some(at + every);
-            for (_, pair) in self.pairs.iter_mut() {
+            for (id, pair) in self.pairs.iter_mut() {
                 self.totals.broken += u64::from(pair.ends[SERVER].take().is_some());
                 pair.ways = Default::default();
+                self.dirty.insert(id);
             }
         }
     }
@@ -164,21 +166,29 @@ impl Server {
         if !flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
             return;
         }
+        let is_gone = flags.intersects(EventFlags::HUP | EventFlags::ERR);
         for _ in 0..READINGS {
             let Some(Pair { ends, ways }) = self.pairs.get_mut(id) else { return };
             let is_half_open = ends[1 - side].is_none();
-            let (Some(end), way) = (&mut ends[side], &mut ways[side]) else { return };
-            if way.ended && flags.intersects(EventFlags::HUP | EventFlags::ERR) {
-                // Epoll would report that for as long as what it sent is under way.
-                end.forget(epoll);
-            }
+            let [up, down] = ways;
+            let (way, back) = if side == CLIENT { (up, down) } else { (down, up) };
+            let Some(end) = &mut ends[side] else { return };
             if way.ended || !way.has_room() {
+                // Epoll would report that an end is gone for as long as what it sent is under way.
+                if is_gone {
+                    end.forget(epoll);
+                }
                 return;
             }
             let bytes = match end.read(&mut self.scratch) {
                 Ok(Some(count)) => self.scratch.get(..count).unwrap_or_default(),
                 Ok(None) => return,
-                Err(_) => &[],
+                Err(_) => {
+                    if is_gone {
+                        back.give_up();
+                    }
+                    &[]
+                }
             };
             if is_half_open && !bytes.is_empty() {
                 continue;
@@ -222,8 +232,11 @@ impl Pair {
     fn go_on(&mut self, epoll: &OwnedFd, bytes: &mut [u64; 2]) -> bool {
         let Pair { ends: [client, server], ways: [up, down] } = self;
         let [to_server, to_client] = bytes;
-        serve(server, up, down, epoll, to_server);
-        serve(client, down, up, epoll, to_client);
+        hand_over(server, up, to_server);
+        hand_over(client, down, to_client);
+        // Afterwards, since there may be room again.
+        wait_for(server, up, down, epoll);
+        wait_for(client, down, up, epoll);
         match server {
             Some(_) => !up.is_over() || !down.is_over(),
             None => !up.ended,
@@ -231,9 +244,9 @@ impl Pair {
     }
 }
 
-/// Hands to an end what came `to` it, and chooses what to wait for there. An end that takes nothing any more is given up: what
-/// it has sent itself still gets to the other one.
-fn serve(end: &mut Option<Peer>, to: &mut Way, from: &Way, epoll: &OwnedFd, bytes: &mut u64) {
+/// Hands to an end what came `to` it. An end that takes nothing any more is given up: what it has sent itself still gets to the
+/// other one.
+fn hand_over(end: &mut Option<Peer>, to: &mut Way, bytes: &mut u64) {
     let Some(peer) = end else { return };
     let before = to.out.sent();
     let sent = peer.send(&mut to.out);
@@ -244,6 +257,11 @@ fn serve(end: &mut Option<Peer>, to: &mut Way, from: &Way, epoll: &OwnedFd, byte
     if to.is_over() {
         peer.end();
     }
+}
+
+/// Chooses what to wait for at an end.
+fn wait_for(end: &mut Option<Peer>, to: &Way, from: &Way, epoll: &OwnedFd) {
+    let Some(peer) = end else { return };
     // Where this fails, the socket is gone, and the next reading tells.
     let _ = peer.watch(epoll, !from.ended && from.has_room(), to.out.waiting() > 0);
 }

@@ -26,7 +26,7 @@ impl Servers {
             Work::Spin { lock } => Servers::Spinning {
                 workers: Workers::start(queue.workers, queue.stall, epoch)?,
                 demands: Demands::new(&queue, lock),
-                places: queue.limit.map(|limit| limit + queue.workers),
+                places: queue.limit.map(|limit| limit.saturating_add(queue.workers)),
                 held: 0,
             },
         })

@@ -18,6 +18,8 @@ pub struct Peer {
     /// Its id in epoll.
     id: u64,
     interest: EventFlags,
+    /// Whether epoll does not know it at present.
+    forgotten: bool,
 }
 
 impl Peer {
@@ -27,7 +29,7 @@ impl Peer {
         stream.set_nodelay(true)?;
         let interest = EventFlags::IN | EventFlags::RDHUP;
         epoll::add(epoll, &stream, EventData::new_u64(id), interest)?;
-        Ok(Peer { stream, id, interest })
+        Ok(Peer { stream, id, interest, forgotten: false })
     }
 
     /// Reads once into `scratch`; the number of bytes, `None` when there is nothing at present.
@@ -59,7 +61,12 @@ impl Peer {
         let mut interest = EventFlags::empty();
         interest.set(EventFlags::IN | EventFlags::RDHUP, reading);
         interest.set(EventFlags::OUT, writing);
-        if interest != self.interest {
+        if self.forgotten {
+            if !interest.is_empty() {
+                epoll::add(epoll, &self.stream, EventData::new_u64(self.id), interest).map_err(|_| Gone)?;
+                (self.forgotten, self.interest) = (false, interest);
+            }
+        } else if interest != self.interest {
             self.interest = interest;
             epoll::modify(epoll, &self.stream, EventData::new_u64(self.id), interest).map_err(|_| Gone)?;
         }
@@ -71,9 +78,9 @@ impl Peer {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Asks epoll for nothing any more.
-    pub fn forget(&self, epoll: &OwnedFd) {
-        let _ = epoll::delete(epoll, &self.stream);
+    /// Asks epoll for nothing, not even whether the peer is gone, until there is something to watch again.
+    pub fn forget(&mut self, epoll: &OwnedFd) {
+        self.forgotten |= epoll::delete(epoll, &self.stream).is_ok();
     }
 
     /// Resets the connection: the other side is told that something went wrong.
