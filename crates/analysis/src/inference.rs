@@ -230,7 +230,7 @@ impl Inference {
                     format!("{rose}, and {again} segments were sent again: the network lost packets")
                 }
                 PublishCause::Unknown | PublishCause::NoRise => {
-                    format!("{rose}, {network}: why is not known")
+                    format!("{rose}, {network}: the cause is not known")
                 }
             });
         }

@@ -403,7 +403,7 @@ impl LevelSummary {
         let reasons =
             if self.reasons.is_empty() { self.verdict.name().to_owned() } else { self.reasons.join("; ") };
         match self.verdict {
-            LevelVerdict::Invalid => format!("{}: {reasons}", self.validity.name()),
+            LevelVerdict::Invalid => format!("{}: {reasons}", self.validity.in_words()),
             _ => reasons,
         }
     }

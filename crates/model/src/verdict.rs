@@ -27,6 +27,11 @@ impl Validity {
             Validity::HostBound => "host_bound",
         }
     }
+
+    /// The name for people: `host bound`.
+    pub fn in_words(self) -> String {
+        self.name().replace('_', " ")
+    }
 }
 
 /// The outcome of a run.

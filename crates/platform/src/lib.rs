@@ -10,6 +10,7 @@ mod interruptible;
 mod options;
 mod output;
 mod placeholders;
+mod relays;
 mod reset;
 mod running;
 mod strays;

@@ -1,6 +1,6 @@
 //! Placeholders of platform profiles: `{port:NAME}`, `{dir}`, `{plimsoll}`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,24 @@ use std::path::{Path, PathBuf};
 pub struct Placeholders {
     dir: PathBuf,
     program: PathBuf,
+    /// At which all find each component.
     ports: BTreeMap<String, u16>,
+    /// At which components with a relay before them listen themselves.
+    behind: BTreeMap<String, u16>,
+    /// The ports of the component that is told something.
+    own: BTreeSet<String>,
 }
 
 impl Placeholders {
     /// No ports yet.
     pub fn new(dir: &Path) -> Placeholders {
-        Placeholders { dir: dir.to_owned(), program: PathBuf::new(), ports: BTreeMap::new() }
+        Placeholders {
+            dir: dir.to_owned(),
+            program: PathBuf::new(),
+            ports: BTreeMap::new(),
+            behind: BTreeMap::new(),
+            own: BTreeSet::new(),
+        }
     }
 
     /// Gives the meaning of `{plimsoll}`.
@@ -28,9 +39,36 @@ impl Placeholders {
         if let Some(&port) = self.ports.get(name) {
             return Ok(port);
         }
-        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let port = free()?;
         self.ports.insert(name.to_owned(), port);
         Ok(port)
+    }
+
+    /// Puts a relay before the port of that name.
+    pub fn put_behind_relay(&mut self, name: &str) -> std::io::Result<()> {
+        self.port(name)?;
+        if !self.behind.contains_key(name) {
+            self.behind.insert(name.to_owned(), free()?);
+        }
+        Ok(())
+    }
+
+    /// The port behind the relay that stands before the port of that name, if one does.
+    pub fn behind_relay(&self, name: &str) -> Option<u16> {
+        self.behind.get(name).copied()
+    }
+
+    /// From now on a component is told that has these ports: for it alone they are those at which it listens itself.
+    pub fn speak_to<'a>(&mut self, ports: impl Iterator<Item = &'a String>) {
+        self.own = ports.cloned().collect();
+    }
+
+    /// The port of that name for the component that is told something.
+    pub fn told_port(&mut self, name: &str) -> std::io::Result<u16> {
+        match self.behind.get(name).filter(|_| self.own.contains(name)) {
+            Some(&port) => Ok(port),
+            None => self.port(name),
+        }
     }
 
     /// The ports that were asked for so far, by name.
@@ -57,7 +95,7 @@ impl Placeholders {
             match (name, name.strip_prefix("port:")) {
                 ("dir", _) => filled.push_str(&self.dir.to_string_lossy()),
                 ("plimsoll", _) => filled.push_str(&self.program.to_string_lossy()),
-                (_, Some(port)) => filled.push_str(&self.port(port)?.to_string()),
+                (_, Some(port)) => filled.push_str(&self.told_port(port)?.to_string()),
                 _ => {
                     filled.push('{');
                     rest = after;
@@ -69,6 +107,11 @@ impl Placeholders {
         filled.push_str(rest);
         Ok(filled)
     }
+}
+
+/// A port that nobody listens at.
+fn free() -> std::io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
 #[cfg(test)]
@@ -83,5 +126,19 @@ mod tests {
         let port = placeholders.port("m").unwrap();
         assert_eq!(filled, format!("/d/x /p {{\"a\": {{b}}}} {port} {port} {{"));
         assert_ne!(placeholders.port("other").unwrap(), port);
+    }
+
+    #[test]
+    fn behind_a_relay_a_component_alone_knows_its_own_port() {
+        let mut placeholders = Placeholders::new(Path::new("/d"));
+        let public = placeholders.port("m").unwrap();
+        placeholders.put_behind_relay("m").unwrap();
+        let behind = placeholders.behind_relay("m").unwrap();
+        assert_ne!(public, behind);
+        assert_eq!(placeholders.fill("{port:m}").unwrap(), public.to_string());
+        placeholders.speak_to([&"m".to_owned()].into_iter());
+        assert_eq!(placeholders.fill("{port:m}").unwrap(), behind.to_string());
+        placeholders.speak_to([&"n".to_owned()].into_iter());
+        assert_eq!(placeholders.fill("{port:m}").unwrap(), public.to_string());
     }
 }

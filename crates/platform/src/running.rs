@@ -7,6 +7,7 @@ use crate::interruptible::unless_stopped;
 use crate::options::Options;
 use crate::output::{last_lines, last_words};
 use crate::placeholders::Placeholders;
+use crate::relays;
 use plimsoll_scenario::plan::{Endpoint, PlatformPlan, Protocol};
 use plimsoll_scenario::profile::{Component, ReadyRequest};
 use plimsoll_simulate::Simulation;
@@ -14,6 +15,7 @@ use rustix::process::geteuid;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -101,6 +103,8 @@ impl Planned {
         let dir =
             Folder::fresh(&options.program).map_err(|error| wrong(format!("no folder for it: {error}")))?;
         let mut placeholders = Placeholders::new(dir.path());
+        relays::find_ports(plan, &mut placeholders)
+            .map_err(|error| wrong(format!("no free port: {error}")))?;
         for component in &plan.profile.components {
             let named = component.texts().try_for_each(|text| placeholders.fill(text).map(drop));
             named.map_err(|error| wrong(format!("no free port: {error}")))?;
@@ -119,8 +123,15 @@ impl Planned {
                     let has = |component: &&Component| component.named_ports().any(|(_, name)| name == port);
                     plan.profile.components.iter().find(has).map_or(port, |component| &component.name).clone()
                 };
-                let ports = start.1.ports().iter();
-                ports.map(|(name, port)| (owner(name), SocketAddr::from(([127, 0, 0, 1], *port)))).collect()
+                let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+                let ports = start.1.ports().iter().flat_map(|(name, port)| {
+                    let owner = owner(name);
+                    match start.1.behind_relay(name) {
+                        Some(behind) => vec![(relays::name(&owner, name), at(*port)), (owner, at(behind))],
+                        None => vec![(owner, at(*port))],
+                    }
+                });
+                ports.collect()
             }
         }
     }
@@ -188,20 +199,24 @@ impl Platform {
         let protocol = plan.protocol();
         let mut device_port = None;
         for component in &plan.profile.components {
-            let mut running = Running::start(component, dir.path(), &mut placeholders, options)?;
-            let ready_port = component.ready_port.as_ref().map(|name| placeholders.port(name)).transpose();
-            running.ready_port = ready_port.map_err(|error| wrong(error.to_string()))?;
-            platform.components.push(running);
-            platform.await_ready(component, &options.stop)?;
+            placeholders.speak_to(component.named_ports().map(|(_, port)| port));
+            platform.start(component, dir.path(), &mut placeholders, options)?;
+            let running = platform.components.last();
+            if let Some(version) = running.and_then(|running| running.version(dir.path(), options)) {
+                platform.facts.insert(format!("{} version", component.name), version);
+            }
+            placeholders.speak_to(std::iter::empty());
+            for relay in relays::before(plan, component, &placeholders) {
+                platform.start(&relay, dir.path(), &mut placeholders, options)?;
+            }
             let version_5 = component.mqtt5_port.as_ref();
             let version_5 = version_5.filter(|_| options.mqtt5 && protocol == Protocol::Mqtt);
             if let Some(name) = version_5.or(component.port(protocol)) {
                 device_port = Some(placeholders.port(name).map_err(|error| wrong(error.to_string()))?);
             }
-            let running = platform.components.last();
-            if let Some(version) = running.and_then(|running| running.version(dir.path(), options)) {
-                platform.facts.insert(format!("{} version", component.name), version);
-            }
+        }
+        for relay in &plan.relays {
+            platform.facts.insert(format!("relay before {}", relay.component), relay.options().join(" "));
         }
         let port = device_port.ok_or_else(|| wrong(format!("no component has a port for {protocol}")))?;
         platform.ports = placeholders.into_ports();
@@ -209,6 +224,25 @@ impl Platform {
         platform.facts.insert("address".into(), platform.address.to_string());
         platform.dir = Some(dir);
         Ok(platform)
+    }
+
+    /// Starts a component and waits until it is up.
+    fn start(
+        &mut self,
+        component: &Component,
+        dir: &Path,
+        placeholders: &mut Placeholders,
+        options: &Options,
+    ) -> Result<(), PlatformError> {
+        let mut running = Running::start(component, dir, placeholders, options)?;
+        let ready_port = component.ready_port.as_ref().map(|name| placeholders.told_port(name)).transpose();
+        running.ready_port = ready_port.map_err(|cause| PlatformError::Start {
+            component: component.name.clone(),
+            what: "no free port".into(),
+            cause,
+        })?;
+        self.components.push(running);
+        self.await_ready(component, &options.stop)
     }
 
     /// Where devices connect.

@@ -51,9 +51,9 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 /// A part of the report.
 struct Section {
     /// Anchor.
-    id: &'static str,
+    id: String,
     /// Heading.
-    title: &'static str,
+    title: String,
     /// What stands under the heading.
     body: Markup,
 }
@@ -87,7 +87,7 @@ fn page(record: &RunRecord, summary: &Summary, series: &[Occurrence]) -> Markup 
     let mut sections = sections(record, summary);
     if !series.is_empty() {
         let body = time_of_day::body(series);
-        sections.insert(1, Section { id: "time-of-day", title: "Time of day", body });
+        sections.insert(1, Section { id: "time-of-day".into(), title: "Time of day".into(), body });
     }
     html! {
         (DOCTYPE)
@@ -95,21 +95,7 @@ fn page(record: &RunRecord, summary: &Summary, series: &[Occurrence]) -> Markup 
             (head(&format!("{} \u{b7} {} \u{b7} Plimsoll", record.name, summary.verdict.name())))
             body {
                 (verdict::header(record, summary))
-                div.columns {
-                    nav.contents aria-label="Contents" {
-                        @for section in &sections {
-                            a href={ "#" (section.id) } { (section.title) }
-                        }
-                    }
-                    main {
-                        @for section in &sections {
-                            section id=(section.id) {
-                                h2 { (section.title) }
-                                (section.body)
-                            }
-                        }
-                    }
-                }
+                (columns(&sections))
                 footer { "Plimsoll " (record.provenance.plimsoll) " \u{b7} run " (record.id) }
                 (chart::script())
             }
@@ -117,9 +103,30 @@ fn page(record: &RunRecord, summary: &Summary, series: &[Occurrence]) -> Markup 
     }
 }
 
+/// The sections beside a list of them.
+fn columns(sections: &[Section]) -> Markup {
+    html! {
+        div.columns {
+            nav.contents aria-label="Contents" {
+                @for section in sections {
+                    a href={ "#" (section.id) } { (section.title) }
+                }
+            }
+            main {
+                @for section in sections {
+                    section id=(section.id) {
+                        h2 { (section.title) }
+                        (section.body)
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// The sections in their order. A run without levels has none of those that compare levels.
 fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
-    let section = |id, title, body| Section { id, title, body };
+    let section = |id: &str, title: &str, body| Section { id: id.into(), title: title.into(), body };
     let mut sections = vec![section("objectives", "Objectives", verdict::objectives(record, summary))];
     if !summary.levels.is_empty() {
         sections.push(section("time", "Over time", over_time(record, summary)));
@@ -148,7 +155,7 @@ fn sections(record: &RunRecord, summary: &Summary) -> Vec<Section> {
         ]);
     }
     if let Some(dissection) = &summary.dissection {
-        sections.push(section("ways", "Ways of messages", services::traces(dissection)));
+        sections.push(section("ways", "Paths of messages", services::traces(dissection)));
         sections.push(section("services", "Who calls whom", services::calls(dissection)));
     }
     sections.push(section("components", "Platform components", components::body(record, summary)));

@@ -71,7 +71,7 @@ pub fn bytes(bytes: f64) -> String {
     let power = (bytes.max(1.0).log2() / 10.0).floor().min(4.0) as usize;
     let value = bytes / 1024f64.powi(power as i32);
     let unit = units.get(power).copied().unwrap_or("B");
-    if power == 0 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
+    if power == 0 { format!("{} {unit}", count(value)) } else { format!("{value:.1} {unit}") }
 }
 
 /// Words on lines of the terminal's width, each line with an indent.
@@ -105,7 +105,8 @@ mod tests {
     #[test]
     fn numbers_are_easy_to_read() {
         assert_eq!([0.0, 999.0, 1000.0, 1_234_567.0].map(count), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([10.0, 2048.0, 3.5 * 1024.0 * 1024.0].map(bytes), ["10 B", "2.0 KiB", "3.5 MiB"]);
+        let sizes = [10.0, 1020.0, 2048.0, 3.5 * 1024.0 * 1024.0].map(bytes);
+        assert_eq!(sizes, ["10 B", "1,020 B", "2.0 KiB", "3.5 MiB"]);
         assert_eq!(floor_percent(0.99999), 99.99);
     }
 

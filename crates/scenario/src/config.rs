@@ -12,6 +12,7 @@ mod platform;
 mod population;
 mod populations;
 mod record;
+mod relay;
 mod schedule;
 pub(crate) mod secret;
 mod tls;
@@ -39,6 +40,7 @@ pub(crate) use tls::Tls;
 pub(crate) use with::With;
 
 pub(crate) use record::{Capture, Record};
+pub(crate) use relay::Relay;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

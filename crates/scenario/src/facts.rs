@@ -2,8 +2,8 @@
 
 use crate::duration::clock;
 use crate::plan::{
-    ArrivalsPer, Content, CountPlan, Each, LevelPlan, Model, Offline, Plan, ReceiversPlan, SharePlan,
-    Template, TokenEndpoint,
+    ArrivalsPer, Content, CountPlan, Each, LevelPlan, Model, Offline, Plan, ReceiversPlan, RelayPlan,
+    SharePlan, Template, TokenEndpoint,
 };
 use crate::protocols::slice;
 use crate::quantity::Quantity;
@@ -18,6 +18,7 @@ impl Plan {
     /// What the run would do, each with its label: levels, times, messages, connections, objectives.
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("platform", self.platform_in_words())];
+        facts.extend(self.relays_in_words());
         facts.extend(self.populations().flat_map(|plan| plan.facts_of_population(!self.others.is_empty())));
         facts.extend([
             ("load", self.load_in_words()),
@@ -138,6 +139,22 @@ impl Plan {
             Some(address) => format!("{} at {}{mapping}", profile.title, hide_query_secrets(&address.show())),
             None => format!("{}: {}{mapping}", profile.name, profile.title),
         }
+    }
+
+    /// What stands before components of the platform.
+    fn relays_in_words(&self) -> Vec<(&'static str, String)> {
+        let relay = |relay: &RelayPlan| {
+            let options = relay.options().join(" ");
+            (
+                "relay",
+                format!(
+                    "before {}: {}",
+                    relay.component,
+                    if options.is_empty() { "no fault" } else { &options }
+                ),
+            )
+        };
+        self.platform.relays.iter().map(relay).collect()
     }
 
     /// Where the access token comes from.

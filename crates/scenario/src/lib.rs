@@ -48,7 +48,7 @@ pub use numbers::numbers;
 pub use overrides::Override;
 pub use profiles::platform_schema;
 pub use profiles::{profile, profiles, read_profile};
-pub use quantity::duration;
+pub use quantity::{bit_rate, duration};
 pub use quick::{PASSWORD_VARIABLE, QuickOptions, quick};
 pub use schema::scenario_schema;
 pub use settings::settings;

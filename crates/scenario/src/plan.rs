@@ -25,6 +25,7 @@ pub use metrics::{MetricKind, MetricPlan, MetricsOrigin, MetricsPlan};
 pub use platform::{PlatformPlan, RunningPlace, RunningPlan, StatePlan};
 pub use plimsoll_template::{CapturedName, Captures, Columns, Each, Escape, Piece, Template, Variables};
 pub use population::{PopulationPlan, ReceiversPlan, SharePlan};
+pub use relay::{LONGEST_RELAY_DELAY, RelayPlan, SHORTEST_RELAY_PERIOD};
 pub use roles::{
     AnswerPlan, Capture, CaptureFrom, DeliveryContract, DeviceRole, ListenerRole, NotificationAnswerPlan,
     NotifiedRole, ObservePlan, OptionPlan, OptionValue, RequestPlan, RolePlan, StepPlan,
@@ -37,6 +38,7 @@ mod connection;
 mod metrics;
 mod platform;
 mod population;
+mod relay;
 mod roles;
 mod schedule;
 mod token;

@@ -36,11 +36,12 @@ pub(crate) struct Form {
 }
 
 /// The forms, in no particular order.
-static FORMS: [Form; 8] = [
+static FORMS: [Form; 9] = [
     Nanos::FORM,
     Rate::FORM,
     Share::FORM,
     Size::FORM,
+    BitRate::FORM,
     Endpoint::FORM,
     Form {
         format: "ratio-condition",
@@ -117,6 +118,10 @@ impl<T: Quantity> JsonSchema for AsText<T> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rate(pub f64);
 
+/// Bits per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BitRate(pub u64);
+
 /// A part of a whole; 1 is all of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Share(pub f64);
@@ -166,6 +171,51 @@ const LONGEST: f64 = 365.0 * 86_400e9;
 /// Says what is wrong with the text.
 pub fn duration(text: &str) -> Result<Nanos, String> {
     Nanos::parse(text)
+}
+
+/// Lowest rate of bits: a byte takes at most a second.
+const LOWEST_BIT_RATE: u64 = 8;
+/// Highest rate of bits.
+const HIGHEST_BIT_RATE: u64 = 1_000_000_000_000;
+
+/// Reads bits per second as scenario files write them, such as `10mbit`.
+///
+/// # Errors
+/// Says what is wrong with the text.
+pub fn bit_rate(text: &str) -> Result<u64, String> {
+    BitRate::parse(text).map(|rate| rate.0)
+}
+
+impl Quantity for BitRate {
+    const FORM: Form = Form {
+        format: "bit-rate",
+        name: "a rate of bits",
+        how: "written like `64kbit`, `10mbit` or `1gbit`",
+        bare_number: false,
+        pattern: r"^\s*[0-9.]+\s*[kmg]?bit\s*$",
+        check: |text| BitRate::parse(text).map(drop),
+    };
+
+    fn parse(text: &str) -> Result<BitRate, String> {
+        let (number, unit) = split_number(text)?;
+        let exponent = match unit.trim_end() {
+            "bit" => 0,
+            "kbit" => 3,
+            "mbit" => 6,
+            "gbit" => 9,
+            _ => return Err("its unit is none of bit, kbit, mbit and gbit, as in 10mbit".to_owned()),
+        };
+        let rate = scaled(number, exponent)?;
+        if !(LOWEST_BIT_RATE as f64..=HIGHEST_BIT_RATE as f64).contains(&rate) {
+            let highest = HIGHEST_BIT_RATE / 1_000_000_000;
+            return Err(format!("a rate is {LOWEST_BIT_RATE}bit at least and {highest}gbit at most"));
+        }
+        Ok(BitRate(rate as u64))
+    }
+
+    fn show(&self) -> String {
+        format!("{}bit", self.0)
+    }
 }
 
 impl Quantity for Nanos {
@@ -431,6 +481,16 @@ mod tests {
     use super::*;
     use crate::address::{Protocol, Wire};
     use proptest::prelude::*;
+
+    #[test]
+    fn rates_of_bits_have_a_unit() {
+        assert_eq!(bit_rate("10mbit"), Ok(10_000_000));
+        assert_eq!(bit_rate("1.5 kbit"), Ok(1500));
+        assert_eq!(BitRate(1500).show(), "1500bit");
+        for wrong in ["10", "mbit", "10mb", "-1mbit", "nanbit", "infbit", "0bit", "1001gbit", "1é", ""] {
+            assert!(bit_rate(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn durations_are_read_with_their_units() {

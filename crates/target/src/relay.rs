@@ -1,9 +1,11 @@
-//! A relay: it stands before a server, passes on what clients and server send over TCP, and adds the faults of a network that
-//! it is told.
+//! A relay: it stands before a server, passes on what clients and server send over TCP and UDP, and adds the faults of a network
+//! that it is told.
 //!
 //! Main flow: [`Relay::run`] turns in one loop over epoll (`server`). What one side sends goes on the `way` to the other. A
-//! `link`, which all connections share, says when it gets there, and a timer holds it until then.
+//! `link`, which all connections share, says when it gets there, and a timer holds it until then. `datagrams` go over the same
+//! links, each by itself.
 
+mod datagrams;
 mod link;
 mod server;
 mod way;
@@ -15,9 +17,12 @@ use plimsoll_model::Nanos;
 use plimsoll_stats::queue::Stall;
 use rustix::event::epoll;
 use server::{LISTENER, Server};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A port that is free for connections may be taken for datagrams: so often another one is tried.
+const ATTEMPTS: usize = 16;
 
 /// What a relay is told.
 #[derive(Clone, Debug)]
@@ -45,6 +50,10 @@ pub struct Totals {
     pub broken: u64,
     /// Bytes handed to the server, and to clients.
     pub bytes: [u64; 2],
+    /// Datagrams handed to the server, and to clients.
+    pub datagrams: [u64; 2],
+    /// Datagrams that were lost: as wanted, in a cut, or because too much was under way or a socket did not take them.
+    pub lost: u64,
 }
 
 /// Why a relay could not start or go on.
@@ -67,6 +76,7 @@ pub enum RelayError {
 pub struct Relay {
     settings: Settings,
     door: Door,
+    datagrams: UdpSocket,
     epoll: OwnedFd,
 }
 
@@ -77,8 +87,13 @@ impl Relay {
     /// See [`RelayError`].
     pub fn bind(settings: Settings) -> Result<Relay, RelayError> {
         let address = settings.listen;
-        let door = Door::open(address, LISTENER).map_err(|cause| RelayError::Listen { address, cause })?;
-        Ok(Relay { settings, door, epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+        let attempts = if address.port() == 0 { ATTEMPTS } else { 1 };
+        let mut opened = open(address);
+        for _ in 1..attempts {
+            opened = opened.or_else(|_| open(address));
+        }
+        let (door, datagrams) = opened.map_err(|cause| RelayError::Listen { address, cause })?;
+        Ok(Relay { settings, door, datagrams, epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
     /// Where it listens.
@@ -94,11 +109,19 @@ impl Relay {
     /// # Errors
     /// See [`RelayError`].
     pub fn run(mut self, stop: &AtomicBool) -> Result<Totals, RelayError> {
-        let mut server = Server::new(self.settings);
+        let mut server = Server::new(self.settings, self.datagrams);
         server.begin(&self.epoll, &self.door)?;
         while !stop.load(Ordering::Relaxed) {
             server.turn(&self.epoll, &mut self.door)?;
         }
         Ok(server.totals())
     }
+}
+
+/// Listens for connections and datagrams at one port.
+fn open(address: SocketAddr) -> std::io::Result<(Door, UdpSocket)> {
+    let door = Door::open(address, LISTENER)?;
+    let datagrams = UdpSocket::bind(door.address()?)?;
+    datagrams.set_nonblocking(true)?;
+    Ok((door, datagrams))
 }

@@ -6,14 +6,15 @@ use plimsoll_model::Nanos;
 use plimsoll_stats::queue::Stall;
 use plimsoll_target::relay::{Network, Relay, Settings, Totals};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const DELAY: Duration = Duration::from_millis(20);
-const DELAYED: Network = Network { delay: Nanos::from_millis(20), jitter: Nanos::ZERO, rate: None };
+const DELAYED: Network =
+    Network { delay: Nanos::from_millis(20), jitter: Nanos::ZERO, rate: None, loss: 0.0 };
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A relay before an echo, and what clients of it do.
@@ -91,7 +92,7 @@ fn what_is_sent_comes_back_whole_and_late() {
     sending.join().unwrap();
     assert!(answer == content);
     let bytes = content.len() as u64 + 5;
-    assert_eq!(bench.end(), Totals { connections: 1, broken: 0, bytes: [bytes, bytes] });
+    assert_eq!(bench.end(), Totals { connections: 1, bytes: [bytes, bytes], ..Totals::default() });
 }
 
 #[test]
@@ -217,4 +218,83 @@ fn a_blocked_client_of_a_half_open_connection_is_read() {
     // The server reads nothing, so that this waits until nobody has to.
     client.write_all(&vec![7; 30 << 20]).unwrap();
     assert_eq!(bench.end().broken, 1);
+}
+
+/// An echo of datagrams at the port of a bench's relay, and a client of it.
+fn datagrams(network: Network, cut: Option<Stall>) -> (Bench, UdpSocket) {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = server.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut scratch = [0; 2048];
+        while let Ok((count, client)) = server.recv_from(&mut scratch) {
+            let _ = server.send_to(&scratch[..count], client);
+        }
+    });
+    let bench = Bench::before(to, network, cut, None);
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.connect(bench.address).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    (bench, client)
+}
+
+#[test]
+fn datagrams_come_back_to_whom_they_belong_and_late() {
+    let (bench, first) = datagrams(DELAYED, None);
+    let second = UdpSocket::bind("127.0.0.1:0").unwrap();
+    second.connect(bench.address).unwrap();
+    second.set_read_timeout(Some(PATIENCE)).unwrap();
+    let begin = Instant::now();
+    first.send(b"first").unwrap();
+    second.send(b"second").unwrap();
+    first.send(b"").unwrap();
+    let receive = |client: &UdpSocket| {
+        let mut scratch = [0; 64];
+        let count = client.recv(&mut scratch).unwrap();
+        String::from_utf8_lossy(&scratch[..count]).into_owned()
+    };
+    assert_eq!([receive(&first), receive(&first), receive(&second)], ["first", "", "second"]);
+    assert!(begin.elapsed() >= 2 * DELAY, "{:?}", begin.elapsed());
+    let totals = bench.end();
+    assert_eq!((totals.datagrams, totals.bytes, totals.lost), ([3, 3], [11, 11], 0));
+}
+
+#[test]
+fn datagrams_are_lost_as_wanted_and_all_are_accounted_for() {
+    const SENT: u64 = 1000;
+    let (bench, client) = datagrams(Network { loss: 0.3, ..Network::default() }, None);
+    client.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let mut answered = 0;
+    // One after another, so that no socket's buffer overflows.
+    for number in 0..SENT {
+        client.send(&number.to_be_bytes()).unwrap();
+        client.set_nonblocking(true).unwrap();
+        std::thread::sleep(Duration::from_micros(200));
+        answered += u64::from(client.recv(&mut [0; 64]).is_ok());
+    }
+    client.set_nonblocking(false).unwrap();
+    while client.recv(&mut [0; 64]).is_ok() {
+        answered += 1;
+    }
+    let totals = bench.end();
+    assert_eq!(totals.datagrams[1], answered);
+    assert_eq!(totals.datagrams[1] + totals.lost, SENT, "{totals:?}");
+    // 51 % lost, with a standard error of 1.6 %.
+    assert!((440..=580).contains(&totals.lost), "{totals:?}");
+}
+
+#[test]
+fn a_cut_loses_datagrams_and_ends() {
+    let cut = Stall { every: Nanos::from_millis(300), length: Nanos::from_millis(100) };
+    let (bench, client) = datagrams(Network::default(), Some(cut));
+    client.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    let (begin, mut answered) = (Instant::now(), Vec::new());
+    while begin.elapsed() < Duration::from_secs(1) {
+        client.send(b"?").unwrap();
+        answered.push(client.recv(&mut [0; 64]).is_ok());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let first_lost = answered.iter().position(|answered| !answered);
+    let again = answered.iter().skip(first_lost.unwrap()).any(|answered| *answered);
+    assert!(answered[0] && again, "{answered:?}");
+    assert!(bench.end().lost > 0);
 }

@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Shortest time from one stall to the next, and shortest period of a quota.
-pub const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
+const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
 /// Least work in a period: enough for a nanosecond of each worker.
 const SMALLEST_QUOTA: Nanos = Nanos::from_micros(10);
 /// Longest service time, and longest period of a quota.
@@ -203,7 +203,7 @@ fn service(text: &str) -> Result<ServiceTime, String> {
     }
 }
 
-fn probability(text: &str) -> Result<f64, String> {
+pub fn probability(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(p) if (0.0..=1.0).contains(&p) => Ok(p),
         _ => Err("a probability is a number from 0 to 1".into()),

@@ -186,7 +186,7 @@ mod alone {
             assert!(called.contains(&pair), "{pair:?} of {called:?}");
         }
         let report = fs::read_to_string(bench.path("r.html")).unwrap();
-        assert!(report.contains("Ways of messages") && report.contains("Who calls whom"));
+        assert!(report.contains("Paths of messages") && report.contains("Who calls whom"));
         // The store has it, too.
         bench.call(["show", "last", "-v"]).says("were last seen at worker");
     }

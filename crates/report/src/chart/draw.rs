@@ -113,7 +113,7 @@ fn panel(
             }
         }
         (axes)
-        (overlay::limits(frame, &panel.limits))
+        (overlay::limits(frame, panel))
         @for upright in &panel.uprights { (overlay::upright(frame, upright)) }
     }
 }

@@ -3,7 +3,7 @@
 use super::frame::Frame;
 use super::number::px;
 use super::panel::{Limit, Panel, Upright};
-use super::{Ink, label};
+use super::{Ink, Mark, label};
 use maud::{Markup, html};
 
 /// From one line of text to the next.
@@ -34,8 +34,10 @@ struct Line {
     ink: Ink,
 }
 
-/// Limits at their values, one label for each of them.
-pub fn limits(frame: &Frame<'_>, limits: &[Limit]) -> Markup {
+/// Limits at their values, one label for each of them, at that end of the line where it covers fewer points.
+pub fn limits(frame: &Frame<'_>, panel: &Panel) -> Markup {
+    let limits: &[Limit] = &panel.limits;
+    let points = if limits.is_empty() { Vec::new() } else { points(frame, panel) };
     let mut lines: Vec<Line> = Vec::new();
     for limit in limits {
         let y = frame.y(limit.at);
@@ -55,10 +57,42 @@ pub fn limits(frame: &Frame<'_>, limits: &[Limit]) -> Markup {
     let baselines: Vec<f64> = lines.iter().map(|line| baseline(line.y)).collect();
     html! {
         @for (line, y) in lines.iter().zip(baselines) {
+            @let text = line.labels.join(", ");
+            @let (x, anchor) = free_end(frame, &points, label::width(&text), y);
             path class={ "limit " (line.ink.class()) } d={ "M" (px(frame.left)) " " (px(line.y)) "H" (px(frame.right())) } {}
-            text class={ "named " (line.ink.class()) } x=(px(frame.left + 6.0)) y=(px(y)) { (line.labels.join(", ")) }
+            text class={ "named " (line.ink.class()) } x=(px(x)) y=(px(y)) text-anchor=(anchor) { (text) }
         }
     }
+}
+
+/// Where the series have points, in the drawing.
+fn points(frame: &Frame<'_>, panel: &Panel) -> Vec<(f64, f64)> {
+    let of_mark = |mark: &Mark| -> Vec<(f64, f64)> {
+        match mark {
+            Mark::Line { points, .. } | Mark::Guide { points, .. } => {
+                points.iter().filter_map(|(at, value)| Some((*at, (*value)?))).collect()
+            }
+            Mark::Points(points) => points.clone(),
+            Mark::Intervals { points, .. } => points.iter().map(|point| (point.at, point.value)).collect(),
+            Mark::Band(_) | Mark::Boxes(_) | Mark::Bars(_) => Vec::new(),
+        }
+    };
+    let all = panel.series.iter().flat_map(|series| &series.marks).flat_map(of_mark);
+    all.map(|(at, value)| frame.at(at, value, 0.0)).collect()
+}
+
+/// The end of a line at which a label of this width covers fewer points: its place, and the anchor of the text there.
+fn free_end(frame: &Frame<'_>, points: &[(f64, f64)], width: f64, baseline: f64) -> (f64, &'static str) {
+    let ends = [(frame.left + 6.0, "start"), (frame.right() - 6.0, "end")];
+    let covered = |(x, anchor): (f64, &str)| {
+        let from = if anchor == "end" { x - width } else { x };
+        let is_under = |(x, y): &&(f64, f64)| {
+            (from..=from + width).contains(x) && (baseline - LINE..=baseline + 4.0).contains(y)
+        };
+        points.iter().filter(is_under).count()
+    };
+    let [left, right] = ends;
+    if covered(right) < covered(left) { right } else { left }
 }
 
 /// An upright line, its label on the side where there is room.

@@ -3,9 +3,9 @@
 
 use crate::chart::{self, Axis, Chart, Ink, Interval, Mark, Panel, Series, Symbol};
 use crate::compare::{qualities, runs, told, value};
-use crate::html::head;
 use crate::html::sides::{self, Side};
 use crate::html::table::{Column, in_pieces};
+use crate::html::{Section, columns, head};
 use crate::text::capitalised;
 use maud::{DOCTYPE, Markup, html};
 use plimsoll_analysis::compare::{Candidate, Comparison, Conclusion, Row, Unit, interval, mean};
@@ -17,7 +17,9 @@ const MOST_DIFFERENCES: usize = 40;
 pub fn page(comparison: &Comparison) -> String {
     let labels: Vec<&str> = comparison.candidates.iter().map(|one| one.label.as_str()).collect();
     let title = match labels.as_slice() {
-        [others @ .., last] if (1..4).contains(&others.len()) => format!("{} and {last}", others.join(", ")),
+        [first, others @ ..] if (1..4).contains(&others.len()) => {
+            format!("{} compared with {first}", others.join(", "))
+        }
         [alone] => (*alone).to_owned(),
         _ => format!("{} candidates", labels.len()),
     };
@@ -26,31 +28,38 @@ pub fn page(comparison: &Comparison) -> String {
         html lang="en" {
             (head("Comparison \u{b7} Plimsoll"))
             body {
-                main {
-                    section.first {
-                        p.eyebrow { "Comparison" }
-                        h1 { (title) }
-                        (candidates(comparison))
-                        @for sentence in found(comparison) { p { (sentence) } }
-                        @for note in &comparison.notes { p.note { (capitalised(note)) "." } }
-                    }
-                    (differences(comparison))
-                    (quantities(comparison))
-                    section {
-                        h2 { "All figures" }
-                        @if comparison.rows.is_empty() {
-                            p.empty { "No run has a valid level, so there is no figure to compare." }
-                        } @else {
-                            (table(comparison))
-                        }
-                    }
-                    (beside_numbers(comparison))
+                section.first {
+                    p.eyebrow { "Comparison" }
+                    h1 { (title) }
+                    (candidates(comparison))
+                    @for sentence in found(comparison) { p { (sentence) } }
+                    @for note in &comparison.notes { p.note { (capitalised(note)) "." } }
                 }
+                (columns(&sections(comparison)))
                 (chart::script())
             }
         }
     };
     markup.into_string()
+}
+
+/// The sections that have something to show.
+fn sections(comparison: &Comparison) -> Vec<Section> {
+    let figures = if comparison.rows.is_empty() {
+        html! { p.empty { "No run has a valid level, so there is no figure to compare." } }
+    } else {
+        table(comparison)
+    };
+    let parts = [
+        ("differences", "Differences", differences(comparison)),
+        ("levels", "Level by level", quantities(comparison)),
+        ("figures", "All figures", Some(figures)),
+        ("qualities", "Beside numbers", beside_numbers(comparison)),
+    ];
+    let section = |(id, title, body): (&str, &str, Option<Markup>)| {
+        Some(Section { id: id.into(), title: title.into(), body: body? })
+    };
+    parts.into_iter().filter_map(section).collect()
 }
 
 /// Who is compared, by what differs, with the runs of each.
@@ -87,7 +96,7 @@ fn found(comparison: &Comparison) -> Vec<String> {
 }
 
 /// Differences from the first candidate in percent, those that have an interval.
-fn differences(comparison: &Comparison) -> Markup {
+fn differences(comparison: &Comparison) -> Option<Markup> {
     let percent = |row: &Row, number: usize| {
         let base = mean(row.values.first()?).filter(|base| *base > 0.0)?;
         let ends = row.differences.get(number)?.ci95?.map(|end| (end / base).max(-1.0) * 100.0);
@@ -99,7 +108,7 @@ fn differences(comparison: &Comparison) -> Markup {
     let all = comparison.rows.iter().filter(has_any).count();
     let rows: Vec<&Row> = comparison.rows.iter().filter(has_any).take(MOST_DIFFERENCES).collect();
     if rows.is_empty() {
-        return html! {};
+        return None;
     }
     let name = |row: &&Row| match &row.level {
         Some(level) => format!("{level}: {}", row.quantity),
@@ -120,20 +129,17 @@ fn differences(comparison: &Comparison) -> Markup {
     let first = comparison.candidates.first().map_or("", |first| first.label.as_str());
     let x = Axis::linear(&format!("Difference from {first} (%)"), extent.into_iter());
     let height = 20.0 + 26.0 * rows.len() as f64 * (0.5 + 0.5 * others.len() as f64);
-    let panel = Panel::new(x, Axis::places("", rows.iter().map(name))).height(height).side_by_side();
+    let panel = Panel::new(x, Axis::places("Figure", rows.iter().map(name))).height(height).side_by_side();
     let caption = "Differences of means in percent of the first candidate, with 95\u{a0}% intervals over runs. An interval that \
                    crosses zero leaves open which is higher.";
-    html! {
-        section {
-            h2 { "Differences" }
-            (Chart::new("chart-differences", caption).panel(panel.all(series)).render())
-            @if all > rows.len() { p.note { (rows.len()) " of " (all) " differences are drawn; the table has all." } }
-        }
-    }
+    Some(html! {
+        (Chart::new("chart-differences", caption).panel(panel.all(series)).render())
+        @if all > rows.len() { p.note { (rows.len()) " of " (all) " differences are drawn; the table has all." } }
+    })
 }
 
 /// A chart of each quantity over the levels; sizes are in the table.
-fn quantities(comparison: &Comparison) -> Markup {
+fn quantities(comparison: &Comparison) -> Option<Markup> {
     let mut names: Vec<(&str, Unit)> = Vec::new();
     for row in comparison.rows.iter().filter(|row| row.level.is_some() && row.unit != Unit::Bytes) {
         if !names.iter().any(|(name, _)| *name == row.quantity) {
@@ -145,14 +151,7 @@ fn quantities(comparison: &Comparison) -> Markup {
         .enumerate()
         .filter_map(|(number, (name, unit))| Some(quantity(comparison, name, *unit, number)?.render()))
         .collect();
-    html! {
-        @if !charts.is_empty() {
-            section {
-                h2 { "Level by level" }
-                @for chart in charts { (chart) }
-            }
-        }
-    }
+    (!charts.is_empty()).then(|| html! { @for chart in charts { (chart) } })
 }
 
 /// A quantity of all candidates over the levels; `None` where nothing but zeroes was measured.
@@ -221,21 +220,14 @@ fn table(comparison: &Comparison) -> Markup {
 }
 
 /// What the profiles say beside numbers.
-fn beside_numbers(comparison: &Comparison) -> Markup {
+fn beside_numbers(comparison: &Comparison) -> Option<Markup> {
     let columns: Vec<Column> = comparison.candidates.iter().map(|one| Column::Text(&one.label)).collect();
     let row = |(name, of): (&str, Vec<Option<&str>>)| {
         let cells = of.into_iter().map(|text| html! { td { (text.unwrap_or("\u{2013}")) } });
         (html! { th.free scope="row" { (name) } }, cells.collect::<Vec<_>>())
     };
     let rows: Vec<_> = qualities(comparison).into_iter().map(row).collect();
-    html! {
-        @if !rows.is_empty() {
-            section {
-                h2 { "Beside numbers" }
-                (in_pieces(Column::Text("What the profiles say"), &columns, &rows))
-            }
-        }
-    }
+    (!rows.is_empty()).then(|| in_pieces(Column::Text("What the profiles say"), &columns, &rows))
 }
 
 #[cfg(test)]
@@ -249,7 +241,7 @@ mod tests {
     fn candidates_are_drawn_side_by_side_with_intervals_over_runs() {
         let page = page(&comparison());
         assert!(page.contains("&lt;c&gt;") && !page.contains("<c>"));
-        assert!(page.contains("<h1>here and there</h1>"));
+        assert!(page.contains("<h1>there compared with here</h1>"));
         let charts = data(&page);
         let ids: Vec<&str> = charts.iter().map(|(id, _)| id.as_str()).collect();
         assert_eq!(ids, ["chart-differences", "chart-quantity-0", "chart-quantity-1"]);

@@ -3,7 +3,7 @@
 
 use crate::chart::{Axis, Chart, INKS, Ink, Interval, Mark, Panel, Series};
 use crate::html::level;
-use crate::html::table::{Column, in_pieces, number_cell};
+use crate::html::table::{Column, in_pieces, number_cell, percent, range};
 use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::gauges::{GaugeLevel, GaugeSummary};
@@ -15,7 +15,7 @@ const CHARTS: [(&str, &str, &str); 8] = [
     ("threads", "runnable threads", "Runnable threads"),
     ("threads", "context switches", "Context switches (/s)"),
     ("tcp", "established", "Established connections"),
-    ("tcp", "unread", "Bytes not read"),
+    ("tcp", "unread", "Not read (bytes)"),
     ("tcp", "received", "Received (bytes/s)"),
     ("tcp", "sent", "Sent (bytes/s)"),
     ("host", "active memory", "Active memory (bytes)"),
@@ -87,13 +87,23 @@ fn in_unit(unit: &str) -> String {
     }
 }
 
+/// Bytes in the unit that suits the largest value: the title with it, and its size.
+fn in_units(title: &str, highest: f64) -> (String, f64) {
+    let units = [("GiB", 1024f64.powi(3)), ("MiB", 1024f64.powi(2)), ("KiB", 1024.0)];
+    let suits = units.into_iter().find(|(_, size)| title.contains("(bytes") && highest >= *size);
+    suits.map_or_else(|| (title.to_owned(), 1.0), |(unit, size)| (title.replace("bytes", unit), size))
+}
+
 /// A quantity of each component over the load.
 fn chart(place: usize, title: &str, summary: &Summary, gauges: &[&GaugeSummary]) -> Chart {
     let levels = level::rising(summary);
+    let means = gauges.iter().flat_map(|gauge| &gauge.levels).map(|seen| seen.values.mean);
+    let (title, unit) = &in_units(title, means.fold(0.0, f64::max));
     let points_of = |gauge: &GaugeSummary| -> Vec<Interval> {
         let of = |level: &&LevelSummary| {
             let GaugeLevel { values, .. } = of_level(gauge, level)?;
-            Some(Interval { at: level.load.amount(), value: values.mean, ends: values.interval })
+            let ends = values.interval.map(|ends| ends.map(|end| end / unit));
+            Some(Interval { at: level.load.amount(), value: values.mean / unit, ends })
         };
         levels.iter().filter_map(of).collect()
     };
@@ -126,7 +136,8 @@ fn of_subject(summary: &Summary, seen: &[&GaugeSummary], subject: &str) -> Marku
     let columns: Vec<Column> =
         idle.into_iter().chain(names.iter().map(|name| Column::Number(name))).collect();
     let row = |gauge: &&&GaugeSummary| {
-        let head = html! { th scope="row" { (gauge.sampler) ": " (gauge.quantity) (of_what(&gauge.unit)) } };
+        let head =
+            html! { th.wraps scope="row" { (gauge.sampler) ": " (gauge.quantity) (of_what(&gauge.unit)) } };
         let idle = gauge.idle.as_ref().map(|idle| shown(idle.mean, &gauge.unit));
         let idle = was_idle.then(|| number_cell(idle));
         let cells = levels.iter().map(|level| cell(gauge, level));
@@ -144,7 +155,8 @@ fn cell(gauge: &GaugeSummary, level: &LevelSummary) -> Markup {
         td.num {
             (of(values.mean))
             @if let Some([lo, hi]) = values.interval.filter(|[lo, hi]| lo < hi) {
-                span.interval { (of(lo.max(0.0))) " to " (of(hi)) ", max " (of(*max)) }
+                span.interval { (range(&of(lo.max(0.0)), &of(hi))) }
+                span.interval { "max\u{a0}" (of(*max).replace(' ', "\u{a0}")) }
             }
         }
     }
@@ -158,7 +170,7 @@ fn of_what(unit: &str) -> &'static str {
 /// A value in its unit.
 fn shown(value: f64, unit: &str) -> String {
     match unit {
-        "share" | "processors" => format!("{:.1} %", value * 100.0),
+        "share" | "processors" => percent(value),
         "bytes" => text::bytes(value),
         "seconds" => text::time(Some(value)),
         "1/s" => level::per_second(value),
@@ -189,9 +201,15 @@ mod tests {
         let summary = plimsoll_analysis::summarize(&record);
         assert!(seen(&summary));
         let told = body(&summary).into_string();
-        for part in ["<h3>host</h3>", "pressure: io", "25.0 %", "unheard: of", "50.0 %"] {
+        for part in ["<h3>host</h3>", "pressure: io", "25 %", "unheard: of", "50 %"] {
             assert!(told.contains(part), "{part}: {told}");
         }
+    }
+
+    #[test]
+    fn large_numbers_of_bytes_are_drawn_in_larger_units() {
+        assert_eq!(in_units("Received (bytes/s)", 3e6), ("Received (MiB/s)".to_owned(), 1024.0 * 1024.0));
+        assert_eq!(in_units("Run queue", 3e6), ("Run queue".to_owned(), 1.0));
     }
 
     #[test]

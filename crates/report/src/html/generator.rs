@@ -77,6 +77,6 @@ fn validity_chip(validity: Validity) -> Markup {
         Validity::GeneratorBound | Validity::ReceiverBound | Validity::HostBound => ("invalid", "\u{2298}"),
     };
     html! {
-        span class={ "chip " (class) } { span aria-hidden="true" { (sign) } " " (level::validity(validity)) }
+        span class={ "chip " (class) } { span aria-hidden="true" { (sign) } " " (validity.in_words()) }
     }
 }

@@ -6,7 +6,7 @@ use crate::text;
 use plimsoll_analysis::level::{LevelSummary, LevelVerdict};
 use plimsoll_analysis::load_line::LoadLine;
 use plimsoll_analysis::summary::Summary;
-use plimsoll_model::{Load, Validity};
+use plimsoll_model::Load;
 
 /// Every verdict, in the order of legends.
 pub const VERDICTS: [LevelVerdict; 5] = [
@@ -80,17 +80,12 @@ pub fn load_line(line: &LoadLine) -> String {
     }
 }
 
-/// `generator bound` and its like.
-pub fn validity(validity: Validity) -> String {
-    validity.name().replace('_', " ")
-}
-
 /// Why the level is not met; empty where it is.
 pub fn why(level: &LevelSummary) -> String {
     let reasons = level.reasons.join("; ");
     match level.verdict {
         LevelVerdict::Met => String::new(),
-        LevelVerdict::Invalid => format!("{}: {reasons}", validity(level.validity)),
+        LevelVerdict::Invalid => format!("{}: {reasons}", level.validity.in_words()),
         _ => reasons,
     }
 }

@@ -55,10 +55,11 @@ fn chart(summary: &Summary) -> Chart {
     let ideal = ends().map(|end| if x.is_log() || end == ends()[1] { end } else { 0.0 });
     let diagonal = ideal.map(|end| (end, Some(end))).into_iter().filter(|_| is_offered).collect();
     let ideal = Series::new("ideal", Ink::Neutral).with(Mark::Guide { points: diagonal, dashed: true });
-    let band =
-        levels.iter().filter_map(|level| Some((level.load.amount(), level.achieved_interval()?))).collect();
+    let decisive = decisive(&levels);
+    let band = decisive.iter().filter_map(|level| Some((level.load.amount(), level.achieved_interval()?)));
+    let band = band.collect();
     let band = Series::new("95 % interval", Ink::Curve(0)).with(Mark::Band(band));
-    let path = levels.iter().map(|level| (level.load.amount(), level.achieved)).collect();
+    let path = decisive.iter().map(|level| (level.load.amount(), level.achieved)).collect();
     let path =
         Series::new("achieved", Ink::Curve(0)).with(Mark::Guide { points: path, dashed: false }).unlisted();
     let law = summary.scalability.as_ref().and_then(|law| scalability::curve(law, ends()[0], ends()[1]));
@@ -72,6 +73,23 @@ fn chart(summary: &Summary) -> Chart {
         None => panel,
     };
     Chart::new("chart-load-line", caption(summary)).panel(panel)
+}
+
+/// One hold of each load, the last that decides something: a level that decided nothing is held again.
+fn decisive<'a>(rising: &[&'a LevelSummary]) -> Vec<&'a LevelSummary> {
+    let mut chosen: Vec<&LevelSummary> = Vec::new();
+    let decides = |level: &LevelSummary| matches!(level.verdict, LevelVerdict::Met | LevelVerdict::Missed);
+    for &level in rising {
+        match chosen.last_mut() {
+            Some(last) if last.load.amount() == level.load.amount() => {
+                if decides(level) || !decides(last) {
+                    *last = level;
+                }
+            }
+            _ => chosen.push(level),
+        }
+    }
+    chosen
 }
 
 /// The lowest rate that a component's processors allow by the utilisation law, and its name. The upper end of the interval:

@@ -60,7 +60,12 @@ fn parameters(law: &Scalability) -> Markup {
             }
         }
     };
-    let small = |value: f64| format!("{value:.5}");
+    let small = |value: f64| {
+        // Three significant digits, five decimals at most.
+        let decimals =
+            if value.abs() < 1e-5 { 0.0 } else { (2.0 - value.abs().log10().floor()).clamp(0.0, 5.0) };
+        format!("{value:.*}", decimals as usize)
+    };
     let mut rows = vec![
         row("Alone (λ)", law.alone, crate::html::level::per_second, "throughput of one operation in flight"),
         row(

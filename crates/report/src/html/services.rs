@@ -1,11 +1,14 @@
 //! What the wire said: who called whom, which way messages went, where they stayed and where they were lost.
 
-use crate::chart::{Axis, Bar, BoxOf, Chart, INKS, Ink, MOST_POINTS, Mark, Panel, Series, Symbol, shortened};
+use crate::chart::{
+    Axis, BoxOf, Chart, Ink, Interval, MOST_POINTS, Mark, Panel, Path, Series, Symbol, shortened,
+};
+use crate::html::sides::{self, Side};
 use crate::html::table::{Column, Tone, count_cell, in_pieces, number_cell, percent, table, time_cell};
 use crate::text;
 use maud::{Markup, html};
 use plimsoll_analysis::dissection::{DissectionSummary, PhaseSummary, ServiceSummary, last_seen};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Services in a chart.
 const CHARTED: usize = 12;
@@ -55,25 +58,27 @@ fn matrix(services: &[&ServiceSummary]) -> Markup {
     let columns: Vec<Column> = servers.iter().map(|server| Column::Number(server)).collect();
     let cell = |client: &str, server: &str| {
         let both = services.iter().filter(|service| service.client == client && service.server == server);
-        let lines: Vec<String> = both
-            .map(|service| {
-                let bytes = text::bytes((service.bytes_sent + service.bytes_received) as f64);
-                let count = text::count(service.count as f64);
-                let (p50, p99) = (text::time(service.p50), text::time(service.p99));
-                format!("{}: {count}, {p50}, {p99}, {bytes}", service.protocol)
-            })
-            .collect();
-        (!lines.is_empty()).then(|| lines.join("; "))
+        let lines = both.map(|service| {
+            let bytes = text::bytes((service.bytes_sent + service.bytes_received) as f64);
+            let (p50, p99) = (text::time(service.p50), text::time(service.p99));
+            html! {
+                span { (service.protocol) ": " (text::count(service.count as f64)) }
+                span { (p50) }
+                span { (p99) }
+                span { (bytes) }
+            }
+        });
+        let lines: Vec<Markup> = lines.collect();
+        html! { td.num.lines { @for line in lines { (line) } } }
     };
     let row = |client: &String| {
-        let cells =
-            servers.iter().map(|server| html! { td.num.free { (cell(client, server).unwrap_or_default()) } });
+        let cells = servers.iter().map(|server| cell(client, server));
         (html! { th scope="row" { (client) } }, cells.collect())
     };
     let rows: Vec<_> = clients.iter().map(row).collect();
     html! {
         (in_pieces(Column::Text("Calls"), &columns, &rows))
-        p.note { "Protocol: requests, median and 99th percentile of the response time, bytes both ways." }
+        p.note { "Protocol with requests, median and 99th percentile of the response time, bytes both ways." }
     }
 }
 
@@ -99,7 +104,7 @@ fn times_chart(services: &[&ServiceSummary]) -> Chart {
     let boxes: Vec<BoxOf> = boxes.collect();
     let values = boxes.iter().flat_map(|one| [one.quartiles[1], one.quartiles[4], one.max]);
     let x = Axis::log("Response time (ms)", values);
-    let y = Axis::places("", shown.iter().map(|service| label(service)));
+    let y = Axis::places("Service", shown.iter().map(|service| label(service)));
     let panel = Panel::new(x, y).height(20.0 + 40.0 * shown.len() as f64);
     let caption = "Response time of each service, from the last byte of a request to the last of its response, as captured. The box \
                    holds the middle half, whiskers reach 1.5 box lengths, the ring is the slowest.";
@@ -150,27 +155,33 @@ fn bytes_chart(services: &[&ServiceSummary]) -> Chart {
     let seconds = || drawn.iter().flat_map(|service| &service.seconds);
     let first = seconds().map(|(second, ..)| *second).min().unwrap_or_default();
     let last = seconds().map(|(second, ..)| *second).max().unwrap_or_default();
-    let kibibytes = |bytes: u64| bytes as f64 / 1024.0;
-    let both = seconds().flat_map(|(_, sent, received)| [kibibytes(*sent), -kibibytes(*received)]);
-    let x = Axis::span("Time (s)", 0.0, (last - first) as f64);
-    let panel = Panel::new(x, Axis::linear("Traffic (KiB/s)", both)).height(280.0);
-    let together = usize::try_from(last - first).unwrap_or(0) / MOST_POINTS + 1;
-    let series = drawn.iter().enumerate().map(|(number, service)| {
-        let line = |of: &dyn Fn(u64, u64) -> f64| {
-            let point = |some: &[(i64, u64, u64)]| {
-                let values: f64 = some.iter().map(|(_, sent, received)| of(*sent, *received)).sum();
-                let begin = some.first().map_or(first, |(second, ..)| *second);
-                ((begin - first) as f64, Some(values / some.len().max(1) as f64))
-            };
-            service.seconds.chunks(together).map(point).collect()
+    let together = (last - first) / MOST_POINTS as i64 + 1;
+    // Seconds in which nothing was sent are zeroes, not gaps.
+    let curve = |service: &ServiceSummary, of: fn(&(i64, u64, u64)) -> u64| -> Path {
+        let mut sums = BTreeMap::new();
+        for second in &service.seconds {
+            *sums.entry((second.0 - first) / together).or_insert(0) += of(second);
+        }
+        let rate = |place: i64| {
+            sums.get(&place).copied().unwrap_or(0) as f64 / together.min(last - first + 1) as f64 / 1024.0
         };
-        let name = shortened(&label(service), NAME);
-        let series = Series::new(&name, Ink::Curve(number)).symbol(Symbol::of_curve(number));
-        series.line(line(&|sent, _| kibibytes(sent))).line(line(&|_, received| -kibibytes(received)))
-    });
-    let caption =
-        "Bytes per second between caller and called: sent by the caller above zero, received below.";
-    Chart::new("chart-service-bytes", caption).panel(panel.all(series))
+        (0..=(last - first) / together).map(|place| ((place * together) as f64, Some(rate(place)))).collect()
+    };
+    let panel = |name: &str, of: fn(&(i64, u64, u64)) -> u64| {
+        let curves: Vec<Path> = drawn.iter().map(|service| curve(service, of)).collect();
+        let rates = curves.iter().flatten().filter_map(|(_, rate)| *rate).filter(|rate| *rate > 0.0);
+        let x = Axis::span("Time since the capture began (s)", 0.0, (last - first) as f64);
+        let panel = Panel::new(x, Axis::fitting(name, rates)).height(190.0);
+        panel.all(drawn.iter().zip(curves).enumerate().map(|(number, (service, curve))| {
+            let name = shortened(&label(service), NAME);
+            Series::new(&name, Ink::Curve(number)).symbol(Symbol::of_curve(number)).line(curve)
+        }))
+    };
+    let caption = "Bytes per second between caller and server, all headers included: above what callers sent, below what they \
+                   received. Zeroes stand at the foot of a logarithmic axis.";
+    Chart::new("chart-service-bytes", caption)
+        .panel(panel("Sent (KiB/s)", |(_, sent, _)| *sent))
+        .panel(panel("Received (KiB/s)", |(_, _, received)| *received))
 }
 
 /// What stands between the capture and the truth.
@@ -233,24 +244,18 @@ fn residences_chart(phases: &[&PhaseSummary]) -> Chart {
             components.push(&residence.component);
         }
     }
-    let mut ends = vec![0.0; phases.len()];
-    let mut stacked = Vec::new();
-    for (number, component) in components.iter().enumerate() {
-        let stay = |phase: &PhaseSummary| {
-            let residence =
-                phase.traces.residences.iter().find(|residence| residence.component == *component);
-            residence.and_then(|residence| residence.times.mean).unwrap_or_default() * 1e3
+    let side = |component: &&str| {
+        let stay = |(place, phase): (usize, &&PhaseSummary)| {
+            let mut own = phase.traces.residences.iter();
+            let stay = own.find(|residence| residence.component == *component)?.times.mean?;
+            Some(Interval { at: place as f64, value: stay * 1e3, ends: None })
         };
-        let bars = phases.iter().zip(&mut ends).enumerate().map(|(place, (phase, end))| {
-            let from = *end;
-            *end += stay(phase);
-            Bar { at: place as f64, from, to: *end, ends: None }
-        });
-        let ink = if number < INKS { Ink::Curve(number) } else { Ink::Neutral };
-        stacked.push(Series::new(component, ink).with(Mark::Bars(bars.collect())));
-    }
-    let x = Axis::places("", phases.iter().map(|phase| phase_name(phase)));
-    let panel = Panel::new(x, Axis::linear("Mean stay (ms)", ends.into_iter())).all(stacked);
+        Side { name: (*component).to_owned(), values: phases.iter().enumerate().filter_map(stay).collect() }
+    };
+    let sides: Vec<Side> = components.iter().map(side).collect();
+    let x = Axis::places("Phase", phases.iter().map(|phase| phase_name(phase)));
+    let y = Axis::fitting("Mean stay (ms)", sides::extent(&sides));
+    let panel = sides::panel(x, y, sides);
     let caption = "Mean stay of messages in each component, by phase: from the passage that brings a message to the first that takes \
                    it on.";
     Chart::new("chart-stays", caption).panel(panel)
@@ -298,11 +303,13 @@ fn slowest(dissection: &DissectionSummary) -> Markup {
 
 fn losses(dissection: &DissectionSummary) -> Markup {
     let messages = &dissection.messages;
+    let is_run = dissection.phases.iter().any(|phase| !phase.name.is_empty());
     html! {
         @if messages.lost > 0 {
             p {
                 (text::count(messages.lost as f64)) " of " (text::count(messages.marked as f64))
-                " marked messages were lost:"
+                " marked messages were lost."
+                @if is_run { " Those of warm-ups count here; the ledger counts what was due in the holds." }
             }
             ul {
                 @for (component, lost) in &dissection.losses_by_component {

@@ -4,7 +4,7 @@ use crate::chart::{self, Axis, Chart, Filling, Ink, Interval, Mark, Panel, Path,
 use crate::html::sides::{self, Side};
 use crate::html::table::{Column, in_pieces, interval_cell, number_cell};
 use crate::html::verdict::started;
-use crate::html::{head, level};
+use crate::html::{Section, columns, head, level};
 use crate::sweep::{at, axis_name, curve_name, curves_name, foot, label, measured, shown};
 use crate::text::{self, capitalised};
 use maud::{DOCTYPE, Markup, html};
@@ -31,30 +31,32 @@ pub fn page(sweep: &Sweep) -> String {
         html lang="en" {
             (head(&format!("{} \u{b7} sweep \u{b7} Plimsoll", sweep.name)))
             body {
-                main {
-                    section.first {
-                        h1 { (sweep.name) }
-                        p.note { (origin(&sweep.origin)) }
-                        @if !words.is_empty() {
-                            ul.findings { @for sentence in words { li { (sentence) } } }
-                        }
-                        @for note in &sweep.notes {
-                            p.note { (capitalised(note)) "." }
-                        }
+                section.first {
+                    p.eyebrow { "Sweep" }
+                    h1 { (sweep.name) }
+                    p.note { (origin(&sweep.origin)) }
+                    @if !words.is_empty() {
+                        ul.findings { @for sentence in words { li { (sentence) } } }
                     }
-                    @for quantity in measured(sweep) {
-                        section {
-                            h2 { (capitalised(quantity.name())) }
-                            (chart(sweep, quantity).render())
-                            (values(sweep, quantity))
-                        }
+                    @for note in &sweep.notes {
+                        p.note { (capitalised(note)) "." }
                     }
                 }
+                (columns(&measured(sweep).map(|quantity| section(sweep, quantity)).collect::<Vec<_>>()))
                 (chart::script())
             }
         }
     };
     markup.into_string()
+}
+
+/// A quantity: its chart, and its table.
+fn section(sweep: &Sweep, quantity: Quantity) -> Section {
+    Section {
+        id: quantity.name().replace([' ', ','], "-"),
+        title: capitalised(quantity.name()),
+        body: html! { (chart(sweep, quantity).render()) (values(sweep, quantity)) },
+    }
 }
 
 /// Of what the page is, in a line.
@@ -113,11 +115,20 @@ fn combination(sweep: &Sweep, cell: &Cell) -> String {
     named.collect::<Vec<_>>().join(", ")
 }
 
+/// What a curve is called in a legend: each value behind its key.
+fn keyed_name(sweep: &Sweep, common: &[usize]) -> String {
+    let keys = sweep.curves_by().into_iter().filter_map(|axis| sweep.axes.get(axis));
+    let named = keys
+        .zip(sweep.values_of(common))
+        .map(|(axis, value)| format!("{} {}", label(axis.name()), label(value)));
+    named.collect::<Vec<_>>().join(", ")
+}
+
 /// The unit in which values are drawn: times in seconds would have labels such as 0.00005.
 fn unit(quantity: Quantity, highest: f64) -> (f64, String) {
     match quantity {
         Quantity::Throughput => (1.0, "Throughput (/s)".to_owned()),
-        Quantity::Done => (1.0, "Done of what was due".to_owned()),
+        Quantity::Done => (1.0, "Share of due operations that completed".to_owned()),
         _ if highest < 1e-3 => (1e6, format!("{} (\u{b5}s)", capitalised(quantity.name()))),
         _ if highest < 10.0 => (1e3, format!("{} (ms)", capitalised(quantity.name()))),
         _ => (1.0, format!("{} (s)", capitalised(quantity.name()))),
@@ -139,7 +150,7 @@ fn chart(sweep: &Sweep, quantity: Quantity) -> Chart {
         ends: measured.ci95.map(|ends| ends.map(|end| within(quantity, end) * scale)),
     };
     let side = |(common, cells): &(Vec<usize>, Vec<&Cell>)| {
-        let name = curve_name(sweep, common);
+        let name = keyed_name(sweep, common);
         let values = cells.iter().filter_map(|cell| Some(value(cell, cell.measured(quantity)?)));
         Side {
             name: if name.is_empty() { quantity.name().to_owned() } else { name },
@@ -306,7 +317,10 @@ mod tests {
         let (page, data) = drawn(&sweep(), Quantity::Throughput);
         let names: Vec<&str> =
             data.as_array().unwrap().iter().map(|table| table["n"].as_str().unwrap()).collect();
-        assert_eq!(names, ["serial, predicted", "serial", "<b>, predicted", "<b>"]);
+        assert_eq!(
+            names,
+            ["handler serial, predicted", "handler serial", "handler <b>, predicted", "handler <b>"]
+        );
         assert_eq!(page.matches("class=\"line dashed\"").count(), 2);
         assert_eq!(data[1]["d"][0], json!([0, 10, 50]), "delays are numbers");
         assert_eq!(data[1]["d"][1], json!([1010, 505, 336.667]));

@@ -131,7 +131,7 @@ pub fn interval_cell(value: Option<f64>, interval: Option<[f64; 2]>, show: fn(f6
 }
 
 /// Two values as a range, their common unit once. It may be broken behind the dash, and nowhere else.
-fn range(lo: &str, hi: &str) -> String {
+pub fn range(lo: &str, hi: &str) -> String {
     let low = match (lo.rsplit_once(' '), hi.rsplit_once(' ')) {
         (Some((number, unit)), Some((_, other))) if unit == other => number,
         _ => lo,
@@ -153,7 +153,8 @@ pub fn share_cell(share: Option<f64>) -> Markup {
 /// A share of 1 in percent, with one decimal where it is small.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    if percent >= 10.0 || percent == 0.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+    let decimals = usize::from((0.05..10.0).contains(&percent));
+    format!("{percent:.decimals$} %")
 }
 
 fn absent_cell() -> Markup {

@@ -141,7 +141,7 @@ fn quantiles(summary: &Summary, shown: &[&Shown]) -> Markup {
              only where the level kept up. Times count from when a message was due."
             @if ages { " Freshness is the age of a device's newest message that a subscriber has." }
         }
-        h3.apart { "What of it came before sending" }
+        h3.apart { "Time before sending" }
         (table(&parts, &rows_of(parts_row, &due)))
         p.note {
             "Times " em { "from send" } " leave out the wait before a message could be sent. Lateness is the part of that wait \

@@ -1,5 +1,6 @@
 //! The platform under test.
 
+use super::relay::Relay;
 use super::with::With;
 use crate::plan::Endpoint;
 use crate::profiles::token::Token;
@@ -15,7 +16,7 @@ pub(crate) enum Platform {
     /// Name of a platform profile, or path of a profile file (with a `/` in it or ending in `.yaml`).
     Name(String),
     /// A profile and the address of a platform that runs already.
-    Attached(AttachedPlatform),
+    Attached(Box<AttachedPlatform>),
 }
 
 /// A profile and the address of a platform that runs already.
@@ -45,6 +46,9 @@ pub(crate) struct AttachedPlatform {
     /// Ports of a platform that runs already, by the names that its profile gives them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ports: BTreeMap<String, u16>,
+    /// Relays before components that the profile starts, by the names of the components.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub relays: BTreeMap<String, Relay>,
     /// The processes of a platform that runs already on this host: what they use is sampled, and a capture knows their
     /// connections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -85,6 +89,7 @@ impl AttachedPlatform {
             with: BTreeMap::new(),
             token: None,
             ports: BTreeMap::new(),
+            relays: BTreeMap::new(),
             components: Vec::new(),
             clean_up: false,
             between_runs: None,

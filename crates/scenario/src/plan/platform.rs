@@ -1,6 +1,6 @@
 //! The platform under test: its profile, where it is, what is spoken there.
 
-use super::RolePlan;
+use super::{RelayPlan, RolePlan};
 use crate::address::{Endpoint, Protocol};
 use crate::profile::{Component, Profile};
 use crate::secret::Secret;
@@ -17,6 +17,8 @@ pub struct PlatformPlan {
     pub roles: RolePlan,
     /// Ports of a platform that runs already, by the names that its profile gives them.
     pub ports: BTreeMap<String, u16>,
+    /// Relays before components that the profile starts.
+    pub relays: Vec<RelayPlan>,
     /// Processes of a platform that runs already on this host.
     pub components: Vec<RunningPlan>,
     /// Whether the controller undoes after the run what it did before it.

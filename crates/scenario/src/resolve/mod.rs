@@ -13,6 +13,7 @@ mod objectives;
 mod platform;
 mod population;
 mod rate;
+mod relays;
 mod running;
 mod schedule;
 mod search;

@@ -20,7 +20,7 @@ pub(super) fn resolve(
 ) -> Option<PlatformPlan> {
     let attached = match &scenario.platform {
         Platform::Name(name) => AttachedPlatform::of(name.clone()),
-        Platform::Attached(attached) => attached.clone(),
+        Platform::Attached(attached) => AttachedPlatform::clone(attached),
     };
     let path = if matches!(scenario.platform, Platform::Name(_)) { "platform" } else { "platform.profile" };
     let name = &attached.profile;
@@ -69,10 +69,11 @@ pub(super) fn resolve(
     let (address, plan) = super::target::request(address, plan, scenario, context);
     let state = super::state::resolve(&attached, &profile, &plan, context);
     let secrets = secrets(&attached, context);
+    let relays = super::relays::resolve(&attached.relays, &profile, context);
     let components = super::running::resolve(&attached.components, &profile, context);
     let (ports, clean_up) = (attached.ports, attached.clean_up);
     let resolved =
-        PlatformPlan { profile, address, roles: plan, ports, components, clean_up, secrets, state };
+        PlatformPlan { profile, address, roles: plan, ports, relays, components, clean_up, secrets, state };
     check_ports(&resolved, path, context);
     Some(resolved)
 }

@@ -76,6 +76,24 @@ fn wrong_files_are_told_with_place_and_remedy() {
             GOOD.replace("embedded", address)
         }),
         ("no address", GOOD.replace("embedded", "existing")),
+        ("relays that make no sense", {
+            let relays = "brokr: { delay: 2m }, broker: { cut: { every: 1s, for: 1s }, half_open: 1us }";
+            GOOD.replace("embedded", &format!("{{ profile: embedded, relays: {{ {relays} }} }}"))
+        }),
+        (
+            "rate of a relay",
+            GOOD.replace(
+                "embedded",
+                "{ profile: embedded, relays: { broker: { rate: 10mb, loss: 150 % } } }",
+            ),
+        ),
+        (
+            "relays of a platform that runs already",
+            GOOD.replace(
+                "embedded",
+                "{ profile: existing, address: \"mqtt://localhost\", relays: { broker: { delay: 1ms } } }",
+            ),
+        ),
         ("objectives at QoS 0", with("mqtt: { qos: 0 }\nobjectives: { publish_p99: \"< 5 ms\" }\n")),
         (
             "template",

@@ -177,6 +177,19 @@ fn a_storm_kills_the_component_that_devices_connect_to() {
 }
 
 #[test]
+fn a_relay_has_the_options_of_the_command() {
+    let relay =
+        "delay: 5ms, jitter: 1ms, rate: 1.5mbit, loss: 5 %, cut: { every: 1m, for: 2s }, half_open: 90s";
+    let platform = format!("{{ profile: embedded, relays: {{ broker: {{ {relay} }} }} }}");
+    let plan = load(&LEAST.replace("embedded", &platform)).unwrap();
+    let [relay] = &plan.platform.relays[..] else { panic!("{:?}", plan.platform.relays) };
+    assert_eq!(relay.component, "broker");
+    let told = "--delay 5ms --jitter 1ms --rate 1500000bit --loss 0.05 --cut 1m:2s --half-open 90s";
+    assert_eq!(relay.options().join(" "), told);
+    assert!(facts(&plan).contains(&format!("before broker: {told}")), "{}", facts(&plan));
+}
+
+#[test]
 fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
     let closed = LEAST.replace("levels: [100]", "model: closed, in_flight: [1, 5], think_time: 1ms");
     let sized = format!(

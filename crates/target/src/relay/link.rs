@@ -8,8 +8,11 @@ const JITTER_STREAM: u64 = 0x6a69_7474_6572_0000;
 const BITS: i128 = 8;
 const SECOND: i128 = 1_000_000_000;
 
+/// Names the stream of random numbers that losses are drawn from, in each direction.
+const LOSS_STREAM: u64 = 0x6c6f_7373_6573_0000;
+
 /// What a way through a network is like. The default is immediate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Network {
     /// How long everything takes, each way.
     pub delay: Nanos,
@@ -17,6 +20,8 @@ pub struct Network {
     pub jitter: Nanos,
     /// Bits a second of each way, which all connections share; `None` for any number.
     pub rate: Option<u64>,
+    /// Share of the datagrams that get lost; TCP would send its segments again.
+    pub loss: f64,
 }
 
 /// One direction of a network, which all connections share.
@@ -26,12 +31,23 @@ pub struct Link {
     /// When what was sent so far has left the sender.
     free: Nanos,
     random: Random,
+    losses: Random,
 }
 
 impl Link {
     /// Nothing was sent on it yet. `direction` tells the links of a relay apart.
     pub fn new(network: Network, seed: u64, direction: u64) -> Link {
-        Link { network, free: Nanos::ZERO, random: random(seed, &[JITTER_STREAM, direction]) }
+        Link {
+            network,
+            free: Nanos::ZERO,
+            random: random(seed, &[JITTER_STREAM, direction]),
+            losses: random(seed, &[LOSS_STREAM, direction]),
+        }
+    }
+
+    /// Whether it loses the next datagram.
+    pub fn loses(&mut self) -> bool {
+        self.network.loss > 0.0 && self.losses.fraction() < self.network.loss
     }
 
     /// Nothing of what was sent is on it any more.
@@ -74,6 +90,15 @@ mod tests {
         assert_eq!(link.arrival(Nanos::ZERO, 1000), MILLI * 2);
         assert_eq!(link.arrival(Nanos::ZERO, 2000), MILLI * 4, "behind the first");
         assert_eq!(link.arrival(MILLI * 10, 1000), MILLI * 12, "the link was free");
+    }
+
+    #[test]
+    fn a_link_loses_the_share_that_it_is_told() {
+        let mut link = Link::new(Network { loss: 0.1, ..Network::default() }, 1, 0);
+        let lost = (0..10_000).filter(|_| link.loses()).count();
+        // The standard error of a share of 10 % in 10,000 is 0.3 %.
+        assert!((880..=1120).contains(&lost), "{lost}");
+        assert!(!Link::new(Network::default(), 1, 0).loses());
     }
 
     #[test]

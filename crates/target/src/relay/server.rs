@@ -1,5 +1,6 @@
 //! The loop of a relay: who is connected, what is under way, which fault is due.
 
+use super::datagrams::{AT_FLOW, DATAGRAMS, Datagrams};
 use super::link::Link;
 use super::way::Way;
 use super::{RelayError, Settings, Totals};
@@ -11,7 +12,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 
 /// The id of the listening socket in epoll.
@@ -41,6 +42,7 @@ pub struct Server {
     begin: Nanos,
     links: [Link; 2],
     pairs: Slots<Pair>,
+    datagrams: Datagrams,
     /// When the next piece of a way gets to its end.
     timers: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     /// Pairs of which something changed.
@@ -52,13 +54,14 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(settings: Settings) -> Server {
+    pub fn new(settings: Settings, datagrams: UdpSocket) -> Server {
         let begin = monotonic();
         let link = |direction| Link::new(settings.network, settings.seed, direction);
         Server {
             begin,
             links: [link(0), link(1)],
             pairs: Slots::default(),
+            datagrams: Datagrams::new(datagrams, settings.to),
             timers: BinaryHeap::new(),
             dirty: BTreeSet::new(),
             next_cut: settings.cut.map(|cut| begin + cut.every),
@@ -73,7 +76,8 @@ impl Server {
     pub fn begin(&self, epoll: &OwnedFd, door: &Door) -> Result<(), RelayError> {
         // Without it every wake-up is 50 µs late.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        Ok(door.register(epoll)?)
+        door.register(epoll)?;
+        Ok(self.datagrams.register(epoll)?)
     }
 
     pub fn totals(&self) -> Totals {
@@ -83,7 +87,8 @@ impl Server {
     /// Waits for the network or for something that is due, and does what there is to do.
     pub fn turn(&mut self, epoll: &OwnedFd, door: &mut Door) -> Result<(), RelayError> {
         let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
-        let next = timer.into_iter().chain(self.next_cut).chain(self.next_half_open).min();
+        let faults = self.next_cut.into_iter().chain(self.next_half_open);
+        let next = timer.into_iter().chain(self.datagrams.next()).chain(faults).min();
         let wait = (next.unwrap_or(Nanos::MAX) - monotonic()).0.clamp(0, PATIENCE.0);
         let none = epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let mut ready = [none; 256];
@@ -94,12 +99,15 @@ impl Server {
         for event in &ready[..count] {
             match event.data.u64() {
                 LISTENER => self.accept(epoll, door),
+                DATAGRAMS => self.read_datagrams(epoll, None),
+                id if id & AT_FLOW != 0 => self.read_datagrams(epoll, Some(id & !AT_FLOW)),
                 id if id & AT_SERVER != 0 => self.read(epoll, id & !AT_SERVER, SERVER, event.flags),
                 id => self.read(epoll, id, CLIENT, event.flags),
             }
         }
         door.resume(epoll, monotonic())?;
         self.fire();
+        self.datagrams.fire(monotonic(), &mut self.totals);
         self.send_dirty(epoll);
         Ok(())
     }
@@ -147,6 +155,7 @@ impl Server {
                 pair.ends.into_iter().flatten().for_each(Peer::reset);
             }
             self.links.iter_mut().for_each(Link::clear);
+            self.datagrams.clear(&mut self.totals);
         }
         if let (Some(at), Some(every)) = (self.next_half_open, self.settings.half_open)
             && at <= now
@@ -157,6 +166,18 @@ impl Server {
                 pair.ways = Default::default();
                 self.dirty.insert(id);
             }
+        }
+    }
+
+    /// Reads datagrams of clients, or those of the server in a flow.
+    fn read_datagrams(&mut self, epoll: &OwnedFd, flow: Option<u64>) {
+        let now = monotonic();
+        let is_cut = self.is_cut(now);
+        let [up, down] = &mut self.links;
+        let (scratch, totals) = (&mut self.scratch, &mut self.totals);
+        match flow {
+            None => self.datagrams.read_clients(epoll, now, (!is_cut).then_some(up), scratch, totals),
+            Some(id) => self.datagrams.read_server(id, now, (!is_cut).then_some(down), scratch, totals),
         }
     }
 

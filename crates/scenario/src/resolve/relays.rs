@@ -1,0 +1,74 @@
+//! Relays before components of the platform.
+
+use crate::check::near_miss;
+use crate::config::Relay;
+use crate::context::Context;
+use crate::plan::{LONGEST_RELAY_DELAY, RelayPlan, SHORTEST_RELAY_PERIOD};
+use crate::profile::{Component, Profile};
+use plimsoll_model::Nanos;
+use std::collections::BTreeMap;
+
+pub(super) fn resolve(
+    written: &BTreeMap<String, Relay>,
+    profile: &Profile,
+    context: &mut Context<'_>,
+) -> Vec<RelayPlan> {
+    if !written.is_empty() && profile.components.is_empty() {
+        context.error_with_help(
+            "platform.relays",
+            format!("the profile `{}` starts no component", profile.name),
+            "start a relay yourself with `plimsoll target relay --to ADDRESS`, and give its address as the platform's",
+        );
+        return Vec::new();
+    }
+    written.iter().map(|(name, relay)| plan(name, relay, profile, context)).collect()
+}
+
+fn plan(name: &str, relay: &Relay, profile: &Profile, context: &mut Context<'_>) -> RelayPlan {
+    let path = format!("platform.relays.{name}");
+    let names = || profile.components.iter().map(|component| component.name.as_str());
+    match profile.components.iter().find(|component| component.name == name) {
+        None => {
+            let message = format!("the profile `{}` has no component `{name}`", profile.name);
+            context.error_with_help(&path, message, near_miss(name, names()));
+        }
+        Some(component) if ports(component).next().is_none() => {
+            context.error_with_help(
+                &path,
+                format!("the profile `{}` names no port of the component `{name}`", profile.name),
+                "a relay stands before a port that the profile names, as with `ready_port`",
+            );
+        }
+        Some(_) => {}
+    }
+    let time = |given: &Option<crate::quantity::Duration>| given.map_or(Nanos::ZERO, |time| time.0);
+    let (delay, jitter) = (time(&relay.delay), time(&relay.jitter));
+    for (key, value) in [("delay", delay), ("jitter", jitter)] {
+        if value > LONGEST_RELAY_DELAY {
+            context.error(&format!("{path}.{key}"), "a relay delays by one minute at most");
+        }
+    }
+    let cut = relay.cut.as_ref().map(|cut| (cut.every.0, cut.length.0));
+    let half_open = relay.half_open.map(|every| every.0);
+    let periods = [("cut", cut.map(|(every, _)| every)), ("half_open", half_open)];
+    for (key, _) in periods.iter().filter(|(_, every)| every.is_some_and(|it| it < SHORTEST_RELAY_PERIOD)) {
+        context.error(&format!("{path}.{key}"), "it comes again after 1ms at the earliest");
+    }
+    if cut.is_some_and(|(every, length)| length >= every) {
+        context.error(&format!("{path}.cut"), "`for` must be shorter than `every`");
+    }
+    RelayPlan {
+        component: name.to_owned(),
+        delay,
+        jitter,
+        rate: relay.rate.map(|rate| rate.0.0),
+        loss: relay.loss.map_or(0.0, |share| share.0.0),
+        cut,
+        half_open,
+    }
+}
+
+/// The names of the ports at which a component listens, as far as its profile tells.
+fn ports(component: &Component) -> impl Iterator<Item = &String> {
+    component.named_ports().map(|(_, name)| name)
+}
