@@ -6,14 +6,27 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 /// Most words of a sentence.
 const MOST_WORDS: usize = 25;
 /// Longest line of Markdown, in columns. A row of a table cannot be broken, nor can a link.
 const WIDEST: usize = 120;
 /// Words over which readers stumbled; CONTRIBUTING says what to write instead.
-const BANNED: &str = "(?i)\\b(bears?|bore|borne|tells?|told|telling|befalls?|befell|befallen|dear|dearer|dearest|whoever|\
-                      likewise|anew)\\b";
+static BANNED: LazyLock<Regex> = LazyLock::new(|| {
+    regex(
+        "(?i)\\b(bears?|bore|borne|tells?|told|telling|befalls?|befell|befallen|dear|dearer|dearest|whoever|likewise|\
+         anew)\\b",
+    )
+});
+static ITEM: LazyLock<Regex> = LazyLock::new(|| regex(r"^([-*]|[0-9]+\.) "));
+static CODE: LazyLock<Regex> = LazyLock::new(|| regex("`[^`]*`"));
+static LINK: LazyLock<Regex> = LazyLock::new(|| regex(r"!?\[([^\]]*)\]\([^)]*\)"));
+static END_OF_SENTENCE: LazyLock<Regex> = LazyLock::new(|| regex(r#"[.!?]["')]?\s+"#));
+
+fn regex(text: &str) -> Regex {
+    Regex::new(text).unwrap()
+}
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -46,9 +59,6 @@ struct Prose {
 /// The prose of a page: paragraphs, items of lists, headings and cells of tables; no code.
 fn prose(markdown: &str) -> Vec<Prose> {
     let mut found: Vec<Prose> = Vec::new();
-    let item = Regex::new(r"^([-*]|[0-9]+\.) ").unwrap();
-    let code = Regex::new("`[^`]*`").unwrap();
-    let link = Regex::new(r"!?\[([^\]]*)\]\([^)]*\)").unwrap();
     let (mut fenced, mut open, mut blank) = (false, false, true);
     for (number, line) in (1..).zip(markdown.lines()) {
         let text = line.trim();
@@ -71,8 +81,8 @@ fn prose(markdown: &str) -> Vec<Prose> {
             open = false;
             continue;
         }
-        let begins = !open || text.starts_with('#') || item.is_match(text);
-        let own = item.replace(text.trim_start_matches('#').trim_start(), "").into_owned();
+        let begins = !open || text.starts_with('#') || ITEM.is_match(text);
+        let own = ITEM.replace(text.trim_start_matches('#').trim_start(), "").into_owned();
         match found.last_mut().filter(|_| !begins) {
             Some(last) => last.text += &format!(" {own}"),
             None => found.push(Prose { line: number, text: own }),
@@ -80,8 +90,8 @@ fn prose(markdown: &str) -> Vec<Prose> {
         open = !text.starts_with('#');
     }
     for one in &mut found {
-        let without_code = code.replace_all(&one.text, "`").into_owned();
-        let without_links = link.replace_all(&without_code, "$1").into_owned();
+        let without_code = CODE.replace_all(&one.text, "`").into_owned();
+        let without_links = LINK.replace_all(&without_code, "$1").into_owned();
         one.text = without_links.replace("**", "");
     }
     found
@@ -89,11 +99,10 @@ fn prose(markdown: &str) -> Vec<Prose> {
 
 /// The sentences of a text.
 fn sentences(text: &str) -> Vec<String> {
-    let end = Regex::new(r#"[.!?]["')]?\s+"#).unwrap();
     let mut rest = text;
     let mut found = Vec::new();
     let mut from = 0;
-    while let Some(place) = end.find_at(rest, from) {
+    while let Some(place) = END_OF_SENTENCE.find_at(rest, from) {
         // "e.g. this" and "v. 3" go on.
         let goes_on = rest[place.end()..].starts_with(char::is_lowercase);
         if goes_on {
@@ -117,8 +126,7 @@ fn words(sentence: &str) -> usize {
 
 /// What is wrong with a stretch of prose.
 fn faults(place: &str, text: &str) -> Vec<String> {
-    let banned = Regex::new(BANNED).unwrap();
-    let mut found: Vec<String> = banned
+    let mut found: Vec<String> = BANNED
         .find_iter(text)
         .map(|word| format!("{place}: the word `{}`: {text:.60}", word.as_str()))
         .collect();
@@ -147,7 +155,6 @@ fn pages_are_plain() {
 /// Editors show the descriptions of schemas, and readers copy examples and profiles.
 #[test]
 fn schemas_examples_and_profiles_use_usual_words() {
-    let banned = Regex::new(BANNED).unwrap();
     let mut found = Vec::new();
     let mut read = 0;
     for folder in ["docs/schema", "examples", "platforms"] {
@@ -157,7 +164,7 @@ fn schemas_examples_and_profiles_use_usual_words() {
             let is_prose = |line: &str| line.contains("\"description\": ") || line.contains("# ");
             for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| is_prose(line)) {
                 read += 1;
-                let words = banned.find_iter(line).map(|word| word.as_str());
+                let words = BANNED.find_iter(line).map(|word| word.as_str());
                 found.extend(words.map(|word| format!("{}:{number}: the word `{word}`", path.display())));
             }
         }
@@ -289,7 +296,6 @@ fn literals(source: &str) -> Vec<String> {
 /// What the program writes of causes, faults and advice has none of the words over which readers stumble.
 #[test]
 fn messages_of_the_program_are_plain() {
-    let banned = Regex::new(BANNED).unwrap();
     let mut found = Vec::new();
     let mut seen = 0;
     let mut folders = vec![root().join("crates")];
@@ -303,7 +309,7 @@ fn messages_of_the_program_are_plain() {
             } else if name.ends_with(".rs") && name != "tests.rs" {
                 for text in literals(&fs::read_to_string(&path).unwrap()) {
                     seen += 1;
-                    if let Some(word) = banned.find(&text) {
+                    if let Some(word) = BANNED.find(&text) {
                         found.push(format!("{}: `{}`: {text:.70}", path.display(), word.as_str()));
                     }
                 }
