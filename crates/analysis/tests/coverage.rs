@@ -75,14 +75,14 @@ fn covered(utilisation: f64, seeds: std::ops::Range<u64>) -> [usize; 3] {
     covered
 }
 
-/// 93 to 97 % of 1,000 runs: at a true coverage of 95 % the count has a deviation of 6.9, so that the band is nearly
-/// three of them wide to either side. (Of 200 runs it would be only 1.3.)
+/// Of 400 runs, at a true coverage of 95 %, the count has a mean of 380 and a deviation of 4.4: the band is three of them wide to
+/// either side. The long tier has thousands of runs.
 #[test]
 fn intervals_of_mean_median_and_p99_cover_the_truth_as_often_as_they_say() {
-    let halves = [0..500, 500..1000].map(|seeds| std::thread::spawn(|| covered(0.5, seeds)));
+    let halves = [0..200, 200..400].map(|seeds| std::thread::spawn(|| covered(0.5, seeds)));
     let [left, right] = halves.map(|half| half.join().unwrap());
     let covered = [0, 1, 2].map(|of| left[of] + right[of]);
-    assert!(covered.iter().all(|covered| (930..=970).contains(covered)), "covered {covered:?} of 1000");
+    assert!(covered.iter().all(|covered| (367..=393).contains(covered)), "covered {covered:?} of 400");
 }
 
 /// The coverage beyond that one family of seeds, and nearer to saturation: for those who change the statistics.

@@ -186,35 +186,38 @@ fn broken(said: &'static [u8], closes: bool) -> SocketAddr {
 /// silent, and is spared them.
 #[test]
 fn devices_that_fail_hold_up_nobody_and_are_told() {
-    for dispatcher in Model::ALL {
-        let mut devices: Vec<SocketAddr> = (0..4).map(|number| device(number, 20)).collect();
-        devices.extend([
-            broken(b"", true),
-            broken(b"{\"result\"", true),
-            broken(b"HTTP/1.1 200 OK\r\n", false),
-            broken(b"{\"result\":1}{\"result\":[]}", false),
-            broken(b"{\"result\":true}", false),
-            broken(b"{\"result\":\"x-1\"}", false),
-            broken(b"{\"error\":{\"name\":\"KeyError\",\"args\":[\"heat\"]}}", false),
-        ]);
-        let mut words = vec![
-            "device 4 at ",
-            "device 5 at ",
-            "the answer is no answer: expected value",
-            "it answers what nobody has asked",
-            "an event is a text or a number, and not true",
-            "status is 1 or 0, and not \"x-1\"",
-            "KeyError was raised: [\"heat\"]",
-        ];
-        if dispatcher != Model::Serial {
-            devices.extend([broken(b"", false), broken(b"{\"result\"", false)]);
-            words.extend(["device 11 at ", "device 12 at "]);
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let told =
-            run_until(folder.path(), configuration(dispatcher, Model::Preemptive), &devices, (80, &words));
-        check(&told, 4, 20, &format!("{dispatcher} with broken devices"));
+    let all =
+        Model::ALL.map(|dispatcher| std::thread::spawn(move || devices_that_fail_hold_up_nobody(dispatcher)));
+    all.into_iter().for_each(|one| one.join().unwrap());
+}
+
+fn devices_that_fail_hold_up_nobody(dispatcher: Model) {
+    let mut devices: Vec<SocketAddr> = (0..4).map(|number| device(number, 20)).collect();
+    devices.extend([
+        broken(b"", true),
+        broken(b"{\"result\"", true),
+        broken(b"HTTP/1.1 200 OK\r\n", false),
+        broken(b"{\"result\":1}{\"result\":[]}", false),
+        broken(b"{\"result\":true}", false),
+        broken(b"{\"result\":\"x-1\"}", false),
+        broken(b"{\"error\":{\"name\":\"KeyError\",\"args\":[\"heat\"]}}", false),
+    ]);
+    let mut words = vec![
+        "device 4 at ",
+        "device 5 at ",
+        "the answer is no answer: expected value",
+        "it answers what nobody has asked",
+        "an event is a text or a number, and not true",
+        "status is 1 or 0, and not \"x-1\"",
+        "KeyError was raised: [\"heat\"]",
+    ];
+    if dispatcher != Model::Serial {
+        devices.extend([broken(b"", false), broken(b"{\"result\"", false)]);
+        words.extend(["device 11 at ", "device 12 at "]);
     }
+    let folder = tempfile::tempdir().unwrap();
+    let told = run_until(folder.path(), configuration(dispatcher, Model::Preemptive), &devices, (80, &words));
+    check(&told, 4, 20, &format!("{dispatcher} with broken devices"));
 }
 
 /// Devices that are asked for their events by one name: what a device calls its event is not the gateway's to judge, so it is

@@ -77,6 +77,9 @@ impl Scraping {
     }
 }
 
+/// When a metric had which value, or why it has none.
+type Value = Result<(Instant, f64), String>;
+
 /// Whoever answers, and what is read of the answers.
 struct Source {
     plan: MetricsPlan,
@@ -153,21 +156,19 @@ impl Source {
 
     /// Asks once. What cannot be read is left out, and said.
     fn read(&mut self, out: &Out) -> (Vec<Gauge>, Vec<String>) {
-        let values = self.values();
-        let answered = Instant::now();
-        let values = match values {
+        let values = match self.values() {
             Ok(values) => values,
             Err(why) => return (Vec::new(), vec![why]),
         };
         let (mut gauges, mut troubles) = (Vec::new(), Vec::new());
         for (place, value) in values.into_iter().enumerate() {
             let Some(metric) = self.plan.metrics.get(place) else { continue };
-            let value = value.map(|value| value * metric.scale).and_then(|value| match value.is_finite() {
-                true => Ok(value),
-                false => Err(format!("the value is {value}")),
+            let value = value.and_then(|(at, value)| match value * metric.scale {
+                value if value.is_finite() => Ok((at, value)),
+                value => Err(format!("the value is {value}")),
             });
             match value {
-                Ok(value) => {
+                Ok((answered, value)) => {
                     let last = self.last.get_mut(place);
                     let grown = match metric.kind {
                         MetricKind::Gauge => Some(value),
@@ -188,22 +189,26 @@ impl Source {
         (gauges, troubles)
     }
 
-    /// What was answered, by the places of the metrics; or why nothing was.
-    fn values(&self) -> Result<Vec<Result<f64, String>>, String> {
+    /// When what was answered, by the places of the metrics; or why nothing was.
+    fn values(&self) -> Result<Vec<Value>, String> {
         let mut answers = self.urls.iter().map(|url| self.ask(url));
         if self.plan.origin == MetricsOrigin::Prometheus {
-            return Ok(answers.map(|answer| of_server(&answer?)).collect());
+            let value = |answer: Result<(Instant, String), String>| {
+                let (at, text) = answer?;
+                Ok((at, of_server(&text)?))
+            };
+            return Ok(answers.map(value).collect());
         }
-        let text = answers.next().unwrap_or_else(|| Err("nothing was asked".to_owned()))?;
+        let (at, text) = answers.next().unwrap_or_else(|| Err("nothing was asked".to_owned()))?;
         if self.plan.origin == MetricsOrigin::Exporter {
             let selectors: Vec<&Selector> = self.selectors.iter().collect();
             let sums = sums(&text, &selectors)
                 .ok_or_else(|| "the answer holds no metrics of Prometheus".to_owned())?;
             let missing = || "the answer has no such series".to_owned();
-            return Ok(sums.into_iter().map(|sum| sum.ok_or_else(missing)).collect());
+            return Ok(sums.into_iter().map(|sum| Ok((at, sum.ok_or_else(missing)?))).collect());
         }
         let json = serde_json::from_str(&text).map_err(|_| "the answer is no JSON".to_owned())?;
-        Ok(self.plan.metrics.iter().map(|metric| of_json(&json, &metric.select)).collect())
+        Ok(self.plan.metrics.iter().map(|metric| Ok((at, of_json(&json, &metric.select)?))).collect())
     }
 
     /// What reading costs, and the gap where a question is late.
@@ -226,11 +231,15 @@ impl Source {
         Some(format!("metrics of {component} from {url} have a gap: {trouble}"))
     }
 
-    fn ask(&self, url: &str) -> Result<String, String> {
+    /// The answer, and when it was about right: in the middle between the question and the first of the answer. To read and
+    /// understand a long one takes longer than that.
+    fn ask(&self, url: &str) -> Result<(Instant, String), String> {
+        let asked = Instant::now();
         let mut answer = self.client.get(url).call().map_err(|error| match error {
             ureq::Error::Timeout(_) => format!("no answer within {}", Nanos::from(self.patience)),
             error => format!("no answer: {error}"),
         })?;
+        let at = asked + asked.elapsed() / 2;
         let status = answer.status();
         let body = answer.body_mut().with_config().limit(LARGEST).read_to_vec();
         // A server tells what is wrong with a query in an answer of status 400.
@@ -239,7 +248,7 @@ impl Source {
         }
         let body = body.map_err(|error| format!("the answer broke off: {error}"))?;
         match String::from_utf8(body) {
-            Ok(text) if status.is_success() || text.starts_with('{') => Ok(text),
+            Ok(text) if status.is_success() || text.starts_with('{') => Ok((at, text)),
             Ok(_) => Err(format!("it was answered {status}")),
             Err(_) => Err("the answer is no text".to_owned()),
         }

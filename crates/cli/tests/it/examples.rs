@@ -41,7 +41,7 @@ fn folder() -> PathBuf {
 
 #[track_caller]
 fn run_all(names: &[&str]) {
-    let bench = Bench::new();
+    let bench = Bench::beside_others();
     for name in names {
         let scenario = folder().join(name).canonicalize().unwrap();
         let mut command = bench.plimsoll(["run"]);
@@ -82,12 +82,7 @@ fn run_all(names: &[&str]) {
     }
 }
 
-/// Tests that measure.
-mod alone {
-    use super::*;
-
-    #[test]
-    fn an_open_a_closed_and_a_searching_example_run_and_their_ledgers_add_up() {
-        run_all(&["closed-loop.yaml", "quickstart.yaml", "search.yaml"]);
-    }
+#[test]
+fn an_open_a_closed_and_a_searching_example_run_and_their_ledgers_add_up() {
+    run_all(&["closed-loop.yaml", "quickstart.yaml", "search.yaml"]);
 }

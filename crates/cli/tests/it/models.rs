@@ -165,7 +165,7 @@ mod alone {
                 "name: idle
 platform: embedded
 population: { devices: 5 }
-load: { levels: [20, 40], idle_before: 3s, warm_up: 200ms, hold: 1s, samples: 5, drain: 500ms, again: 0s }
+load: { levels: [20], idle_before: 3s, warm_up: 200ms, hold: 1s, samples: 5, drain: 500ms, again: 0s }
 objectives: { publish_p99: null, publish_p50: \"< 1 s\", achieved: null }
 ",
             )

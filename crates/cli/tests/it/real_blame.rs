@@ -127,6 +127,27 @@ fn a_run_that_was_stopped_says_so_and_goes_on() {
     assert!(run.said().contains("Plimsoll itself stood still"), "{}", run.stdout);
 }
 
+/// No device is connected to it, so nothing else shows its death.
+#[test]
+fn a_component_of_a_platform_that_runs_already_is_the_headline_when_it_ends() {
+    let bench = Bench::beside_others();
+    let broker = Mosquitto::start(&bench, "allow_anonymous true");
+    let side = Mosquitto::start(&bench, "allow_anonymous true");
+    let (port, other) = (broker.port(), side.port());
+    let components = format!("{{ name: broker, port: {port} }}, {{ name: store, port: {other} }}");
+    let address = format!("mqtt://127.0.0.1:{port}");
+    let platform =
+        format!("platform: {{ profile: existing, address: \"{address}\", components: [{components}] }}");
+    let text = scenario("levels: [100, 200, 400], hold: 3s", "objectives: { publish_p99: null }");
+    let text = text.replace("platform: mosquitto", &platform);
+    let run = bench.start(&mut bench.run_command(&text));
+    bench.await_level(1);
+    drop(side);
+    let run = run.finish().judged().says("store died at 200/s").says("1 of 3 levels were not run");
+    assert_eq!(run.level(1)["death"]["component"], "store");
+    assert_eq!(run.level(1)["blame"]["component"], "store");
+}
+
 /// Tests that measure.
 mod alone {
     use super::*;
@@ -143,27 +164,6 @@ mod alone {
         assert_eq!(run.levels().len(), 2);
         assert_eq!(run.level(1)["death"]["component"], "mosquitto");
         assert_eq!(run.level(1)["blame"]["component"], "mosquitto");
-    }
-
-    /// No device is connected to it, so nothing else shows its death.
-    #[test]
-    fn a_component_of_a_platform_that_runs_already_is_the_headline_when_it_ends() {
-        let bench = Bench::new();
-        let broker = Mosquitto::start(&bench, "allow_anonymous true");
-        let side = Mosquitto::start(&bench, "allow_anonymous true");
-        let (port, other) = (broker.port(), side.port());
-        let components = format!("{{ name: broker, port: {port} }}, {{ name: store, port: {other} }}");
-        let address = format!("mqtt://127.0.0.1:{port}");
-        let platform =
-            format!("platform: {{ profile: existing, address: \"{address}\", components: [{components}] }}");
-        let text = scenario("levels: [100, 200, 400], hold: 3s", "objectives: { publish_p99: null }");
-        let text = text.replace("platform: mosquitto", &platform);
-        let run = bench.start(&mut bench.run_command(&text));
-        bench.await_level(1);
-        drop(side);
-        let run = run.finish().exits(99).says("store died at 200/s").says("1 of 3 levels were not run");
-        assert_eq!(run.level(1)["death"]["component"], "store");
-        assert_eq!(run.level(1)["blame"]["component"], "store");
     }
 
     /// At QoS 0 without subscribers nothing but a later answer shows that the broker reads.

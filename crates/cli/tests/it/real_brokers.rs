@@ -80,7 +80,7 @@ fn mosquitto_delivers_and_acknowledges_everything_at_qos_2() {
 
 fn embedded(version: &str) {
     for qos in 0..=2 {
-        let run = Bench::new().run(&format!(
+        let run = Bench::beside_others().run(&format!(
             "name: embedded broker
 platform: embedded
 population: {{ devices: 20, subscribers: 3 }}
@@ -98,30 +98,26 @@ fn the_embedded_broker_does_every_qos_in_mqtt_3_1_1() {
     embedded("3.1.1");
 }
 
-/// Tests that measure.
-mod alone {
-    use super::*;
+#[test]
+#[ignore = "acceptance: peers"]
+fn mosquitto_delivers_and_acknowledges_everything_at_qos_1() {
+    two_hundred_devices(1);
+}
 
-    #[test]
-    fn mosquitto_delivers_and_acknowledges_everything_at_qos_1() {
-        two_hundred_devices(1);
-    }
-
-    #[test]
-    fn mosquitto_does_the_same_in_mqtt_5() {
-        let run = Bench::new().run(
-            "name: mosquitto in MQTT 5
+#[test]
+fn mosquitto_does_the_same_in_mqtt_5() {
+    let run = Bench::beside_others().run(
+        "name: mosquitto in MQTT 5
 platform: mosquitto
 population: { devices: 20, subscribers: 3 }
 mqtt: { version: 5, qos: 2 }
 load: { levels: [200], warm_up: 200ms, hold: 1s, samples: 5, drain: 2s }
 ",
-        );
-        assert_adds_up(&run, 2, 3, 1);
-    }
+    );
+    assert_adds_up(&run, 2, 3, 1);
+}
 
-    #[test]
-    fn the_embedded_broker_does_every_qos_in_mqtt_5() {
-        embedded("5");
-    }
+#[test]
+fn the_embedded_broker_does_every_qos_in_mqtt_5() {
+    embedded("5");
 }

@@ -47,15 +47,21 @@ fn a_search_agrees_with_listed_levels() {
     assert!(found.summary["notes"][0].as_str().unwrap().contains("met again by a fresh hold"));
 }
 
-/// Tests that measure.
-mod alone {
-    use super::*;
-
-    #[test]
-    fn no_higher_level_is_run_after_so_many_that_missed() {
-        let run = run("levels: [100, 400, 500, 600, 700, 150], stop_after_missed: 2").exits(0);
-        assert_eq!(offered(&run), [100.0, 400.0, 500.0, 150.0], "{}", run.stdout);
-        let run = run.says("stopped early, as asked for: 2 levels in a row missed");
-        assert!(run.summary["load_line"]["rate"].as_f64() >= Some(100.0));
-    }
+/// In simulated time: the platform serves 250 messages a second.
+#[test]
+fn no_higher_level_is_run_after_so_many_that_missed() {
+    let bench = Bench::beside_others();
+    let profile = "name: slow\ntitle: slow\ndescription: slow\nlimits: { all: stated }\ncomponents: []\n\
+                   simulated: { stations: [{ name: broker, service: 4ms }] }\n";
+    bench.write("slow.yaml", profile);
+    let run = bench.run(
+        "name: slow
+platform: ./slow.yaml
+population: { devices: 4 }
+load: { levels: [100, 400, 500, 600, 700, 150], stop_after_missed: 2, hold: 30s, samples: 10, drain: 200s }
+",
+    );
+    assert_eq!(offered(&run), [100.0, 400.0, 500.0, 150.0], "{}", run.stdout);
+    let run = run.says("stopped early, as asked for: 2 levels in a row missed");
+    assert!(run.summary["load_line"]["rate"].as_f64() >= Some(100.0), "{}", run.stdout);
 }

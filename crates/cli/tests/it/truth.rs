@@ -53,17 +53,30 @@ fn start_station(bench: &Bench, options: &str) -> (Started, String) {
 }
 
 /// Loads a station with that rate for a few seconds and reads both records.
-fn measure(options: &str, rate: u32, more: &str) -> Measured {
-    measure_population(options, rate, "devices: 20, subscribers: 1", more)
+fn measure(bench: fn() -> Bench, options: &str, rate: u32, more: &str) -> Measured {
+    measure_population(bench, options, rate, "devices: 20, subscribers: 1", more)
 }
 
-fn measure_population(options: &str, rate: u32, population: &str, more: &str) -> Measured {
-    measure_protocol(options, rate, population, "", more)
+fn measure_population(
+    bench: fn() -> Bench,
+    options: &str,
+    rate: u32,
+    population: &str,
+    more: &str,
+) -> Measured {
+    measure_protocol(bench, options, rate, population, "", more)
 }
 
 /// `protocol` stands beside the address where that says not all.
-fn measure_protocol(options: &str, rate: u32, population: &str, protocol: &str, more: &str) -> Measured {
-    let bench = Bench::new();
+fn measure_protocol(
+    bench: fn() -> Bench,
+    options: &str,
+    rate: u32,
+    population: &str,
+    protocol: &str,
+    more: &str,
+) -> Measured {
+    let bench = bench();
     let (station, address) = start_station(&bench, options);
     let run = bench.run(&format!(
         "name: truth
@@ -307,7 +320,7 @@ fn requests_are_measured_as_the_station_served_them() {
         ("websocket", WEBSOCKET_ALONE, ""),
     ] {
         let options = format!("--protocol {protocol} --service exponential:1ms");
-        let measured = measure_protocol(&options, 150, "devices: 20", beside, more);
+        let measured = measure_protocol(Bench::new, &options, 150, "devices: 20", beside, more);
         let mut waits = Vec::new();
         for message in &measured.messages {
             let truth = &measured.truth[&(message.device, message.sequence)];
@@ -328,6 +341,71 @@ fn requests_are_measured_as_the_station_served_them() {
     }
 }
 
+#[test]
+fn planted_faults_are_found_to_the_message() {
+    let options = "--service deterministic:200us --drop 0.02 --duplicate 0.03 --reorder 0.04 --seed 7";
+    for version in ["\"3.1.1\"", "\"5\""] {
+        let measured =
+            measure(Bench::beside_others, options, 1000, &format!("mqtt: {{ version: {version} }}\n"));
+        measured.assert_enclosed();
+        let level = measured.run.level(0);
+        let planted = ["dropped", "duplicated", "reordered"].map(|fate| measured.fated(fate));
+        assert!(planted.iter().all(|&number| number > 20), "{planted:?}");
+        assert_eq!(["lost", "duplicated", "reordered"].map(|name| count(level, name)), planted);
+        assert_eq!(count(level, "acknowledged"), measured.messages.len() as u64);
+        for message in &measured.messages {
+            let dropped = measured.truth[&(message.device, message.sequence)].fate == "dropped";
+            assert_eq!(message.fate == Fate::Lost, dropped, "{message:?}");
+        }
+    }
+}
+
+/// Twice what it carries: a queue of ten is soon full, and MQTT 5 has a word for it.
+#[test]
+fn a_full_queue_refuses_with_mqtt_5_and_is_silent_before() {
+    for (version, refusals) in [("\"5\"", true), ("\"3.1.1\"", false)] {
+        let options = "--service deterministic:2ms --queue 10";
+        let measured =
+            measure(Bench::beside_others, options, 1000, &format!("mqtt: {{ version: {version} }}\n"));
+        measured.assert_enclosed();
+        let level = measured.run.level(0);
+        let refused = measured.fated("refused");
+        assert!(refused > 600, "{refused}");
+        assert_eq!(count(level, "refused"), if refusals { refused } else { 0 });
+        assert_eq!(count(level, "lost"), refused);
+        assert_eq!(count(level, "acknowledged"), measured.fated("served"));
+    }
+}
+
+/// A worker that burns processor time, at QoS 2; its record is of what it measured itself.
+#[test]
+fn a_spinning_worker_keeps_an_honest_record() {
+    let measured =
+        measure(Bench::beside_others, "--service deterministic:500us --work spin", 300, "mqtt: { qos: 2 }\n");
+    measured.assert_enclosed();
+    assert!(measured.messages.iter().all(|message| message.fate == Fate::Complete));
+    let shortest =
+        measured.truth.values().filter_map(|truth| truth.service).map(|(begin, end)| end - begin).min();
+    assert!(shortest.unwrap() >= 500_000, "{shortest:?}");
+}
+
+/// What the station drops is never answered, and a second answer is nobody's.
+#[test]
+fn faults_planted_over_websocket_are_found_to_the_message() {
+    let options = "--protocol websocket --service deterministic:200us --drop 0.02 --duplicate 0.03 --seed 7";
+    let measured = measure_protocol(Bench::beside_others, options, 1000, "devices: 20", WEBSOCKET_ALONE, "");
+    measured.assert_enclosed();
+    let (dropped, duplicated) = (measured.fated("dropped"), measured.fated("duplicated"));
+    assert!(dropped > 20 && duplicated > 20, "{dropped} {duplicated}");
+    let level = measured.run.level(0);
+    assert_eq!(count(level, "acknowledged"), measured.messages.len() as u64 - dropped);
+    assert_eq!((count(level, "foreign"), count(level, "disconnected")), (duplicated, 0));
+    for message in &measured.messages {
+        let dropped = measured.truth[&(message.device, message.sequence)].fate == "dropped";
+        assert_eq!(message.fate == Fate::Unacknowledged, dropped, "{message:?}");
+    }
+}
+
 /// Tests that measure.
 mod alone {
     use super::*;
@@ -339,14 +417,12 @@ mod alone {
     fn every_measured_time_is_the_stations_own_and_two_wake_ups() {
         for (options, rate) in [
             ("--service exponential:1ms", 500),
-            ("--service exponential:1ms", 800),
             ("--service exponential:1ms", 900),
-            ("--service deterministic:1ms", 800),
             ("--service exponential:4ms --workers 4", 800),
         ] {
             let mut added = [Vec::new(), Vec::new()];
             on_a_calm_host(|| {
-                let measured = measure(options, rate, "");
+                let measured = measure(Bench::new, options, rate, "");
                 added = measured.assert_enclosed();
                 let sent = measured.messages.len();
                 assert!(measured.messages.iter().all(|message| message.fate == Fate::Complete));
@@ -367,51 +443,6 @@ mod alone {
         }
     }
 
-    #[test]
-    fn planted_faults_are_found_to_the_message() {
-        let options = "--service deterministic:200us --drop 0.02 --duplicate 0.03 --reorder 0.04 --seed 7";
-        for version in ["\"3.1.1\"", "\"5\""] {
-            let measured = measure(options, 1000, &format!("mqtt: {{ version: {version} }}\n"));
-            measured.assert_enclosed();
-            let level = measured.run.level(0);
-            let planted = ["dropped", "duplicated", "reordered"].map(|fate| measured.fated(fate));
-            assert!(planted.iter().all(|&number| number > 20), "{planted:?}");
-            assert_eq!(["lost", "duplicated", "reordered"].map(|name| count(level, name)), planted);
-            assert_eq!(count(level, "acknowledged"), measured.messages.len() as u64);
-            for message in &measured.messages {
-                let dropped = measured.truth[&(message.device, message.sequence)].fate == "dropped";
-                assert_eq!(message.fate == Fate::Lost, dropped, "{message:?}");
-            }
-        }
-    }
-
-    /// Twice what it carries: a queue of ten is soon full, and MQTT 5 has a word for it.
-    #[test]
-    fn a_full_queue_refuses_with_mqtt_5_and_is_silent_before() {
-        for (version, refusals) in [("\"5\"", true), ("\"3.1.1\"", false)] {
-            let options = "--service deterministic:2ms --queue 10";
-            let measured = measure(options, 1000, &format!("mqtt: {{ version: {version} }}\n"));
-            measured.assert_enclosed();
-            let level = measured.run.level(0);
-            let refused = measured.fated("refused");
-            assert!(refused > 600, "{refused}");
-            assert_eq!(count(level, "refused"), if refusals { refused } else { 0 });
-            assert_eq!(count(level, "lost"), refused);
-            assert_eq!(count(level, "acknowledged"), measured.fated("served"));
-        }
-    }
-
-    /// A worker that burns processor time, at QoS 2; its record is of what it measured itself.
-    #[test]
-    fn a_spinning_worker_keeps_an_honest_record() {
-        let measured = measure("--service deterministic:500us --work spin", 300, "mqtt: { qos: 2 }\n");
-        measured.assert_enclosed();
-        assert!(measured.messages.iter().all(|message| message.fate == Fate::Complete));
-        let shortest =
-            measured.truth.values().filter_map(|truth| truth.service).map(|(begin, end)| end - begin).min();
-        assert!(shortest.unwrap() >= 500_000, "{shortest:?}");
-    }
-
     /// Many messages of one device are under way over WebSocket, the load is near what the station carries, and each time is
     /// still that of its own message.
     #[test]
@@ -421,7 +452,8 @@ mod alone {
             ("message: { template: '{\"id\": \"{marker}\"}' }\n", "--service exponential:4ms --workers 4"),
         ] {
             let options = format!("--protocol websocket {options}");
-            let measured = measure_protocol(&options, 800, "devices: 2", WEBSOCKET_ALONE, message);
+            let measured =
+                measure_protocol(Bench::new, &options, 800, "devices: 2", WEBSOCKET_ALONE, message);
             let [mut added, _] = measured.assert_enclosed();
             added.sort_unstable();
             let sent = measured.messages.len();
@@ -430,24 +462,6 @@ mod alone {
             assert!(added[sent / 2] < 1_000_000, "two wake-ups took {} ns", added[sent / 2]);
             let level = measured.run.level(0);
             assert_eq!((count(level, "acknowledged"), count(level, "foreign")), (sent as u64, 0));
-        }
-    }
-
-    /// What the station drops is never answered, and a second answer is nobody's.
-    #[test]
-    fn faults_planted_over_websocket_are_found_to_the_message() {
-        let options =
-            "--protocol websocket --service deterministic:200us --drop 0.02 --duplicate 0.03 --seed 7";
-        let measured = measure_protocol(options, 1000, "devices: 20", WEBSOCKET_ALONE, "");
-        measured.assert_enclosed();
-        let (dropped, duplicated) = (measured.fated("dropped"), measured.fated("duplicated"));
-        assert!(dropped > 20 && duplicated > 20, "{dropped} {duplicated}");
-        let level = measured.run.level(0);
-        assert_eq!(count(level, "acknowledged"), measured.messages.len() as u64 - dropped);
-        assert_eq!((count(level, "foreign"), count(level, "disconnected")), (duplicated, 0));
-        for message in &measured.messages {
-            let dropped = measured.truth[&(message.device, message.sequence)].fate == "dropped";
-            assert_eq!(message.fate == Fate::Unacknowledged, dropped, "{message:?}");
         }
     }
 }

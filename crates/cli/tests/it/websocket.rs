@@ -242,32 +242,27 @@ fn the_form_without_a_file_names_the_protocol() {
     assert_eq!(count(run.level(0), "acknowledged"), count(run.level(0), "due"));
 }
 
-/// Tests that measure.
-mod alone {
-    use super::*;
-
-    #[test]
-    fn each_breach_costs_one_connection_and_its_reason_is_told() {
-        for (fault, reason) in [
-            (Fault::Close, "closed the WebSocket with code 1011 (not now)"),
-            (Fault::Cut, "the platform closed the connection"),
-            (Fault::Masked, "malformed WebSocket"),
-            (Fault::Garbage, "reserved bits"),
-            (Fault::Endless, "a message of more than 2097152 bytes"),
-            (Fault::Pings, "connection"),
-        ] {
-            // Reading what a fault floods it with takes a slow machine longer than the hold.
-            let run = run_on(Bench::new, "3s", Manner::Once(fault), "").exits(99).says(reason);
-            let level = run.level(0);
-            // That message, and at most those that were under way with it, have no answer; the others waited.
-            let [disconnected, reconnects] = ["disconnected", "reconnects"].map(|name| count(level, name));
-            assert_eq!((fault, reconnects), (fault, 1));
-            assert!((1..=20).contains(&disconnected), "{fault:?}: {disconnected}");
-            let [due, sent, unsent, acknowledged] =
-                ["due", "sent", "unsent", "acknowledged"].map(|name| count(level, name));
-            assert_eq!((due, sent + unsent), (99, 99), "{fault:?}");
-            assert!((30..=98).contains(&acknowledged), "{fault:?}: {acknowledged}");
-            assert!(run.peak_memory < MEMORY, "{fault:?}: {} bytes", run.peak_memory);
-        }
+#[test]
+fn each_breach_costs_one_connection_and_its_reason_is_told() {
+    for (fault, reason) in [
+        (Fault::Close, "closed the WebSocket with code 1011 (not now)"),
+        (Fault::Cut, "the platform closed the connection"),
+        (Fault::Masked, "malformed WebSocket"),
+        (Fault::Garbage, "reserved bits"),
+        (Fault::Endless, "a message of more than 2097152 bytes"),
+        (Fault::Pings, "connection"),
+    ] {
+        // Reading what a fault floods it with takes a slow machine longer than the hold.
+        let run = run_on(Bench::beside_others, "3s", Manner::Once(fault), "").judged().says(reason);
+        let level = run.level(0);
+        // That message, and at most those that were under way with it, have no answer; the others waited.
+        let [disconnected, reconnects] = ["disconnected", "reconnects"].map(|name| count(level, name));
+        assert_eq!((fault, reconnects), (fault, 1));
+        assert!((1..=20).contains(&disconnected), "{fault:?}: {disconnected}");
+        let [due, sent, unsent, acknowledged] =
+            ["due", "sent", "unsent", "acknowledged"].map(|name| count(level, name));
+        assert_eq!((due, sent + unsent), (99, 99), "{fault:?}");
+        assert!((30..=98).contains(&acknowledged), "{fault:?}: {acknowledged}");
+        assert!(run.peak_memory < MEMORY, "{fault:?}: {} bytes", run.peak_memory);
     }
 }
