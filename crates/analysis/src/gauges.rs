@@ -22,6 +22,8 @@ pub struct GaugeSummary {
     pub unit: String,
     /// Its values in the times without load before levels; null where the scenario has none (`load.idle_before`).
     pub idle: Option<GaugeValues>,
+    /// Its values in the time without load after the last level; null where there is none (`load.idle_after`).
+    pub idle_after: Option<GaugeValues>,
     /// Its values in the hold of each level that it was seen in.
     pub levels: Vec<GaugeLevel>,
 }
@@ -78,6 +80,8 @@ impl Series<'_> {
     fn summary(&self, levels: &[LevelRecord]) -> GaugeSummary {
         let Gauge { sampler, subject, quantity, unit, .. } = self.first;
         let idle: Vec<(Nanos, Nanos)> = levels.iter().filter_map(|level| level.start.idle).collect();
+        let ends = levels.iter().map(|level| Some(level.end.as_ref()?.at)).collect::<Option<Vec<_>>>();
+        let end = ends.and_then(|ends| ends.into_iter().max());
         let is_idle = |at: Nanos| idle.iter().any(|&(begin, end)| at > begin && at <= end);
         GaugeSummary {
             sampler: sampler.clone(),
@@ -85,6 +89,7 @@ impl Series<'_> {
             quantity: quantity.clone(),
             unit: unit.clone(),
             idle: GaugeValues::of(&self.within(is_idle)),
+            idle_after: end.and_then(|end| GaugeValues::of(&self.within(|at| at > end))),
             levels: levels.iter().filter_map(|level| self.in_hold(&level.start)).collect(),
         }
     }

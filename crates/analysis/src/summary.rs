@@ -143,6 +143,8 @@ pub struct ComponentSummary {
     pub cpu_max: f64,
     /// What it used without load, before the levels; null where the scenario asks for no such time.
     pub idle: Option<IdleUsage>,
+    /// What it used without load, after the last level; null where the scenario asks for no such time.
+    pub idle_after: Option<IdleUsage>,
     /// Threads of it that were runnable without a processor, on average: it waits for itself where its own threads have too
     /// few processors, and for others where those take them; null where that could not be read.
     pub run_delay: Option<f64>,
@@ -167,12 +169,21 @@ pub struct IdleUsage {
 }
 
 impl IdleUsage {
-    fn of(levels: &[LevelRecord], readings: &[&ComponentUsage]) -> Option<IdleUsage> {
+    fn before(levels: &[LevelRecord], readings: &[&ComponentUsage]) -> Option<IdleUsage> {
         let idle: Vec<_> = levels.iter().filter_map(|level| level.start.idle).collect();
-        let within = |usage: &&&ComponentUsage| {
+        IdleUsage::of(readings, |usage| {
             idle.iter().any(|&(begin, end)| usage.at - usage.window >= begin && usage.at <= end)
-        };
-        let readings: Vec<_> = readings.iter().filter(within).collect();
+        })
+    }
+
+    fn after(levels: &[LevelRecord], readings: &[&ComponentUsage]) -> Option<IdleUsage> {
+        let end = levels.iter().map(|level| Some(level.end.as_ref()?.at)).collect::<Option<Vec<_>>>()?;
+        let end = end.into_iter().max()?;
+        IdleUsage::of(readings, |usage| usage.at - usage.window >= end)
+    }
+
+    fn of(readings: &[&ComponentUsage], within: impl Fn(&ComponentUsage) -> bool) -> Option<IdleUsage> {
+        let readings: Vec<_> = readings.iter().filter(|usage| within(usage)).collect();
         let (cpu, window) = readings.iter().fold((0.0, 0.0), |(cpu, window), usage| {
             (cpu + usage.cpu.as_secs_f64(), window + usage.window.as_secs_f64())
         });
@@ -203,7 +214,8 @@ impl ComponentSummary {
             name: name.to_owned(),
             cpu_mean: share(cpu, window),
             cpu_max: readings.iter().map(|usage| share(usage.cpu, usage.window)).fold(0.0, f64::max),
-            idle: IdleUsage::of(&record.levels, &readings),
+            idle: IdleUsage::before(&record.levels, &readings),
+            idle_after: IdleUsage::after(&record.levels, &readings),
             run_delay: readings
                 .iter()
                 .map(|usage| usage.run_delay)
@@ -220,7 +232,7 @@ impl ComponentSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_model::record::LevelStart;
+    use plimsoll_model::record::{LevelEnd, LevelStart};
 
     #[test]
     fn a_baseline_is_what_was_read_while_nobody_loaded_the_platform() {
@@ -238,9 +250,14 @@ mod tests {
         let readings = [reading(2, 900, 9), reading(3, 10, 100), reading(4, 30, 300), reading(5, 900, 9)];
         let readings: Vec<_> = readings.iter().collect();
         let level = LevelRecord { start, ..LevelRecord::default() };
-        let baseline = IdleUsage::of(&[level], &readings).unwrap();
+        let baseline = IdleUsage::before(&[level], &readings).unwrap();
         assert!((baseline.cpu_mean - 0.02).abs() < 1e-9, "{baseline:?}");
         assert_eq!((baseline.rss_mean, baseline.readings), (200.0, 2));
-        assert_eq!(IdleUsage::of(&[LevelRecord::default()], &readings), None);
+        assert_eq!(IdleUsage::before(&[LevelRecord::default()], &readings), None);
+        let end = LevelEnd { at: Nanos::from_millis(3_500), ..LevelEnd::default() };
+        let ended = LevelRecord { end: Some(end), ..LevelRecord::default() };
+        let after = IdleUsage::after(&[ended], &readings).unwrap();
+        assert_eq!((after.rss_mean, after.readings), (9.0, 1), "that of 4 s reaches before the end");
+        assert_eq!(IdleUsage::after(&[LevelRecord::default()], &readings), None, "it goes on");
     }
 }

@@ -563,6 +563,14 @@ fn connect_and_run_levels(
             break;
         }
     }
+    if plan.load.idle_after > Nanos::ZERO {
+        watch.step("leaving the platform without load after the last level");
+        // All levels have ended: who has seen enough loses nothing.
+        match engine.idle(plan.load.idle_after, watch) {
+            Ok(_) | Err(EngineError::Interrupted) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
     let listener = engine.listener(0);
     // Of several populations each level says by itself who received nothing.
     let alone = Some(plan).filter(|plan| plan.with_devices().count() == 1);

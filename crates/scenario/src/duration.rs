@@ -9,14 +9,15 @@ impl Plan {
     /// drain, or the time of the search. Starting a platform comes on top.
     pub fn longest_duration(&self) -> Nanos {
         if let Some(search) = &self.load.search {
-            return self.connecting() + search.time;
+            return self.connecting() + search.time + self.load.idle_after;
         }
         let besides = self.load.idle_before + self.load.warm_up + self.load.drain;
         let levels = match self.load.calibration {
             Some(calibration) => (besides + self.load.hold) * i64::from(calibration.attempts),
             None => self.load.levels.iter().map(|level| besides + self.hold_of(*level)).sum(),
         };
-        self.connecting() + levels + self.connecting_in_levels() + self.holding_again()
+        let besides = self.connecting_in_levels() + self.holding_again() + self.load.idle_after;
+        self.connecting() + levels + besides
     }
 
     /// What levels that decide nothing may take in addition.

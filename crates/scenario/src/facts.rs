@@ -386,7 +386,11 @@ impl Plan {
                 format!("a hold of {} {messages} of each device, {hold} at most,", grouped(f64::from(count)))
             }
         };
-        format!("{idle}{warm_up} warm-up, {hold} in {} samples, at most {drain} drain", load.samples)
+        let after = match load.idle_after {
+            Nanos::ZERO => String::new(),
+            idle => format!("; {} without load after the last", idle.show()),
+        };
+        format!("{idle}{warm_up} warm-up, {hold} in {} samples, at most {drain} drain{after}", load.samples)
     }
 }
 

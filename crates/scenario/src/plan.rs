@@ -302,6 +302,8 @@ pub struct LoadPlan {
     pub again: Nanos,
     /// Time without load before each level; none where levels are searched.
     pub idle_before: Nanos,
+    /// Time without load after the last level.
+    pub idle_after: Nanos,
     /// What befalls the platform in each hold.
     pub storm: Option<StormPlan>,
     /// Load before each hold that is not counted.

@@ -165,7 +165,7 @@ mod alone {
                 "name: idle
 platform: embedded
 population: { devices: 5 }
-load: { levels: [20], idle_before: 3s, warm_up: 200ms, hold: 1s, samples: 5, drain: 500ms, again: 0s }
+load: { levels: [20], idle_before: 3s, idle_after: 3s, warm_up: 200ms, hold: 1s, samples: 5, drain: 500ms, again: 0s }
 objectives: { publish_p99: null, publish_p50: \"< 1 s\", achieved: null }
 ",
             )
@@ -176,6 +176,11 @@ objectives: { publish_p99: null, publish_p50: \"< 1 s\", achieved: null }
         assert!(
             idle["cpu_mean"].as_f64().unwrap() < 0.5 && idle["rss_mean"].as_f64().unwrap() > 1e5,
             "{idle}"
+        );
+        let after = &run.summary["components"][0]["idle_after"];
+        assert!(
+            after["readings"].as_u64().unwrap() >= 2 && after["cpu_mean"].as_f64().unwrap() < 0.5,
+            "{after}"
         );
         run.says(" idle ");
     }

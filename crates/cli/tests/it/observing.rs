@@ -163,7 +163,11 @@ fn sources_that_lie_stall_or_die_leave_gaps_that_are_told_once() {
 fn metrics_that_cannot_be_read_are_refused_before_the_run() {
     let bench = Bench::beside_others();
     for (metrics, key, reason) in [
-        ("{ component: a, read: { b: c } }", "8:7", "write one of `exporter`, `prometheus` and `json`"),
+        (
+            "{ component: a, read: { b: c } }",
+            "8:7",
+            "write one of `exporter`, `prometheus`, `json` and `mqtt`",
+        ),
         (
             "{ component: a, exporter: \"http://h/\", json: \"http://h/\", read: { b: c } }",
             "8:7",
@@ -189,4 +193,38 @@ fn metrics_that_cannot_be_read_are_refused_before_the_run() {
         let told = finished.said();
         assert!(told.contains(reason) && told.contains(key), "{metrics}\n{told}");
     }
+}
+
+/// Mosquitto publishes once a second, and not more exactly than that.
+#[test]
+fn what_a_broker_publishes_of_itself_is_read_by_one_more_client() {
+    let bench = Bench::beside_others();
+    let run = bench.run(
+        "name: topics
+platform: mosquitto
+population: { devices: 3, subscribers: 1 }
+load: { arrivals: constant, levels: [20], warm_up: 2s, hold: 4s, samples: 4, drain: 500ms }
+objectives: { publish_p99: null, publish_p50: \"< 10 s\" }
+record:
+  metrics:
+    - component: broker
+      mqtt: mqtt://127.0.0.1:{port:mqtt}
+      read:
+        received: { select: $SYS/broker/publish/messages/received, kind: counter }
+        uptime: { select: $SYS/broker/uptime, unit: seconds }
+        version: $SYS/broker/version
+",
+    );
+    let summary = &run.judged().summary;
+    assert_eq!(seen(summary, "mosquitto", "stored messages").map(|(_, unit)| unit), Some("count"));
+    // Three devices, one subscriber, and the clients that read the profile's metrics and ours.
+    let (clients, _) = seen(summary, "mosquitto", "clients").unwrap();
+    assert!((5.0..=6.0).contains(&clients), "{clients}");
+    let (received, unit) = seen(summary, "broker", "received").unwrap();
+    assert!(unit == "1/s" && (10.0..40.0).contains(&received), "{received} {unit}");
+    let (uptime, unit) = seen(summary, "broker", "uptime").unwrap();
+    assert!(unit == "seconds" && (1.0..60.0).contains(&uptime), "{uptime} {unit}");
+    assert!(seen(summary, "broker", "version").is_none());
+    let notes = summary["notes"].to_string() + &summary["provenance"].to_string();
+    assert!(notes.contains("$SYS/broker/version") && notes.contains("it is no number"), "{notes}");
 }

@@ -41,7 +41,8 @@ fn totals(summary: &Summary) -> Markup {
         Column::Text("Component"),
         Column::Number("CPU mean"),
         Column::Number("CPU max"),
-        Column::Number("CPU idle"),
+        Column::Number("CPU idle before"),
+        Column::Number("CPU idle after"),
         Column::Number("Waiting for CPU"),
         Column::Number("Memory max"),
         Column::Number("Open files max"),
@@ -56,6 +57,7 @@ fn totals(summary: &Summary) -> Markup {
                     (share_cell(Some(component.cpu_mean)))
                     (share_cell(Some(component.cpu_max)))
                     (share_cell(component.idle.as_ref().map(|idle| idle.cpu_mean)))
+                    (share_cell(component.idle_after.as_ref().map(|idle| idle.cpu_mean)))
                     (share_cell(component.run_delay))
                     (number_cell(Some(text::bytes(component.rss_max as f64))))
                     (number_cell(Some(text::count(component.descriptors_max as f64))))

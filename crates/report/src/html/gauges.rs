@@ -132,16 +132,20 @@ fn of_subject(summary: &Summary, seen: &[&GaugeSummary], subject: &str) -> Marku
     let own: Vec<&&GaugeSummary> = seen.iter().filter(|gauge| gauge.subject == subject).collect();
     let was_idle = own.iter().any(|gauge| gauge.idle.is_some());
     let names: Vec<String> = levels.iter().map(|level| level::name(level).to_string()).collect();
+    let is_left = own.iter().any(|gauge| gauge.idle_after.is_some());
     let idle = was_idle.then_some(Column::Number("without load"));
+    let after = is_left.then_some(Column::Number("after the load"));
     let columns: Vec<Column> =
-        idle.into_iter().chain(names.iter().map(|name| Column::Number(name))).collect();
+        idle.into_iter().chain(names.iter().map(|name| Column::Number(name))).chain(after).collect();
     let row = |gauge: &&&GaugeSummary| {
         let head =
             html! { th.wraps scope="row" { (gauge.sampler) ": " (gauge.quantity) (of_what(&gauge.unit)) } };
         let idle = gauge.idle.as_ref().map(|idle| shown(idle.mean, &gauge.unit));
         let idle = was_idle.then(|| number_cell(idle));
         let cells = levels.iter().map(|level| cell(gauge, level));
-        (head, idle.into_iter().chain(cells).collect())
+        let after = gauge.idle_after.as_ref().map(|after| shown(after.mean, &gauge.unit));
+        let after = is_left.then(|| number_cell(after));
+        (head, idle.into_iter().chain(cells).chain(after).collect())
     };
     let rows: Vec<_> = own.iter().map(row).collect();
     in_pieces(Column::Text("Quantity"), &columns, &rows)

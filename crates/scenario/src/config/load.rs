@@ -77,6 +77,10 @@ pub(crate) struct Load {
     /// most an hour. Default: 0s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_before: Option<Duration>,
+    /// Time without load after the last level, in which the platform's components are still observed: what they have not done yet
+    /// shows. At most an hour. Default: 0s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_after: Option<Duration>,
     /// Load before each hold that is not counted.
     #[serde(default = "warm_up")]
     pub warm_up: Duration,

@@ -3,6 +3,7 @@
 use crate::plan::{MetricKind, MetricPlan, MetricsOrigin, MetricsPlan};
 use crate::quantity::Duration;
 use plimsoll_codec::exposition::Selector;
+use plimsoll_codec::mqtt::topic;
 use plimsoll_model::Nanos;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,8 @@ use std::collections::BTreeMap;
 /// The shortest time between two questions.
 const SHORTEST: Nanos = Nanos::from_millis(100);
 
-/// Where metrics are read while the run goes on, and which: one of `exporter`, `prometheus` and `json` says where.
+/// Where metrics are read while the run goes on, and which: one of `exporter`, `prometheus`, `json` and `mqtt` says
+/// where.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Metrics {
@@ -27,6 +29,10 @@ pub(crate) struct Metrics {
     /// URL that answers with JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json: Option<String>,
+    /// Address of a broker that publishes metrics on topics of its own, such as `mqtt://127.0.0.1:{port:mqtt}`. It is read as one
+    /// more of its clients, with the user name and password of the devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mqtt: Option<String>,
     /// From one question to the next.
     #[serde(default = "every")]
     pub every: Duration,
@@ -43,7 +49,7 @@ fn every() -> Duration {
 #[serde(untagged)]
 pub(crate) enum Metric {
     /// Series of an exporter (`queue_length{queue="in"}`, whose values are added up), a query in PromQL that gives one value,
-    /// or a JSON pointer (`/counters/notifications`).
+    /// a JSON pointer (`/counters/notifications`), or a topic (`$SYS/broker/clients/connected`).
     Chosen(String),
     /// The same, with its kind and unit.
     Described(DescribedMetric),
@@ -53,7 +59,7 @@ pub(crate) enum Metric {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DescribedMetric {
-    /// What chooses it: series, a query, or a JSON pointer.
+    /// What chooses it: series, a query, a JSON pointer, or a topic.
     pub select: String,
     /// Whether the value itself is of interest (`gauge`, the default), or how fast it grows (`counter`).
     #[serde(default)]
@@ -99,13 +105,18 @@ impl Metrics {
             (MetricsOrigin::Exporter, "exporter", &self.exporter),
             (MetricsOrigin::Prometheus, "prometheus", &self.prometheus),
             (MetricsOrigin::Json, "json", &self.json),
+            (MetricsOrigin::Topics, "mqtt", &self.mqtt),
         ];
         let given: Vec<_> =
             written.into_iter().filter_map(|(origin, key, url)| Some((origin, key, url.as_ref()?))).collect();
         let [(origin, key, url)] = given.as_slice() else {
-            return wrong("", "write one of `exporter`, `prometheus` and `json`, with a URL".to_owned());
+            return wrong(
+                "",
+                "write one of `exporter`, `prometheus`, `json` and `mqtt`, with a URL".to_owned(),
+            );
         };
-        if let Some(why) = wrong_url(url) {
+        let why = if *origin == MetricsOrigin::Topics { wrong_broker(url) } else { wrong_url(url) };
+        if let Some(why) = why {
             return wrong(key, why);
         }
         if !crate::names::is_file_name(&self.component) {
@@ -149,6 +160,21 @@ fn wrong_url(url: &str) -> Option<String> {
     }
 }
 
+fn wrong_broker(url: &str) -> Option<String> {
+    let address = url.strip_prefix("mqtt://").map(|rest| rest.trim_end_matches('/'));
+    let port = address.and_then(|address| address.rsplit_once(':'));
+    let is_port =
+        |port: &str| port.starts_with("{port:") || port.ends_with('}') || port.parse::<u16>().is_ok();
+    match (address, port) {
+        (Some(address), Some((host, port)))
+            if !host.is_empty() && is_port(port) && !address.contains(['/', '@']) =>
+        {
+            None
+        }
+        _ => Some(format!("`{url}` is no address of a broker: write `mqtt://HOST:PORT`")),
+    }
+}
+
 impl Metric {
     fn plan(&self, name: &str, origin: MetricsOrigin) -> Result<MetricPlan, String> {
         let described = match self {
@@ -174,7 +200,10 @@ impl Metric {
             MetricsOrigin::Json if !(select.is_empty() || select.starts_with('/')) => {
                 return Err(format!("`{select}` is no JSON pointer: it begins with `/`"));
             }
-            MetricsOrigin::Prometheus | MetricsOrigin::Json => {}
+            MetricsOrigin::Topics if !topic::valid_name(select) => {
+                return Err(format!("`{select}` is no name of a topic, which has no `+` and `#`"));
+            }
+            MetricsOrigin::Prometheus | MetricsOrigin::Json | MetricsOrigin::Topics => {}
         }
         if !scale.is_finite() || *scale == 0.0 {
             return Err("`scale` is a number other than 0".to_owned());

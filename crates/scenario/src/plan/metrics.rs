@@ -28,6 +28,8 @@ pub enum MetricsOrigin {
     Prometheus,
     /// Something that answers with JSON.
     Json,
+    /// A broker that publishes them, such as those below `$SYS`.
+    Topics,
 }
 
 /// A metric.
@@ -35,7 +37,7 @@ pub enum MetricsOrigin {
 pub struct MetricPlan {
     /// Its name in reports.
     pub name: String,
-    /// Series, a query or a JSON pointer, by who answers.
+    /// Series, a query, a JSON pointer or a topic, by who answers.
     pub select: String,
     /// What is of interest.
     pub kind: MetricKind,

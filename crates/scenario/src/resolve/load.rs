@@ -76,6 +76,7 @@ pub(super) fn resolve(
     Some(LoadPlan {
         again,
         idle_before: idle_before(load, context),
+        idle_after: idle_after(load, context),
         model,
         levels,
         search,
@@ -177,6 +178,15 @@ fn idle_before(load: &Load, context: &mut Context<'_>) -> Nanos {
         context.error_with_help(KEY, message, "remove it; idle levels are `load: { devices: [1000] }`");
     }
     idle.0
+}
+
+/// Time without load after the last level.
+fn idle_after(load: &Load, context: &mut Context<'_>) -> Nanos {
+    let idle = load.idle_after.map_or(Nanos::ZERO, |idle| idle.0);
+    if idle > LONGEST_IDLE {
+        context.error("load.idle_after", "the platform can be left without load for an hour at most");
+    }
+    idle
 }
 
 /// What `calibrate` asks for, and what it excludes.
