@@ -94,8 +94,7 @@ impl Topics {
     }
 
     fn talk(&mut self, stopped: &Receiver<()>, out: &Out) -> Result<(), End> {
-        let mut stream = self.connect()?;
-        let mut buffer = Vec::new();
+        let (mut stream, mut buffer) = self.connect()?;
         let (mut spoken, mut counted, mut before) = (Instant::now(), Instant::now(), own_time());
         let every = self.readings.plan.every.to_duration();
         loop {
@@ -128,8 +127,8 @@ impl Topics {
         }
     }
 
-    /// Connects and subscribes.
-    fn connect(&self) -> Result<TcpStream, End> {
+    /// Connects and subscribes: the connection, and what has come after the answer of the broker.
+    fn connect(&self) -> Result<(TcpStream, Vec<u8>), End> {
         let address = self.address.to_socket_addrs()?.next();
         let address = address.ok_or_else(|| End::Broken(format!("`{}` has no address", self.address)))?;
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -166,25 +165,17 @@ impl Topics {
         bytes.clear();
         encode_subscribe(Version::V311, 1, &filters, &mut bytes).map_err(wrong)?;
         stream.write_all(&bytes)?;
-        // What is kept of a topic may come before the answer; it comes again with the next value.
-        loop {
-            let answer = read_packet(&mut stream, &mut buffer)?;
-            if let Packet::Suback(suback) = decoded(&answer)? {
-                let refused = suback.codes.iter().position(|code| *code >= 0x80);
-                let topic = refused.and_then(|place| filters.get(place));
-                if let Some((topic, _)) = topic {
-                    return Err(End::Broken(format!("the broker refuses the subscription to `{topic}`")));
-                }
-                break;
-            }
-        }
         stream.set_read_timeout(Some(LOOK))?;
-        Ok(stream)
+        Ok((stream, buffer))
     }
 
     /// Takes the value of a message.
     fn take(&mut self, packet: &[u8], at: Instant) -> Result<(), End> {
-        let Packet::Publish(publish) = decoded(packet)? else { return Ok(()) };
+        let publish = match decoded(packet)? {
+            Packet::Publish(publish) => publish,
+            Packet::Suback(suback) => return self.check(suback.codes),
+            _ => return Ok(()),
+        };
         let value = std::str::from_utf8(publish.payload).ok().and_then(number).ok_or_else(|| {
             format!("it is no number: {}", cut(&String::from_utf8_lossy(publish.payload), SHOWN))
         });
@@ -194,6 +185,17 @@ impl Topics {
             }
         }
         Ok(())
+    }
+
+    /// Fails where the broker refuses a subscription.
+    fn check(&self, codes: &[u8]) -> Result<(), End> {
+        let refused = codes.iter().position(|code| *code >= 0x80);
+        match refused.and_then(|place| self.readings.plan.metrics.get(place)) {
+            Some(metric) => {
+                Err(End::Broken(format!("the broker refuses the subscription to `{}`", metric.select)))
+            }
+            None => Ok(()),
+        }
     }
 
     /// What all metrics are now. `last` is when they were read before.
