@@ -377,11 +377,21 @@ pub fn summarize(
     });
     let numbers: BTreeSet<u16> = services.iter().map(|(service, _)| service.phase).collect();
     let told = traces::tell(traces, components, search, lost);
+    let span = dissected.first.zip(dissected.last);
+    // A capture without phases is one.
+    let length_of = |number: u16| match phases.get(number) {
+        Some(_) => phases.length(number).map(Nanos::as_secs_f64),
+        None => span.map(|(first, last)| (last - first).as_secs_f64()),
+    };
     let traces_of = |number: u16| {
         let mut traces = told.phases.get(&number).cloned().unwrap_or_default();
         let asking = asking::asking(&dissected.tally.pulse, phases, number, components);
         for residence in &mut traces.residences {
             residence.asks = asking.get(&residence.component).copied();
+            let mean = residence.times.mean.filter(|_| residence.times.n > 0);
+            let length = length_of(number).filter(|length| *length > 0.0);
+            residence.present =
+                mean.zip(length).map(|(mean, length)| residence.times.n as f64 / length * mean);
         }
         traces
     };

@@ -36,4 +36,23 @@ impl Phases {
     pub fn get(&self, number: u16) -> Option<&Phase> {
         usize::from(number).checked_sub(1).and_then(|place| self.0.get(place))
     }
+
+    /// How long the phase of that number is; none for the last, which has no end.
+    pub fn length(&self, number: u16) -> Option<Nanos> {
+        let next = self.0.get(usize::from(number))?;
+        Some(next.begin - self.get(number)?.begin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_lasts_until_the_next_begins() {
+        let phase = |begin: i64| Phase { begin: Nanos(begin), name: String::new(), measured: true };
+        let phases = Phases::new(vec![phase(30), phase(10)]);
+        assert_eq!([0, 10, 29, 30].map(|time| phases.at(Nanos(time))), [0, 1, 1, 2]);
+        assert_eq!([0, 1, 2, 3].map(|number| phases.length(number)), [None, Some(Nanos(20)), None, None]);
+    }
 }

@@ -88,6 +88,9 @@ pub struct ResidenceSummary {
     pub times: TimesSummary,
     /// Its part of all stays of the phase.
     pub share: f64,
+    /// Messages in it at once, on average: how many came per second times their mean stay (Little's law); null where the phase has
+    /// no end.
+    pub present: Option<f64>,
     /// Share of the phase in which it waited for an answer of somebody else; null where that is not known.
     pub asks: Option<f64>,
     /// Messages that it had last and should have passed on.

@@ -19,6 +19,7 @@ mod doctor;
 mod earlier_stores;
 mod endings;
 mod examples;
+mod exporters;
 mod exports;
 mod first_use;
 mod fiware_shape;

@@ -3,6 +3,7 @@
 use crate::chart::{
     Axis, BoxOf, Chart, Ink, Interval, MOST_POINTS, Mark, Panel, Path, Series, Symbol, shortened,
 };
+use crate::html::level;
 use crate::html::sides::{self, Side};
 use crate::html::table::{Column, Tone, count_cell, in_pieces, number_cell, percent, table, time_cell};
 use crate::text;
@@ -273,6 +274,7 @@ fn slowest(dissection: &DissectionSummary) -> Markup {
         Column::Number("Stay p50"),
         Column::Number("Stay p99"),
         Column::Number("Share"),
+        Column::Number("At once"),
         Column::Number("Lost"),
     ];
     let told = |phase: &PhaseSummary| {
@@ -288,6 +290,7 @@ fn slowest(dissection: &DissectionSummary) -> Markup {
                         (time_cell(residence.times.p50))
                         (time_cell(residence.times.p99))
                         (number_cell(Some(percent(residence.share))))
+                        (number_cell(residence.present.map(level::rate)))
                         (count_cell(residence.lost, Tone::Violation))
                     }
                 }
@@ -297,7 +300,8 @@ fn slowest(dissection: &DissectionSummary) -> Markup {
     let rows: Vec<Markup> = dissection.phases.iter().filter(|phase| phase.measured).flat_map(told).collect();
     html! {
         (table(&columns, &rows))
-        p.note { "The slowest component of each phase stands first; the share is its part of all stays." }
+        p.note { "The slowest component of each phase stands first; the share is its part of all stays. At once are the messages in it on \
+                  average: how many came per second times their mean stay (Little\u{2019}s law)." }
     }
 }
 
