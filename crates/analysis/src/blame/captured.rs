@@ -176,7 +176,7 @@ mod tests {
 
     fn hop(component: &str, share: f64, asks: f64, lost: u64) -> ResidenceSummary {
         let times = TimesSummary { p99: Some(share), ..TimesSummary::default() };
-        ResidenceSummary { component: component.into(), times, share, asks: Some(asks), lost }
+        ResidenceSummary { component: component.into(), times, share, asks: Some(asks), lost, present: None }
     }
 
     fn summary(hops: Vec<ResidenceSummary>) -> DissectionSummary {

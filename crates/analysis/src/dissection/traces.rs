@@ -458,6 +458,7 @@ fn residence_summaries(residences: &Residences) -> Vec<ResidenceSummary> {
             component: component.clone(),
             times: TimesSummary::of(times),
             share: if whole > 0.0 { times.sum() / whole } else { 0.0 },
+            present: None,
             asks: None,
             lost: *lost,
         })

@@ -247,7 +247,8 @@ mod tests {
         };
         let step =
             PathStep { from: long.clone(), to: "127.0.0.1:6379".into(), share: 0.5, ..PathStep::default() };
-        let residence = ResidenceSummary { component: long, times, share: 0.7, asks: None, lost: 3 };
+        let residence =
+            ResidenceSummary { component: long, times, share: 0.7, asks: None, lost: 3, present: None };
         let traces = TraceSummary {
             messages: 600,
             residences: vec![residence],

@@ -9,7 +9,6 @@ use plimsoll_codec::mqtt::{
     Connect, Packet, QoS, Version, connack_text, encode_connect, encode_pingreq, encode_subscribe,
     packet_length,
 };
-use plimsoll_scenario::plan::MetricKind;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -36,8 +35,8 @@ pub struct Topics {
     address: String,
     username: Option<String>,
     password: Option<String>,
-    /// What each metric is and since when, by its place; or the text that is no number.
-    held: Vec<Option<(Instant, Result<f64, String>)>>,
+    /// What each metric is, by its place, or why that is no number.
+    held: Vec<Option<Result<f64, String>>>,
     begun: Instant,
 }
 
@@ -102,7 +101,7 @@ impl Topics {
                 return Err(End::Stopped);
             }
             match read_packet(&mut stream, &mut buffer) {
-                Ok(packet) => self.take(&packet, Instant::now())?,
+                Ok(packet) => self.take(&packet)?,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -113,7 +112,7 @@ impl Topics {
                 spoken = Instant::now();
             }
             if counted.elapsed() >= every {
-                let read = self.read(counted, out);
+                let read = self.read(out);
                 let cost = own_time().saturating_sub(before);
                 let name = format!("metrics of {}", self.readings.plan.component);
                 let at = out.at(Instant::now());
@@ -170,7 +169,7 @@ impl Topics {
     }
 
     /// Takes the value of a message.
-    fn take(&mut self, packet: &[u8], at: Instant) -> Result<(), End> {
+    fn take(&mut self, packet: &[u8]) -> Result<(), End> {
         let publish = match decoded(packet)? {
             Packet::Publish(publish) => publish,
             Packet::Suback(suback) => return self.check(suback.codes),
@@ -181,7 +180,7 @@ impl Topics {
         });
         for (metric, held) in self.readings.plan.metrics.iter().zip(&mut self.held) {
             if metric.select == publish.topic {
-                *held = Some((at, value.clone()));
+                *held = Some(value.clone());
             }
         }
         Ok(())
@@ -198,20 +197,12 @@ impl Topics {
         }
     }
 
-    /// What all metrics are now. `last` is when they were read before.
-    fn read(&mut self, last: Instant, out: &Out) -> Vec<Observed> {
+    /// What all metrics are now. Counters are read at even intervals, whenever they came: means over them are right then.
+    fn read(&mut self, out: &Out) -> Vec<Observed> {
         let (now, mut observed) = (Instant::now(), Vec::new());
         for place in 0..self.held.len() {
-            let Some((since, value)) = self.held.get(place).cloned().flatten() else { continue };
-            // A counter that has changed was right when it came.
-            let is_counter = self
-                .readings
-                .plan
-                .metrics
-                .get(place)
-                .is_some_and(|metric| metric.kind == MetricKind::Counter);
-            let at = if is_counter && since > last { since } else { now };
-            match value.and_then(|value| self.readings.gauge(place, at, value, out)) {
+            let Some(value) = self.held.get(place).cloned().flatten() else { continue };
+            match value.and_then(|value| self.readings.gauge(place, now, value, out)) {
                 Ok(gauge) => observed.extend(gauge.map(Observed::Gauge)),
                 Err(why) => {
                     let name = self.readings.plan.metrics.get(place).map_or("", |metric| &metric.select);
