@@ -90,14 +90,15 @@ fn free() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+/// What is answered, null where that is no JSON: Prometheus says so while it starts.
 fn get(port: u16, path: &str) -> Value {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let request = format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer}"));
-    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    serde_json::from_str(body).unwrap_or_default()
 }
 
 #[test]
@@ -155,8 +156,9 @@ fn prometheus_reads_a_run() {
     let address = format!("127.0.0.1:{port}");
     let run = bench.start(bench.run_command(scenario).args(["--metrics", &address]));
     let server = Listening::prometheus(&bench, port);
-    let rate = server.ask("rate(plimsoll_messages_sent_total[4s])%20%3E%200");
-    assert!((80.0..=120.0).contains(&rate), "{rate}");
+    // Once the load has gone on for as long as the rate is taken over.
+    let rate = server.ask("rate(plimsoll_messages_sent_total[4s])%20%3E%2090");
+    assert!(rate <= 120.0, "{rate}");
     assert_eq!(server.ask("up"), 1.0);
     let p99 = server.ask("histogram_quantile(0.99,rate(plimsoll_publish_time_seconds_bucket[4s]))");
     assert!((1e-5..1.0).contains(&p99), "{p99}");
