@@ -153,6 +153,9 @@ pub fn share_cell(share: Option<f64>) -> Markup {
 /// A share of 1 in percent, with one decimal where it is small.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
+    if 0.0 < percent && percent < 0.05 {
+        return "< 0.1 %".to_owned();
+    }
     let decimals = usize::from((0.05..10.0).contains(&percent));
     format!("{percent:.decimals$} %")
 }
@@ -169,6 +172,11 @@ mod tests {
     fn zeroes_stand_back_and_violations_stand_out() {
         assert_eq!(count_cell(0, Tone::Violation).into_string(), "<td class=\"num zero\">0</td>");
         assert_eq!(count_cell(1200, Tone::Violation).into_string(), "<td class=\"num violation\">1,200</td>");
+    }
+
+    #[test]
+    fn a_small_share_is_not_none() {
+        assert_eq!([0.0, 0.0004, 0.0312, 0.25].map(percent), ["0 %", "< 0.1 %", "3.1 %", "25 %"]);
     }
 
     #[test]
