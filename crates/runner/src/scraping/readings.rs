@@ -1,11 +1,12 @@
 //! What values of a source become: gauges of the run, and what is reported of those that are missing.
 
 use super::Out;
+use crate::sampling::late;
 use plimsoll_codec::credentials::hide_query_secrets;
 use plimsoll_model::record::Gauge;
 use plimsoll_scenario::plan::{MetricKind, MetricsPlan};
 use std::collections::HashSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The sampler under whose name the values stand.
 const METRICS: &str = "metrics";
@@ -59,6 +60,12 @@ impl Readings {
         }))
     }
 
+    /// What reading costs since the last time, and the gap where that is longer ago than it should be.
+    pub fn cost(&self, since_last: Duration, cost: Duration, out: &Out) -> Vec<Gauge> {
+        let name = format!("metrics of {}", self.plan.component);
+        late(&name, out.at(Instant::now()), since_last, self.plan.every, cost)
+    }
+
     /// What is to be reported of a trouble; each is reported once.
     pub fn report(&mut self, trouble: String) -> Option<String> {
         if self.reported.len() >= REPORTED || !self.reported.insert(trouble.clone()) {
@@ -80,7 +87,6 @@ fn growth(last: &mut Option<(Instant, f64)>, now: Instant, value: f64) -> Option
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_counter_that_began_again_leaves_a_gap() {

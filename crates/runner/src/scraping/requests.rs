@@ -3,7 +3,7 @@
 use super::readings::Readings;
 use super::{Out, SHOWN};
 use crate::controller;
-use crate::sampling::{Observed, late, own_time};
+use crate::sampling::{Observed, own_time};
 use crate::secrets::encoded;
 use plimsoll_codec::exposition::{Selector, SelectorError, sums};
 use plimsoll_codec::hiding::cut;
@@ -132,18 +132,8 @@ impl Requests {
 
     /// What reading costs, and the gap where a question is late.
     fn own(&mut self, asked: Instant, cost: Duration, out: &Out) -> Vec<Gauge> {
-        let at = out.at(Instant::now());
         let last = self.read.replace(asked);
-        last.map(|last| {
-            late(
-                &format!("metrics of {}", self.readings.plan.component),
-                at,
-                asked - last,
-                self.readings.plan.every,
-                cost,
-            )
-        })
-        .unwrap_or_default()
+        last.map(|last| self.readings.cost(asked - last, cost, out)).unwrap_or_default()
     }
 
     /// The answer, and when it was about right: in the middle between the question and the first of the answer. To read and

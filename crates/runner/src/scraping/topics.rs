@@ -3,12 +3,13 @@
 
 use super::readings::Readings;
 use super::{Out, SHOWN};
-use crate::sampling::{Observed, late, own_time};
+use crate::sampling::{Observed, own_time};
 use plimsoll_codec::hiding::cut;
 use plimsoll_codec::mqtt::{
     Connect, Packet, QoS, Version, connack_text, encode_connect, encode_pingreq, encode_subscribe,
     packet_length,
 };
+use std::convert::Infallible;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -74,10 +75,7 @@ impl Topics {
     pub fn read_until(&mut self, stopped: &Receiver<()>, out: &Out) {
         self.begun = Instant::now();
         loop {
-            let why = match self.connection(stopped, out) {
-                End::Stopped => return,
-                End::Broken(why) => why,
-            };
+            let Err(End::Broken(why)) = self.talk(stopped, out) else { return };
             if !self.report(why, out) || wait(stopped, PAUSE) {
                 return;
             }
@@ -85,14 +83,7 @@ impl Topics {
     }
 
     /// One connection, up to its end.
-    fn connection(&mut self, stopped: &Receiver<()>, out: &Out) -> End {
-        match self.talk(stopped, out) {
-            Ok(()) => End::Stopped,
-            Err(end) => end,
-        }
-    }
-
-    fn talk(&mut self, stopped: &Receiver<()>, out: &Out) -> Result<(), End> {
+    fn talk(&mut self, stopped: &Receiver<()>, out: &Out) -> Result<Infallible, End> {
         let (mut stream, mut buffer) = self.connect()?;
         let (mut spoken, mut counted, mut before) = (Instant::now(), Instant::now(), own_time());
         let every = self.readings.plan.every.to_duration();
@@ -114,9 +105,7 @@ impl Topics {
             if counted.elapsed() >= every {
                 let read = self.read(out);
                 let cost = own_time().saturating_sub(before);
-                let name = format!("metrics of {}", self.readings.plan.component);
-                let at = out.at(Instant::now());
-                let gauges = late(&name, at, counted.elapsed(), self.readings.plan.every, cost);
+                let gauges = self.readings.cost(counted.elapsed(), cost, out);
                 (counted, before) = (Instant::now(), own_time());
                 let observed = gauges.into_iter().map(Observed::Gauge).chain(read);
                 if !send_all(observed, out) || !self.report_silence(out) {
