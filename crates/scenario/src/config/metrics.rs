@@ -1,7 +1,8 @@
 //! Metrics that the platform's own exporters, or a Prometheus server, tell.
 
+use crate::address::{Endpoint, Protocol, Wire};
 use crate::plan::{MetricKind, MetricPlan, MetricsOrigin, MetricsPlan};
-use crate::quantity::Duration;
+use crate::quantity::{Duration, Quantity};
 use plimsoll_codec::exposition::Selector;
 use plimsoll_codec::mqtt::topic;
 use plimsoll_model::Nanos;
@@ -161,18 +162,23 @@ fn wrong_url(url: &str) -> Option<String> {
 }
 
 fn wrong_broker(url: &str) -> Option<String> {
-    let address = url.strip_prefix("mqtt://").map(|rest| rest.trim_end_matches('/'));
-    let port = address.and_then(|address| address.rsplit_once(':'));
-    let is_port =
-        |port: &str| port.starts_with("{port:") || port.ends_with('}') || port.parse::<u16>().is_ok();
-    match (address, port) {
-        (Some(address), Some((host, port)))
-            if !host.is_empty() && is_port(port) && !address.contains(['/', '@']) =>
-        {
-            None
-        }
-        _ => Some(format!("`{url}` is no address of a broker: write `mqtt://HOST:PORT`")),
+    // A port of the platform is a number once the platform runs.
+    let with_port = match url.split_once("{port:") {
+        Some((before, after)) => after.split_once('}').map(|(_, rest)| format!("{before}1{rest}")),
+        None => Some(url.to_owned()),
+    };
+    let is_broker = |url: String| {
+        let endpoint = Endpoint::parse(&url).ok();
+        // With its port, and nothing more.
+        let is_whole = |endpoint: &Endpoint| endpoint.show() == url.trim_end_matches('/');
+        let is_plain =
+            |endpoint: &Endpoint| endpoint.protocol == Protocol::Mqtt && endpoint.wire == Wire::default();
+        endpoint.is_some_and(|endpoint| is_whole(&endpoint) && is_plain(&endpoint))
+    };
+    if with_port.is_some_and(is_broker) {
+        return None;
     }
+    Some(format!("`{url}` is no address of a broker: write `mqtt://HOST:PORT`"))
 }
 
 impl Metric {
@@ -220,5 +226,29 @@ impl Metric {
             (MetricKind::Counter, MetricUnit::Seconds) => "share",
         };
         Ok(MetricPlan { name: name.to_owned(), select: select.clone(), kind: *kind, unit, scale: *scale })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_has_a_host_and_a_port() {
+        for right in ["mqtt://127.0.0.1:1883", "mqtt://[::1]:1883/", "mqtt://127.0.0.1:{port:mqtt}"] {
+            assert_eq!(wrong_broker(right), None, "{right}");
+        }
+        for wrong in [
+            "mqtt://broker",
+            "mqtt://broker:x}",
+            "mqtt://:1883",
+            "mqtts://h:1",
+            "ws://h:1",
+            "mqtt://h:{port:m",
+            "h:1",
+            "",
+        ] {
+            assert!(wrong_broker(wrong).is_some(), "{wrong}");
+        }
     }
 }
