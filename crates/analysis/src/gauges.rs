@@ -80,8 +80,7 @@ impl Series<'_> {
     fn summary(&self, levels: &[LevelRecord]) -> GaugeSummary {
         let Gauge { sampler, subject, quantity, unit, .. } = self.first;
         let idle: Vec<(Nanos, Nanos)> = levels.iter().filter_map(|level| level.start.idle).collect();
-        let ends = levels.iter().map(|level| Some(level.end.as_ref()?.at)).collect::<Option<Vec<_>>>();
-        let end = ends.and_then(|ends| ends.into_iter().max());
+        let end = LevelRecord::last_end(levels);
         let is_idle = |at: Nanos| idle.iter().any(|&(begin, end)| at > begin && at <= end);
         GaugeSummary {
             sampler: sampler.clone(),

@@ -177,8 +177,7 @@ impl IdleUsage {
     }
 
     fn after(levels: &[LevelRecord], readings: &[&ComponentUsage]) -> Option<IdleUsage> {
-        let end = levels.iter().map(|level| Some(level.end.as_ref()?.at)).collect::<Option<Vec<_>>>()?;
-        let end = end.into_iter().max()?;
+        let end = LevelRecord::last_end(levels)?;
         IdleUsage::of(readings, |usage| usage.at - usage.window >= end)
     }
 

@@ -485,6 +485,12 @@ pub struct LevelRecord {
 }
 
 impl LevelRecord {
+    /// When the last of a run's levels ended; `None` while one goes on.
+    pub fn last_end(levels: &[LevelRecord]) -> Option<Nanos> {
+        let ends = levels.iter().map(|level| Some(level.end.as_ref()?.at)).collect::<Option<Vec<_>>>()?;
+        ends.into_iter().max()
+    }
+
     /// A level that was begun, without anything recorded yet, of so many populations.
     pub fn begun(start: LevelStart, end: Option<LevelEnd>, populations: usize) -> LevelRecord {
         let samples = vec![None; usize::from(start.samples)];
