@@ -1,6 +1,6 @@
 //! What a new user meets first: a bare address, the short result, and what other programs read of it.
 
-use crate::harness::{Bench, count};
+use crate::harness::{Bench, count, until_valid};
 use crate::mosquitto::Mosquitto;
 use crate::tls;
 use serde_json::Value;
@@ -114,7 +114,7 @@ fn messages_go_to_the_path_of_a_bare_address() {
 fn a_refusal_names_its_url_and_comes_first() {
     let (bench, service) = (Bench::beside_others(), Service::start());
     let address = format!("http://{}/out", service.address);
-    let finished = run(&bench, &address, &[]).exits(99);
+    let finished = run(&bench, &address, &[]).judged();
     let reasons = finished.level(0)["reasons"].as_array().unwrap();
     let first = reasons[0].as_str().unwrap();
     assert!(first.contains(&format!("POST {address}")) && first.contains("404 Not Found"), "{reasons:#?}");
@@ -136,16 +136,16 @@ fn a_probe_of_an_address_needs_no_load() {
 fn the_short_result_is_verdict_table_and_cause() {
     let (bench, service) = (Bench::beside_others(), Service::start());
     let address = format!("http://{}/out", service.address);
-    let short = run(&bench, &address, &[]).exits(99).stdout;
+    let short = until_valid(|| run(&bench, &address, &[])).exits(99).stdout;
     let lines: Vec<&str> = short.lines().collect();
     assert!(lines[0].starts_with("MISSED  no load line; at 50/s "), "{short}");
     assert!(
         short.contains("offered") && short.contains("50/s missed: ") && short.contains("more: plimsoll show")
     );
     assert!(!short.contains("ledger") && !short.contains("generator  "), "{short}");
-    let long = run(&bench, &address, &["-v"]).exits(99).stdout;
+    let long = until_valid(|| run(&bench, &address, &["-v"])).exits(99).stdout;
     assert!(long.contains("ledger") && long.contains("generator  "), "{long}");
-    let line = run(&bench, &address, &["-q"]).exits(99);
+    let line = until_valid(|| run(&bench, &address, &["-q"])).exits(99);
     assert!(line.stdout.lines().count() == 1 && line.stdout.starts_with("MISSED  "), "{line:?}");
     assert!(line.stderr.is_empty(), "{line:?}");
     bench.call(["run", "x.yaml", "-q", "-v"]).exits(104);
@@ -154,19 +154,22 @@ fn the_short_result_is_verdict_table_and_cause() {
 #[test]
 fn servers_of_continuous_integration_read_the_result() {
     let (bench, service) = (Bench::beside_others(), Service::start());
-    let steps = bench.write("steps.md", "before\n");
     let run = |path: &str| {
         let address = format!("http://{}{path}", service.address);
-        let arguments = ["run", &address, "--no-report", "--junit", "j.xml", "--format", "github", "-q"];
-        let mut command = bench.plimsoll(arguments.iter().chain(&LOAD));
-        let finished = bench.start(command.env("GITHUB_STEP_SUMMARY", &steps)).finish();
+        let written = ["--summary-json", "summary.json", "--junit", "j.xml", "--format", "github"];
+        let arguments = ["run", &address, "--no-report", "-q"].into_iter().chain(written);
+        let finished = until_valid(|| {
+            let steps = bench.write("steps.md", "before\n");
+            let mut command = bench.plimsoll(arguments.clone().chain(LOAD));
+            bench.start(command.env("GITHUB_STEP_SUMMARY", &steps)).finish()
+        });
         (finished, fs::read_to_string(bench.path("j.xml")).unwrap())
     };
     let (missed, junit) = run("/out");
     let missed = missed.exits(99);
     assert!(missed.stdout.contains("\n::error title=Plimsoll::MISSED  no load line"), "{missed:?}");
     assert!(junit.contains("tests=\"2\" failures=\"2\" errors=\"0\""), "{junit}");
-    let summary = fs::read_to_string(&steps).unwrap();
+    let summary = fs::read_to_string(bench.path("steps.md")).unwrap();
     assert!(summary.starts_with("before\n### MISSED") && summary.contains("| 50/s |"), "{summary}");
     // Another program agrees that it is XML.
     let python =

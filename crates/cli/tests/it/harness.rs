@@ -134,16 +134,27 @@ impl Bench {
         self.started.set(number + 1);
         let output = self.path(&format!("output.{number}.stdout"));
         let errors = self.path(&format!("output.{number}.stderr"));
-        let summary = self.path(SUMMARY);
-        if command.get_args().any(|argument| argument == "--summary-json") {
+        let summarises = command.get_args().any(|argument| argument == "--summary-json");
+        let summary = summarises.then(|| self.path(SUMMARY));
+        if let Some(earlier) = &summary {
             // That of an earlier run must not be taken for this one's.
-            let _ = fs::remove_file(&summary);
+            let _ = fs::remove_file(earlier);
         }
         command.stdin(Stdio::null());
         command.stdout(File::create(&output).unwrap()).stderr(File::create(&errors).unwrap());
         let shown = format!("{command:?}");
         let child = command.spawn().unwrap_or_else(|error| panic!("{shown}: {error}"));
-        Started { child, shown, output, errors, summary, began: Instant::now(), peak_memory: 0 }
+        let may_be_spoilt = self._beside.is_some();
+        Started {
+            child,
+            shown,
+            output,
+            errors,
+            summary,
+            may_be_spoilt,
+            began: Instant::now(),
+            peak_memory: 0,
+        }
     }
 
     /// Waits until the run store has a level with that number that has delivered something: the run is in its middle.
@@ -179,7 +190,9 @@ pub struct Started {
     shown: String,
     output: PathBuf,
     errors: PathBuf,
-    summary: PathBuf,
+    /// Where it writes its summary, if it does.
+    summary: Option<PathBuf>,
+    may_be_spoilt: bool,
     began: Instant,
     peak_memory: u64,
 }
@@ -238,7 +251,11 @@ impl Started {
             code: status.code(),
             stdout: read(&self.output),
             stderr: read(&self.errors),
-            summary: serde_json::from_str(&read(&self.summary)).unwrap_or_default(),
+            summary: self
+                .summary
+                .as_deref()
+                .map_or(Value::Null, |path| serde_json::from_str(&read(path)).unwrap_or_default()),
+            may_be_spoilt: self.may_be_spoilt,
             took: self.began.elapsed(),
             peak_memory: self.peak_memory,
         }
@@ -266,6 +283,8 @@ pub struct Finished {
     pub stderr: String,
     /// The summary, null where none was written.
     pub summary: Value,
+    /// Whether other tests had the machine, too, and nobody looked whether its levels are valid.
+    may_be_spoilt: bool,
     /// From start to end.
     pub took: Duration,
     /// The most resident memory of the process itself, bytes.
@@ -283,6 +302,14 @@ impl Finished {
     /// Fails with everything that the program said unless it ended with that code.
     #[track_caller]
     pub fn exits(self, code: i32) -> Finished {
+        // A verdict in real time needs a valid level, which a machine that others use may refuse.
+        let measured = self.summary["levels"].as_array().is_some_and(|levels| !levels.is_empty());
+        let verdict = code == 0 || code == 99;
+        assert!(
+            !(self.may_be_spoilt && measured && verdict),
+            "use `judged` or `until_valid` beside other tests: {}",
+            self.command
+        );
         assert_eq!(self.code, Some(code), "exit code of {}\n{}\n{}", self.command, self.stdout, self.stderr);
         self
     }
@@ -366,8 +393,9 @@ pub fn await_calm(attempt: usize) {
 pub fn until(mut measure: impl FnMut() -> Finished, fit: impl Fn(&Value) -> bool) -> Finished {
     for attempt in 0..ATTEMPTS {
         await_calm(attempt);
-        let finished = measure();
+        let mut finished = measure();
         if finished.levels().iter().all(&fit) {
+            finished.may_be_spoilt = false;
             return finished;
         }
         println!("this machine was busy, once more:\n{}", finished.stdout);

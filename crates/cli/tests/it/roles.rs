@@ -1,6 +1,6 @@
 //! A platform that is added by a YAML file alone: set-up steps, requests, subscribers that listen.
 
-use crate::harness::{Bench, count, on_a_calm_host};
+use crate::harness::{Bench, count, until_valid};
 use crate::http_service::{Fault, HttpService};
 
 /// The profile of the tests' own small service.
@@ -174,7 +174,7 @@ fn an_objective_on_queries_looks_at_all_that_were_due() {
         load: { model: closed, in_flight: [1], hold: 1s, samples: 2, warm_up: 0s, drain: 1s }\n\
         northbound: { rate: 400/s }\n\
         objectives: { publish_p99: null, query_p50: \"< 1 s\" }\n";
-    let finished = on_a_calm_host(|| bench.run(&scenario(&service, more))).exits(99);
+    let finished = until_valid(|| bench.run(&scenario(&service, more))).exits(99);
     assert_eq!(count(finished.level(0), "queries_answered"), 0);
 }
 

@@ -309,7 +309,7 @@ fn requests_over_https_are_secured_and_checked() {
         )
     };
     bench.write("things.yaml", crate::roles::PROFILE);
-    let finished = bench.run(&scenario("ca.pem")).exits(0);
+    let finished = bench.run(&scenario("ca.pem")).judged();
     let level = finished.level(0);
     assert_eq!(count(level, "delivered"), count(level, "sent"));
     assert_eq!(finished.summary["wire"]["handshakes"].as_u64(), Some(4), "{:#}", finished.summary["wire"]);
