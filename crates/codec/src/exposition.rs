@@ -1,6 +1,6 @@
 //! The text in which exporters tell metrics (Prometheus exposition format 0.0.4, OpenMetrics 1.0), and selectors of its series.
 
-use regex::Regex;
+use regex_lite::Regex;
 use std::str::FromStr;
 
 /// Chooses series by their metric's name and their labels, in the words of PromQL: `name{label="value",other!~"pattern"}`.

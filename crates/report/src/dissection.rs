@@ -2,7 +2,6 @@
 
 pub mod csv;
 pub mod otlp;
-#[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod terminal;
 

@@ -91,7 +91,6 @@ enum Export {
     /// OpenTelemetry's JSON, one object a line.
     Otlp,
     /// One row an exchange.
-    #[cfg(feature = "parquet")]
     Parquet,
 }
 
@@ -212,7 +211,6 @@ impl Dissect {
                 (Some(form), _) => form,
                 (None, Some("csv")) => Export::Csv,
                 (None, Some("json" | "jsonl" | "otlp")) => Export::Otlp,
-                #[cfg(feature = "parquet")]
                 (None, Some("parquet")) => Export::Parquet,
                 (None, _) => {
                     let path = path.display();
@@ -241,8 +239,7 @@ struct Exporting {
 enum Writing {
     Csv(BufWriter<File>),
     Otlp(BufWriter<File>, render::otlp::Spans),
-    #[cfg(feature = "parquet")]
-    Parquet(Box<render::parquet::Table<File>>),
+    Parquet(render::parquet::Exchanges<BufWriter<File>>),
 }
 
 impl Exporting {
@@ -256,8 +253,7 @@ impl Exporting {
                 Writing::Csv(out)
             }
             Export::Otlp => Writing::Otlp(buffered(file), render::otlp::Spans::default()),
-            #[cfg(feature = "parquet")]
-            Export::Parquet => Writing::Parquet(Box::new(render::parquet::Table::begin(file)?)),
+            Export::Parquet => Writing::Parquet(render::parquet::Exchanges::begin(buffered(file))?),
         };
         Ok(Exporting { path: path.to_owned(), output, writing })
     }
@@ -267,7 +263,6 @@ impl Exporting {
             Writing::Csv(out) => rows.iter().try_for_each(|row| render::csv::write(out, row)),
             Writing::Otlp(..) if rows.is_empty() => Ok(()),
             Writing::Otlp(out, spans) => out.write_all(spans.line(rows).as_bytes()),
-            #[cfg(feature = "parquet")]
             Writing::Parquet(table) => rows.iter().try_for_each(|row| table.write(row)),
         }
     }
@@ -275,7 +270,6 @@ impl Exporting {
     fn finish(self) -> Result<(), Failure> {
         let finished = match self.writing {
             Writing::Csv(mut out) | Writing::Otlp(mut out, _) => out.flush(),
-            #[cfg(feature = "parquet")]
             Writing::Parquet(table) => table.finish(),
         };
         let finished = finished.and_then(|()| self.output.finish());

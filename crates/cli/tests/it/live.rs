@@ -1,7 +1,7 @@
 //! A run that other programs watch while it goes on.
 
 use crate::harness::{Bench, Finished, await_calm, count};
-use regex::Regex;
+use regex_lite::Regex;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};

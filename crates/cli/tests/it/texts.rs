@@ -1,7 +1,7 @@
 //! What people read is plain: short sentences, usual words, lines that fit. README, CONTRIBUTING, every page of docs and every
 //! `--help` are checked, and the words of schemas, examples and profiles.
 
-use regex::Regex;
+use regex_lite::Regex;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

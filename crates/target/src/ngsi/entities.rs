@@ -4,7 +4,7 @@ use super::attribute::{self, Attribute, Attributes, Format, checked};
 use super::filter::Filter;
 use super::refusal::Refusal;
 use super::request::is_in_scope;
-use regex::Regex;
+use regex_lite::Regex;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

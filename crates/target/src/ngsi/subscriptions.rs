@@ -5,7 +5,7 @@ use super::entities::{self, Change, Key, Selection};
 use super::filter::Filter;
 use super::refusal::Refusal;
 use super::request::is_in_scope;
-use regex::{Regex, RegexBuilder};
+use regex_lite::{Regex, RegexBuilder};
 use serde_json::{Map, Value, json};
 use std::time::{Duration, Instant};
 

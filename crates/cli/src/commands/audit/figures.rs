@@ -1,7 +1,7 @@
 //! Finds the figures that other generators report in what they print. A generator that is not listed, or prints
 //! something else, reports nothing; nothing is guessed.
 
-use regex::Regex;
+use regex_lite::Regex;
 
 /// A figure that a generator may report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
