@@ -41,16 +41,16 @@ pub(crate) use with::With;
 
 pub(crate) use record::{Capture, Record};
 pub(crate) use relay::Relay;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// What a run does: the platform under test, who loads it, with what, how much, and what is demanded of it.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Scenario {
     /// Name of the scenario, for lists and reports.
-    #[schemars(length(max = 200))]
+    #[cfg_attr(test, schemars(length(max = 200)))]
     pub name: String,
     /// What the scenario is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ pub(crate) struct Scenario {
     pub population: Population,
     /// Who takes part, where that are several populations: in place of `population`.
     #[serde(default, skip_serializing)]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     #[expect(dead_code, reason = "for the schema: crate::populations takes it out of the tree first")]
     pub populations: Option<Vec<OnePopulation>>,
     /// Receivers of deliveries that all populations have in common, which may stand elsewhere than devices.

@@ -2,8 +2,8 @@
 
 use crate::plan::{Objective, Subject};
 use crate::quantity::{Condition, Quantity, rate_condition, ratio_condition, time_condition};
+use plimsoll_model::Nanos;
 use plimsoll_model::metric::METRICS;
-use plimsoll_model::{Metric, Nanos};
 use plimsoll_stats::quantile::fewest_observations;
 
 /// The name of an objective in a scenario.
@@ -45,48 +45,6 @@ impl Name {
         }
     }
 
-    /// The `format` of its condition in the schema.
-    pub fn format(self) -> &'static str {
-        match self {
-            Name::Level(Subject::Delivered | Subject::Achieved | Subject::Connected) => "ratio-condition",
-            Name::Level(Subject::Quantile(..) | Subject::Mean(_)) => "time-condition",
-            Name::LoadLine => "rate-condition",
-        }
-    }
-
-    /// What it is about, for the schema.
-    pub fn description(self) -> String {
-        let time = |metric: Metric| metric.row().objective.map_or("", |objective| objective.words);
-        match self {
-            Name::Level(Subject::Delivered) => {
-                "Messages delivered / (messages due x receivers). Default \">= 99.9 %\" where there are subscribers."
-                    .to_owned()
-            }
-            Name::Level(Subject::Achieved) => {
-                "Operations completed / operations due within the hold. Default \">= 99 %\" in the open model."
-                    .to_owned()
-            }
-            Name::Level(Subject::Connected) => {
-                "Devices connected when the level ended / devices of the level. Default \">= 99.9 %\" where levels \
-                 connect devices."
-                    .to_owned()
-            }
-            Name::Level(Subject::Quantile(Metric::PublishTime, 0.99)) => {
-                "99th percentile of the publish time from due. Default \"< 50 ms\" at QoS 1 and 2.".to_owned()
-            }
-            Name::Level(Subject::Quantile(Metric::SubscribeTime, 0.99)) => {
-                "99th percentile of the subscribe time from due. Default \"< 50 ms\" at QoS 0 where there are \
-                 subscribers."
-                    .to_owned()
-            }
-            Name::Level(Subject::Quantile(metric, quantile)) => {
-                format!("The {quantile} quantile of the {}.", time(metric))
-            }
-            Name::Level(Subject::Mean(metric)) => format!("Mean of the {}.", time(metric)),
-            Name::LoadLine => "Lowest acceptable load line, in operations per second.".to_owned(),
-        }
-    }
-
     /// Reads a condition on it.
     pub fn condition(self, text: &str) -> Result<Condition, String> {
         match self {
@@ -115,6 +73,7 @@ pub(crate) fn condition(objective: &Objective) -> String {
 mod tests {
     use super::*;
     use crate::plan::Comparison;
+    use plimsoll_model::Metric;
 
     #[test]
     fn keys_are_distinct() {

@@ -9,10 +9,6 @@ use crate::plan::Plan;
 use crate::populations::{self, Part};
 use crate::tree::Node;
 use crate::{check, resolve, schema, yaml};
-use std::sync::LazyLock;
-
-/// Made once: a matrix asks for it a thousand times.
-static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(schema::population_schema);
 
 /// Checks and resolves a tree. What the tree check finds is reported before conflicts are looked for, because a
 /// missing or misspelt key would make half of those wrong.
@@ -22,7 +18,7 @@ pub(crate) fn plan_of(
     feeds: &Feeds,
     mut found: Diagnostics,
 ) -> Result<Plan, Diagnostics> {
-    let parts = populations::parts(root, &SCHEMA, &mut found);
+    let parts = populations::parts(root, &schema::POPULATION, &mut found);
     let planned = match &parts {
         None if !found.is_empty() => None,
         None => {
@@ -59,13 +55,13 @@ fn several(
         return None;
     }
     let mut context = Context { root, environment, feeds, found, part: None };
-    populations::join(parts, plans, &SCHEMA, &mut context)
+    populations::join(parts, plans, &schema::POPULATION, &mut context)
 }
 
 /// The plan of one population, and its scenario as resolved; `None` where something was found.
 fn planned(context: &mut Context<'_>) -> Option<(Plan, serde_json::Value)> {
     let before = context.found.0.len();
-    let json = check::check(context.root, &SCHEMA, context.found);
+    let json = check::check(context.root, &schema::POPULATION, context.found);
     if context.found.0.len() > before {
         return None;
     }

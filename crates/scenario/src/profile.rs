@@ -107,7 +107,8 @@ impl Component {
 }
 
 /// A GET that a component answers with a certain status once it is healthy.
-#[derive(Clone, Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReadyRequest {
     /// Path and query.
@@ -120,7 +121,7 @@ pub struct ReadyRequest {
     pub status: u16,
     /// Seconds after the start before anything is asked, for a component that fails if it is asked while it starts.
     #[serde(default)]
-    #[schemars(range(min = 0, max = 15))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 15)))]
     pub after: f64,
 }
 

@@ -7,12 +7,11 @@ use crate::environment::ReadFile;
 use crate::plan::MetricsPlan;
 use crate::profile::Profile;
 use crate::reader::read;
-use crate::schema::{published, schema};
+use crate::schema;
 use crate::span::{Origin, SourceFile};
 use crate::tree::Node;
 use compile::{Compiler, RoleError};
 use plimsoll_model::wire::SharedId;
-use schemars::JsonSchema;
 use serde::Deserialize;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -32,7 +31,8 @@ use token::Token;
 include!(concat!(env!("OUT_DIR"), "/profiles.rs"));
 
 /// How to start a platform, how to know that it is up, and what the reader of a report must know of it.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProfileConfig {
     /// The name that a scenario uses.
@@ -122,11 +122,6 @@ pub(crate) fn help_for_unknown(name: &str) -> String {
     format!("{help}; or the path of a file, with a `/` in it or ending in `.yaml`")
 }
 
-/// The JSON Schema (draft 2020-12) of platform profiles.
-pub fn platform_schema() -> serde_json::Value {
-    published(schema::<ProfileConfig>("Plimsoll platform profile"), "platform")
-}
-
 /// Reads a profile file.
 pub fn read_profile(source: SourceFile, file: &ReadFile<'_>) -> Result<Profile, Diagnostics> {
     let mut found = Diagnostics::default();
@@ -141,7 +136,7 @@ pub fn read_profile(source: SourceFile, file: &ReadFile<'_>) -> Result<Profile, 
     };
     let origin = Arc::new(Origin::File(source.clone()));
     let Some(root) = read(&origin, &source.text, 0, &mut found) else { return Err(found) };
-    let json = check(&root, &platform_schema(), &mut found);
+    let json = check(&root, &schema::PROFILE, &mut found);
     if !found.is_empty() {
         return Err(found);
     }

@@ -4,9 +4,7 @@
 use crate::address::{Endpoint, SCHEMES, Scheme};
 use plimsoll_model::Nanos;
 use plimsoll_model::objective::Comparison;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::borrow::Cow;
 
 /// A form of text with a meaning.
 pub(crate) trait Quantity: Sized {
@@ -28,6 +26,7 @@ pub(crate) struct Form {
     /// How it is written.
     pub how: &'static str,
     /// Whether a bare number is allowed, too.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the generated schema says it"))]
     pub bare_number: bool,
     /// A regular expression of texts of this form, for the published schema: it may allow more than `check` does.
     pub pattern: &'static str,
@@ -93,24 +92,6 @@ impl<'de, T: Quantity> Deserialize<'de> for AsText<T> {
         T::parse(&text)
             .map(AsText)
             .map_err(|error| de::Error::custom(format!("`{text}` is not {}: {error}", T::FORM.name)))
-    }
-}
-
-impl<T: Quantity> JsonSchema for AsText<T> {
-    fn schema_name() -> Cow<'static, str> {
-        T::FORM.format.into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        if T::FORM.bare_number {
-            json_schema!({ "type": ["string", "number"], "format": T::FORM.format })
-        } else {
-            json_schema!({ "type": "string", "format": T::FORM.format })
-        }
     }
 }
 

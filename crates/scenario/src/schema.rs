@@ -1,16 +1,40 @@
-//! The JSON Schemas of scenario and profile files, generated from the types that they are read into.
+//! The JSON Schemas of scenario and profile files. Tests generate `schema/*.json` from the types that the files are read
+//! into, so that the program has the schemas without the library that makes them.
 
 use crate::aliases;
-use crate::config::Scenario;
 use crate::quantity::form;
-use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// The schema of the scenario of one population, which each of several becomes before it is checked. A matrix asks for
+/// it a thousand times.
+pub(crate) static POPULATION: LazyLock<Value> = LazyLock::new(|| {
+    let mut schema = read(include_str!("schema/population.json"));
+    aliases::describe(&mut schema);
+    schema
+});
+
+/// The schema of platform profiles.
+pub(crate) static PROFILE: LazyLock<Value> = LazyLock::new(|| read(include_str!("schema/profile.json")));
+
+fn read(generated: &str) -> Value {
+    // A test compares it with what the types say.
+    serde_json::from_str(generated).unwrap_or_default()
+}
 
 /// The JSON Schema (draft 2020-12) of scenario files.
 pub fn scenario_schema() -> Value {
-    let mut schema = population_schema();
+    published_scenario(POPULATION.clone())
+}
+
+/// The JSON Schema (draft 2020-12) of platform profiles.
+pub fn platform_schema() -> Value {
+    published(PROFILE.clone(), "platform")
+}
+
+/// The schema of scenarios of one population or several, as others use it.
+fn published_scenario(mut schema: Value) -> Value {
     // Either says who takes part.
     if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
         required.retain(|key| key != "population");
@@ -63,7 +87,7 @@ fn name_populations(schema: &mut Value) {
 }
 
 /// The schema as others use it: with an identifier, its draft, and patterns where this program checks forms.
-pub(crate) fn published(mut schema: Value, name: &str) -> Value {
+fn published(mut schema: Value, name: &str) -> Value {
     add_patterns(&mut schema);
     if let Some(root) = schema.as_object_mut() {
         root.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
@@ -87,19 +111,7 @@ fn add_patterns(schema: &mut Value) {
     }
 }
 
-/// The schema of the scenario of one population, which each of several becomes before it is checked.
-pub(crate) fn population_schema() -> Value {
-    let mut schema = schema::<Scenario>("Plimsoll scenario");
-    aliases::describe(&mut schema);
-    schema
-}
-
-/// The JSON Schema (draft 2020-12) of a type.
-pub(crate) fn schema<T: JsonSchema>(title: &str) -> Value {
-    let mut schema = SchemaGenerator::new(SchemaSettings::draft2020_12()).into_root_schema_for::<T>();
-    schema.insert("title".to_owned(), title.into());
-    schema.to_value()
-}
-
+#[cfg(test)]
+mod of_types;
 #[cfg(test)]
 mod tests;

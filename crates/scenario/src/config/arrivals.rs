@@ -1,10 +1,10 @@
 //! How the gaps between operations are distributed.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Distribution of the gaps between operations; the mean gap follows from the level.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Arrivals {
     /// Exponential gaps: a Poisson process.
@@ -20,34 +20,38 @@ pub(crate) enum Arrivals {
 }
 
 /// Gaps spread evenly around their mean.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UniformGaps {
     /// Half width as a fraction of the mean, from 0 to 1.
-    #[schemars(range(min = 0, max = 1))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1)))]
     pub spread: f64,
 }
 
 /// Normal gaps, truncated to positive values.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NormalGaps {
     /// Standard deviation divided by mean, above 0 and up to 10, before truncation.
-    #[schemars(range(max = 10), extend("exclusiveMinimum" = 0))]
+    #[cfg_attr(test, schemars(range(max = 10), extend("exclusiveMinimum" = 0)))]
     pub cv: f64,
 }
 
 /// Gamma-distributed gaps.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GammaGaps {
     /// Shape, 0.01 at least: 1 is a Poisson process, larger is more regular, smaller burstier.
-    #[schemars(range(min = 0.01, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 0.01, max = 1_000_000)))]
     pub shape: f64,
 }
 
 /// Where arrivals are drawn: one process for the population, or one for each device with its share of the rate.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Per {
     Population,

@@ -3,11 +3,11 @@
 use super::{Duration, Tls};
 use crate::quantity::AsText;
 use plimsoll_model::Nanos;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How devices and subscribers connect, whatever they speak.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Connection {
     /// How connections are secured, for an address that begins with `mqtts://`, `wss://` or `https://`.
@@ -24,7 +24,7 @@ pub(crate) struct Connection {
     /// Addresses of this host that connections take turns in as their source: each has about 28,000 ports towards one
     /// platform. Default: spread over the loopback network for a platform there, else the kernel's choice.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub source_addresses: Option<Vec<String>>,
 }
 
@@ -41,7 +41,8 @@ impl Default for Connection {
 }
 
 /// What becomes of messages that are due while a device has no connection.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OfflinePolicy {
     Buffer,
@@ -50,7 +51,8 @@ pub(crate) enum OfflinePolicy {
 }
 
 /// Pauses before connecting again: each is drawn between half and the whole of a value that doubles.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Reconnect {
     /// First pause.

@@ -3,11 +3,11 @@
 use super::Duration;
 use crate::quantity::{AsText, Rate, Share};
 use plimsoll_model::Nanos;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A component of the platform is killed (SIGKILL) and started again with the same ports and files.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Storm {
     /// The component's name in the platform profile. Default: the first one that devices connect to.
@@ -20,7 +20,8 @@ pub(crate) struct Storm {
 }
 
 /// A search for the load line.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Search {
     /// First level; the platform should sustain it.
@@ -38,7 +39,8 @@ pub(crate) struct Search {
 
 /// The load at which a platform is just not overloaded, found as in work E: one level far above it, then one at the rate that was
 /// achieved there, and so on.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Calibration {
     /// The first level, above what the platform sustains; where it sustains that, the next one is twice as high.
@@ -48,7 +50,7 @@ pub(crate) struct Calibration {
     pub done: AsText<Share>,
     /// Levels at most. Default 8.
     #[serde(default = "attempts")]
-    #[schemars(range(min = 2, max = 100))]
+    #[cfg_attr(test, schemars(range(min = 2, max = 100)))]
     pub attempts: u16,
 }
 

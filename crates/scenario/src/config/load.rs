@@ -3,11 +3,11 @@
 use super::{Arrivals, Calibration, Duration, Per, Search, Storm};
 use crate::quantity::{AsText, Rate};
 use plimsoll_model::Nanos;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How much, when and for how long.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Load {
     /// The workload model: `open` (operations arrive whatever becomes of earlier ones), `closed` (a fixed number of
@@ -35,7 +35,7 @@ pub(crate) struct Load {
     /// Open model: how many devices are connected, one level each, in place of `levels`. Those that are missing are
     /// connected at `connect_rate` before the level's warm-up; those too many are disconnected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1), inner(range(min = 1)))]
+    #[cfg_attr(test, schemars(length(min = 1), inner(range(min = 1))))]
     pub devices: Option<Vec<u32>>,
     /// Operations per second of each device of `devices`. Default: 0, idle but for keep-alive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,12 +43,12 @@ pub(crate) struct Load {
     /// Open model: connections begun per second, one level each, in place of `levels`. In each the whole population
     /// connects again and stays idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub connect_rates: Option<Vec<AsText<Rate>>>,
     /// After so many levels in a row that missed an objective, no level that is not lower is run any more. Default: all
     /// are run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub stop_after_missed: Option<u16>,
     /// Of listed levels, those that decided nothing (undecided, still warming up, a busy host) are held again by themselves, at
     /// most twice each and for longer where that helps, as long as all of that takes no longer than this. Default: twice
@@ -57,7 +57,7 @@ pub(crate) struct Load {
     pub again: Option<AsText<Nanos>>,
     /// Closed model: operations kept in flight over the whole population, one level each. Default: [1].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1), inner(range(min = 1)))]
+    #[cfg_attr(test, schemars(length(min = 1), inner(range(min = 1))))]
     pub in_flight: Option<Vec<u32>>,
     /// Closed and partly open model: pause between the end of an operation and the next. Default: 0s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,7 +67,7 @@ pub(crate) struct Load {
     pub operation_timeout: Option<Duration>,
     /// Partly open model: messages of a session. A level of R operations per second has R / messages sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub session_messages: Option<u32>,
     /// Reconnect storm: in each hold a component of the platform is killed and started again, so that all devices come
     /// back at once.
@@ -90,15 +90,15 @@ pub(crate) struct Load {
     /// Open and closed model: each level ends when so many messages of its hold were due, of all devices together; in the closed
     /// model when the last of them has come to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 100_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 100_000_000)))]
     pub messages: Option<u32>,
     /// The same as `messages` for each device. In the open model devices must take turns: `arrivals: constant`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 100_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 100_000_000)))]
     pub cycles: Option<u32>,
     /// Equal parts of the hold, each at least 10 ms long.
     #[serde(default = "samples")]
-    #[schemars(range(min = 2, max = 10_000))]
+    #[cfg_attr(test, schemars(range(min = 2, max = 10_000)))]
     pub samples: u16,
     /// Longest wait for stragglers after each hold.
     #[serde(default = "drain")]
@@ -108,7 +108,7 @@ pub(crate) struct Load {
     pub connect_rate: AsText<Rate>,
     /// Load threads. Default: one for each core that is left to the generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 1024))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1024)))]
     pub threads: Option<u16>,
     /// Whether a platform on this host has processors of its own (`disjoint`) or all of them, and load threads go before it
     /// (`shared`): then it has what they leave, as a platform on few processors may need. Default: disjoint.
@@ -145,7 +145,8 @@ fn connect_rate() -> AsText<Rate> {
 }
 
 /// How a platform on this host and the load threads divide its processors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Processors {
     #[default]
@@ -154,7 +155,8 @@ pub(crate) enum Processors {
 }
 
 /// The workload model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WorkloadModel {
     #[default]
@@ -175,18 +177,20 @@ impl WorkloadModel {
 }
 
 /// Offered loads.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Levels {
     // First, because a list of three numbers would also pass for the fields of a range.
     /// One by one.
-    List(#[schemars(length(min = 1))] Vec<AsText<Rate>>),
+    List(#[cfg_attr(test, schemars(length(min = 1)))] Vec<AsText<Rate>>),
     /// From one rate to another in equal steps.
     Range(LevelRange),
 }
 
 /// From one rate to another in equal steps.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LevelRange {
     /// First level.

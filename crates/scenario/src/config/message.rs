@@ -1,11 +1,11 @@
 //! What a device sends.
 
 use crate::quantity::{AsText, Size};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a device sends: filler of a size after the marker, or a template.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Message {
     /// Where a message goes: its topic over MQTT, its path over HTTP and CoAP. `{run}`, `{device}` and `{sequence}` may stand in it.
@@ -35,7 +35,8 @@ impl Default for Message {
 
 /// Rows of values, one a message: the first messages of all devices take the first rows in the order of the devices,
 /// their second messages the next ones; after the last row the first comes again.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Feed {
     /// A file of comma-separated values with a header line, or of JSON Lines (`.jsonl`), relative to the scenario, of at most
@@ -50,12 +51,13 @@ pub(crate) struct Feed {
 /// Street segments of Porto and the average speeds on them: a row for each segment in the first hour, then one for each
 /// in the next. With as many devices as segments each device is a segment, and each of its messages an hour. Columns:
 /// `last_hour_average`, `weekly_average`, `combined_average` (m/s), `edge_id`, `lon`, `lat` (degrees).
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct City {
     /// How many segments.
     #[serde(default = "City::segments")]
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub segments: u32,
 }
 
@@ -66,7 +68,8 @@ impl City {
 }
 
 /// The content's size in bytes: one, or a distribution.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum MessageSize {
     /// Always the same.
@@ -76,7 +79,8 @@ pub(crate) enum MessageSize {
 }
 
 /// A distribution of sizes.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SizeDistribution {
     /// Uniform over whole bytes, both ends included.
@@ -84,11 +88,12 @@ pub(crate) enum SizeDistribution {
     /// Normal, rounded and clamped to its bounds.
     Normal(NormalSize),
     /// One of a list, by weight.
-    Choice(#[schemars(length(min = 1))] Vec<WeightedSize>),
+    Choice(#[cfg_attr(test, schemars(length(min = 1)))] Vec<WeightedSize>),
 }
 
 /// Bounds of a uniform distribution.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UniformSize {
     /// Smallest size.
@@ -98,7 +103,8 @@ pub(crate) struct UniformSize {
 }
 
 /// A normal distribution, clamped.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NormalSize {
     /// Mean before clamping.
@@ -112,19 +118,21 @@ pub(crate) struct NormalSize {
 }
 
 /// A size and how often it is drawn.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WeightedSize {
     /// The size.
     pub size: AsText<Size>,
     /// How often it is drawn, in proportion to the other weights.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[cfg_attr(test, schemars(extend("exclusiveMinimum" = 0)))]
     pub weight: f64,
 }
 
 /// Form of the marker: `binary` (10 bytes), `ascii` (letters, digits, dot and hyphen) or `integer` (a decimal number
 /// below 2^53).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Marker {
     Binary,

@@ -6,7 +6,6 @@ use crate::quantity::{Duration, Quantity};
 use plimsoll_codec::exposition::Selector;
 use plimsoll_codec::mqtt::topic;
 use plimsoll_model::Nanos;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -15,7 +14,8 @@ const SHORTEST: Nanos = Nanos::from_millis(100);
 
 /// Where metrics are read while the run goes on, and which: one of `exporter`, `prometheus`, `json` and `mqtt` says
 /// where.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Metrics {
     /// Whose metrics they are in reports: the name of a component, or `host`.
@@ -46,7 +46,8 @@ fn every() -> Duration {
 }
 
 /// A metric: the text that chooses it, or that and how its values are meant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Metric {
     /// Series of an exporter (`queue_length{queue="in"}`, whose values are added up), a query in PromQL that gives one value,
@@ -57,7 +58,8 @@ pub(crate) enum Metric {
 }
 
 /// A metric with its kind and unit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DescribedMetric {
     /// What chooses it: series, a query, a JSON pointer, or a topic.
@@ -82,7 +84,8 @@ fn is_one(scale: &f64) -> bool {
     *scale == 1.0
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MetricUnit {
     /// How many there are.

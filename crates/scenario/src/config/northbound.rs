@@ -2,12 +2,12 @@
 
 use super::Arrivals;
 use crate::quantity::{AsText, Rate};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Queries of the platform's users beside the devices' load: what the profile's querier asks, of one device after the
 /// other by chance. They wait for nobody: their times count from when they are due.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Northbound {
     /// Queries per second, the same in every level.
@@ -17,7 +17,7 @@ pub(crate) struct Northbound {
     pub arrivals: Arrivals,
     /// Connections that the queries share: so many can be under way. Default 10.
     #[serde(default = "ten")]
-    #[schemars(range(min = 1, max = 10_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
     pub queriers: u32,
 }
 

@@ -5,12 +5,12 @@ use super::with::With;
 use crate::plan::Endpoint;
 use crate::profiles::token::Token;
 use crate::quantity::AsText;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The platform under test: the name of a profile, or a profile and an address.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Platform {
     /// Name of a platform profile, or path of a profile file (with a `/` in it or ending in `.yaml`).
@@ -20,7 +20,8 @@ pub(crate) enum Platform {
 }
 
 /// A profile and the address of a platform that runs already.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AttachedPlatform {
     /// Name of a platform profile, or path of a profile file (with a `/` in it or ending in `.yaml`).
@@ -69,7 +70,8 @@ pub(crate) struct AttachedPlatform {
 }
 
 /// What becomes of a platform before each run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum BetweenRuns {
     /// It stays as the run before it left it.
@@ -100,7 +102,8 @@ impl AttachedPlatform {
 }
 
 /// A process that runs already, with its descendants: one of `pid`, `port`, `unit` and `container` says which.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunningComponent {
     /// What it is called in reports.
@@ -120,7 +123,8 @@ pub(crate) struct RunningComponent {
 }
 
 /// What is spoken over WebSocket.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) enum OverWebSocket {
     #[serde(rename = "mqtt")]
     Mqtt,

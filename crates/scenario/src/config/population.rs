@@ -3,15 +3,15 @@
 use super::{Duration, QosLevel};
 use crate::quantity::AsText;
 use plimsoll_model::Nanos;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Who takes part.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Population {
     /// Simulated publishers.
-    #[schemars(range(min = 1, max = 16_777_215))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 16_777_215)))]
     pub devices: u32,
     /// Receivers of deliveries: a count, or a count with settings. Default 0.
     #[serde(default)]
@@ -22,11 +22,12 @@ pub(crate) struct Population {
 }
 
 /// Receivers of deliveries: a count, or a count with settings.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Subscribers {
     /// How many.
-    Count(#[schemars(range(max = 1_000_000))] u32),
+    Count(#[cfg_attr(test, schemars(range(max = 1_000_000)))] u32),
     /// How many, and what they do.
     Group(SubscriberGroup),
 }
@@ -38,11 +39,12 @@ impl Default for Subscribers {
 }
 
 /// Receivers of deliveries.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SubscriberGroup {
     /// How many.
-    #[schemars(range(max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(max = 1_000_000)))]
     pub count: u32,
     /// The QoS that they ask for. Default: that of publishing.
     #[serde(default)]
@@ -50,7 +52,7 @@ pub(crate) struct SubscriberGroup {
     /// Topic filters of each, with `{run}` and `{subscriber}` as possible variables. Default: one that matches the
     /// messages of every device.
     #[serde(default)]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub filters: Option<Vec<String>>,
     /// Name of the group in which they share their subscription (MQTT 5 only): each message goes to one of them. Filters
     /// written as `$share/GROUP/FILTER` say the same.
@@ -60,7 +62,7 @@ pub(crate) struct SubscriberGroup {
     /// subscriber the first so many, the next the ones after them, from the last device on to the first again. So `devices`
     /// divided by `subscribers` gives each device one subscriber, more lets them overlap. Default: all follow all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub devices: Option<u32>,
     /// Time that a subscriber spends on a message before it reads the next.
     #[serde(default = "no_time")]
@@ -87,7 +89,8 @@ impl SubscriberGroup {
 
 /// An emulated network between a client and the platform: what either side sends arrives later. Loss, bandwidth and TCP's
 /// own behaviour over a long way are not emulated.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Link {
     /// Mean delay of one way, at most a minute; a round trip takes two.

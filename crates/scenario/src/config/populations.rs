@@ -6,20 +6,20 @@ use super::{
 };
 use crate::plan::Endpoint;
 use crate::quantity::{AsText, Rate};
-use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// One of several populations. What it does not say is as the scenario says.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "for the schema: crate::populations lays most of them over the scenario's tree")]
 pub(crate) struct OnePopulation {
     /// Its name, in reports and objectives: small letters, digits, `_` and `-`.
-    #[schemars(length(max = 40), regex(pattern = "^[a-z][a-z0-9_-]*$"))]
+    #[cfg_attr(test, schemars(length(max = 40), regex(pattern = "^[a-z][a-z0-9_-]*$")))]
     pub name: String,
     /// Simulated publishers. Devices are numbered through all populations.
-    #[schemars(range(min = 1, max = 16_777_215))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 16_777_215)))]
     pub devices: u32,
     /// Where its devices find the platform, as far as that differs from the scenario's `platform`.
     #[serde(default)]
@@ -57,7 +57,8 @@ pub(crate) struct OnePopulation {
 }
 
 /// Where clients find the platform, as far as that differs from the scenario's `platform`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "for the schema: crate::populations lays it over the scenario's tree")]
 pub(crate) struct OnePlatform {
@@ -79,12 +80,13 @@ pub(crate) struct OnePlatform {
 }
 
 /// What a population has of each level. Default: a part in proportion to its devices.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OneLoad {
     /// Its part of what populations with a rate of their own leave, in proportion to the `share` of the others.
     #[serde(default)]
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[cfg_attr(test, schemars(extend("exclusiveMinimum" = 0)))]
     pub share: Option<f64>,
     /// Open and partly open model: operations per second, whatever the level.
     #[serde(default)]
@@ -92,7 +94,7 @@ pub(crate) struct OneLoad {
     /// Open and partly open model: operations per second in each listed level. Where all populations have them, the scenario needs
     /// no `load.levels`, which are their sums.
     #[serde(default)]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub levels: Option<Vec<AsText<Rate>>>,
     /// Open and partly open model: distribution of the gaps.
     #[serde(default)]
@@ -105,22 +107,24 @@ pub(crate) struct OneLoad {
 }
 
 /// Subscribers that all populations have in common: a count, or a count with settings.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum CommonSubscribers {
     /// How many.
-    Count(#[schemars(range(max = 1_000_000))] u32),
+    Count(#[cfg_attr(test, schemars(range(max = 1_000_000)))] u32),
     /// How many, what they do, and where.
     Group(Box<CommonGroup>),
 }
 
 /// Subscribers that all populations have in common, which may be elsewhere than devices and speak something else.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "for the schema: crate::populations lays it over the scenario's tree")]
 pub(crate) struct CommonGroup {
     /// How many.
-    #[schemars(range(max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(max = 1_000_000)))]
     pub count: u32,
     /// Where they find the platform, as far as that differs from the scenario's `platform`.
     #[serde(default)]
@@ -140,14 +144,14 @@ pub(crate) struct CommonGroup {
     /// Topic filters of each, with `{run}` and `{subscriber}` as possible variables. Default: those that match the messages of every
     /// device that speaks MQTT.
     #[serde(default)]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub filters: Option<Vec<String>>,
     /// Name of the group in which they share their subscription (MQTT 5 only): each message goes to one of them.
     #[serde(default)]
     pub share: Option<String>,
     /// Devices of each population that each follows; see `population.subscribers.devices`.
     #[serde(default)]
-    #[schemars(range(min = 1))]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub devices: Option<u32>,
     /// Time that a subscriber spends on a message before it reads the next.
     #[serde(default)]

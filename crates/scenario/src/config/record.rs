@@ -2,12 +2,12 @@
 
 use super::Metrics;
 use crate::quantity::{AsText, Size};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What is recorded beside counts and times.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Record {
     /// The message log: one record for each message that was taken up, with its stamps and its fate, about 100 bytes in
@@ -29,7 +29,8 @@ pub(crate) struct Record {
 }
 
 /// What is captured, with dumpcap or tcpdump.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Capture {
     /// The interface, `any` for all. Default: `lo` for a platform on this host, else `any`.

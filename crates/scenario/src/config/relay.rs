@@ -1,11 +1,11 @@
 //! Relays before components of the platform.
 
 use crate::quantity::{AsText, BitRate, Duration, Share};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A relay before a component: the network to it. Devices, controller and all other components reach the component through it.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Relay {
     /// How long everything takes, each way; at most a minute. Default none.
@@ -29,7 +29,8 @@ pub(crate) struct Relay {
 }
 
 /// A cut of the network that comes again.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cut {
     /// The time from one to the next; the first comes so long after the start of the relay.

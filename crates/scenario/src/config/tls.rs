@@ -1,11 +1,11 @@
 //! TLS.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How connections are secured, for an address that begins with `mqtts://` or `wss://`. Files are in PEM, their paths
 /// relative to the scenario's folder.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Tls {
     /// File with the authorities of which one must have signed the platform's certificate. Default: those that this host

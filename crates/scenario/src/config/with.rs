@@ -1,11 +1,11 @@
 //! Values of variables, which may be secrets.
 
 use super::secret::SecretSource;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A value that may be a secret.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum With {
     /// A text, which the run store keeps.

@@ -1,7 +1,6 @@
 //! Metrics that are read from the platform's own exporters, or from a Prometheus server.
 
 use plimsoll_model::Nanos;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Where metrics are read, and which.
@@ -48,7 +47,8 @@ pub struct MetricPlan {
 }
 
 /// What of a metric is of interest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MetricKind {
     /// Its value, which rises and falls.

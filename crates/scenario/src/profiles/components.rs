@@ -8,20 +8,20 @@ use crate::plan::Protocol;
 use crate::profile::{Component, ReadyRequest};
 use crate::tree::Node;
 use plimsoll_model::Nanos;
-use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Component as Part, Path};
 
 /// One process of a platform. In `command`, `prepare`, `environment` and `files`, `{port:NAME}` stands for a free port
 /// (the same wherever the same NAME stands), `{dir}` for a fresh directory, `{plimsoll}` for this program.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct ComponentConfig {
     /// Its name in reports.
     name: String,
     /// The command and its arguments.
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     command: Vec<String>,
     /// Files to write before the start, by their paths below `{dir}`; folders are made where a path names some. Each is a text,
     /// or `{ from: PATH }`, the text of a file beside the profile.
@@ -73,16 +73,17 @@ pub(super) struct ComponentConfig {
     install: Option<String>,
     /// How to ask for the version: a command and its arguments.
     #[serde(default)]
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     version: Option<Vec<String>>,
     /// Cost a month, in the currency of the user's choice, for cost figures.
     #[serde(default)]
-    #[schemars(range(min = 0))]
+    #[cfg_attr(test, schemars(range(min = 0)))]
     cost_per_month: Option<f64>,
 }
 
 /// A file that a component finds.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum FileConfig {
     /// Its text.
@@ -91,7 +92,8 @@ enum FileConfig {
     Copy(Copied),
 }
 
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct Copied {
     /// Path of the file, relative to the profile's folder.

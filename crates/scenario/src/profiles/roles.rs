@@ -2,13 +2,12 @@
 
 use crate::plan::Protocol;
 use crate::quantity::{AsText, Size};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// How each role speaks to the platform. In every text, `{NAME}` stands for a variable of the profile.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Roles {
     /// What registers devices and subscriptions before the run.
@@ -26,7 +25,8 @@ pub struct Roles {
 }
 
 /// What registers devices and subscriptions before the run.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Controller {
     /// What brings a platform that runs already back to its first state, in order, where the scenario asks for it.
@@ -46,7 +46,8 @@ pub(crate) struct Controller {
 }
 
 /// A request of the controller, over HTTP.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Step {
     /// Its name, for progress and errors.
@@ -64,7 +65,8 @@ pub(crate) struct Step {
 }
 
 /// How often a step is done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum EachConfig {
     /// Once.
@@ -81,7 +83,8 @@ pub(crate) enum EachConfig {
 }
 
 /// A request of HTTP or CoAP.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
     /// Name of the port, where it is not the one that devices speak to.
@@ -89,7 +92,7 @@ pub(crate) struct Request {
     pub port: Option<String>,
     /// The method.
     #[serde(default = "post")]
-    #[schemars(regex(pattern = "^[A-Z]+$"))]
+    #[cfg_attr(test, schemars(regex(pattern = "^[A-Z]+$")))]
     pub method: String,
     /// Path and query.
     pub path: String,
@@ -119,7 +122,8 @@ fn post() -> String {
 }
 
 /// The value of a CoAP option.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum OptionConfig {
     /// A whole number.
@@ -129,7 +133,8 @@ pub(crate) enum OptionConfig {
 }
 
 /// What a device says.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Device {
     /// The protocol of its messages.
@@ -162,7 +167,8 @@ pub(crate) struct Device {
 }
 
 /// How a platform answers over MQTT: the device subscribes to a topic at which JSON comes that names the request.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Answer {
     /// The topic that the device subscribes to, with `{run}` and `{device}`: one of its own, else each device reads the
@@ -192,20 +198,9 @@ impl<'de> Deserialize<'de> for Speaks {
     }
 }
 
-impl JsonSchema for Speaks {
-    fn schema_name() -> Cow<'static, str> {
-        "Speaks".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let all = Protocol::ALL.into_iter().filter(|protocol| protocol.is_of_profiles());
-        let all: Vec<String> = all.map(Protocol::key).collect();
-        json_schema!({ "type": "string", "enum": all, "description": "A protocol." })
-    }
-}
-
 /// The form of a marker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MarkerConfig {
     /// Ten bytes.
@@ -217,7 +212,8 @@ pub(crate) enum MarkerConfig {
 }
 
 /// How a subscriber receives.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Subscriber {
     /// How it is notified of what set-up steps ask the platform for; `{listener}` in them says where. Without it
@@ -231,7 +227,7 @@ pub(crate) struct Subscriber {
     /// The status that it answers notifications with; CoAP's is written without the point: 2.04 is 204. Default 200,
     /// over CoAP 204.
     #[serde(default)]
-    #[schemars(range(min = 200, max = 599))]
+    #[cfg_attr(test, schemars(range(min = 200, max = 599)))]
     pub status: Option<u16>,
     /// Header fields of its answers.
     #[serde(default)]
@@ -251,7 +247,8 @@ pub(crate) struct Subscriber {
 }
 
 /// How a subscriber answers a notification over MQTT: by a message at QoS 0 that names it.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NotificationAnswer {
     /// Where the answer is published, with `{run}` and `{subscriber}`.
@@ -265,7 +262,8 @@ pub(crate) struct NotificationAnswer {
 }
 
 /// A resource of CoAP that is observed.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Observes {
     /// Path and query. Variables: `{run}`, `{device}`, `{subscriber}`, and what set-up steps captured.
@@ -276,7 +274,8 @@ pub(crate) struct Observes {
 }
 
 /// In what a subscriber listens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Listens {
     /// HTTP/1.1: notifications are requests to the subscriber.
@@ -289,7 +288,8 @@ pub(crate) enum Listens {
 }
 
 /// What the platform promises to deliver of the messages of a device.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DeliveryConfig {
     /// Every message.
@@ -305,7 +305,8 @@ pub(crate) enum DeliveryConfig {
 }
 
 /// What a querier asks.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Querier {
     /// The request, over HTTP. Variables: `{run}`, `{device}` (one of the devices, by chance), `{random:..}`,

@@ -4,15 +4,15 @@ use crate::quantity::{AsText, Share};
 use plimsoll_model::Nanos;
 use plimsoll_simulate::{Fault, FaultKind, GeneratorSpec, NetworkSpec, Spec, StationSpec};
 use plimsoll_stats::queue::ServiceTime;
-use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// A simulated platform: stations in a row, the network before them, the generator's host, and what goes wrong.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Simulated {
     /// The components in the order in which messages pass them.
-    #[schemars(length(min = 1))]
+    #[cfg_attr(test, schemars(length(min = 1)))]
     stations: Vec<Station>,
     /// The station that acknowledges messages. Default the first.
     #[serde(default)]
@@ -28,14 +28,15 @@ pub(crate) struct Simulated {
     faults: Vec<FaultConfig>,
 }
 
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct Station {
     /// Its name in reports.
     name: String,
     /// Messages served side by side. Default 1.
     #[serde(default = "one")]
-    #[schemars(range(min = 1))]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     workers: usize,
     /// Mean of the service time.
     service: AsText<Nanos>,
@@ -59,7 +60,8 @@ struct Station {
     limit: Option<usize>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum Law {
     /// Always equally long.
@@ -69,7 +71,8 @@ enum Law {
     Exponential,
 }
 
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct Network {
     /// A packet there and one back. Default 200us.
@@ -83,7 +86,8 @@ struct Network {
     local: bool,
 }
 
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct FaultConfig {
     /// What goes wrong.
@@ -108,7 +112,8 @@ struct FaultConfig {
     by: Option<AsText<Nanos>>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum Kind {
     Pause,

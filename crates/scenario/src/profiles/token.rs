@@ -1,13 +1,13 @@
 //! How an access token is got from an authorization server, as written: OAuth 2.0 (RFC 6749).
 
 use crate::config::with::With;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An access token (OAuth 2.0, RFC 6749) that is got before the set-up and renewed while the run goes on; `{token}` stands
 /// for it in headers, options and bodies. Values are texts, in which `{NAME}` stands for a variable of the profile, or
 /// `{ env: NAME }` for one that is a secret.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Token {
     /// The token endpoint: a whole address, or its path at the platform itself.
@@ -37,7 +37,8 @@ pub(crate) struct Token {
 }
 
 /// A grant of OAuth 2.0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum GrantConfig {
     /// A user's name and password (RFC 6749 section 4.3).
@@ -47,7 +48,8 @@ pub(crate) enum GrantConfig {
 }
 
 /// Where the client's identifier and secret stand (RFC 6749 section 2.3.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ClientIn {
     /// In the header Authorization.

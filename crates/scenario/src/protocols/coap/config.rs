@@ -3,27 +3,27 @@
 use crate::config::secret::SecretSource;
 use crate::quantity::{AsText, Duration, Size};
 use plimsoll_model::Nanos;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How devices speak CoAP over UDP (RFC 7252).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Coap {
     /// Whether requests are repeated until they are acknowledged. Default true.
     pub confirmable: bool,
     /// Requests of a device that can be under way, the standard's NSTART; further messages wait. Default 1.
-    #[schemars(range(min = 1, max = 1000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000)))]
     pub outstanding: u32,
     /// Sockets that all devices share, in place of one of their own each.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 60_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 60_000)))]
     pub sockets: Option<u32>,
     /// The least time until a request is repeated for the first time; the wait is up to half as long again, by chance,
     /// and doubles with each repetition. Default 2 s.
     pub ack_timeout: Duration,
     /// How often a request is repeated at most. Default 4.
-    #[schemars(range(max = 20))]
+    #[cfg_attr(test, schemars(range(max = 20)))]
     pub max_retransmit: u32,
     /// How long an answer is awaited at most, repetitions included. Default 93 s.
     pub timeout: Duration,
@@ -37,7 +37,8 @@ pub(crate) struct Coap {
 }
 
 /// DTLS with pre-shared keys (RFC 7252 section 9.1.3.1), for an address that begins with `coaps://`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Dtls {
     /// Who a device says that it is. With `{device}` in it each device has an identity of its own.
@@ -54,7 +55,8 @@ pub(crate) struct Dtls {
 }
 
 /// A pre-shared key: the bytes of a text, or after `0x` its hexadecimal digits.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub(crate) enum Key {
     /// A text, which the run store keeps, with the variable of its identity.

@@ -7,13 +7,12 @@ use crate::quantity::AsText;
 use crate::quantity::Duration;
 use plimsoll_codec::mqtt::QoS;
 use plimsoll_model::Nanos;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// How devices and subscribers speak MQTT.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Mqtt {
     /// Protocol version.
@@ -29,10 +28,10 @@ pub(crate) struct Mqtt {
     /// Whether devices publish with the retain flag.
     pub retain: bool,
     /// Receive maximum that our clients announce (MQTT 5 only). Default: none is announced.
-    #[schemars(range(min = 1, max = 65_535))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 65_535)))]
     pub receive_maximum: Option<u16>,
     /// Most QoS 1 and 2 messages of one device in flight; the broker's receive maximum may lower it.
-    #[schemars(range(min = 1, max = 65_535))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 65_535)))]
     pub in_flight: u16,
     /// Whether sessions outlive their connections.
     pub session: SessionKind,
@@ -80,19 +79,4 @@ pub(crate) enum ProtocolVersion {
     V311,
     #[serde(rename = "5")]
     V5,
-}
-
-impl JsonSchema for ProtocolVersion {
-    fn schema_name() -> Cow<'static, str> {
-        "ProtocolVersion".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        // A bare 5 is a number in YAML.
-        json_schema!({ "enum": ["3.1.1", "5", 5] })
-    }
 }

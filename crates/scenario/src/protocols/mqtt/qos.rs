@@ -1,9 +1,7 @@
 //! The quality of service, as a number.
 
 use plimsoll_codec::mqtt::QoS;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 
 /// Quality of service: 0 (at most once), 1 (at least once) or 2 (exactly once).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,19 +27,5 @@ impl From<QosLevel> for u8 {
             QoS::AtLeastOnce => 1,
             QoS::ExactlyOnce => 2,
         }
-    }
-}
-
-impl JsonSchema for QosLevel {
-    fn schema_name() -> Cow<'static, str> {
-        "QosLevel".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "enum": [0, 1, 2] })
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::protocols::mqtt::qos::QosLevel;
 use crate::quantity::Duration;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Whether sessions outlive their connections: `clean` (a lost connection ends the session, what was in flight is given
 /// up) or `persistent` (a client that comes back goes on: it repeats what was not acknowledged, and the platform delivers
 /// what it kept for it).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SessionKind {
     #[default]
@@ -17,7 +17,8 @@ pub(crate) enum SessionKind {
 }
 
 /// The message that the platform publishes for a device whose connection is lost.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Will {
     /// Its topic, with `{run}` and `{device}` as possible variables. It must differ from that of messages: deliveries of
