@@ -244,6 +244,10 @@ impl Checker<'_> {
         known: impl Iterator<Item = &'k str> + Clone,
         place: &Place<'_>,
     ) {
+        // To look for similar words takes time, and nobody would see them.
+        if self.found.is_full() {
+            return;
+        }
         let message = format!("unknown key `{}`{}", entry.key, place.within());
         self.found.push(Diagnostic::new(&entry.key_span, message).help(near_miss(&entry.key, known)));
     }

@@ -58,9 +58,14 @@ pub struct Diagnostics(pub Vec<Diagnostic>);
 impl Diagnostics {
     /// Adds one, if there are not too many already.
     pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
-        if self.0.len() < KEPT {
+        if !self.is_full() {
             self.0.push(diagnostic);
         }
+    }
+
+    /// Whether no more are kept.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.len() >= KEPT
     }
 
     /// Whether nothing is wrong.
