@@ -226,6 +226,7 @@ mod tests {
             ("queue_length{queue=~\"i.\", node!~\"[bc]\"}", Some(4.0)),
             // The whole value must match.
             ("queue_length{queue=~\"i\"}", None),
+            ("queue_length{queue=~\"(?i)IN|\\\\d\"}", Some(7.5)),
             ("queue_length{queue=\"out, \\\"later\\\"\"}", Some(2.0)),
             // A label that is not there is empty.
             ("up{node=\"\"}", Some(1.0)),
@@ -248,6 +249,7 @@ mod tests {
             ("a{b=c}", "a text in"),
             ("a{b=\"c\" d=\"e\"}", "commas"),
             ("a{b=~\"(\"}", "no regular expression"),
+            ("a{b=~\"[a[bc]]\"}", "no regular expression"),
             ("rate(a[5m])", "functions"),
             ("a{", "a label has a name"),
         ] {

@@ -13,7 +13,7 @@ pub mod jtl;
 pub mod junit;
 pub mod k6;
 pub mod listing;
-pub mod parquet;
+mod parquet;
 pub mod plain;
 pub mod plan;
 pub mod series;

@@ -49,7 +49,7 @@ pub use overrides::Override;
 pub use profiles::{profile, profiles, read_profile};
 pub use quantity::{bit_rate, duration};
 pub use quick::{PASSWORD_VARIABLE, QuickOptions, quick};
-pub use schema::{platform_schema, scenario_schema};
+pub use schema::scenario_schema;
 pub use settings::settings;
 pub use span::{SourceFile, Span};
 pub use wrap::wrapped;

@@ -25,9 +25,6 @@ pub(crate) struct Form {
     pub name: &'static str,
     /// How it is written.
     pub how: &'static str,
-    /// Whether a bare number is allowed, too.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the generated schema says it"))]
-    pub bare_number: bool,
     /// A regular expression of texts of this form, for the published schema: it may allow more than `check` does.
     pub pattern: &'static str,
     /// Whether a text is of this form.
@@ -46,7 +43,6 @@ static FORMS: [Form; 9] = [
         format: "ratio-condition",
         name: "an objective on a ratio",
         how: "written like `\">= 99.9 %\"`",
-        bare_number: false,
         pattern: r"^\s*>=?\s*[0-9.]+\s*%?\s*$",
         check: |text| ratio_condition(text).map(drop),
     },
@@ -54,7 +50,6 @@ static FORMS: [Form; 9] = [
         format: "time-condition",
         name: "an objective on a time",
         how: "written like `\"< 50 ms\"`",
-        bare_number: false,
         pattern: r"^\s*<=?(\s*[0-9.]+\s*(ns|us|µs|ms|s|m|h|d))+\s*$",
         check: |text| time_condition(text).map(drop),
     },
@@ -62,7 +57,6 @@ static FORMS: [Form; 9] = [
         format: "rate-condition",
         name: "an objective on a rate",
         how: "written like `\">= 1000\"` or `\">= 1.5k/s\"`",
-        bare_number: false,
         pattern: r"^\s*>=\s*[0-9.]+\s*[kM]?\s*(/s)?\s*$",
         check: |text| rate_condition(text).map(drop),
     },
@@ -172,7 +166,6 @@ impl Quantity for BitRate {
         format: "bit-rate",
         name: "a rate of bits",
         how: "written like `64kbit`, `10mbit` or `1gbit`",
-        bare_number: false,
         pattern: r"^\s*[0-9.]+\s*[kmg]?bit\s*$",
         check: |text| BitRate::parse(text).map(drop),
     };
@@ -205,7 +198,6 @@ impl Quantity for Nanos {
         format: "time-span",
         name: "a duration",
         how: "written like `250ms`, `30s`, `5m` or `1h30m`",
-        bare_number: false,
         pattern: r"^(\s*[0-9.]+\s*(ns|us|µs|ms|s|m|h|d))+\s*$",
         check: |text| Nanos::parse(text).map(drop),
     };
@@ -253,7 +245,6 @@ impl Quantity for Rate {
         format: "rate",
         name: "a rate",
         how: "written like `100`, `100/s` or `1.5k/s`",
-        bare_number: true,
         pattern: r"^\s*[0-9.]+\s*[kM]?\s*(/s)?\s*$",
         check: |text| Rate::parse(text).map(drop),
     };
@@ -280,7 +271,6 @@ impl Quantity for Share {
         format: "share",
         name: "a share",
         how: "written like `5 %` or `0.05`",
-        bare_number: true,
         pattern: r"^\s*[0-9.]+\s*%?\s*$",
         check: |text| Share::parse(text).map(drop),
     };
@@ -308,7 +298,6 @@ impl Quantity for Size {
         format: "size",
         name: "a size",
         how: "written like `64`, `64 B`, `1 KiB` or `1 MB`",
-        bare_number: true,
         pattern: r"^\s*[0-9.]+\s*(B|kB|KB|MB|KiB|MiB)?\s*$",
         check: |text| Size::parse(text).map(drop),
     };
@@ -345,7 +334,6 @@ impl Quantity for Endpoint {
         how: "written like `mqtt://host:1883`, `mqtts://host:8883` over TLS, or `ws://host/mqtt` and `wss://host/mqtt` over \
               WebSocket, `http://host/path`, `https://host/path`, `coap://host/path` or `coaps://host/path`; `gateway://host:port` \
               is where a gateway finds its devices",
-        bare_number: false,
         pattern: r"^\s*(mqtts?|wss?|https?|coaps?|gateway)://[^\s#]+\s*$",
         check: |text| Endpoint::parse(text).map(drop),
     };

@@ -1,4 +1,4 @@
-//! The JSON Schemas of scenario and profile files. Tests generate `schema/*.json` from the types that the files are read
+//! The JSON Schemas of scenario and profile files. Tests generate them as files from the types that the files are read
 //! into, so that the program has the schemas without the library that makes them.
 
 use crate::aliases;
@@ -15,8 +15,9 @@ pub(crate) static POPULATION: LazyLock<Value> = LazyLock::new(|| {
     schema
 });
 
-/// The schema of platform profiles.
-pub(crate) static PROFILE: LazyLock<Value> = LazyLock::new(|| read(include_str!("schema/profile.json")));
+/// The schema of platform profiles: the published one.
+pub(crate) static PROFILE: LazyLock<Value> =
+    LazyLock::new(|| read(include_str!("../../../docs/schema/platform.schema.json")));
 
 fn read(generated: &str) -> Value {
     // A test compares it with what the types say.
@@ -26,11 +27,6 @@ fn read(generated: &str) -> Value {
 /// The JSON Schema (draft 2020-12) of scenario files.
 pub fn scenario_schema() -> Value {
     published_scenario(POPULATION.clone())
-}
-
-/// The JSON Schema (draft 2020-12) of platform profiles.
-pub fn platform_schema() -> Value {
-    published(PROFILE.clone(), "platform")
 }
 
 /// The schema of scenarios of one population or several, as others use it.

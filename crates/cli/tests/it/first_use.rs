@@ -114,7 +114,7 @@ fn messages_go_to_the_path_of_a_bare_address() {
 fn a_refusal_names_its_url_and_comes_first() {
     let (bench, service) = (Bench::beside_others(), Service::start());
     let address = format!("http://{}/out", service.address);
-    let finished = run(&bench, &address, &[]).judged();
+    let finished = run(&bench, &address, &[]).not_met();
     let reasons = finished.level(0)["reasons"].as_array().unwrap();
     let first = reasons[0].as_str().unwrap();
     assert!(first.contains(&format!("POST {address}")) && first.contains("404 Not Found"), "{reasons:#?}");

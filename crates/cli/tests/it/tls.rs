@@ -311,6 +311,7 @@ fn requests_over_https_are_secured_and_checked() {
     bench.write("things.yaml", crate::roles::PROFILE);
     let finished = bench.run(&scenario("ca.pem")).judged();
     let level = finished.level(0);
+    assert!(count(level, "sent") > 0);
     assert_eq!(count(level, "delivered"), count(level, "sent"));
     assert_eq!(finished.summary["wire"]["handshakes"].as_u64(), Some(4), "{:#}", finished.summary["wire"]);
     // TLS 1.3: five bytes of header, one of the content's type, sixteen of the tag (RFC 8446 section 5.2). The server sends

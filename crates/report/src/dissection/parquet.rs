@@ -82,41 +82,44 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use parquet::file::reader::{FileReader, SerializedFileReader};
-    use parquet::record::RowAccessor;
+    use plimsoll_analysis::exchange::MessageName;
     use plimsoll_model::Nanos;
     use plimsoll_model::wire::{Outcome, Span};
     use std::net::SocketAddr;
 
     #[test]
-    fn an_exchange_is_a_row() {
+    fn an_exchange_is_a_row_with_the_columns_of_the_csv() {
         let end = |name: &str, port: u16| (name.to_owned(), SocketAddr::from(([127, 0, 0, 1], port)));
-        let span = |at: i64| Span { first: Nanos(at), last: Nanos(at + 5), bytes: 10 };
+        let mut row = ExchangeRow {
+            client: end("client", 50_000),
+            server: end("redis", 6379),
+            is_asked_by_server: false,
+            protocol: "redis",
+            verb: "GET".into(),
+            outcome: Outcome::Answered,
+            status: "OK".into(),
+            request: Span { first: Nanos(1), last: Nanos(2), bytes: 3 },
+            first_sign: Some(Nanos(4)),
+            response: Some(Span { first: Nanos(5), last: Nanos(60), bytes: 7 }),
+            message: Some(MessageName { device: "sensor".into(), number: 0, sequence: 8 }),
+        };
         let mut file = Vec::new();
         let mut exchanges = Exchanges::begin(&mut file).unwrap();
-        for response in [Some(span(101)), None] {
-            let outcome = if response.is_some() { Outcome::Answered } else { Outcome::Unanswered };
-            let row = ExchangeRow {
-                client: end("client", 50_000),
-                server: end("redis", 6379),
-                is_asked_by_server: false,
-                protocol: "redis",
-                verb: "GET".into(),
-                outcome,
-                status: String::new(),
-                request: span(1),
-                first_sign: None,
-                response,
-                message: None,
-            };
-            exchanges.write(&row).unwrap();
-        }
+        exchanges.write(&row).unwrap();
+        (row.outcome, row.first_sign, row.response, row.message) = (Outcome::Unanswered, None, None, None);
+        exchanges.write(&row).unwrap();
         exchanges.finish().unwrap();
         let reader = SerializedFileReader::new(Bytes::from(file)).unwrap();
         let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
-        assert_eq!(rows[0].get_string(3).unwrap(), "127.0.0.1:6379");
-        assert_eq!(rows[0].get_string(6).unwrap(), "GET");
-        assert_eq!(rows[0].get_long(10).unwrap(), 6);
-        let times: Vec<_> = rows.iter().map(|row| row.get_long(16).ok()).collect();
-        assert_eq!(times, [Some(100), None]);
+        let names: Vec<&str> = rows[0].get_column_iter().map(|(name, _)| name.as_str()).collect();
+        let csv = super::super::csv::HEADER.replace("response_time", "response_time_ns");
+        assert_eq!(names.join(","), csv);
+        let cells = |row: &parquet::record::Row| -> String {
+            row.get_column_iter().map(|(_, cell)| cell.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        let ends = "\"client\" \"127.0.0.1:50000\" \"redis\" \"127.0.0.1:6379\" \"redis\" \"client\"";
+        let answered = format!("{ends} \"GET\" \"answered\" \"OK\" 1 2 3 4 5 60 7 58 \"sensor\" 8");
+        let unanswered = format!("{ends} \"GET\" \"unanswered\" \"OK\" 1 2 3{}", " null".repeat(7));
+        assert_eq!(rows.iter().map(cells).collect::<Vec<_>>(), [answered, unanswered]);
     }
 }

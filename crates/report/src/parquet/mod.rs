@@ -4,12 +4,12 @@
 mod thrift;
 
 use std::io::{self, Write};
-use thrift::Struct;
+use thrift::{Struct, varint};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Rows of a group: they are kept until it is written.
 const GROUP_ROWS: usize = 1 << 16;
-/// Bytes of a group from which it is written, however few its rows.
+/// A group is written at this many bytes, even if it has few rows.
 const GROUP_BYTES: usize = 1 << 26;
 
 // Numbers of the format's enumerations (parquet.thrift).
@@ -59,7 +59,8 @@ pub enum Cell<'a> {
 /// A file that is being written.
 pub struct Table<W> {
     out: W,
-    written: u64,
+    /// Where the next page begins.
+    offset: u64,
     columns: &'static [Column],
     cells: Vec<Cells>,
     groups: Vec<Group>,
@@ -85,7 +86,6 @@ struct Chunk {
     column: &'static Column,
     /// Where its page begins.
     offset: u64,
-    cells: usize,
     /// With the page's header, unpacked and as written.
     unpacked: usize,
     packed: usize,
@@ -96,13 +96,13 @@ impl<W: Write> Table<W> {
     pub fn begin(mut out: W, columns: &'static [Column]) -> io::Result<Table<W>> {
         out.write_all(MAGIC)?;
         let cells = vec![Cells::default(); columns.len()];
-        Ok(Table { out, written: MAGIC.len() as u64, columns, cells, groups: Vec::new() })
+        Ok(Table { out, offset: MAGIC.len() as u64, columns, cells, groups: Vec::new() })
     }
 
     /// Adds a row: one cell for each column.
     ///
     /// # Errors
-    /// Where the file cannot be written, or a cell does not fit its column.
+    /// Where the file cannot be written, or a cell does not fit its column. No more can be written after either.
     pub fn write(&mut self, row: &[Cell]) -> io::Result<()> {
         if row.len() != self.columns.len() {
             return Err(io::Error::other(format!("{} cells for {} columns", row.len(), self.columns.len())));
@@ -138,8 +138,8 @@ impl<W: Write> Table<W> {
             self.out.write_all(&page)?;
             let packed = header.len() + page.len();
             let unpacked = header.len() + unpacked;
-            chunks.push(Chunk { column, offset: self.written, cells: rows, unpacked, packed });
-            self.written += packed as u64;
+            chunks.push(Chunk { column, offset: self.offset, unpacked, packed });
+            self.offset += packed as u64;
             *cells = Cells::default();
         }
         self.groups.push(Group { rows, chunks });
@@ -167,7 +167,7 @@ impl<W: Write> Table<W> {
 
 impl Column {
     /// Its type in the file.
-    fn stored(&self) -> i32 {
+    fn physical_type(&self) -> i32 {
         match self.kind {
             Kind::Text => BYTE_ARRAY,
             Kind::Number | Kind::Time => INT64,
@@ -175,7 +175,7 @@ impl Column {
     }
 
     fn describe(&self, element: &mut Struct) {
-        element.i32(1, self.stored());
+        element.i32(1, self.physical_type());
         element.i32(3, if self.is_optional { OPTIONAL } else { REQUIRED });
         element.text(4, self.name);
         match self.kind {
@@ -241,7 +241,7 @@ impl Cells {
     fn levels(&self) -> Vec<u8> {
         let bytes = self.present.chunks(8);
         let mut levels = Vec::new();
-        thrift::varint(&mut levels, (bytes.len() as u64) << 1 | 1);
+        varint(&mut levels, (bytes.len() as u64) << 1 | 1);
         levels.extend(bytes.map(|cells| {
             cells.iter().enumerate().fold(0, |byte, (place, present)| byte | u8::from(*present) << place)
         }));
@@ -250,26 +250,26 @@ impl Cells {
 }
 
 impl Group {
-    fn describe(&self, written: &mut Struct) {
-        written.structs(1, &self.chunks, |written, chunk| chunk.describe(written));
-        written.i64(2, self.chunks.iter().map(|chunk| chunk.unpacked as i64).sum());
-        written.i64(3, self.rows as i64);
+    fn describe(&self, group: &mut Struct) {
+        group.structs(1, &self.chunks, |written, chunk| chunk.describe(written, self.rows));
+        group.i64(2, self.chunks.iter().map(|chunk| chunk.unpacked as i64).sum());
+        group.i64(3, self.rows as i64);
     }
 }
 
 impl Chunk {
-    fn describe(&self, written: &mut Struct) {
-        let offset = self.offset as i64;
-        written.i64(2, offset);
-        written.nested(3, |column| {
-            column.i32(1, self.column.stored());
+    fn describe(&self, chunk: &mut Struct, cells: usize) {
+        // Where its metadata are apart from the footer: nowhere.
+        chunk.i64(2, 0);
+        chunk.nested(3, |column| {
+            column.i32(1, self.column.physical_type());
             column.i32s(2, &[PLAIN, RLE]);
             column.texts(3, &[self.column.name]);
             column.i32(4, SNAPPY);
-            column.i64(5, self.cells as i64);
+            column.i64(5, cells as i64);
             column.i64(6, self.unpacked as i64);
             column.i64(7, self.packed as i64);
-            column.i64(9, offset);
+            column.i64(9, self.offset as i64);
         });
     }
 }
@@ -303,7 +303,7 @@ mod tests {
 
     type Row = (String, i64, Option<String>, Option<i64>, Option<i64>);
 
-    fn written(rows: &[Row]) -> SerializedFileReader<Bytes> {
+    fn file_of(rows: &[Row]) -> SerializedFileReader<Bytes> {
         let mut file = Vec::new();
         let mut table = Table::begin(&mut file, &COLUMNS).unwrap();
         for (text, time, perhaps_text, perhaps_number, perhaps_time) in rows {
@@ -337,7 +337,7 @@ mod tests {
 
         #[test]
         fn another_library_reads_what_is_written(rows: Vec<Row>) {
-            prop_assert_eq!(read(&written(&rows)), rows);
+            prop_assert_eq!(read(&file_of(&rows)), rows);
         }
     }
 
@@ -345,16 +345,16 @@ mod tests {
     fn many_rows_and_many_bytes_make_groups() {
         let row = |text: String| (text, 1, None, Some(-1), None);
         let many: Vec<Row> = (0..GROUP_ROWS + 3).map(|number| row(number.to_string())).collect();
-        let reader = written(&many);
+        let reader = file_of(&many);
         assert_eq!(reader.metadata().num_row_groups(), 2);
         assert_eq!(read(&reader), many);
         let long: Vec<Row> = (0..3).map(|_| row("x".repeat(GROUP_BYTES / 2))).collect();
-        assert_eq!(written(&long).metadata().num_row_groups(), 2);
+        assert_eq!(file_of(&long).metadata().num_row_groups(), 2);
     }
 
     #[test]
     fn columns_have_types_for_people() {
-        let reader = written(&[]);
+        let reader = file_of(&[]);
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
         let types: Vec<_> =
             schema.columns().iter().map(|column| column.logical_type_ref().cloned()).collect();
@@ -365,9 +365,11 @@ mod tests {
 
     #[test]
     fn a_cell_of_another_kind_is_refused() {
-        let mut table = Table::begin(Vec::new(), &COLUMNS[..2]).unwrap();
-        assert!(table.write(&[Cell::Text("a"), Cell::Empty]).is_err());
-        assert!(table.write(&[Cell::Number(1), Cell::Number(1)]).is_err());
-        assert!(table.write(&[Cell::Text("a")]).is_err());
+        let wrong: [&[Cell]; 3] =
+            [&[Cell::Text("a"), Cell::Empty], &[Cell::Number(1), Cell::Number(1)], &[Cell::Text("a")]];
+        for row in wrong {
+            let mut table = Table::begin(Vec::new(), &COLUMNS[..2]).unwrap();
+            assert!(table.write(row).is_err(), "{row:?}");
+        }
     }
 }

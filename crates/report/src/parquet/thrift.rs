@@ -6,7 +6,7 @@ const I64: u8 = 6;
 const BINARY: u8 = 8;
 const LIST: u8 = 9;
 const STRUCT: u8 = 12;
-/// A size from which a list's header has it apart.
+/// A list of this size or more has its size after the header.
 const LONG_LIST: usize = 15;
 
 /// A struct that is being written. Its fields are given in ascending order of their numbers, at most 15 apart.

@@ -11,6 +11,9 @@ use plimsoll_model::Metric;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 
+/// The forms that a bare number may have, too.
+const BARE_NUMBERS: [&str; 3] = ["rate", "share", "size"];
+
 impl<T: Quantity> JsonSchema for AsText<T> {
     fn schema_name() -> Cow<'static, str> {
         T::FORM.format.into()
@@ -21,7 +24,7 @@ impl<T: Quantity> JsonSchema for AsText<T> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        if T::FORM.bare_number {
+        if BARE_NUMBERS.contains(&T::FORM.format) {
             json_schema!({ "type": ["string", "number"], "format": T::FORM.format })
         } else {
             json_schema!({ "type": "string", "format": T::FORM.format })
