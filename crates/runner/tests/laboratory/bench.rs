@@ -118,7 +118,7 @@ pub fn blamed(summary: &Summary) -> Named {
 
 /// How many seeds each kind has.
 pub fn seeds() -> u64 {
-    std::env::var("PLIMSOLL_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4)
+    std::env::var("PLIMSOLL_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
 }
 
 /// A number between two, by seed: strengths vary evenly over all seeds.
