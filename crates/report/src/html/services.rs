@@ -178,7 +178,8 @@ fn bytes_chart(services: &[&ServiceSummary]) -> Chart {
             Series::new(&name, Ink::Curve(number)).symbol(Symbol::of_curve(number)).line(curve)
         }))
     };
-    let caption = "Bytes of content per second between caller and server: above what callers sent, below what they received. Zeroes stand at the foot of a logarithmic axis.";
+    let caption = "Bytes of content per second between caller and server: above what callers sent, below what they \
+                   received. Zeroes stand at the foot of a logarithmic axis.";
     Chart::new("chart-service-bytes", caption)
         .panel(panel("Sent (KiB/s)", |(_, sent, _)| *sent))
         .panel(panel("Received (KiB/s)", |(_, _, received)| *received))
