@@ -4,6 +4,7 @@
 mod component;
 mod environment;
 pub mod folder;
+mod free_port;
 pub mod guard;
 mod guarding;
 mod interruptible;

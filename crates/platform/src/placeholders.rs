@@ -1,7 +1,7 @@
 //! Placeholders of platform profiles: `{port:NAME}`, `{dir}`, `{plimsoll}`.
 
+use crate::free_port::free_port;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 /// What placeholders stand for, filled in as ports are asked for.
@@ -39,16 +39,21 @@ impl Placeholders {
         if let Some(&port) = self.ports.get(name) {
             return Ok(port);
         }
-        let port = free()?;
+        let port = self.free()?;
         self.ports.insert(name.to_owned(), port);
         Ok(port)
+    }
+
+    fn free(&self) -> std::io::Result<u16> {
+        free_port(|port| self.ports.values().chain(self.behind.values()).any(|&own| own == port))
     }
 
     /// Puts a relay before the port of that name.
     pub fn put_behind_relay(&mut self, name: &str) -> std::io::Result<()> {
         self.port(name)?;
         if !self.behind.contains_key(name) {
-            self.behind.insert(name.to_owned(), free()?);
+            let port = self.free()?;
+            self.behind.insert(name.to_owned(), port);
         }
         Ok(())
     }
@@ -107,11 +112,6 @@ impl Placeholders {
         filled.push_str(rest);
         Ok(filled)
     }
-}
-
-/// A port that nobody listens at.
-fn free() -> std::io::Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
 #[cfg(test)]
