@@ -137,8 +137,7 @@ mod tests {
         let mut sampler = HostUse::default();
         let platform = ObservedPlatform { families: &[], address: SocketAddr::from(([127, 0, 0, 1], 1)) };
         sampler.read(&platform);
-        let begin = Instant::now();
-        while begin.elapsed().as_millis() < 300 {}
+        crate::spinning::spin(plimsoll_model::Nanos::from_millis(200));
         let readings = sampler.read(&platform);
         let of = |quantity: &str| readings.iter().find(|reading| reading.quantity == quantity).unwrap().value;
         assert!(of("idle") < 1.0 && of("user") + of("nice") > 0.05, "{readings:?}");

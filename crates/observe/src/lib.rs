@@ -22,6 +22,8 @@ pub mod samplers;
 mod schedstat;
 mod sock_diag;
 pub mod sockets;
+#[cfg(test)]
+mod spinning;
 pub mod tcp;
 pub mod thread_names;
 pub mod threads;
