@@ -1,8 +1,11 @@
 //! What observers saw, level by level, whatever they look at.
+//!
+//! A value stands for the time since the value before it: readings are not taken at equal distances where an observer is kept
+//! waiting, and a rate is that of the time since the reading before.
 
 use plimsoll_model::Nanos;
 use plimsoll_model::record::{Gauge, LevelRecord, LevelStart};
-use plimsoll_stats::student::mean_interval;
+use plimsoll_stats::student::weighted_mean;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -45,7 +48,7 @@ pub struct GaugeLevel {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct GaugeValues {
-    /// Their mean.
+    /// Their mean; each counts as much as the time since the value before it.
     pub mean: f64,
     /// Its 95 % interval over batches of consecutive values; null with fewer than two values.
     pub interval: Option<[f64; 2]>,
@@ -64,7 +67,8 @@ pub fn of(gauges: &[Gauge], levels: &[LevelRecord]) -> Vec<GaugeSummary> {
             series.push(Series { first: gauge, values: Vec::new() });
         }
         if let Some(series) = series.get_mut(place) {
-            series.values.push((gauge.at, gauge.value));
+            let since = series.values.last().map(|last| last.at);
+            series.values.push(Value { since, at: gauge.at, value: gauge.value });
         }
     }
     series.into_iter().map(|series| series.summary(levels)).collect()
@@ -73,7 +77,16 @@ pub fn of(gauges: &[Gauge], levels: &[LevelRecord]) -> Vec<GaugeSummary> {
 /// All values of one quantity.
 struct Series<'a> {
     first: &'a Gauge,
-    values: Vec<(Nanos, f64)>,
+    values: Vec<Value>,
+}
+
+/// A value, with the time that it stands for.
+#[derive(Clone, Copy)]
+struct Value {
+    /// When the quantity was seen before; `None` for the first value.
+    since: Option<Nanos>,
+    at: Nanos,
+    value: f64,
 }
 
 impl Series<'_> {
@@ -81,37 +94,46 @@ impl Series<'_> {
         let Gauge { sampler, subject, quantity, unit, .. } = self.first;
         let idle: Vec<(Nanos, Nanos)> = levels.iter().filter_map(|level| level.start.idle).collect();
         let end = LevelRecord::last_end(levels);
-        let is_idle = |at: Nanos| idle.iter().any(|&(begin, end)| at > begin && at <= end);
         GaugeSummary {
             sampler: sampler.clone(),
             subject: subject.clone(),
             quantity: quantity.clone(),
             unit: unit.clone(),
-            idle: GaugeValues::of(&self.within(is_idle)),
-            idle_after: end.and_then(|end| GaugeValues::of(&self.within(|at| at > end))),
+            idle: GaugeValues::of(&self.within(&idle)),
+            idle_after: end.and_then(|end| GaugeValues::of(&self.within(&[(end, Nanos(i64::MAX))]))),
             levels: levels.iter().filter_map(|level| self.in_hold(&level.start)).collect(),
         }
     }
 
     fn in_hold(&self, start: &LevelStart) -> Option<GaugeLevel> {
-        let values = self.within(|at| at > start.hold_start && at <= start.hold_start + start.hold);
-        let max = values.iter().copied().fold(f64::MIN, f64::max);
+        let values = self.within(&[(start.hold_start, start.hold_start + start.hold)]);
+        let max = values.iter().map(|(value, _)| *value).fold(f64::MIN, f64::max);
         Some(GaugeLevel { level: start.index, values: GaugeValues::of(&values)?, max })
     }
 
-    fn within(&self, span: impl Fn(Nanos) -> bool) -> Vec<f64> {
-        self.values.iter().filter(|(at, _)| span(*at)).map(|(_, value)| *value).collect()
+    /// The values of some spans of time, each with the seconds that it stands for. Those that also stand for time before a span
+    /// are left out if there are others: a rate may have been another one there.
+    fn within(&self, spans: &[(Nanos, Nanos)]) -> Vec<(f64, f64)> {
+        let of_span = |&(begin, end): &(Nanos, Nanos)| {
+            let inside = self.values.iter().filter(move |value| value.at > begin && value.at <= end);
+            inside.map(move |value| {
+                let since = value.since.map_or(begin, |since| since.max(begin));
+                let whole = value.since.is_some_and(|since| since >= begin);
+                (whole, (value.value, (value.at - since).as_secs_f64()))
+            })
+        };
+        let all: Vec<(bool, (f64, f64))> = spans.iter().flat_map(of_span).collect();
+        let any_whole = all.iter().any(|(whole, _)| *whole);
+        all.into_iter().filter(|(whole, _)| *whole || !any_whole).map(|(_, value)| value).collect()
     }
 }
 
 impl GaugeValues {
-    fn of(values: &[f64]) -> Option<GaugeValues> {
-        let readings = values.len();
-        (readings > 0).then(|| GaugeValues {
-            mean: values.iter().sum::<f64>() / readings as f64,
-            interval: mean_interval(values).map(|interval| [interval.lo, interval.hi]),
-            readings,
-        })
+    /// Of values with the seconds that each stands for.
+    fn of(weighted: &[(f64, f64)]) -> Option<GaugeValues> {
+        let (mean, interval) = weighted_mean(weighted)?;
+        let interval = interval.map(|interval| [interval.lo, interval.hi]);
+        Some(GaugeValues { mean, interval, readings: weighted.len() })
     }
 }
 
@@ -161,5 +183,31 @@ mod tests {
             "that of 1 s, before the first level"
         );
         assert_eq!(summaries[1].idle, None);
+    }
+
+    /// The observer was kept waiting for three seconds: what it saw then stands for three.
+    #[test]
+    fn a_value_stands_for_the_time_since_the_one_before_and_not_for_time_before_the_hold() {
+        let gauge = |at: f64, value: f64| Gauge {
+            at: Nanos::from_secs_f64(at),
+            sampler: "tcp".into(),
+            subject: "broker".into(),
+            quantity: "sent".into(),
+            unit: "bytes/s".into(),
+            value,
+        };
+        let start = LevelStart {
+            hold_start: Nanos::from_secs(10),
+            hold: Nanos::from_secs(6),
+            ..LevelStart::default()
+        };
+        let levels = [LevelRecord { start, ..LevelRecord::default() }];
+        let mean = |gauges: &[Gauge]| of(gauges, &levels).remove(0).levels.remove(0).values.mean;
+        // The reading at 10.5 is mostly of the time before.
+        let readings = [(9.5, 9.0), (10.5, 9.0), (11.5, 1.0), (14.5, 3.0), (15.5, 1.0), (16.5, 9.0)];
+        let gauges: Vec<Gauge> = readings.map(|(at, value)| gauge(at, value)).to_vec();
+        assert!((mean(&gauges) - 2.2).abs() < 1e-9, "{}", mean(&gauges));
+        assert_eq!(mean(&gauges[..2]), 9.0, "better than none");
+        assert_eq!(mean(&gauges[2..3]), 1.0, "nothing was seen before");
     }
 }

@@ -15,6 +15,8 @@ use serde::Serialize;
 const FULL: f64 = 0.9;
 /// The quantity that says how many threads wanted a processor at once.
 const RUNNABLE: &str = "runnable threads";
+/// The quantity that says how many processors its control group lets a component use.
+const QUOTA: &str = "quota";
 
 /// What the laws say of one component.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,7 +24,8 @@ const RUNNABLE: &str = "runnable threads";
 pub struct ComponentLaws {
     /// Its name.
     pub component: String,
-    /// Processors that it can use at once: those that it may run on, or fewer where it was seen at its end with fewer threads.
+    /// Processors that it can use at once: those that it may run on, or fewer where its control group has a quota, or where it was
+    /// seen at its end with fewer threads.
     pub servers: Option<f64>,
     /// Its service demand; null where fewer than two levels of different rates can be compared.
     pub demand: Option<Demand>,
@@ -141,12 +144,19 @@ impl Demand {
 }
 
 /// Processors that a component can use at once. One that was seen with all its runnable threads busy cannot use more than these;
-/// of any other it is only known where it may run.
+/// of any other it is only known where it may run, and how much its control group lets it.
 fn servers(name: &str, components: &[ComponentUsage], gauges: &[Gauge]) -> Option<f64> {
     let own = || components.iter().filter(|usage| usage.component == name);
     let processors = own().filter_map(|usage| usage.processors).max().map(f64::from)?;
-    let runnable = gauges.iter().filter(|gauge| gauge.subject == name && gauge.quantity == RUNNABLE);
-    let threads = runnable.map(|gauge| gauge.value).fold(0.0, f64::max);
+    let of = |quantity: &'static str| {
+        let own = gauges.iter().filter(move |gauge| gauge.subject == name && gauge.quantity == quantity);
+        own.map(|gauge| gauge.value)
+    };
+    let threads = of(RUNNABLE).fold(0.0, f64::max);
+    // One that was changed meanwhile was at least so large at some time.
+    let quota =
+        of(QUOTA).fold(None, |most: Option<f64>, quota| Some(most.map_or(quota, |most| most.max(quota))));
+    let processors = quota.map_or(processors, |quota| quota.min(processors));
     let used = own().filter(|usage| usage.window.0 > 0);
     let most = used.map(|usage| usage.cpu.as_secs_f64() / usage.window.as_secs_f64()).fold(0.0, f64::max);
     // Readings of runnable threads are moments: more may have been used in between.
@@ -161,16 +171,24 @@ mod tests {
     use plimsoll_model::Nanos;
 
     fn laws(levels: &[(f64, f64)], processors: u16, runnable: Option<f64>) -> ComponentLaws {
+        of_gauges(
+            levels,
+            processors,
+            &runnable.map(|value| (RUNNABLE, value)).into_iter().collect::<Vec<_>>(),
+        )
+    }
+
+    fn of_gauges(levels: &[(f64, f64)], processors: u16, gauges: &[(&str, f64)]) -> ComponentLaws {
         let Levels { starts, summaries, components } = Levels::of_broker(levels, processors);
-        let gauge = |value| Gauge {
+        let gauge = |&(quantity, value): &(&str, f64)| Gauge {
             at: Nanos::from_secs(5),
             sampler: "threads".into(),
             subject: "broker".into(),
-            quantity: RUNNABLE.into(),
+            quantity: quantity.into(),
             unit: "count".into(),
             value,
         };
-        let gauges: Vec<Gauge> = runnable.into_iter().map(gauge).collect();
+        let gauges: Vec<Gauge> = gauges.iter().map(gauge).collect();
         let pairs: Vec<_> = starts.iter().zip(&summaries).collect();
         of(&pairs, &components, &gauges).pop().unwrap()
     }
@@ -197,6 +215,15 @@ mod tests {
         assert!((one.demand.unwrap().bound.unwrap() - 500.0).abs() < 1e-3);
         assert_eq!(laws(&levels[..3], 2, Some(1.0)).servers, Some(2.0), "it was never seen at its end");
         assert_eq!(laws(&levels, 2, None).servers, Some(2.0));
+    }
+
+    #[test]
+    fn a_quota_is_what_it_can_use() {
+        let levels = [(100.0, 0.1), (200.0, 0.2), (300.0, 0.3), (400.0, 0.4)];
+        let half = of_gauges(&levels, 2, &[(QUOTA, 0.5), (RUNNABLE, 1.0)]);
+        assert_eq!(half.servers, Some(0.5));
+        assert!((half.demand.unwrap().bound.unwrap() - 500.0).abs() < 1e-3);
+        assert_eq!(of_gauges(&levels, 2, &[(QUOTA, 8.0)]).servers, Some(2.0), "more than there are");
     }
 
     /// Seven processors' worth of work on one that was seen full: more is done at the same use, as where waiting is counted

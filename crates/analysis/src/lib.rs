@@ -63,7 +63,9 @@ pub fn summarize(record: &RunRecord) -> Summary {
         Some(finding) => load_line::of_search(&levels, finding),
         None => load_line::find(&levels),
     };
-    let load_line = load_line.map(|line| load_line::bounded(line, record, &levels));
+    let pairs: Vec<_> = record.levels.iter().map(|level| &level.start).zip(&levels).collect();
+    let laws = laws::of(&pairs, &record.components, &record.gauges);
+    let load_line = load_line.map(|line| load_line::bounded(line, &laws, &levels));
     let (verdict, reason) = judge(record, &levels, load_line.as_ref(), finding.as_ref());
     let over_levels = |metric| {
         let mut merged = Histogram::new();
@@ -103,10 +105,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
         memory_per_connection: memory::per_connection(&levels),
         components: ComponentSummary::of(record),
         gauges: gauges::of(&record.gauges, &record.levels),
-        laws: {
-            let pairs: Vec<_> = record.levels.iter().map(|level| &level.start).zip(&levels).collect();
-            laws::of(&pairs, &record.components, &record.gauges)
-        },
+        laws,
         scalability: scalability::of(&levels, record.provenance.seed),
         dissection,
         provenance: serde_json::to_value(&record.provenance).unwrap_or_default(),

@@ -1,10 +1,11 @@
 //! The load line (rule 6) and the verdict.
 
+use crate::laws::ComponentLaws;
 use crate::level::{LevelSummary, LevelVerdict};
 use crate::processor_bound::{self, ProcessorBound};
 use crate::search::{Ending, Finding};
 use plimsoll_model::Verdict;
-use plimsoll_model::record::{DeathRecord, RunRecord};
+use plimsoll_model::record::DeathRecord;
 use plimsoll_model::text::grouped;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -77,11 +78,10 @@ pub fn of_search(levels: &[LevelSummary], finding: &Finding) -> Option<LoadLine>
 }
 
 /// The same line with an upper bound by what components use of their processors, where no level missed: that is a better one.
-pub fn bounded(line: LoadLine, record: &RunRecord, levels: &[LevelSummary]) -> LoadLine {
+pub fn bounded(line: LoadLine, laws: &[ComponentLaws], levels: &[LevelSummary]) -> LoadLine {
     let is_open =
         line.at_least && line.below.is_none() && line.devices.is_none() && line.connect_rate.is_none();
-    let pairs: Vec<_> = record.levels.iter().map(|own| &own.start).zip(levels).collect();
-    let bound = is_open.then(|| processor_bound::find(&pairs, &record.components)).flatten();
+    let bound = is_open.then(|| processor_bound::find(levels, laws)).flatten();
     let at_most = bound.filter(|bound| line.rate.is_some_and(|rate| bound.rate >= rate));
     LoadLine { at_most, ..line }
 }

@@ -1,9 +1,8 @@
 //! An upper bound of the load line where nothing above it could be measured: a component falls behind at the latest where its
-//! processors are full. Its use of them is read on this host, whatever became of the times.
+//! processors are full. Its use of them is read on this host, whatever became of the times (the utilisation law, see `laws`).
 
+use crate::laws::ComponentLaws;
 use crate::level::LevelSummary;
-use crate::usage;
-use plimsoll_model::record::{ComponentUsage, LevelStart};
 use plimsoll_model::text::grouped;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -26,16 +25,17 @@ pub struct ProcessorBound {
     pub used: f64,
     /// That load as it was achieved, in operations per second.
     pub at: f64,
-    /// How many processors it may run on.
-    pub processors: u16,
+    /// How many processors it can use at once.
+    pub processors: f64,
 }
 
 impl ProcessorBound {
     /// For people.
     pub fn in_words(&self) -> String {
         let (processors, full) = match self.processors {
-            1 => ("its processor".to_owned(), "it is"),
-            count => (format!("its {count} processors"), "they are"),
+            1.0 => ("its processor".to_owned(), "it is"),
+            count if count.fract() == 0.0 => (format!("its {count} processors"), "they are"),
+            quota => (format!("its quota of {quota} processors"), "it is"),
         };
         let (component, used) = (&self.component, self.used * 100.0);
         let (at, rate) = (grouped(self.at.round()), grouped(rounded(self.rate).round()));
@@ -46,40 +46,27 @@ impl ProcessorBound {
 }
 
 /// The lowest bound that any component has; `None` where none used enough, or loads differ in something else.
-pub fn find(
-    levels: &[(&LevelStart, &LevelSummary)],
-    components: &[ComponentUsage],
-) -> Option<ProcessorBound> {
-    let names = usage::names(components);
-    let bounds = names.into_iter().filter_map(|name| of_component(name, levels, components));
+pub fn find(levels: &[LevelSummary], laws: &[ComponentLaws]) -> Option<ProcessorBound> {
+    let bounds = laws.iter().filter_map(|laws| of_component(levels, laws));
     bounds.min_by(|one, other| one.rate.total_cmp(&other.rate))
 }
 
-fn of_component(
-    name: &str,
-    levels: &[(&LevelStart, &LevelSummary)],
-    components: &[ComponentUsage],
-) -> Option<ProcessorBound> {
-    let own = components.iter().filter(|usage| usage.component == name);
-    let processors = own.filter_map(|usage| usage.processors).max()?;
-    let point = |(start, level): &(&LevelStart, &LevelSummary)| {
-        let used = usage::share(components, name, &usage::hold(start), |usage| Some(usage.cpu))?;
-        let rate = level
-            .achieved
-            .filter(|&rate| rate > 0.0 && level.load.offered().is_some() && level.death.is_none())?;
-        Some((rate, used))
-    };
-    let mut points: Vec<(f64, f64)> = levels.iter().filter_map(point).collect();
+fn of_component(levels: &[LevelSummary], laws: &ComponentLaws) -> Option<ProcessorBound> {
+    let processors = laws.servers?;
+    let is_offered =
+        |index: u16| levels.iter().any(|level| level.index == index && level.load.offered().is_some());
+    let loaded = laws.levels.iter().filter(|level| level.rate > 0.0 && is_offered(level.level));
+    let mut points: Vec<(f64, f64)> = loaded.map(|level| (level.rate, level.used)).collect();
     points.sort_by(|one, other| one.0.total_cmp(&other.0));
     let &(at, used) = points.last()?;
     let (before, used_before) = points.iter().rev().find(|(rate, _)| rate * RISE <= at).copied()?;
     // What a further message costs, not what a message costs: idle work is paid once, and larger batches are cheaper.
     let cost = (used - used_before) / (at - before);
-    let left = f64::from(processors) - used;
-    let evident = used >= EVIDENT * f64::from(processors) && cost > 0.0 && left >= 0.0;
+    let left = processors - used;
+    let evident = used >= EVIDENT * processors && cost > 0.0 && left >= 0.0;
     evident.then(|| ProcessorBound {
         rate: at + left / cost,
-        component: name.to_owned(),
+        component: laws.component.clone(),
         used,
         at,
         processors,
@@ -95,11 +82,13 @@ fn rounded(rate: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::laws;
     use crate::usage::tests::Levels;
 
     fn bound(levels: &[(f64, f64)], processors: u16) -> Option<ProcessorBound> {
         let Levels { starts, summaries, components } = Levels::of_broker(levels, processors);
-        find(&starts.iter().zip(&summaries).collect::<Vec<_>>(), &components)
+        let laws = laws::of(&starts.iter().zip(&summaries).collect::<Vec<_>>(), &components, &[]);
+        find(&summaries, &laws)
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use crate::rates::{Rates, sum_by};
 use crate::sampler::{INTERVAL, ObservedPlatform, Reading, Sampler, SamplerEntry, Unit};
+use plimsoll_model::Nanos;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,76 @@ const UNLIMITED: u64 = 1 << 60;
 struct Mounts {
     unified: Option<PathBuf>,
     controllers: HashMap<String, PathBuf>,
+}
+
+/// The folder below which groups can be made that limit processors, by the version of the interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProcessorGroups {
+    /// Version 1: the group of this process.
+    First(PathBuf),
+    /// Version 2: the root of what is mounted, because a group with processes of its own may not have limited ones below it.
+    Second(PathBuf),
+}
+
+impl ProcessorGroups {
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        match self {
+            ProcessorGroups::First(folder) | ProcessorGroups::Second(folder) => folder,
+        }
+    }
+}
+
+/// Where groups can be made that limit processors; `None` where this host has none.
+pub fn processor_groups() -> Option<ProcessorGroups> {
+    let mounts = mounts(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+    if let Some(mount) = mounts.controllers.get("cpu") {
+        let is_cpu = |(controllers, _): &(String, String)| controllers.split(',').any(|name| name == "cpu");
+        let own = groups("self").into_iter().find(is_cpu).map(|(_, path)| mount.join(path));
+        // In a container, what is mounted is its own group.
+        return Some(ProcessorGroups::First(own.filter(|own| own.exists()).unwrap_or_else(|| mount.clone())));
+    }
+    let unified = mounts.unified?;
+    let controllers = fs::read_to_string(unified.join("cgroup.subtree_control")).unwrap_or_default();
+    let has_cpu = controllers.split_whitespace().any(|name| name == "cpu");
+    has_cpu.then_some(ProcessorGroups::Second(unified))
+}
+
+/// For how long the quotas of control groups kept components from running.
+pub struct Throttling {
+    mounts: Mounts,
+    last: HashMap<String, u64>,
+}
+
+impl Throttling {
+    /// Of this host.
+    pub fn begin() -> Throttling {
+        let mounts = mounts(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
+        Throttling { mounts, last: HashMap::new() }
+    }
+
+    /// Since the last call for the component of that name, whose first process is `root`; zero at the first.
+    pub fn since_last(&mut self, component: &str, root: i32) -> Nanos {
+        let mut shown = Shown::default();
+        for (controllers, path) in groups(&root.to_string()) {
+            match self.mounts.controllers.get("cpu") {
+                Some(mount) if controllers.split(',').any(|name| name == "cpu") => {
+                    shown.controller("cpu", &mount.join(path));
+                }
+                None if controllers.is_empty() => {
+                    self.mounts.unified.iter().for_each(|mount| shown.unified(&mount.join(&path)));
+                }
+                _ => {}
+            }
+        }
+        let so_far = shown
+            .counters
+            .iter()
+            .find(|(quantity, _)| *quantity == THROTTLED)
+            .map_or(0, |(_, so_far)| *so_far);
+        let before = self.last.insert(component.to_owned(), so_far).unwrap_or(so_far);
+        Nanos(i64::try_from(so_far.saturating_sub(before)).unwrap_or(i64::MAX))
+    }
 }
 
 struct Cgroups {
@@ -74,6 +145,8 @@ struct Shown {
 }
 
 const USED: &str = "processor time";
+/// Processors that a group may use at most.
+pub const QUOTA: &str = "quota";
 const THROTTLED: &str = "throttled";
 const PERIODS: &str = "throttled periods";
 const DISK_READ: &str = "disk read";
@@ -87,6 +160,9 @@ impl Shown {
         self.count(USED, micros("usage_usec"));
         self.count(THROTTLED, micros("throttled_usec"));
         self.count(PERIODS, stat.get("nr_throttled").copied());
+        let limit = fs::read_to_string(folder.join("cpu.max")).unwrap_or_default();
+        let mut numbers = limit.split_whitespace().map_while(|word| word.parse::<f64>().ok());
+        self.quota(numbers.next(), numbers.next());
         self.memory(number(&folder.join("memory.current")), number(&folder.join("memory.max")));
         let frozen = keyed(&folder.join("cgroup.events")).get("frozen").copied();
         self.values.extend(frozen.map(|frozen| ("frozen", Unit::Count, frozen as f64)));
@@ -108,6 +184,9 @@ impl Shown {
                 let stat = keyed(&folder.join("cpu.stat"));
                 self.count(THROTTLED, stat.get("throttled_time").copied());
                 self.count(PERIODS, stat.get("nr_throttled").copied());
+                // -1 is none.
+                let of = |name: &str| number(&folder.join(name)).map(|micros| micros as f64);
+                self.quota(of("cpu.cfs_quota_us"), of("cpu.cfs_period_us"));
             }
             "memory" => self.memory(
                 number(&folder.join("memory.usage_in_bytes")),
@@ -135,6 +214,12 @@ impl Shown {
 
     fn count(&mut self, quantity: &'static str, value: Option<u64>) {
         self.counters.extend(value.map(|value| (quantity, value)));
+    }
+
+    fn quota(&mut self, micros: Option<f64>, period: Option<f64>) {
+        let processors =
+            micros.zip(period).filter(|(_, period)| *period > 0.0).map(|(micros, period)| micros / period);
+        self.values.extend(processors.map(|quota| (QUOTA, Unit::Processors, quota)));
     }
 
     fn memory(&mut self, used: Option<u64>, limit: Option<u64>) {
@@ -225,6 +310,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
         write("cpu.stat", "usage_usec 5000\nnr_throttled 3\nthrottled_usec 70\nthrottled_time 9\n");
+        write("cpu.max", "50000 100000\n");
         write("memory.current", "4096\n");
         write("memory.max", "max\n");
         write("cgroup.events", "populated 1\nfrozen 1\n");
@@ -234,12 +320,20 @@ mod tests {
         let counters =
             [(USED, 5_000_000), (THROTTLED, 70_000), (PERIODS, 3), (DISK_READ, 11), (DISK_WRITTEN, 22)];
         assert_eq!(shown.counters, counters);
-        assert_eq!(shown.values, [("memory", Unit::Bytes, 4096.0), ("frozen", Unit::Count, 1.0)]);
+        let values =
+            [(QUOTA, Unit::Processors, 0.5), ("memory", Unit::Bytes, 4096.0), ("frozen", Unit::Count, 1.0)];
+        assert_eq!(shown.values, values);
+        write("cpu.max", "max 100000\n");
+        write("cpu.cfs_quota_us", "150000\n");
+        write("cpu.cfs_period_us", "100000\n");
         write("cpuacct.usage", "123\n");
         write("memory.usage_in_bytes", "7\n");
         write("memory.limit_in_bytes", "100\n");
         write("freezer.state", "FROZEN\n");
         write("blkio.throttle.io_service_bytes", "8:0 Read 5\n8:0 Write 6\nTotal 11\n");
+        let mut unlimited = Shown::default();
+        unlimited.unified(&folder);
+        assert!(!unlimited.values.iter().any(|(quantity, ..)| *quantity == QUOTA), "{unlimited:?}");
         let mut first = Shown::default();
         ["cpu", "cpuacct", "memory", "freezer", "blkio", "pids"]
             .iter()
@@ -248,6 +342,7 @@ mod tests {
         let counters = [(THROTTLED, 9), (PERIODS, 3), (USED, 123), (DISK_READ, 5), (DISK_WRITTEN, 6)];
         assert_eq!(first.counters, counters);
         let memory = [("memory", Unit::Bytes, 7.0), ("memory limit", Unit::Bytes, 100.0)];
-        assert_eq!(first.values, [memory[0], memory[1], ("frozen", Unit::Count, 1.0)]);
+        assert_eq!(first.values[0], (QUOTA, Unit::Processors, 1.5));
+        assert_eq!(first.values[1..], [memory[0], memory[1], ("frozen", Unit::Count, 1.0)]);
     }
 }

@@ -1,6 +1,7 @@
 //! One component: its files, what is done before its start, its process.
 
 use crate::PlatformError;
+use crate::control_group;
 use crate::environment;
 use crate::folder::{private, write_private};
 use crate::guard::{Bounds, Call, Guarded, guarded};
@@ -56,6 +57,7 @@ impl Running {
         component: &Component,
         dir: &Path,
         placeholders: &mut Placeholders,
+        quota: Option<f64>,
         options: &Options,
     ) -> Result<Running, PlatformError> {
         let name = component.name.clone();
@@ -64,6 +66,10 @@ impl Running {
             move |cause| PlatformError::Start { component, what, cause }
         };
         let no_port = || failed("no free port".into());
+        if quota.is_some() {
+            control_group::try_out()
+                .map_err(failed("cannot limit its processors (platform.quotas)".into()))?;
+        }
         let owner = component.user.as_deref().and_then(user::to_become).transpose();
         let owner = owner.map_err(failed("cannot run it as the user of its profile".into()))?;
         let folder = component.folder.as_deref().map_or(dir.to_owned(), |folder| dir.join(folder));
@@ -94,19 +100,21 @@ impl Running {
         }
         let bounds = Bounds {
             processors: options.processors.clone(),
+            quota: None,
             user,
             folder: Some(dir.to_owned()),
             private: true,
             leaves: false,
         };
         let log = dir.join(format!("{name}.log"));
-        let start = Start { command, environment, folder, bounds };
+        let mut start = Start { command, environment, folder, bounds };
         for command in prepare {
             let step = Start { command, ..start.clone() };
             step.require(component)?;
             step.run_to_end(&name, &log, dir, options)?;
         }
         start.require(component)?;
+        start.bounds.quota = quota;
         let process = start.spawn(&name, &log, dir, options)?;
         Ok(Running {
             name,
@@ -130,7 +138,8 @@ impl Running {
         let _ = fs::remove_file(&path);
         let output = private(&path).ok()?;
         let errors = output.try_clone().ok()?;
-        let start = Start { command, folder: dir.to_owned(), ..self.start.clone() };
+        let mut start = Start { command, folder: dir.to_owned(), ..self.start.clone() };
+        start.bounds.quota = None;
         let mut call = start.call(options, dir);
         call.guard.stdout(output).stderr(errors);
         let mut process = Guarded::start(call).ok()?;

@@ -2,6 +2,7 @@
 //! any more, so that none stays however Plimsoll ends. Where that process was killed as well, the next one that makes such a
 //! folder removes it.
 
+use crate::control_group;
 use crate::guarding::{await_close, take_name};
 use crate::strays::end_strays;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
@@ -201,6 +202,7 @@ fn remove(folder: &Path) {
 
 /// Removes a folder, its lock last: by that one the next run knows what could not be removed.
 fn remove_all(folder: &Path) -> io::Result<()> {
+    control_group::remove_of(folder);
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {

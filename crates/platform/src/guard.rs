@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Bounds {
     /// Processors that it is bound to; empty for any.
     pub processors: Vec<usize>,
+    /// Processors that it may use at most, with all that it starts; needs `folder`.
+    pub quota: Option<f64>,
     /// The user that it runs as; `None` for ours.
     pub user: Option<String>,
     /// A folder that stays until the command has ended (see [`crate::folder`]).
@@ -37,6 +39,7 @@ impl Bounds {
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let processors: Vec<String> = self.processors.iter().map(ToString::to_string).collect();
         let mut arguments: Vec<OsString> = vec!["--processors".into(), processors.join(",").into()];
+        arguments.extend(self.quota.iter().flat_map(|quota| ["--quota".into(), quota.to_string().into()]));
         arguments.extend(self.user.iter().flat_map(|user| ["--user".into(), user.into()]));
         arguments.extend(self.folder.iter().flat_map(|folder| ["--folder".into(), folder.into()]));
         arguments.extend(self.private.then(|| "--private".into()));

@@ -2,6 +2,7 @@
 //! to be up stands in its profile.
 
 mod component;
+mod control_group;
 mod environment;
 pub mod folder;
 mod free_port;

@@ -200,14 +200,15 @@ impl Platform {
         let mut device_port = None;
         for component in &plan.profile.components {
             placeholders.speak_to(component.named_ports().map(|(_, port)| port));
-            platform.start(component, dir.path(), &mut placeholders, options)?;
+            let quota = plan.quotas.get(&component.name).copied();
+            platform.start(component, dir.path(), &mut placeholders, quota, options)?;
             let running = platform.components.last();
             if let Some(version) = running.and_then(|running| running.version(dir.path(), options)) {
                 platform.facts.insert(format!("{} version", component.name), version);
             }
             placeholders.speak_to(std::iter::empty());
             for relay in relays::before(plan, component, &placeholders) {
-                platform.start(&relay, dir.path(), &mut placeholders, options)?;
+                platform.start(&relay, dir.path(), &mut placeholders, None, options)?;
             }
             let version_5 = component.mqtt5_port.as_ref();
             let version_5 = version_5.filter(|_| options.mqtt5 && protocol == Protocol::Mqtt);
@@ -217,6 +218,9 @@ impl Platform {
         }
         for relay in &plan.relays {
             platform.facts.insert(format!("relay before {}", relay.component), relay.options().join(" "));
+        }
+        for (component, quota) in &plan.quotas {
+            platform.facts.insert(format!("quota of {component}"), format!("{quota} processors"));
         }
         let port = device_port.ok_or_else(|| wrong(format!("no component has a port for {protocol}")))?;
         platform.ports = placeholders.into_ports();
@@ -232,9 +236,10 @@ impl Platform {
         component: &Component,
         dir: &Path,
         placeholders: &mut Placeholders,
+        quota: Option<f64>,
         options: &Options,
     ) -> Result<(), PlatformError> {
-        let mut running = Running::start(component, dir, placeholders, options)?;
+        let mut running = Running::start(component, dir, placeholders, quota, options)?;
         let ready_port = component.ready_port.as_ref().map(|name| placeholders.told_port(name)).transpose();
         running.ready_port = ready_port.map_err(|cause| PlatformError::Start {
             component: component.name.clone(),

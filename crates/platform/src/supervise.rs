@@ -5,6 +5,7 @@
 //! command has ended, or when its line to Plimsoll is closed, which the kernel does however Plimsoll ends. Where somebody
 //! kills the guard as well, the kernel kills the command (`PR_SET_PDEATHSIG`).
 
+use crate::control_group::ControlGroup;
 use crate::folder;
 use crate::guard::{Bounds, heard};
 use crate::guarding::{await_close, take_name};
@@ -49,6 +50,8 @@ pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8>
     if is_orphan(parent) {
         return Err(io::Error::other("the process that wanted this component is gone"));
     }
+    // Removed when all that is in it has ended.
+    let _group = group(bounds, getpid())?.map(|group| group.make()).transpose()?;
     let mut call = Command::new(program);
     call.args(["guard", "become", "--parent", &std::process::id().to_string()]).args(bounds.arguments());
     let child = call.arg("--").args(command).stdin(Stdio::null()).process_group(0).spawn()?;
@@ -86,6 +89,12 @@ pub fn become_command(parent: i32, bounds: &Bounds, command: &[String]) -> io::E
     }
 }
 
+/// The control group of what a guard has started.
+fn group(bounds: &Bounds, guard: Pid) -> io::Result<Option<ControlGroup>> {
+    let folder_and_quota = bounds.folder.as_deref().zip(bounds.quota);
+    folder_and_quota.map(|(folder, quota)| ControlGroup::of(folder, guard, quota)).transpose()
+}
+
 fn prepare(parent: i32, bounds: &Bounds, command: &[String]) -> io::Result<Command> {
     if bounds.private {
         umask(Mode::RWXG | Mode::RWXO);
@@ -94,6 +103,10 @@ fn prepare(parent: i32, bounds: &Bounds, command: &[String]) -> io::Result<Comma
         let mut set = CpuSet::new();
         bounds.processors.iter().for_each(|&processor| set.set(processor));
         sched_setaffinity(None, &set)?;
+    }
+    // Before the change of user, who may not.
+    if let Some(guard) = Pid::from_raw(parent) {
+        group(bounds, guard)?.map_or(Ok(()), |group| group.join())?;
     }
     if let Some(user) = bounds.user.as_deref().and_then(to_become).transpose()? {
         // This thread alone changes. The command takes its place, and no other thread stays.

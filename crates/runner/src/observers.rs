@@ -26,6 +26,8 @@ pub enum Observers {
 pub struct OnHost {
     /// From the first look on.
     sampling: Option<Sampling>,
+    /// Whether the scenario wants no samplers.
+    unobserved: bool,
     /// Metrics that the platform itself tells.
     scraping: Scraping,
     /// The first process of each component that was started for the run, and of each that ran already.
@@ -73,6 +75,7 @@ impl Observers {
             })),
             None => Observers::Here(Box::new(OnHost {
                 sampling: None,
+                unobserved: plan.record.unobserved,
                 scraping: Scraping::new(plan, &platform.http_addresses(&plan.platform, platform.address())),
                 started: platform.processes(),
                 running: Vec::new(),
@@ -173,7 +176,7 @@ impl OnHost {
     }
 
     fn observed(&mut self, now: Nanos) -> Vec<Observed> {
-        if self.sampling.is_none() {
+        if self.sampling.is_none() && !self.unobserved {
             self.sampling = Sampling::begin(self.processes(), self.load.clone(), self.address, now);
         }
         let mut observed = self.sampling.as_ref().map(Sampling::take).unwrap_or_default();

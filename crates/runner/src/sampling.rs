@@ -6,6 +6,7 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::record::{ComponentUsage, Gauge};
+use plimsoll_observe::cgroup::Throttling;
 use plimsoll_observe::family::{Family, families};
 use plimsoll_observe::outside::{Held, OutsideSampler};
 use plimsoll_observe::process::ProcessSampler;
@@ -175,12 +176,14 @@ struct Components {
     processes: Vec<(String, i32)>,
     samplers: Vec<ProcessSampler>,
     outside: OutsideSampler,
+    throttling: Throttling,
 }
 
 impl Components {
     fn new(processes: Vec<(String, i32)>) -> Components {
         let samplers = processes.iter().map(|(name, _)| ProcessSampler::new(name.clone())).collect();
-        Components { processes, samplers, outside: OutsideSampler::default() }
+        let (outside, throttling) = (OutsideSampler::default(), Throttling::begin());
+        Components { processes, samplers, outside, throttling }
     }
 
     fn read(
@@ -197,11 +200,17 @@ impl Components {
         let mut usages: Vec<ComponentUsage> =
             samplers.filter_map(|(sampler, family)| sampler.sample(time(), &family.members)).collect();
         for usage in &mut usages {
+            let root =
+                families.iter().find(|family| family.component == usage.component).map(|family| family.root);
+            let throttled =
+                root.map_or(Nanos::ZERO, |root| self.throttling.since_last(&usage.component, root));
             if let Some(Held { window, held, holder, processors }) = held.remove(&usage.component) {
                 let share = held.as_secs_f64() / window.as_secs_f64();
-                let others = Nanos::from_secs_f64(share * usage.window.as_secs_f64());
-                // Others held a processor in vain while the component did not want it.
-                usage.held_by_others = usage.run_delay.map(|waited| waited.min(others));
+                // Others held a processor in vain while the component did not want it, or was kept from it by its own quota.
+                let free = (usage.window - throttled).max(Nanos::ZERO);
+                let others = Nanos::from_secs_f64(share * free.as_secs_f64());
+                usage.held_by_others =
+                    usage.run_delay.map(|waited| (waited - throttled).max(Nanos::ZERO).min(others));
                 usage.holder = holder;
                 usage.beside_load = load.iter().any(|own| own.is_none_or(|own| processors.contains(&own)));
                 usage.processors = u16::try_from(processors.len()).ok();

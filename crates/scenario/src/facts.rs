@@ -19,6 +19,7 @@ impl Plan {
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("platform", self.platform_in_words())];
         facts.extend(self.relays_in_words());
+        facts.extend(self.quotas_in_words());
         facts.extend(self.populations().flat_map(|plan| plan.facts_of_population(!self.others.is_empty())));
         facts.extend([
             ("load", self.load_in_words()),
@@ -155,6 +156,12 @@ impl Plan {
             )
         };
         self.platform.relays.iter().map(relay).collect()
+    }
+
+    /// Which components may not use as many processors as they like.
+    fn quotas_in_words(&self) -> Vec<(&'static str, String)> {
+        let quota = |(name, quota): (&String, &f64)| ("quota", format!("{name}: {quota} processors at most"));
+        self.platform.quotas.iter().map(quota).collect()
     }
 
     /// Where the access token comes from.

@@ -129,6 +129,8 @@ pub struct RecordPlan {
     pub freshness: bool,
     /// The network's own round trip; `None` where the platform is on another host.
     pub network: Option<bool>,
+    /// Whether nothing reads what components and this host use.
+    pub unobserved: bool,
     /// Packets.
     pub capture: Option<CapturePlan>,
     /// Metrics that the platform itself tells: those of the profile, then those of the scenario.

@@ -7,10 +7,19 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 /// The 95 % interval of the mean of equally weighted values by Student's t, over batches of consecutive values that
 /// are large enough to be independent. `None` with fewer than two values.
 pub fn mean_interval(values: &[f64]) -> Option<Interval> {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let deviations: Vec<f64> = values.iter().map(|value| value - mean).collect();
-    let half = half_width(&deviations, values.len() as f64).1?;
-    Some(Interval { lo: mean - half, hi: mean + half })
+    let weighted: Vec<(f64, f64)> = values.iter().map(|&value| (value, 1.0)).collect();
+    weighted_mean(&weighted)?.1
+}
+
+/// The mean of values that stand for as much as their weights say, `(value, weight)`, and its 95 % interval as of
+/// [`mean_interval`]. `None` where all weights together are zero.
+pub fn weighted_mean(weighted: &[(f64, f64)]) -> Option<(f64, Option<Interval>)> {
+    let weight: f64 = weighted.iter().map(|(_, weight)| weight).sum();
+    let mean = weighted.iter().map(|(value, weight)| value * weight).sum::<f64>() / weight;
+    let deviations: Vec<f64> = weighted.iter().map(|(value, weight)| weight * (value - mean)).collect();
+    let interval =
+        || half_width(&deviations, weight).1.map(|half| Interval { lo: mean - half, hi: mean + half });
+    (weight > 0.0).then(|| (mean, interval()))
 }
 
 /// The 95 % interval of the difference of two means, second minus first, of independent values with variances of their
@@ -79,6 +88,16 @@ mod tests {
     fn ten_independent_values_give_the_textbook_interval() {
         let interval = mean_interval(&[3.0, 10.0, 9.0, 7.0, 5.0, 2.0, 6.0, 4.0, 1.0, 8.0]).unwrap();
         assert!((interval.lo - 3.3341).abs() < 1e-3 && (interval.hi - 7.6659).abs() < 1e-3, "{interval:?}");
+    }
+
+    /// A value that stands for three seconds counts as much as three that stand for one each.
+    #[test]
+    fn a_weighted_mean_is_that_over_time() {
+        let (mean, interval) = weighted_mean(&[(1.0, 3.0), (5.0, 1.0)]).unwrap();
+        assert_eq!(mean, 2.0);
+        assert!(interval.is_some_and(|interval| interval.lo < 2.0 && interval.hi > 2.0), "{interval:?}");
+        assert_eq!(weighted_mean(&[(7.0, 2.0)]), Some((7.0, None)));
+        assert_eq!((weighted_mean(&[]), weighted_mean(&[(1.0, 0.0)])), (None, None));
     }
 
     /// One value of thirty makes all of the variance: it is known as from few.

@@ -40,6 +40,9 @@ struct Component {
     /// Processors to be bound to, separated by commas
     #[arg(long, default_value = "")]
     processors: String,
+    /// Processors that the command and all that it starts may use at most
+    #[arg(long)]
+    quota: Option<f64>,
     /// User to run the command as
     #[arg(long)]
     user: Option<String>,
@@ -81,6 +84,7 @@ impl Component {
     fn bounds(&self) -> Bounds {
         Bounds {
             processors: self.processors.split(',').filter_map(|number| number.parse().ok()).collect(),
+            quota: self.quota,
             user: self.user.clone(),
             folder: self.folder.clone(),
             private: self.private,

@@ -45,6 +45,7 @@ mod peers;
 mod planted_faults;
 mod populations;
 mod probe;
+mod quota;
 mod real_blame;
 mod real_brokers;
 mod real_series;

@@ -50,6 +50,10 @@ pub(crate) struct AttachedPlatform {
     /// Relays before components that the profile starts, by the names of the components.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub relays: BTreeMap<String, Relay>,
+    /// Processors that components may use at most, by the names of the components that the profile starts: `0.5` is half of one. A
+    /// control group of the kernel keeps them to it, which needs root.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub quotas: BTreeMap<String, f64>,
     /// The processes of a platform that runs already on this host: what they use is sampled, and a capture knows their
     /// connections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -92,6 +96,7 @@ impl AttachedPlatform {
             token: None,
             ports: BTreeMap::new(),
             relays: BTreeMap::new(),
+            quotas: BTreeMap::new(),
             components: Vec::new(),
             clean_up: false,
             between_runs: None,

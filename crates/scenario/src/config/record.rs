@@ -20,6 +20,9 @@ pub(crate) struct Record {
     /// that is not answered, once a second a connection of TCP to the platform's address that is closed at once, or refused.
     /// By default where the platform is on another host: on this one it would measure how this host schedules.
     pub network: Option<bool>,
+    /// Whether the observers read what components and this host use, once a second. Default yes. Without them, the verdict does not
+    /// know whether other processes held a component's processor.
+    pub observers: Option<bool>,
     /// Packets, from before the platform's first connection until after the last: which component takes the time, and where
     /// messages are lost. Switches the message log on. `run --capture` is the same.
     pub capture: Option<Capture>,

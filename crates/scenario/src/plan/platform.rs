@@ -19,6 +19,8 @@ pub struct PlatformPlan {
     pub ports: BTreeMap<String, u16>,
     /// Relays before components that the profile starts.
     pub relays: Vec<RelayPlan>,
+    /// Processors that components which the profile starts may use at most, by name.
+    pub quotas: BTreeMap<String, f64>,
     /// Processes of a platform that runs already on this host.
     pub components: Vec<RunningPlan>,
     /// Whether the controller undoes after the run what it did before it.

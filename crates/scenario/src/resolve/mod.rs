@@ -12,6 +12,7 @@ mod northbound;
 mod objectives;
 mod platform;
 mod population;
+mod quotas;
 mod rate;
 mod relays;
 mod running;
@@ -99,6 +100,7 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
             messages: scenario.record.messages,
             freshness: scenario.record.freshness,
             network: scenario.record.network,
+            unobserved: scenario.record.observers == Some(false),
             capture,
             metrics,
         },

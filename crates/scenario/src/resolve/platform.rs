@@ -70,10 +70,21 @@ pub(super) fn resolve(
     let state = super::state::resolve(&attached, &profile, &plan, context);
     let secrets = secrets(&attached, context);
     let relays = super::relays::resolve(&attached.relays, &profile, context);
+    let quotas = super::quotas::resolve(attached.quotas.clone(), &profile, context);
     let components = super::running::resolve(&attached.components, &profile, context);
     let (ports, clean_up) = (attached.ports, attached.clean_up);
-    let resolved =
-        PlatformPlan { profile, address, roles: plan, ports, relays, components, clean_up, secrets, state };
+    let resolved = PlatformPlan {
+        profile,
+        address,
+        roles: plan,
+        ports,
+        relays,
+        quotas,
+        components,
+        clean_up,
+        secrets,
+        state,
+    };
     check_ports(&resolved, path, context);
     Some(resolved)
 }

@@ -94,6 +94,17 @@ fn wrong_files_are_told_with_place_and_remedy() {
                 "{ profile: existing, address: \"mqtt://localhost\", relays: { broker: { delay: 1ms } } }",
             ),
         ),
+        (
+            "quotas that make no sense",
+            GOOD.replace("embedded", "{ profile: embedded, quotas: { brokr: 1, broker: 0 } }"),
+        ),
+        (
+            "quotas of a platform that runs already",
+            GOOD.replace(
+                "embedded",
+                "{ profile: existing, address: \"mqtt://localhost\", quotas: { broker: 0.5 } }",
+            ),
+        ),
         ("objectives at QoS 0", with("mqtt: { qos: 0 }\nobjectives: { publish_p99: \"< 5 ms\" }\n")),
         (
             "template",

@@ -190,6 +190,14 @@ fn a_relay_has_the_options_of_the_command() {
 }
 
 #[test]
+fn a_quota_is_that_of_its_component() {
+    let platform = "{ profile: embedded, quotas: { broker: 0.5 } }";
+    let plan = load(&LEAST.replace("embedded", platform)).unwrap();
+    assert_eq!(plan.platform.quotas.get("broker"), Some(&0.5));
+    assert!(facts(&plan).contains("broker: 0.5 processors at most"), "{}", facts(&plan));
+}
+
+#[test]
 fn the_resolved_scenario_gives_the_same_plan_and_keeps_the_secret() {
     let closed = LEAST.replace("levels: [100]", "model: closed, in_flight: [1, 5], think_time: 1ms");
     let sized = format!(
