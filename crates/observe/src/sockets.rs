@@ -8,12 +8,7 @@ use crate::family::Family;
 use crate::found;
 use crate::rates::Rates;
 use crate::sampler::{INTERVAL, ObservedPlatform, Reading, Sampler, SamplerEntry, Unit};
-use crate::sock_diag;
-use netlink_packet_sock_diag::constants::{
-    TCP_CLOSE_WAIT, TCP_ESTABLISHED, TCP_FIN_WAIT1, TCP_FIN_WAIT2, TCP_LISTEN, TCP_SYN_RECV, TCP_SYN_SENT,
-    TCP_TIME_WAIT,
-};
-use netlink_packet_sock_diag::inet::{SocketId, StateFlags};
+use crate::sock_diag::{self, Wanted, state};
 use procfs::process::Process;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -24,13 +19,13 @@ pub const ENTRY: SamplerEntry = SamplerEntry { name: "tcp", interval: INTERVAL, 
 
 /// States by the names that `ss` gives them.
 const STATES: [(u8, &str); 7] = [
-    (TCP_ESTABLISHED, "established"),
-    (TCP_SYN_SENT, "syn-sent"),
-    (TCP_SYN_RECV, "syn-recv"),
-    (TCP_FIN_WAIT1, "fin-wait-1"),
-    (TCP_FIN_WAIT2, "fin-wait-2"),
-    (TCP_TIME_WAIT, "time-wait"),
-    (TCP_CLOSE_WAIT, "close-wait"),
+    (state::ESTABLISHED, "established"),
+    (state::SYN_SENT, "syn-sent"),
+    (state::SYN_RECV, "syn-recv"),
+    (state::FIN_WAIT_1, "fin-wait-1"),
+    (state::FIN_WAIT_2, "fin-wait-2"),
+    (state::TIME_WAIT, "time-wait"),
+    (state::CLOSE_WAIT, "close-wait"),
 ];
 
 #[derive(Default)]
@@ -81,21 +76,18 @@ fn begin() -> Result<Box<dyn Sampler>, &'static str> {
 /// All TCP sockets in this network.
 fn look() -> std::io::Result<Vec<Seen>> {
     let mut seen = Vec::new();
-    for any in [SocketId::new_v4(), SocketId::new_v6()] {
-        sock_diag::sockets(any, StateFlags::all(), |socket| {
-            let bytes = sock_diag::info(&socket).map(|info| [info.bytes_received, info.bytes_acked]);
-            let header = socket.header;
-            seen.push(Seen {
-                state: header.state,
-                inode: header.inode,
-                port: header.socket_id.source_port,
-                unread: header.recv_queue,
-                unsent: header.send_queue,
-                bytes: bytes.unwrap_or_default(),
-            });
-            true
-        })?;
-    }
+    sock_diag::sockets(Wanted { ports: [0, 0], states: state::ALL }, |socket| {
+        let bytes = socket.info.map(|info| [info.bytes_received, info.bytes_acked]);
+        seen.push(Seen {
+            state: socket.state,
+            inode: socket.inode,
+            port: socket.source.1,
+            unread: socket.unread,
+            unsent: socket.unsent,
+            bytes: bytes.unwrap_or_default(),
+        });
+        true
+    })?;
     Ok(seen)
 }
 
@@ -130,7 +122,7 @@ impl Sockets {
     /// The sums of each component. Sockets without a process, as in time-wait, are those of who listens at their port.
     fn sums(&self, seen: &[Seen], before: &HashMap<u32, [u64; 2]>) -> BTreeMap<&str, Sum> {
         let owner = |socket: &Seen| self.owners.get(&socket.inode)?.as_deref();
-        let listening = seen.iter().filter(|socket| socket.state == TCP_LISTEN);
+        let listening = seen.iter().filter(|socket| socket.state == state::LISTEN);
         let ports: HashMap<u16, &str> =
             listening.filter_map(|socket| Some((socket.port, owner(socket)?))).collect();
         let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
@@ -138,7 +130,7 @@ impl Sockets {
             let of_port = || ports.get(&socket.port).filter(|_| socket.inode == 0).copied();
             let Some(owner) = owner(socket).or_else(of_port) else { continue };
             let sum = sums.entry(owner).or_default();
-            if socket.state == TCP_LISTEN {
+            if socket.state == state::LISTEN {
                 let filled = f64::from(socket.unread) / f64::from(socket.unsent.max(1));
                 let (waiting, fullest) = sum.accept_queue.unwrap_or_default();
                 sum.accept_queue = Some((waiting + socket.unread, filled.max(fullest)));
@@ -265,11 +257,11 @@ mod tests {
         let sampler = Sockets { owners: owners.into(), ..Sockets::default() };
         let socket = |state, inode, port, bytes| Seen { state, inode, port, unread: 5, unsent: 10, bytes };
         let seen = [
-            socket(TCP_LISTEN, 4, 80, [0, 0]),
-            socket(TCP_ESTABLISHED, 1, 80, [100, 30]),
-            socket(TCP_ESTABLISHED, 2, 90, [7, 8]),
-            socket(TCP_ESTABLISHED, 3, 91, [9, 9]),
-            socket(TCP_TIME_WAIT, 0, 80, [0, 0]),
+            socket(state::LISTEN, 4, 80, [0, 0]),
+            socket(state::ESTABLISHED, 1, 80, [100, 30]),
+            socket(state::ESTABLISHED, 2, 90, [7, 8]),
+            socket(state::ESTABLISHED, 3, 91, [9, 9]),
+            socket(state::TIME_WAIT, 0, 80, [0, 0]),
         ];
         let sums = sampler.sums(&seen, &HashMap::from([(1, [40, 50])]));
         let a = &sums["a"];

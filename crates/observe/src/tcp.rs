@@ -1,8 +1,6 @@
 //! What the kernel knows of our TCP connections (`tcp_info`): outside the load threads.
 
-use crate::sock_diag;
-use netlink_packet_sock_diag::inet::nlas::TcpInfo;
-use netlink_packet_sock_diag::inet::{SocketId, StateFlags};
+use crate::sock_diag::{self, Socket, TcpInfo, Wanted, state};
 use plimsoll_model::{Counts, Histogram, Metric, Nanos};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -78,19 +76,20 @@ impl TcpSampler {
         let (mut smoothed, mut least) = (Histogram::new(), Histogram::new());
         let before = std::mem::take(&mut self.before);
         let ip_header = if self.platform.is_ipv4() { IPV4_HEADER } else { IPV6_HEADER };
-        for (socket, info, waiting) in &connections {
+        for socket in &connections {
+            let Some(info) = &socket.info else { continue };
             // Of one that the platform made, only what it carried is of interest: its times are the platform's side's.
-            if !self.listening.contains(&socket.source_port) {
+            if !self.listening.contains(&socket.source.1) {
                 smoothed.record(Nanos::from_micros(i64::from(info.rtt)));
                 least.record(Nanos::from_micros(i64::from(info.min_rtt)));
                 counts.tcp_connections += 1;
                 counts.tcp_in_flight += u64::from(info.unacked);
-                counts.tcp_send_queue += u64::from(*waiting);
+                counts.tcp_send_queue += u64::from(socket.unsent);
                 counts.tcp_shut_windows += u64::from(info.probes > 0);
             }
             counts.tcp_looks += 1;
             counts.tcp_largest_segments += u64::from(info.snd_mss);
-            let connection = (socket.source_address, socket.source_port, socket.destination_port);
+            let connection = (socket.source.0, socket.source.1, socket.destination.1);
             let now = Done::of(info);
             // What one did before it was looked at first belongs to no sample.
             let known = before.get(&connection).copied().unwrap_or(now);
@@ -110,22 +109,17 @@ impl TcpSampler {
     }
 }
 
-/// Established connections with what the kernel knows of them, and the bytes that they have not got rid of yet (SIOCOUTQ): those
-/// to the platform's port, or those at that port of ours.
-fn connections_with(
-    platform: SocketAddr,
-    listening: Option<u16>,
-) -> std::io::Result<Vec<(SocketId, TcpInfo, u32)>> {
-    let empty = if platform.is_ipv4() { SocketId::new_v4() } else { SocketId::new_v6() };
-    let wanted = match listening {
-        Some(source_port) => SocketId { source_port, ..empty },
-        None => SocketId { destination_port: platform.port(), ..empty },
+/// Established connections of which the kernel knows more, to the platform's port, or those at that port of ours.
+fn connections_with(platform: SocketAddr, listening: Option<u16>) -> std::io::Result<Vec<Socket>> {
+    let ports = match listening {
+        Some(own) => [own, 0],
+        None => [0, platform.port()],
     };
+    let wanted = Wanted { ports, states: &[state::ESTABLISHED] };
     let mut found = Vec::new();
-    sock_diag::sockets(wanted, StateFlags::ESTABLISHED, |socket| {
-        let id = socket.header.socket_id.clone();
-        let info = sock_diag::info(&socket).filter(|_| id.destination_address == platform.ip());
-        found.extend(info.map(|info| (id, info.clone(), socket.header.send_queue)));
+    sock_diag::sockets(wanted, |socket| {
+        let is_wanted = socket.info.is_some() && socket.destination.0 == platform.ip();
+        found.extend(Some(socket).filter(|_| is_wanted));
         found.len() < MOST
     })?;
     Ok(found)
