@@ -5,6 +5,7 @@ mod achieved;
 mod blame;
 pub mod censored;
 mod clear;
+pub mod closed_bounds;
 pub mod compare;
 pub mod dissection;
 mod duplicates;
@@ -105,6 +106,7 @@ pub fn summarize(record: &RunRecord) -> Summary {
         memory_per_connection: memory::per_connection(&levels),
         components: ComponentSummary::of(record),
         gauges: gauges::of(&record.gauges, &record.levels),
+        closed_bounds: closed_bounds::of(&levels, &laws),
         laws,
         scalability: scalability::of(&levels, record.provenance.seed),
         dissection,

@@ -1,6 +1,7 @@
 //! The machine-readable result. Times are in seconds, sizes in bytes, rates per second; null where a thing does
 //! not exist. Its JSON Schema is `docs/schema/summary.schema.json`.
 
+use crate::closed_bounds::ClosedBounds;
 use crate::dissection::DissectionSummary;
 use crate::gauges::GaugeSummary;
 use crate::generator::Generator;
@@ -66,6 +67,8 @@ pub struct Summary {
     pub gauges: Vec<GaugeSummary>,
     /// Service demand, utilisation and bound of each component (docs/metrics.md).
     pub laws: Vec<ComponentLaws>,
+    /// Bounds of throughput over the operations in flight of the closed model; null in the open model, and where none hold.
+    pub closed_bounds: Option<ClosedBounds>,
     /// The law of scalability over the levels of the closed model; null in the open model, and with too few levels.
     pub scalability: Option<Scalability>,
     /// What the wire said; null where nothing was captured.

@@ -1,4 +1,4 @@
-//! Comma-separated values (RFC 4180): one row a level, a sample or a message. Times in seconds, sizes in bytes.
+//! Comma-separated values (RFC 4180): one row a level, a sample, a reading of an observer or a message. Times in seconds, sizes in bytes.
 
 use crate::plain;
 use plimsoll_analysis::level::LevelSummary;
@@ -232,6 +232,62 @@ fn time_cells(time: &TimeSummary) -> [String; 7] {
 }
 
 /// A value, nothing where it does not exist.
+/// One row for each reading of a component: when it ended, on the run's clock, how long it looks back, and what was used in it.
+pub fn components(record: &RunRecord) -> String {
+    let columns = [
+        "at",
+        "component",
+        "window_s",
+        "cpu_s",
+        "run_delay_s",
+        "held_by_others_s",
+        "rss_bytes",
+        "descriptors",
+        "stopped",
+    ];
+    readings(record, &columns, &record.components, |usage| {
+        vec![
+            seconds(usage.at),
+            usage.component.clone(),
+            seconds(usage.window),
+            seconds(usage.cpu),
+            optional(usage.run_delay.map(seconds)),
+            optional(usage.held_by_others.map(seconds)),
+            usage.rss.to_string(),
+            usage.descriptors.to_string(),
+            usage.stopped.to_string(),
+        ]
+    })
+}
+
+/// One row for each value that another observer saw, with its time on the run's clock.
+pub fn gauges(record: &RunRecord) -> String {
+    readings(record, &["at", "sampler", "subject", "quantity", "unit", "value"], &record.gauges, |gauge| {
+        let texts = [&gauge.sampler, &gauge.subject, &gauge.quantity, &gauge.unit].map(String::clone);
+        let mut cells = vec![seconds(gauge.at)];
+        cells.extend(texts);
+        cells.push(gauge.value.to_string());
+        cells
+    })
+}
+
+/// A row for each reading, behind the columns by which runs are told apart.
+fn readings<T>(
+    record: &RunRecord,
+    columns: &[&str],
+    readings: &[T],
+    cells: impl Fn(&T) -> Vec<String>,
+) -> String {
+    let own = || [&record.id, &record.name, &record.provenance.started].map(String::clone).to_vec();
+    let header = RUN.iter().chain(columns).map(|&column| column.to_owned()).collect();
+    let rows = readings.iter().map(|reading| row([own(), cells(reading)].concat()));
+    row(header) + &rows.collect::<String>()
+}
+
+fn seconds(time: Nanos) -> String {
+    time.as_secs_f64().to_string()
+}
+
 pub(crate) fn optional<T: ToString>(value: Option<T>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }

@@ -54,6 +54,10 @@ enum Rows {
     Levels,
     /// One row a sample
     Samples,
+    /// One row for each reading of what a component used
+    Components,
+    /// One row for each value that another observer saw
+    Gauges,
 }
 
 impl Export {
@@ -64,6 +68,8 @@ impl Export {
                 say(&csv::levels(&plimsoll_analysis::summarize(&record)))
             }
             (Format::Csv, Some(Rows::Samples)) => say(&csv::samples(&record)),
+            (Format::Csv, Some(Rows::Components)) => say(&csv::components(&record)),
+            (Format::Csv, Some(Rows::Gauges)) => say(&csv::gauges(&record)),
             (_, Some(_)) => return Err(Failure::Usage("--rows belongs to --format csv".into())),
             (Format::Messages, None) => self.messages(&record.id, csv::message_header(), csv::message)?,
             (Format::Events, None) => {

@@ -38,6 +38,7 @@ mod models;
 mod mosquitto;
 mod namespaces;
 mod ngsi;
+mod observer_truth;
 mod observing;
 mod onem2m;
 mod own_certificates;

@@ -12,6 +12,8 @@ use plimsoll_analysis::summary::Summary;
 
 /// A bound that lies this many times above what was achieved would only flatten the curve.
 const FAR: f64 = 2.0;
+/// So many times the highest achieved load are shown of bounds that rise with the operations in flight.
+const ABOVE: f64 = 1.2;
 
 /// Chart and table.
 pub fn body(summary: &Summary) -> Markup {
@@ -50,7 +52,8 @@ fn chart(summary: &Summary) -> Chart {
     let most = levels.iter().filter_map(|level| level.achieved).fold(0.0, f64::max);
     let bound = processor_bound(summary).filter(|&(rate, _)| rate <= FAR * most);
     let highest = bound.iter().map(|&(rate, _)| rate);
-    let y = Axis::fitting("Achieved load (/s)", achieved.chain(bands).chain(highest));
+    let top = summary.closed_bounds.as_ref().map(|_| ABOVE * most);
+    let y = Axis::fitting("Achieved load (/s)", achieved.chain(bands).chain(highest).chain(top));
     let ends = || [amounts().fold(f64::INFINITY, f64::min), amounts().fold(0.0, f64::max)];
     let ideal = ends().map(|end| if x.is_log() || end == ends()[1] { end } else { 0.0 });
     let diagonal = ideal.map(|end| (end, Some(end))).into_iter().filter(|_| is_offered).collect();
@@ -63,8 +66,9 @@ fn chart(summary: &Summary) -> Chart {
     let path =
         Series::new("achieved", Ink::Curve(0)).with(Mark::Guide { points: path, dashed: false }).unlisted();
     let law = summary.scalability.as_ref().and_then(|law| scalability::curve(law, ends()[0], ends()[1]));
+    let bounds = closed_bounds(summary, ends(), ABOVE * most);
     let mark = summary.load_line.as_ref().and_then(|line| Some((line, level::of_load_line(summary, line)?)));
-    let panel = Panel::new(x, y).height(340.0).all([ideal, band, path]).all(law);
+    let panel = Panel::new(x, y).height(340.0).all([ideal, band, path]).all(law).all(bounds);
     let panel = panel.all(level::VERDICTS.map(|verdict| of_verdict(&levels, verdict)));
     let panel =
         panel.limits(bound.map(|(at, label)| Limit { at, label, ink: Ink::Neutral }).into_iter().collect());
@@ -90,6 +94,24 @@ fn decisive<'a>(rising: &[&'a LevelSummary]) -> Vec<&'a LevelSummary> {
         }
     }
     chosen
+}
+
+/// Bounds of throughput over the operations in flight, as far as the chart reaches: the asymptotic one, and balanced-job bounds where
+/// they hold.
+fn closed_bounds(summary: &Summary, [from, to]: [f64; 2], top: f64) -> Vec<Series> {
+    let Some(bounds) = &summary.closed_bounds else { return Vec::new() };
+    let curve = |name: &str, at: &dyn Fn(f64) -> Option<f64>| {
+        let point = |amount: f64| (amount, at(amount).filter(|&rate| rate <= top));
+        let points = scalability::between(from, to).map(point).collect();
+        Series::new(name, Ink::Neutral).with(Mark::Guide { points, dashed: true })
+    };
+    let mut curves = vec![curve("upper bound", &|amount| Some(bounds.upper(amount)))];
+    if bounds.balanced.is_some() {
+        let end = |place: usize| move |amount: f64| bounds.balanced_at(amount).map(|ends| ends[place]);
+        curves.push(curve("balanced-job bounds", &end(0)));
+        curves.push(curve("balanced-job bounds", &end(1)).unlisted());
+    }
+    curves
 }
 
 /// The lowest rate that a component's processors allow by the utilisation law, and its name. The upper end of the interval:

@@ -95,9 +95,12 @@ pub fn curve(law: &Scalability, from: f64, to: f64) -> Option<Series> {
         LawName::Amdahl => "Amdahl's law",
         LawName::Universal => "universal scalability law",
     };
-    // Even steps on a logarithmic axis, where amounts usually double.
-    let growth = (to / from).max(1.0).ln() / f64::from(POINTS);
-    let at = |step: i32| from * (growth * f64::from(step)).exp();
-    let points = (0..=POINTS).map(at).map(|amount| (amount, law.throughput(amount))).collect();
+    let points = between(from, to).map(|amount| (amount, law.throughput(amount))).collect();
     Some(Series::new(name, Ink::Curve(1)).with(Mark::Guide { points, dashed: true }))
+}
+
+/// Amounts for the points of a curve: even steps on a logarithmic axis, where amounts usually double.
+pub fn between(from: f64, to: f64) -> impl Iterator<Item = f64> {
+    let growth = (to / from).max(1.0).ln() / f64::from(POINTS);
+    (0..=POINTS).map(move |step| from * (growth * f64::from(step)).exp())
 }
