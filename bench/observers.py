@@ -35,7 +35,7 @@ def profile():
 def scenario(seconds, observers):
     return (
         "name: ten\nplatform: ten.yaml\npopulation: { devices: 50 }\nmqtt: { qos: 1 }\n"
-        f"load: {{ levels: [200], arrivals: even, warm_up: 1s, hold: {seconds}s, drain: 1s, again: 0s }}\n"
+        f"load: {{ levels: [200], arrivals: constant, warm_up: 1s, hold: {seconds}s, drain: 1s, again: 0s }}\n"
         f"record: {{ observers: {json.dumps(observers)} }}\nobjectives: {{ publish_p99: null, achieved: null }}\n"
     )
 

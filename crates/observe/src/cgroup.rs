@@ -48,12 +48,31 @@ pub fn processor_groups() -> Option<ProcessorGroups> {
         let is_cpu = |(controllers, _): &(String, String)| controllers.split(',').any(|name| name == "cpu");
         let own = groups("self").into_iter().find(is_cpu).map(|(_, path)| mount.join(path));
         // In a container, what is mounted is its own group.
-        return Some(ProcessorGroups::First(own.filter(|own| own.exists()).unwrap_or_else(|| mount.clone())));
+        let folder = own.filter(|own| own.exists()).unwrap_or_else(|| mount.clone());
+        return is_group(&folder).then_some(ProcessorGroups::First(folder));
     }
     let unified = mounts.unified?;
     let controllers = fs::read_to_string(unified.join("cgroup.subtree_control")).unwrap_or_default();
     let has_cpu = controllers.split_whitespace().any(|name| name == "cpu");
-    has_cpu.then_some(ProcessorGroups::Second(unified))
+    (has_cpu && is_group(&unified)).then_some(ProcessorGroups::Second(unified))
+}
+
+/// Whether the folder is what it is said to be: another file system may be mounted over it.
+fn is_group(folder: &Path) -> bool {
+    folder.join("cgroup.procs").exists()
+}
+
+/// A path as `/proc/self/mountinfo` writes it: blanks and the like are three octal digits.
+fn unescaped(written: &str) -> PathBuf {
+    let mut path = String::new();
+    let mut rest = written;
+    while let Some((before, after)) = rest.split_once('\\') {
+        path.push_str(before);
+        let digits = after.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        path.push(digits.map_or('\\', char::from));
+        rest = if digits.is_some() { &after[3..] } else { after };
+    }
+    (path + rest).into()
 }
 
 /// For how long the quotas of control groups kept components from running.
@@ -111,7 +130,7 @@ fn mounts(text: &str) -> Mounts {
     let mut mounts = Mounts::default();
     for line in text.lines() {
         let Some((first, second)) = line.split_once(" - ") else { continue };
-        let Some(point) = first.split(' ').nth(4).map(PathBuf::from) else { continue };
+        let Some(point) = first.split(' ').nth(4).map(unescaped) else { continue };
         let mut second = second.split(' ');
         match second.next() {
             Some("cgroup2") => mounts.unified = Some(point),
@@ -302,6 +321,8 @@ mod tests {
         assert_eq!(found.unified, Some(PathBuf::from("/sys/fs/cgroup/unified")));
         assert_eq!(found.controllers["cpuacct"], PathBuf::from("/sys/fs/cgroup/cpu,cpuacct"));
         assert_eq!(mounts(""), Mounts::default());
+        let blank = mounts("1 1 0:1 / /a\\040b\\x rw - cgroup2 cgroup2 rw\n");
+        assert_eq!(blank.unified, Some(PathBuf::from("/a b\\x")));
     }
 
     #[test]

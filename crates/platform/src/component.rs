@@ -66,9 +66,9 @@ impl Running {
             move |cause| PlatformError::Start { component, what, cause }
         };
         let no_port = || failed("no free port".into());
-        if quota.is_some() {
-            control_group::try_out()
-                .map_err(failed("cannot limit its processors (platform.quotas)".into()))?;
+        if let Some(quota) = quota {
+            let what = format!("cannot limit it to {quota} processors (platform.quotas)");
+            control_group::try_out(dir, quota).map_err(failed(what))?;
         }
         let owner = component.user.as_deref().and_then(user::to_become).transpose();
         let owner = owner.map_err(failed("cannot run it as the user of its profile".into()))?;

@@ -2,7 +2,7 @@
 //! before it starts, and the guard removes it (cgroup-v2.rst of the kernel, and sched-bwc.rst for version 1).
 
 use plimsoll_observe::cgroup::{ProcessorGroups, processor_groups};
-use rustix::process::{Pid, getpid};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -70,33 +70,52 @@ impl ControlGroup {
 
 impl Drop for Made {
     fn drop(&mut self) {
-        // Processes that were killed leave it a moment later.
-        for _ in 0..TRIES {
-            if fs::remove_dir(&self.0).is_ok() || !self.0.exists() {
-                return;
-            }
-            thread::sleep(PAUSE);
-        }
+        // The next one that removes what is left of the platform tries again.
+        let _ = remove(&self.0);
     }
 }
 
-/// Whether groups can be made on this host, by making one.
+/// Whether this host gives groups of a platform that quota, by making one.
 ///
 /// # Errors
-/// They cannot.
-pub(crate) fn try_out() -> io::Result<()> {
-    let own = format!("plimsoll-try-{}", getpid().as_raw_pid());
-    ControlGroup::of(Path::new(&own), getpid(), 1.0)?.make().map(drop)
+/// It does not.
+pub(crate) fn try_out(platform: &Path, quota: f64) -> io::Result<()> {
+    ControlGroup::of(platform, getpid(), quota)?.make().map(drop)
 }
 
 /// Removes what guards that were killed have left of a platform with that folder.
-pub(crate) fn remove_of(platform: &Path) {
-    let Some(groups) = processor_groups() else { return };
-    for entry in fs::read_dir(groups.folder()).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(&prefix(platform)) {
-            drop(Made(entry.path()));
+///
+/// # Errors
+/// Something of it stays.
+pub(crate) fn remove_of(platform: &Path) -> io::Result<()> {
+    let Some(groups) = processor_groups() else { return Ok(()) };
+    let entries = fs::read_dir(groups.folder()).into_iter().flatten().flatten();
+    let own = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix(platform)));
+    own.map(|entry| remove(&entry.path())).fold(Ok(()), io::Result::and)
+}
+
+/// Kills all that is in a group, also what has lost all other ties to the platform, and removes the group with those below it.
+fn remove(group: &Path) -> io::Result<()> {
+    let mut removed = Ok(());
+    for _ in 0..TRIES {
+        for below in fs::read_dir(group).into_iter().flatten().flatten() {
+            if below.file_type().is_ok_and(|kind| kind.is_dir()) {
+                remove(&below.path())?;
+            }
         }
+        let inside = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+        for process in inside.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)) {
+            // One that has just ended is no failure.
+            let _ = kill_process(process, Signal::KILL);
+        }
+        removed = match fs::remove_dir(group) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => return Ok(()),
+        };
+        // Processes that were killed leave it a moment later.
+        thread::sleep(PAUSE);
     }
+    removed
 }
 
 fn prefix(platform: &Path) -> String {
@@ -110,6 +129,8 @@ fn none_mounted() -> io::Error {
 fn told(what: &str, path: &Path, cause: io::Error) -> io::Error {
     let help = match cause.kind() {
         io::ErrorKind::PermissionDenied => "; run Plimsoll as root",
+        io::ErrorKind::ReadOnlyFilesystem => "; mount the control groups so that they can be written",
+        io::ErrorKind::InvalidInput => "; the group of Plimsoll itself may have a smaller quota",
         _ => "",
     };
     io::Error::new(cause.kind(), format!("cannot {what} {}: {cause}{help}", path.display()))

@@ -202,7 +202,7 @@ fn remove(folder: &Path) {
 
 /// Removes a folder, its lock last: by that one the next run knows what could not be removed.
 fn remove_all(folder: &Path) -> io::Result<()> {
-    control_group::remove_of(folder);
+    control_group::remove_of(folder)?;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {

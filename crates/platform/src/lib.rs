@@ -13,6 +13,7 @@ mod options;
 mod output;
 mod placeholders;
 mod relays;
+mod replicas;
 mod reset;
 mod running;
 mod strays;

@@ -11,10 +11,12 @@ pub struct Placeholders {
     program: PathBuf,
     /// At which all find each component.
     ports: BTreeMap<String, u16>,
-    /// At which components with a relay before them listen themselves.
-    behind: BTreeMap<String, u16>,
-    /// The ports of the component that is told something.
+    /// At which components with a relay before them listen themselves, each replica at one.
+    behind: BTreeMap<String, Vec<u16>>,
+    /// The ports of the component that is told something, which of its replicas it is, and its folder where it has one of its own.
     own: BTreeSet<String>,
+    replica: usize,
+    below: Option<String>,
 }
 
 impl Placeholders {
@@ -26,6 +28,8 @@ impl Placeholders {
             ports: BTreeMap::new(),
             behind: BTreeMap::new(),
             own: BTreeSet::new(),
+            replica: 0,
+            below: None,
         }
     }
 
@@ -45,32 +49,45 @@ impl Placeholders {
     }
 
     fn free(&self) -> std::io::Result<u16> {
-        free_port(|port| self.ports.values().chain(self.behind.values()).any(|&own| own == port))
+        free_port(|port| self.ports.values().chain(self.behind.values().flatten()).any(|&own| own == port))
     }
 
-    /// Puts a relay before the port of that name.
-    pub fn put_behind_relay(&mut self, name: &str) -> std::io::Result<()> {
+    /// Puts a relay before the port of that name, and so many replicas behind it.
+    pub fn put_behind_relay(&mut self, name: &str, replicas: usize) -> std::io::Result<()> {
         self.port(name)?;
-        if !self.behind.contains_key(name) {
+        while self.behind_relay(name).len() < replicas {
             let port = self.free()?;
-            self.behind.insert(name.to_owned(), port);
+            self.behind.entry(name.to_owned()).or_default().push(port);
         }
         Ok(())
     }
 
-    /// The port behind the relay that stands before the port of that name, if one does.
-    pub fn behind_relay(&self, name: &str) -> Option<u16> {
-        self.behind.get(name).copied()
+    /// The ports behind the relay that stands before the port of that name: one for each replica, none without a relay.
+    pub fn behind_relay(&self, name: &str) -> &[u16] {
+        self.behind.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// From now on a component is told that has these ports: for it alone they are those at which it listens itself.
-    pub fn speak_to<'a>(&mut self, ports: impl Iterator<Item = &'a String>) {
-        self.own = ports.cloned().collect();
+    /// From now on a replica of a component is told that has these ports: for it alone they are those at which it listens itself.
+    /// `below` is its own folder in that of the platform.
+    pub fn speak_to<'a>(
+        &mut self,
+        ports: impl Iterator<Item = &'a String>,
+        replica: usize,
+        below: Option<&str>,
+    ) {
+        (self.own, self.replica) = (ports.cloned().collect(), replica);
+        self.below = below.map(str::to_owned);
+    }
+
+    /// From now on nobody is told who has ports of its own.
+    pub fn speak_to_others(&mut self) {
+        self.speak_to(std::iter::empty(), 0, None);
     }
 
     /// The port of that name for the component that is told something.
     pub fn told_port(&mut self, name: &str) -> std::io::Result<u16> {
-        match self.behind.get(name).filter(|_| self.own.contains(name)) {
+        let behind = self.behind.get(name).filter(|_| self.own.contains(name));
+        match behind.and_then(|ports| ports.get(self.replica)) {
             Some(&port) => Ok(port),
             None => self.port(name),
         }
@@ -98,7 +115,10 @@ impl Placeholders {
                 continue;
             };
             match (name, name.strip_prefix("port:")) {
-                ("dir", _) => filled.push_str(&self.dir.to_string_lossy()),
+                ("dir", _) => {
+                    let own = self.below.as_ref().map(|below| self.dir.join(below));
+                    filled.push_str(&own.as_ref().unwrap_or(&self.dir).to_string_lossy());
+                }
                 ("plimsoll", _) => filled.push_str(&self.program.to_string_lossy()),
                 (_, Some(port)) => filled.push_str(&self.told_port(port)?.to_string()),
                 _ => {
@@ -132,13 +152,16 @@ mod tests {
     fn behind_a_relay_a_component_alone_knows_its_own_port() {
         let mut placeholders = Placeholders::new(Path::new("/d"));
         let public = placeholders.port("m").unwrap();
-        placeholders.put_behind_relay("m").unwrap();
-        let behind = placeholders.behind_relay("m").unwrap();
-        assert_ne!(public, behind);
+        placeholders.put_behind_relay("m", 2).unwrap();
+        let [behind, second] = placeholders.behind_relay("m") else { panic!("{placeholders:?}") };
+        let (behind, second) = (*behind, *second);
+        assert!(public != behind && behind != second && public != second);
         assert_eq!(placeholders.fill("{port:m}").unwrap(), public.to_string());
-        placeholders.speak_to([&"m".to_owned()].into_iter());
-        assert_eq!(placeholders.fill("{port:m}").unwrap(), behind.to_string());
-        placeholders.speak_to([&"n".to_owned()].into_iter());
+        placeholders.speak_to([&"m".to_owned()].into_iter(), 0, None);
+        assert_eq!(placeholders.fill("{port:m} {dir}").unwrap(), format!("{behind} /d"));
+        placeholders.speak_to([&"m".to_owned()].into_iter(), 1, Some("m-2"));
+        assert_eq!(placeholders.fill("{port:m} {dir}").unwrap(), format!("{second} /d/m-2"));
+        placeholders.speak_to([&"n".to_owned()].into_iter(), 0, None);
         assert_eq!(placeholders.fill("{port:m}").unwrap(), public.to_string());
     }
 }

@@ -2,26 +2,19 @@
 
 use crate::placeholders::Placeholders;
 use plimsoll_model::Nanos;
-use plimsoll_scenario::plan::{PlatformPlan, RelayPlan};
+use plimsoll_scenario::plan::PlatformPlan;
 use plimsoll_scenario::profile::Component;
 use std::collections::BTreeMap;
 
 /// How long a relay may take until it listens.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
-/// The relays of a plan, with the components that they stand before.
-fn relayed(plan: &PlatformPlan) -> impl Iterator<Item = (&RelayPlan, &Component)> {
-    plan.relays.iter().filter_map(|relay| {
-        let mut components = plan.profile.components.iter();
-        Some((relay, components.find(|component| component.name == relay.component)?))
-    })
-}
-
 /// Finds the ports at which components listen behind their relays.
 pub fn find_ports(plan: &PlatformPlan, placeholders: &mut Placeholders) -> std::io::Result<()> {
-    for (_, component) in relayed(plan) {
+    for component in plan.profile.components.iter().filter(|component| plan.is_behind_relay(&component.name))
+    {
         for (_, port) in component.named_ports() {
-            placeholders.put_behind_relay(port)?;
+            placeholders.put_behind_relay(port, plan.replicas_of(&component.name))?;
         }
     }
     Ok(())
@@ -42,13 +35,14 @@ pub fn before(plan: &PlatformPlan, component: &Component, placeholders: &Placeho
     let mut ports: Vec<&String> = component.named_ports().map(|(_, port)| port).collect();
     ports.sort();
     ports.dedup();
-    let of_port = |(relay, port): (&RelayPlan, &String)| {
-        let behind = placeholders.behind_relay(port)?;
-        let mut command: Vec<String> =
-            ["{plimsoll}", "target", "relay", "--to"].into_iter().map(str::to_owned).collect();
-        command.extend([format!("127.0.0.1:{behind}"), "--port".into(), format!("{{port:{port}}}")]);
-        command.extend(relay.options());
-        Some(Component {
+    let of_port = |port: &String| {
+        let mut command: Vec<String> = ["{plimsoll}", "target", "relay"].map(str::to_owned).to_vec();
+        for behind in placeholders.behind_relay(port) {
+            command.extend(["--to".to_owned(), format!("127.0.0.1:{behind}")]);
+        }
+        command.extend(["--port".into(), format!("{{port:{port}}}")]);
+        command.extend(relay.iter().flat_map(|relay| relay.options()));
+        Component {
             name: name(&component.name, port),
             command,
             files: BTreeMap::new(),
@@ -64,11 +58,7 @@ pub fn before(plan: &PlatformPlan, component: &Component, placeholders: &Placeho
             install: None,
             version: None,
             cost_per_month: None,
-        })
+        }
     };
-    relay
-        .into_iter()
-        .flat_map(|relay| ports.iter().map(move |port| (relay, *port)))
-        .filter_map(of_port)
-        .collect()
+    ports.into_iter().filter(|_| plan.is_behind_relay(&component.name)).map(of_port).collect()
 }

@@ -8,6 +8,7 @@ use crate::options::Options;
 use crate::output::{last_lines, last_words};
 use crate::placeholders::Placeholders;
 use crate::relays;
+use crate::replicas;
 use plimsoll_scenario::plan::{Endpoint, PlatformPlan, Protocol};
 use plimsoll_scenario::profile::{Component, ReadyRequest};
 use plimsoll_simulate::Simulation;
@@ -126,10 +127,14 @@ impl Planned {
                 let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
                 let ports = start.1.ports().iter().flat_map(|(name, port)| {
                     let owner = owner(name);
-                    match start.1.behind_relay(name) {
-                        Some(behind) => vec![(relays::name(&owner, name), at(*port)), (owner, at(behind))],
-                        None => vec![(owner, at(*port))],
+                    let behind = start.1.behind_relay(name);
+                    if behind.is_empty() {
+                        return vec![(owner, at(*port))];
                     }
+                    let replica = |(place, &port)| (replicas::name(&owner, place, behind.len()), at(port));
+                    let mut all: Vec<_> = behind.iter().enumerate().map(replica).collect();
+                    all.insert(0, (relays::name(&owner, name), at(*port)));
+                    all
                 });
                 ports.collect()
             }
@@ -199,14 +204,17 @@ impl Platform {
         let protocol = plan.protocol();
         let mut device_port = None;
         for component in &plan.profile.components {
-            placeholders.speak_to(component.named_ports().map(|(_, port)| port));
             let quota = plan.quotas.get(&component.name).copied();
-            platform.start(component, dir.path(), &mut placeholders, quota, options)?;
+            for (place, replica) in replicas::of(plan, component).into_iter().enumerate() {
+                let ports = component.named_ports().map(|(_, port)| port);
+                placeholders.speak_to(ports, place, replica.own_folder.as_deref());
+                platform.start(&replica.component, dir.path(), &mut placeholders, quota, options)?;
+            }
             let running = platform.components.last();
             if let Some(version) = running.and_then(|running| running.version(dir.path(), options)) {
                 platform.facts.insert(format!("{} version", component.name), version);
             }
-            placeholders.speak_to(std::iter::empty());
+            placeholders.speak_to_others();
             for relay in relays::before(plan, component, &placeholders) {
                 platform.start(&relay, dir.path(), &mut placeholders, None, options)?;
             }
@@ -218,6 +226,9 @@ impl Platform {
         }
         for relay in &plan.relays {
             platform.facts.insert(format!("relay before {}", relay.component), relay.options().join(" "));
+        }
+        for (component, count) in &plan.replicas {
+            platform.facts.insert(format!("replicas of {component}"), count.to_string());
         }
         for (component, quota) in &plan.quotas {
             platform.facts.insert(format!("quota of {component}"), format!("{quota} processors"));

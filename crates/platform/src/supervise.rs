@@ -51,7 +51,7 @@ pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8>
         return Err(io::Error::other("the process that wanted this component is gone"));
     }
     // Removed when all that is in it has ended.
-    let _group = group(bounds, getpid())?.map(|group| group.make()).transpose()?;
+    let control_group = group(bounds, getpid())?.map(|group| group.make()).transpose()?;
     let mut call = Command::new(program);
     call.args(["guard", "become", "--parent", &std::process::id().to_string()]).args(bounds.arguments());
     let child = call.arg("--").args(command).stdin(Stdio::null()).process_group(0).spawn()?;
@@ -77,6 +77,8 @@ pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8>
     if !(bounds.leaves && status.exit_status() == Some(0)) {
         end_descendants();
     }
+    // What follows may not return.
+    drop(control_group);
     Ok(end_like(status))
 }
 

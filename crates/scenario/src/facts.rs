@@ -19,6 +19,7 @@ impl Plan {
     pub fn facts(&self) -> Vec<(&'static str, String)> {
         let mut facts = vec![("platform", self.platform_in_words())];
         facts.extend(self.relays_in_words());
+        facts.extend(self.replicas_in_words());
         facts.extend(self.quotas_in_words());
         facts.extend(self.populations().flat_map(|plan| plan.facts_of_population(!self.others.is_empty())));
         facts.extend([
@@ -156,6 +157,12 @@ impl Plan {
             )
         };
         self.platform.relays.iter().map(relay).collect()
+    }
+
+    /// Of which components there are several.
+    fn replicas_in_words(&self) -> Vec<(&'static str, String)> {
+        let several = |(name, count): (&String, &u16)| ("replicas", format!("{count} of {name}"));
+        self.platform.replicas.iter().map(several).collect()
     }
 
     /// Which components may not use as many processors as they like.

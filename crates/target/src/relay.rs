@@ -8,6 +8,7 @@
 mod datagrams;
 mod link;
 mod server;
+mod servers;
 mod way;
 
 pub use link::{Link, Network};
@@ -29,8 +30,8 @@ const ATTEMPTS: usize = 16;
 pub struct Settings {
     /// Where it listens; port 0 for a free one.
     pub listen: SocketAddr,
-    /// The server that it stands before.
-    pub to: SocketAddr,
+    /// The servers that it stands before: clients get them in turn.
+    pub to: Vec<SocketAddr>,
     /// What each way is like.
     pub network: Network,
     /// From each multiple of a time since its start on, connections are reset for a while, new ones too.

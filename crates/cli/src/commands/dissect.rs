@@ -114,8 +114,9 @@ impl Dissect {
         let read = dissection.read((sources, &self.files), &mut |rows, read| {
             if !exports.is_empty() {
                 let rows: Vec<ExchangeRow> = rows.collect();
-                for export in &mut exports {
+                for export in exports.iter_mut().filter(|export| !export.broken) {
                     if let Err(error) = export.write(&rows) {
+                        export.broken = true;
                         broken.get_or_insert(Failure::unwritable(&export.path, &error));
                     }
                 }
@@ -124,14 +125,14 @@ impl Dissect {
         });
         let summary = read.map_err(unreadable)?;
         progress.finish();
-        if let Some(failure) = broken {
-            return Err(failure);
-        }
-        exports.into_iter().try_for_each(Exporting::finish)?;
         say(&render::terminal::render(&summary));
+        // One that cannot be written takes none of the others along.
+        let exported = exports.into_iter().filter(|export| !export.broken).map(Exporting::finish);
+        let exported = exported.fold(broken.map_or(Ok(()), Err), Result::and);
         if let Some(path) = &self.summary_json {
             outputs::write(path, &render::json(&summary))?;
         }
+        exported?;
         if stop.load(Ordering::Relaxed) && !self.follow {
             return Ok(exit_code::INTERRUPTED);
         }
@@ -234,6 +235,8 @@ struct Exporting {
     path: PathBuf,
     output: Output,
     writing: Writing,
+    /// Whether something could not be written: it does not become a file.
+    broken: bool,
 }
 
 enum Writing {
@@ -255,7 +258,7 @@ impl Exporting {
             Export::Otlp => Writing::Otlp(buffered(file), render::otlp::Spans::default()),
             Export::Parquet => Writing::Parquet(render::parquet::Exchanges::begin(buffered(file))?),
         };
-        Ok(Exporting { path: path.to_owned(), output, writing })
+        Ok(Exporting { path: path.to_owned(), output, writing, broken: false })
     }
 
     fn write(&mut self, rows: &[ExchangeRow]) -> std::io::Result<()> {

@@ -64,6 +64,18 @@ struct Answers {
     p99: String,
 }
 
+impl Answers {
+    /// Whether they name a platform that runs already.
+    fn name_address(&self) -> bool {
+        self.platform.contains("://")
+    }
+
+    /// Whether there may be subscribers: a user of another protocol than MQTT has none without a profile.
+    fn may_subscribe(&self) -> bool {
+        !self.name_address() || self.platform.starts_with("mqtt")
+    }
+}
+
 impl Init {
     pub fn perform(self) -> Result<u8, Failure> {
         if self.scenario.exists() {
@@ -72,8 +84,14 @@ impl Init {
         }
         let answers = self.answers()?;
         let name = self.scenario.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        let text = scenario(&name.unwrap_or_default(), &answers, !self.no_schema);
-        check(&self.scenario, &text)?;
+        let name = name.unwrap_or_default();
+        let text = |subscribes| scenario(&name, &answers, !self.no_schema, subscribes);
+        let whole = text(answers.may_subscribe());
+        let text = match check(&self.scenario, &whole) {
+            // Some profiles have nobody who could subscribe.
+            Err(_) if check(&self.scenario, &text(false)).is_ok() => text(false),
+            checked => checked.map(|()| whole)?,
+        };
         outputs::write(&self.scenario, &text)?;
         let path = self.scenario.display();
         let mut said = format!("wrote {path}\n");
@@ -129,14 +147,14 @@ fn check(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 /// The scenario. Answers stand in quotes, so that none of them can be anything but a value.
-fn scenario(name: &str, answers: &Answers, has_schema: bool) -> String {
+fn scenario(name: &str, answers: &Answers, has_schema: bool, subscribes: bool) -> String {
     let Answers { platform, devices, rate, hold, p99 } = answers;
     let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
     let modeline = match has_schema {
         true => format!("# yaml-language-server: $schema={SCHEMA}\n"),
         false => String::new(),
     };
-    let runs_already = platform.contains("://");
+    let runs_already = answers.name_address();
     let platform = match runs_already {
         true => format!(
             "  profile: existing            # a platform that runs already\n  address: {}",
@@ -147,8 +165,6 @@ fn scenario(name: &str, answers: &Answers, has_schema: bool) -> String {
             quoted(platform)
         ),
     };
-    // A user of another protocol than MQTT has no subscribers without a profile.
-    let subscribes = !runs_already || answers.platform.starts_with("mqtt");
     let subscribers = match subscribes {
         true => "  subscribers: 1               # each receives every message\n",
         false => "",

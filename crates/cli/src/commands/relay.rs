@@ -23,12 +23,14 @@ use std::net::{IpAddr, SocketAddr};
   plimsoll target relay --to 127.0.0.1:1883 --cut 30s:2s
   plimsoll target relay --to 127.0.0.1:1883 --half-open 60s
   plimsoll target relay --to 127.0.0.1:5683 --loss 0.05
+  plimsoll target relay --to 127.0.0.1:8081 --to 127.0.0.1:8082
 
 SIGTERM or Ctrl-C ends it. It then prints how much it has passed on.")]
 pub struct Relay {
-    /// The server to stand before, as 127.0.0.1:1883
-    #[arg(long, value_name = "ADDRESS")]
-    to: SocketAddr,
+    /// The server to stand before, as 127.0.0.1:1883. Given several times, clients
+    /// get these servers in turn
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    to: Vec<SocketAddr>,
     /// Where to listen
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     host: IpAddr,
@@ -67,7 +69,7 @@ impl Relay {
         let stop = interrupt::stop_flag().map_err(|error| undoable(&error))?;
         let relay = relay::Relay::bind(relay::Settings {
             listen: SocketAddr::new(self.host, self.port),
-            to: self.to,
+            to: self.to.clone(),
             network: Network { delay: self.delay, jitter: self.jitter, rate: self.rate, loss: self.loss },
             cut: self.cut,
             half_open: self.half_open,
@@ -75,7 +77,7 @@ impl Relay {
         });
         let relay = relay.map_err(|error| undoable(&error))?;
         let address = relay.address().map_err(|error| undoable(&error))?;
-        if address == self.to {
+        if self.to.contains(&address) {
             return Err(Failure::Usage(format!(
                 "--to {address} is the relay's own address: give that of the server"
             )));

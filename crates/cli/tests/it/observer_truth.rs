@@ -31,7 +31,7 @@ fn chain(services: &[String], before: impl Fn(usize) -> String) -> String {
 fn scenario(levels: &str, hold: &str) -> String {
     format!(
         "name: working\nplatform: working.yaml\npopulation: {{ devices: 20 }}\nmqtt: {{ qos: 1 }}\n\
-         load: {{ levels: {levels}, arrivals: even, warm_up: 1s, hold: {hold}, drain: 2s, again: 0s }}\n\
+         load: {{ levels: {levels}, arrivals: constant, warm_up: 1s, hold: {hold}, drain: 2s, again: 0s }}\n\
          objectives: {{ publish_p99: null, achieved: null }}\n"
     )
 }

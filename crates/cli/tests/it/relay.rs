@@ -39,3 +39,44 @@ fn a_component_behind_a_relay_is_as_far_away_from_all_others_as_the_relay_says()
         run.summary["components"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["broker", "front", "relay before broker"]);
 }
+
+/// A station whose worker takes 10 ms for each request: one alone serves 100 a second.
+const STATION: &str = r#"
+name: several
+title: a station
+description: A station with one worker
+limits: { all: its worker }
+components:
+  - name: station
+    command: ["{plimsoll}", target, station, --protocol, http, --port, "{port:http}", --truth, "{dir}/truth.csv",
+              --service, "deterministic:10ms"]
+    files: { own.txt: "{port:http}" }
+    ready_port: http
+    http_port: http
+device:
+  speaks: http
+  request: { path: /, body: "{message}", expect: [204] }
+"#;
+
+#[test]
+fn replicas_share_the_connections_and_have_names_and_folders_of_their_own() {
+    let bench = Bench::beside_others();
+    bench.write("several.yaml", STATION);
+    let run = bench.run(
+        "name: several\nplatform: { profile: several.yaml, replicas: { station: 3 } }\npopulation: { devices: 30 }\n\
+         load: { levels: [240], arrivals: constant, warm_up: 1s, hold: 3s, samples: 3, drain: 2s, again: 0s }\n\
+         objectives: { achieved: null, publish_p99: null }\n",
+    );
+    // Two of them would serve 200 a second.
+    assert!(number(run.level(0), &["achieved"]) > 210.0, "{:#}", run.level(0)["achieved"]);
+    let names: Vec<&str> =
+        run.summary["components"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["relay before station (http)", "station 1", "station 2", "station 3"]);
+    let gauges = run.summary["gauges"].as_array().unwrap();
+    for name in &names[1..] {
+        let is_own = |it: &&serde_json::Value| it["subject"] == **name && it["quantity"] == "established";
+        let connections = gauges.iter().find(is_own).unwrap_or_else(|| panic!("{name}: {gauges:#?}"));
+        assert_eq!(number(&connections["levels"][0], &["mean"]), 10.0, "{name}");
+    }
+    assert_eq!(run.summary["provenance"]["platform"]["replicas of station"], "3");
+}

@@ -50,6 +50,10 @@ pub(crate) struct AttachedPlatform {
     /// Relays before components that the profile starts, by the names of the components.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub relays: BTreeMap<String, Relay>,
+    /// How many of a component are started, by the names of the components that the profile starts. A relay spreads connections over
+    /// them in turn. Each has a folder and ports of its own. Default 1.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub replicas: BTreeMap<String, u16>,
     /// Processors that components may use at most, by the names of the components that the profile starts: `0.5` is half of one. A
     /// control group of the kernel keeps them to it, which needs root.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -96,6 +100,7 @@ impl AttachedPlatform {
             token: None,
             ports: BTreeMap::new(),
             relays: BTreeMap::new(),
+            replicas: BTreeMap::new(),
             quotas: BTreeMap::new(),
             components: Vec::new(),
             clean_up: false,

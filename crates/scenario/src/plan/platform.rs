@@ -19,6 +19,8 @@ pub struct PlatformPlan {
     pub ports: BTreeMap<String, u16>,
     /// Relays before components that the profile starts.
     pub relays: Vec<RelayPlan>,
+    /// How many of a component are started, by its name; one of all others.
+    pub replicas: BTreeMap<String, u16>,
     /// Processors that components which the profile starts may use at most, by name.
     pub quotas: BTreeMap<String, f64>,
     /// Processes of a platform that runs already on this host.
@@ -66,6 +68,16 @@ pub struct StatePlan {
 }
 
 impl PlatformPlan {
+    /// How many of a component are started.
+    pub fn replicas_of(&self, component: &str) -> usize {
+        self.replicas.get(component).copied().unwrap_or(1).into()
+    }
+
+    /// Whether others reach a component through a relay: one was wanted, or it has replicas.
+    pub fn is_behind_relay(&self, component: &str) -> bool {
+        self.replicas_of(component) > 1 || self.relays.iter().any(|relay| relay.component == component)
+    }
+
     /// What devices speak: what the profile says, else the address, else MQTT.
     pub fn protocol(&self) -> Protocol {
         let told = self.address.as_ref().map(|address| address.protocol);

@@ -342,6 +342,10 @@ impl Compiler<'_> {
         if !self.fill(&request.path).starts_with('/') {
             self.error(&format!("{path}.path"), "a path begins with a slash", String::new());
         }
+        if has(&target, |c| c.is_control() || c == ' ') {
+            let help = "write `%20` for a blank; look at the values of variables, too";
+            self.error(&format!("{path}.path"), "a path has no blank and no end of line in it", help.into());
+        }
         let mut headers = Vec::new();
         for (name, value) in &request.headers {
             let at = format!("{path}.headers.{name}");
@@ -358,7 +362,13 @@ impl Compiler<'_> {
             }
             // A variable that a scenario leaves empty: there is nothing to say.
             if !self.fill(value).is_empty() {
-                headers.push((name.clone(), self.template(value, variables, &at, captured)));
+                let value = self.template(value, variables, &at, captured);
+                // It would be another header, or the end of all of them.
+                if has(&value, char::is_control) {
+                    let help = "look at the values of variables, too";
+                    self.error(&at, "a header has no end of line in it", help.into());
+                }
+                headers.push((name.clone(), value));
             }
         }
         let mut options = Vec::new();
@@ -407,6 +417,15 @@ impl Compiler<'_> {
     pub(super) fn error(&mut self, path: &str, message: impl Into<String>, help: String) {
         self.errors.push(RoleError { path: path.to_owned(), message: message.into(), help });
     }
+}
+
+/// Whether the text of a template has such a character.
+fn has(template: &Template, is_such: impl Fn(char) -> bool) -> bool {
+    let texts = template.pieces.iter().filter_map(|piece| match piece {
+        Piece::Text(text) => Some(text),
+        _ => None,
+    });
+    texts.flat_map(|text| text.chars()).any(is_such)
 }
 
 /// The slots of captured values that stand in headers such as `Authorization`, or in parameters such as `api_key`.

@@ -15,6 +15,7 @@ mod population;
 mod quotas;
 mod rate;
 mod relays;
+mod replicas;
 mod running;
 mod schedule;
 mod search;

@@ -70,6 +70,7 @@ pub(super) fn resolve(
     let state = super::state::resolve(&attached, &profile, &plan, context);
     let secrets = secrets(&attached, context);
     let relays = super::relays::resolve(&attached.relays, &profile, context);
+    let replicas = super::replicas::resolve(attached.replicas.clone(), &profile, context);
     let quotas = super::quotas::resolve(attached.quotas.clone(), &profile, context);
     let components = super::running::resolve(&attached.components, &profile, context);
     let (ports, clean_up) = (attached.ports, attached.clean_up);
@@ -79,6 +80,7 @@ pub(super) fn resolve(
         roles: plan,
         ports,
         relays,
+        replicas,
         quotas,
         components,
         clean_up,

@@ -47,6 +47,14 @@ pub(super) fn resolve(
             format!("it has {}", known.join(", ")),
         );
     }
+    if platform.is_some_and(|platform| platform.replicas_of(&component) > 1) {
+        let help = "name a component without replicas, or remove `platform.replicas`";
+        context.error_with_help(
+            "load.storm",
+            format!("a storm does not kill replicas, and `{component}` has some"),
+            help,
+        );
+    }
     Some(StormPlan { component, after, down })
 }
 

@@ -99,6 +99,10 @@ fn wrong_files_are_told_with_place_and_remedy() {
             GOOD.replace("embedded", "{ profile: embedded, quotas: { brokr: 1, broker: 0 } }"),
         ),
         (
+            "replicas that make no sense",
+            GOOD.replace("embedded", "{ profile: embedded, replicas: { brokr: 2, broker: 0 } }"),
+        ),
+        (
             "quotas of a platform that runs already",
             GOOD.replace(
                 "embedded",

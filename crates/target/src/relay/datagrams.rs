@@ -2,6 +2,7 @@
 
 use super::Totals;
 use super::link::Link;
+use super::servers::Servers;
 use crate::tcp::Slots;
 use plimsoll_model::Nanos;
 use rustc_hash::FxHashMap;
@@ -49,7 +50,7 @@ struct Parcel {
 /// See the module.
 pub struct Datagrams {
     socket: UdpSocket,
-    to: SocketAddr,
+    servers: Servers,
     flows: Slots<Flow>,
     by_client: FxHashMap<SocketAddr, u64>,
     under_way: BinaryHeap<Reverse<Parcel>>,
@@ -60,10 +61,10 @@ pub struct Datagrams {
 
 impl Datagrams {
     /// Takes what comes to this socket.
-    pub fn new(socket: UdpSocket, to: SocketAddr) -> Datagrams {
+    pub fn new(socket: UdpSocket, servers: Servers) -> Datagrams {
         Datagrams {
             socket,
-            to,
+            servers,
             flows: Slots::default(),
             by_client: FxHashMap::default(),
             under_way: BinaryHeap::new(),
@@ -177,13 +178,14 @@ impl Datagrams {
             self.flows.get_mut(*id)?.last = now;
             return Some(*id);
         }
-        let any: IpAddr = match self.to {
+        let to = self.servers.next()?;
+        let any: IpAddr = match to {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let socket = UdpSocket::bind((any, 0)).ok()?;
         socket.set_nonblocking(true).ok()?;
-        socket.connect(self.to).ok()?;
+        socket.connect(to).ok()?;
         let id = self.flows.insert(Flow { client, socket, last: now });
         let flow = self.flows.get(id)?;
         if epoll::add(epoll, &flow.socket, EventData::new_u64(id | AT_FLOW), EventFlags::IN).is_err() {

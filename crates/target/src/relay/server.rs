@@ -2,6 +2,7 @@
 
 use super::datagrams::{AT_FLOW, DATAGRAMS, Datagrams};
 use super::link::Link;
+use super::servers::Servers;
 use super::way::Way;
 use super::{RelayError, Settings, Totals};
 use crate::clock::monotonic;
@@ -41,6 +42,7 @@ pub struct Server {
     settings: Settings,
     begin: Nanos,
     links: [Link; 2],
+    servers: Servers,
     pairs: Slots<Pair>,
     datagrams: Datagrams,
     /// When the next piece of a way gets to its end.
@@ -61,7 +63,8 @@ impl Server {
             begin,
             links: [link(0), link(1)],
             pairs: Slots::default(),
-            datagrams: Datagrams::new(datagrams, settings.to),
+            datagrams: Datagrams::new(datagrams, Servers::new(settings.to.clone())),
+            servers: Servers::new(settings.to.clone()),
             timers: BinaryHeap::new(),
             dirty: BTreeSet::new(),
             next_cut: settings.cut.map(|cut| begin + cut.every),
@@ -120,8 +123,10 @@ impl Server {
                 continue;
             }
             let id = self.pairs.insert(Pair::default());
+            let to = self.servers.next();
             let connected = Peer::new(stream, id, epoll).and_then(|client| {
-                let server = Peer::new(begin_to_connect(self.settings.to)?, id | AT_SERVER, epoll)?;
+                let to = to.ok_or(std::io::ErrorKind::AddrNotAvailable)?;
+                let server = Peer::new(begin_to_connect(to)?, id | AT_SERVER, epoll)?;
                 Ok([Some(client), Some(server)])
             });
             match (connected, self.pairs.get_mut(id)) {
