@@ -21,6 +21,8 @@ use std::ops::Range;
 const FULL: f64 = 0.9;
 /// What a component that is full under load must have been idle of that at some other time: one that spins is always full.
 const IDLE: f64 = 0.5;
+/// Share of a hold from which on a quota that keeps a component from running is what limits it.
+const THROTTLED: f64 = 0.2;
 /// Of the network's round trips in a stall, the share from which on the network is not the reason, and the share up to which
 /// it is: TCP waits twice as long after each loss, so that half of a silence may lie behind the end of a cut.
 const ANSWERED: f64 = 0.85;
@@ -133,7 +135,8 @@ fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     // Who is at its limit leaves something behind; else that it uses a whole processor may be chance.
     let grows = level.validity == Validity::Valid
         && (level.overload || level.achieved_ci95.is_some_and(|[_, most]| most < 1.0));
-    let full = || grows.then(|| fullest(components, start)).flatten();
+    let full =
+        || grows.then(|| throttled(components, start).or_else(|| fullest(components, start))).flatten();
     if about == About::Amount {
         if is_many(counted.refused, counted.sent) {
             let what = format!("{} of {} messages were refused", count(counted.refused), count(counted.sent));
@@ -264,6 +267,24 @@ fn lost(level: &LevelSummary) -> Option<Loss> {
     let unanswered = Some(level.unacknowledged()).filter(|&count| is_many(count, level.sent))?;
     let what = format!("{} of {} messages were never acknowledged", count(unanswered), count(level.sent));
     Some(Loss { what, of_deliveries: false })
+}
+
+/// The only component that its own quota kept from running for a good part of the hold, and that in words.
+fn throttled(components: &[ComponentUsage], start: &LevelStart) -> Option<Named> {
+    let span = usage::hold(start);
+    let of = |name: &str| {
+        let kept = usage::share(components, name, &span, |usage| Some(usage.throttled))?;
+        Some((name.to_owned(), kept, usage::share(components, name, &span, |usage| Some(usage.cpu))?))
+    };
+    let mut kept: Vec<(String, f64, f64)> = usage::names(components).into_iter().filter_map(of).collect();
+    kept.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let (name, share, used) = kept.first()?;
+    let alone = kept.get(1).is_none_or(|(_, next, _)| *next < share * NEXT);
+    (*share >= THROTTLED && alone).then(|| {
+        let did = format!("used up its quota of processor time ({:.0} % of a processor)", used * 100.0);
+        let evidence = format!("the quota kept {name} from running for {:.0} % of the hold", share * 100.0);
+        Named { component: name.clone(), did, evidence }
+    })
 }
 
 /// The only component that used as much processor as it can, and that in words.
@@ -434,6 +455,23 @@ mod tests {
         let many = ComponentUsage { busiest_thread: Some(Nanos::from_millis(120)), ..full("broker", 12) };
         assert_eq!(blamed(&growing, &[full("broker", 10), many], true), nobody);
         assert_eq!(blamed(&growing, &[full("broker", 11), full("broker", 12)], true), nobody, "it spins");
+    }
+
+    /// It uses a tenth of a processor, and may not use more.
+    #[test]
+    fn a_component_that_its_quota_keeps_from_running_is_named_though_others_use_more() {
+        let growing = LevelSummary { achieved_ci95: Some([0.5, 0.6]), ..missed() };
+        let limited = |kept: i64| ComponentUsage {
+            cpu: Nanos::from_millis(100),
+            throttled: Nanos::from_millis(kept),
+            ..usage("worker", 12, false)
+        };
+        let store = ComponentUsage { cpu: Nanos::from_millis(400), ..usage("store", 12, false) };
+        let named = (Culprit::Platform, Some("worker".to_owned()));
+        assert_eq!(blamed(&growing, &[limited(800), store.clone()], true), named);
+        assert_eq!(blamed(&growing, &[limited(50), store.clone()], true).1, None, "it was hardly kept");
+        let both = ComponentUsage { throttled: Nanos::from_millis(700), ..store };
+        assert_eq!(blamed(&growing, &[limited(800), both], true).1, None, "two were kept");
     }
 
     #[test]

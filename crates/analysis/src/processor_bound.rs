@@ -63,9 +63,11 @@ fn of_component(levels: &[LevelSummary], laws: &ComponentLaws) -> Option<Process
     // What a further message costs, not what a message costs: idle work is paid once, and larger batches are cheaper.
     let cost = (used - used_before) / (at - before);
     let left = processors - used;
+    let of_all = laws.demand.as_ref().and_then(|demand| demand.bound).filter(|&bound| bound >= at);
     let evident = used >= EVIDENT * processors && cost > 0.0 && left >= 0.0;
     evident.then(|| ProcessorBound {
-        rate: at + left / cost,
+        // A demand that all levels agree on is better known than that of the last two.
+        rate: of_all.unwrap_or(at + left / cost),
         component: laws.component.clone(),
         used,
         at,

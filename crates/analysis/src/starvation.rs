@@ -20,14 +20,17 @@ pub struct Starved {
     pub of_all: f64,
     /// Processor that it used, 1 for a whole one.
     pub used: f64,
+    /// Share of the hold for which its own quota kept it from running.
+    pub throttled: f64,
     /// Who held them longest, where that is known.
     pub holder: Option<String>,
 }
 
 impl Starved {
-    /// Whether it is too much for the component to be blamed.
+    /// Whether it is too much for the component to be blamed. Its own quota is no fault of others: where that kept it longer, it was
+    /// the limit.
     pub fn is_robbed(&self) -> bool {
-        self.share > HELD
+        self.share > HELD && self.share > self.throttled
     }
 
     /// For people.
@@ -70,6 +73,7 @@ pub fn in_hold(components: &[ComponentUsage], level: &LevelStart) -> Option<Star
             share: usage::share(components, name, &span, |usage| usage.held_by_others)?,
             of_all: 0.0,
             used: usage::share(components, name, &span, used)?,
+            throttled: usage::share(components, name, &span, |usage| Some(usage.throttled))?,
             holder: holders.max_by_key(|usage| usage.held_by_others).and_then(|usage| usage.holder.clone()),
         })
     };
@@ -119,6 +123,9 @@ mod tests {
             "{}",
             starved.in_words()
         );
+        let limited = ComponentUsage { throttled: Nanos::from_millis(700), ..usage("b", 4, 550) };
+        let starved = in_hold(&[limited], &level).unwrap();
+        assert!(!starved.is_robbed(), "its own quota kept it longer: {starved:?}");
         assert!(!in_hold(&components[..3], &level).unwrap().is_robbed());
         assert_eq!(in_hold(&[], &level), None);
     }

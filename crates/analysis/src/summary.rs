@@ -151,6 +151,8 @@ pub struct ComponentSummary {
     /// Threads of it that were runnable without a processor, on average: it waits for itself where its own threads have too
     /// few processors, and for others where those take them; null where that could not be read.
     pub run_delay: Option<f64>,
+    /// Share of the time for which the quota of its control group kept it from running; zero without a quota.
+    pub throttled: f64,
     /// Highest resident memory, in bytes.
     pub rss_max: u64,
     /// Most open file descriptors.
@@ -224,6 +226,7 @@ impl ComponentSummary {
                 .sum::<Option<Nanos>>()
                 .filter(|_| window > Nanos::ZERO)
                 .map(|waited| share(waited, window)),
+            throttled: share(readings.iter().map(|usage| usage.throttled).sum(), window),
             rss_max: readings.iter().map(|usage| usage.rss).max().unwrap_or(0),
             descriptors_max: readings.iter().map(|usage| usage.descriptors).max().unwrap_or(0),
             readings: readings.len(),

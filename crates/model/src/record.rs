@@ -269,6 +269,9 @@ pub struct ComponentUsage {
     /// cannot be read.
     #[serde(default)]
     pub held_by_others: Option<Nanos>,
+    /// Time for which the quota of its control group kept it from running; zero without a quota.
+    #[serde(default)]
+    pub throttled: Nanos,
     /// How many processors it may run on; `None` where that cannot be read.
     #[serde(default)]
     pub processors: Option<u16>,

@@ -20,6 +20,21 @@ enum End {
     Skipped(String),
 }
 
+/// What the test of a level is called: by its place among the different loads, so that it has the same name in another run in which
+/// some level was held again.
+fn name(load: &str, loads: &mut Vec<(String, usize)>) -> String {
+    let place = loads.iter().position(|(known, _)| known == load).unwrap_or(loads.len());
+    if place == loads.len() {
+        loads.push((load.to_owned(), 0));
+    }
+    let holds = loads.get_mut(place).map_or(1, |(_, holds)| {
+        *holds += 1;
+        *holds
+    });
+    let again = if holds > 1 { format!(" (hold {holds})") } else { String::new() };
+    format!("level {}: {load}{again}", place + 1)
+}
+
 /// The whole file.
 pub fn render(summary: &Summary) -> String {
     let of_run = match summary.verdict {
@@ -28,8 +43,9 @@ pub fn render(summary: &Summary) -> String {
         _ => End::Errored(headline_with_reason(summary)),
     };
     let mut tests = vec![("verdict".to_owned(), None, of_run)];
+    let mut loads: Vec<(String, usize)> = Vec::new();
     for level in &summary.levels {
-        let name = format!("level {}: {}", level.index + 1, level.load);
+        let name = name(&level.load.to_string(), &mut loads);
         // The time is that of the level, which its populations share.
         let populations = level
             .populations

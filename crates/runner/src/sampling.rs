@@ -204,6 +204,7 @@ impl Components {
                 families.iter().find(|family| family.component == usage.component).map(|family| family.root);
             let throttled =
                 root.map_or(Nanos::ZERO, |root| self.throttling.since_last(&usage.component, root));
+            usage.throttled = throttled;
             if let Some(Held { window, held, holder, processors }) = held.remove(&usage.component) {
                 let share = held.as_secs_f64() / window.as_secs_f64();
                 // Others held a processor in vain while the component did not want it, or was kept from it by its own quota.

@@ -198,13 +198,16 @@ impl Quantity for Nanos {
         format: "time-span",
         name: "a duration",
         how: "written like `250ms`, `30s`, `5m` or `1h30m`",
-        pattern: r"^(\s*[0-9.]+\s*(ns|us|µs|ms|s|m|h|d))+\s*$",
+        pattern: r"^(\s*0\s*|(\s*[0-9.]+\s*(ns|us|µs|ms|s|m|h|d))+\s*)$",
         check: |text| Nanos::parse(text).map(drop),
     };
 
     fn parse(text: &str) -> Result<Nanos, String> {
         let mut total = 0.0;
         let mut rest = text.trim();
+        if rest == "0" {
+            return Ok(Nanos::ZERO);
+        }
         loop {
             let (number, after) = split_number(rest)?;
             let end = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
@@ -245,13 +248,14 @@ impl Quantity for Rate {
         format: "rate",
         name: "a rate",
         how: "written like `100`, `100/s` or `1.5k/s`",
-        pattern: r"^\s*[0-9.]+\s*[kM]?\s*(/s)?\s*$",
+        pattern: r"^\s*[0-9.]+\s*[kM]?\s*((msg)?/s)?\s*$",
         check: |text| Rate::parse(text).map(drop),
     };
 
     fn parse(text: &str) -> Result<Rate, String> {
         let (number, rest) = split_number(text)?;
-        let unit = rest.strip_suffix("/s").unwrap_or(rest).trim_end();
+        // `msg/s` is how results are printed.
+        let unit = rest.strip_suffix("msg/s").or(rest.strip_suffix("/s")).unwrap_or(rest).trim_end();
         let exponent = match unit {
             "" => 0,
             "k" => 3,
@@ -491,9 +495,14 @@ mod tests {
 
     #[test]
     fn rates_and_sizes_are_read_with_their_units() {
-        for (text, rate) in
-            [("100", 100.0), ("100/s", 100.0), ("1.5k/s", 1500.0), ("2 M", 2e6), ("0.5 /s", 0.5)]
-        {
+        for (text, rate) in [
+            ("100", 100.0),
+            ("100/s", 100.0),
+            ("1.5k/s", 1500.0),
+            ("2 M", 2e6),
+            ("3 msg/s", 3.0),
+            ("0.5 /s", 0.5),
+        ] {
             assert_eq!(Rate::parse(text), Ok(Rate(rate)), "{text}");
         }
         for text in ["100/m", "-5", "NaN", "inf", "", "1e3", ".", "1.5K/s"] {

@@ -15,7 +15,9 @@ pub fn mean_interval(values: &[f64]) -> Option<Interval> {
 /// [`mean_interval`]. `None` where all weights together are zero.
 pub fn weighted_mean(weighted: &[(f64, f64)]) -> Option<(f64, Option<Interval>)> {
     let weight: f64 = weighted.iter().map(|(_, weight)| weight).sum();
-    let mean = weighted.iter().map(|(value, weight)| value * weight).sum::<f64>() / weight;
+    // Around the first value, so that the mean of equal values is exactly theirs.
+    let first = weighted.first()?.0;
+    let mean = first + weighted.iter().map(|(value, weight)| (value - first) * weight).sum::<f64>() / weight;
     let deviations: Vec<f64> = weighted.iter().map(|(value, weight)| weight * (value - mean)).collect();
     let interval =
         || half_width(&deviations, weight).1.map(|half| Interval { lo: mean - half, hi: mean + half });

@@ -29,8 +29,12 @@ pub struct Man {
 }
 
 impl Completions {
-    pub fn perform(self, mut program: clap::Command) -> Result<u8, Failure> {
+    pub fn perform(self, program: clap::Command) -> Result<u8, Failure> {
         let mut text = Vec::new();
+        // Shells would offer hidden commands, too.
+        let shown = program.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+        let mut program =
+            clap::Command::new("plimsoll").args(program.get_arguments().cloned()).subcommands(shown);
         clap_complete::generate(self.shell, &mut program, "plimsoll", &mut text);
         match std::io::stdout().lock().write_all(&text) {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::Undoable(error.to_string())),

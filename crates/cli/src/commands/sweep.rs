@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   plimsoll sweep examples/work-e-1-devices.yaml --quick
   plimsoll sweep examples/work-e-1-devices.yaml --repeat 3 --resume
-  plimsoll sweep mqtt://localhost:1883 --devices 100 --rate 500
+  plimsoll sweep mqtt://localhost:1883 --devices 100 --rate 500 \\
       --set 'matrix.mqtt.qos=[0, 1]'
 
 The scenario lists what varies: matrix: { population.devices: [10, 100] },

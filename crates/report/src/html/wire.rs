@@ -69,9 +69,11 @@ pub fn body(summary: &Summary) -> Markup {
     });
     html! {
         (in_pieces(Column::Text("Level"), &columns, &rows))
-        p.note {
+        @if summary.levels.iter().any(|level| level.wire.network_rtt.p50.is_some()) {
+            p.note {
             "The network\u{2019}s round trip is that of a probe that the platform\u{2019}s host answers without the \
              platform\u{2019}s application; TCP\u{2019}s own has delayed acknowledgements in it."
+            }
         }
         @if let Some(lowest) = lowest {
             h3.apart { "Why times rose over " (lowest) }

@@ -34,12 +34,13 @@ pub fn render(summary: &Summary) -> String {
     out += &format!("\n{}\n", generator(summary));
     for component in &summary.components {
         out += &format!(
-            "{:<10} cpu mean {:.0} % max {:.0} %{}{}, memory {}, {} files\n",
+            "{:<10} cpu mean {:.0} % max {:.0} %{}{}{}, memory {}, {} files\n",
             plain::line(&component.name),
             component.cpu_mean * 100.0,
             component.cpu_max * 100.0,
             idle(component),
             component.run_delay.map(|wait| format!(", waits {:.0} %", wait * 100.0)).unwrap_or_default(),
+            throttled(component),
             bytes(component.rss_max as f64),
             component.descriptors_max
         );
@@ -51,6 +52,11 @@ pub fn render(summary: &Summary) -> String {
         out += &format!("{line}\n");
     }
     out
+}
+
+fn throttled(component: &ComponentSummary) -> String {
+    let share = component.throttled * 100.0;
+    if share < 1.0 { String::new() } else { format!(", kept from running by its quota {share:.0} %") }
 }
 
 /// What it used without load, where that was recorded.

@@ -191,7 +191,7 @@ pub fn wake_ups(probe: &Probe, demand: Option<&Demand>) -> Option<HostCheck> {
     let count = probe.wake_up.count();
     let told = format!("{half} late at p50, {most} at p99, over {count} just now");
     if most > LATENESS {
-        let told = format!("{told}: levels will be generator_bound or host_bound");
+        let told = format!("{told}: levels may become generator_bound or host_bound");
         let remedy = "keep other work off this host; a virtual machine needs processors of its own";
         return Some(HostCheck::warning(SUBJECT, told, remedy));
     }

@@ -71,6 +71,9 @@ pub(crate) fn resolve(mut scenario: Scenario, context: &mut Context<'_>) -> Opti
     let schedule = schedule::resolve(scenario.schedule.as_ref(), context);
     let northbound = northbound::resolve(scenario.northbound.as_ref(), platform.as_ref(), context);
     let objectives = objectives::resolve(&mut scenario, platform.as_ref(), context);
+    if let Some(load) = &load {
+        objectives::check_load_line(&objectives, load, context);
+    }
     scenario.record.freshness |= objectives.level.iter().any(|objective| objective.subject.needs_freshness());
     let capture = capture::resolve(scenario.record.capture.as_ref(), context);
     let metrics = metrics::resolve(&scenario.record.metrics, platform.as_ref(), context);

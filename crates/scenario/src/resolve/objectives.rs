@@ -3,7 +3,7 @@
 use crate::config::{Scenario, Subscribers, WorkloadModel};
 use crate::context::Context;
 use crate::objective::{Name, finest_quantile};
-use crate::plan::{Objective, Objectives, PlatformPlan, Subject};
+use crate::plan::{LevelPlan, LoadPlan, Objective, Objectives, PlatformPlan, Subject};
 use crate::protocols::mqtt::has_window;
 use plimsoll_model::Metric;
 
@@ -173,4 +173,21 @@ fn is_acknowledged(scenario: &Scenario, platform: Option<&PlatformPlan>) -> bool
     let otherwise =
         |platform: &PlatformPlan| platform.roles.device.answer.is_some() || platform.reports_stages();
     has_window(scenario) || platform.is_some_and(otherwise)
+}
+
+/// Refuses a demanded load line above all listed levels: it could be missed, and never met.
+pub(super) fn check_load_line(objectives: &Objectives, load: &LoadPlan, context: &mut Context<'_>) {
+    let rates = load.levels.iter().filter_map(|level| match level {
+        LevelPlan::Rate(rate) | LevelPlan::Listed { rate, .. } => Some(*rate),
+        _ => None,
+    });
+    let highest = rates.reduce(f64::max);
+    if let Some((demanded, highest)) =
+        objectives.load_line.zip(highest).filter(|(demanded, most)| demanded > most)
+    {
+        let message = format!(
+            "no level is as high as the load line of {demanded} that is demanded: the highest is {highest}"
+        );
+        context.error_with_help("objectives.load_line", message, format!("add a level of {demanded}"));
+    }
 }
