@@ -91,6 +91,7 @@ fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
         busiest_thread: Some(Nanos::from_millis(7)),
         run_delay: Some(Nanos(5)),
         held_by_others: None,
+        throttled: Nanos::from_millis(3),
         processors: None,
         holder: None,
         beside_load: true,
