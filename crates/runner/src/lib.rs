@@ -45,7 +45,7 @@ use plimsoll_load::clock::{Clock, wall_nanos};
 use plimsoll_load::engine::{Addresses, Engine, EngineError, Watch};
 use plimsoll_load::run_context::RunContext;
 use plimsoll_model::message::Fate;
-use plimsoll_model::record::{LevelRecord, LevelStart, Measurement, RunEnd, RunRecord};
+use plimsoll_model::record::{DeathRecord, LevelRecord, LevelStart, Measurement, RunEnd, RunRecord};
 use plimsoll_model::{Metric, Nanos, RunId};
 use plimsoll_observe::limits::Limits;
 use plimsoll_observe::network::NetworkProbe;
@@ -569,6 +569,10 @@ fn connect_and_run_levels(
         match engine.idle(plan.load.idle_after, watch) {
             Ok(_) | Err(EngineError::Interrupted) => {}
             Err(error) => return Err(error.into()),
+        }
+        if let Some(DeathRecord { component, status, .. }) = watch.death() {
+            watch
+                .note(&format!("{component} ended in the time without load after the last level ({status})"));
         }
     }
     let listener = engine.listener(0);

@@ -131,6 +131,14 @@ impl Observers {
         }
     }
 
+    /// What observers of this host saw since the last call, up to now: they end.
+    pub fn finish(&mut self) -> Vec<Observed> {
+        match self {
+            Observers::Here(host) => host.sampling.take().map(Sampling::finish).unwrap_or_default(),
+            Observers::Simulated(_) => Vec::new(),
+        }
+    }
+
     /// Forgets what load threads used and connections carried up to now.
     pub fn restart(&mut self, now: Nanos) {
         match self {

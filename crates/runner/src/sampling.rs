@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 const PRECEDENCE: i32 = -10;
 /// A sampler rests for at least so many times of what its last reading cost.
 const REST: u32 = 200;
+/// There is a last look at the end where the next one would come within this time: a look back over less would say little.
+const LAST_LOOK: Duration = Duration::from_millis(800);
 /// A reading that comes so many intervals after the last one leaves a gap.
 const LATE: f64 = 1.5;
 /// The sampler under whose name the costs and gaps of all others are stored.
@@ -82,7 +84,17 @@ impl Sampling {
                 match changes.recv_timeout(next - Instant::now()) {
                     Ok(processes) => components = Components::new(processes),
                     Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(RecvTimeoutError::Disconnected) => {
+                        // What was used since the last look belongs to the run, too.
+                        if Instant::now() + LAST_LOOK > next {
+                            let found = families(&components.processes);
+                            let last =
+                                components.read(time, &load, &found).into_iter().map(Observed::Component);
+                            // Where nobody asks for it any more, it is lost.
+                            let _ = last.map(|usage| readings_in.send(usage)).collect::<Result<(), _>>();
+                        }
+                        return;
+                    }
                 }
             }
         };
@@ -94,6 +106,19 @@ impl Sampling {
     pub fn change(&self, processes: Vec<(String, i32)>) {
         if let Some(orders) = &self.processes {
             let _ = orders.send(processes);
+        }
+    }
+
+    /// What was read since the last call, and what was used up to now; the thread ends.
+    pub fn finish(mut self) -> Vec<Observed> {
+        self.end();
+        self.take()
+    }
+
+    fn end(&mut self) {
+        self.processes = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 
@@ -223,10 +248,7 @@ impl Components {
 
 impl Drop for Sampling {
     fn drop(&mut self) {
-        self.processes = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.end();
     }
 }
 

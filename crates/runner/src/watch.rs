@@ -220,7 +220,9 @@ impl<'a> RunWatch<'a> {
     }
 
     /// Stores what is pending; the first failure of the store, if there was one.
-    pub fn finish(self) -> Result<(), StoreError> {
+    pub fn finish(mut self) -> Result<(), StoreError> {
+        let last = self.observers.finish();
+        self.store(last);
         self.recording.finish()
     }
 
@@ -236,8 +238,13 @@ impl<'a> RunWatch<'a> {
         if let Some(capture) = &mut self.capture {
             capture.look(self.observers.processes());
         }
+        let observed = self.observers.observed(now);
+        self.store(observed);
+    }
+
+    fn store(&mut self, observed: Vec<Observed>) {
         let mut gauges = Vec::new();
-        for observed in self.observers.observed(now) {
+        for observed in observed {
             match observed {
                 Observed::Component(usage) => self.recording.add([Measurement::Component(usage)]),
                 Observed::Gauge(gauge) => gauges.push(gauge),

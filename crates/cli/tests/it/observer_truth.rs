@@ -3,21 +3,33 @@
 use crate::harness::{Bench, Finished, number};
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The program as users have it: without optimisation, a station itself takes a good part of what it is planted to take.
+fn released() -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let built =
+        Command::new("cargo").args(["build", "--release", "--quiet"]).current_dir(&folder).status().unwrap();
+    assert!(built.success(), "the release build failed");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(folder.join("target"), PathBuf::from);
+    target.join("release/plimsoll")
+}
 
 /// The profile of a chain of stations that work. Each is started by `before`, and its last component is the first of the chain.
 fn chain(services: &[String], before: impl Fn(usize) -> String) -> String {
+    let program = released();
     let station = |place: usize| {
         let next = match place + 1 < services.len() {
             true => format!(", --next, \"127.0.0.1:{{port:s{}}}\"", place + 2),
             false => String::new(),
         };
         format!(
-            "  - name: s{number}\n    command: [{before}\"{{plimsoll}}\", target, station, --port, \"{{port:s{number}}}\", \
+            "  - name: s{number}\n    command: [{before}\"{program}\", target, station, --port, \"{{port:s{number}}}\", \
              --work, spin, --service, \"{service}\"{next}]\n    ready_port: s{number}\n",
             number = place + 1,
             before = before(place),
+            program = program.display(),
             service = services[place],
         )
     };
@@ -99,19 +111,12 @@ fn bytes_of_each_component_are_those_that_tshark_counts() {
     bench.write("working.yaml", &chain(&services, before));
     let text = scenario("[300]", "20s") + "message: { size: 500 B }\nrecord: { capture: { keep: kept } }\n";
     let run = bench.run(&text);
-    let capture = bench.files().into_iter().find(|name| name.ends_with(".pcapng") || name.ends_with(".pcap"));
-    let capture = capture.unwrap_or_else(|| panic!("{:?}", bench.files()));
+    let kept = fs::read_dir(bench.path("kept")).unwrap().map(|entry| entry.unwrap().path());
+    let is_capture = |path: &PathBuf| path.extension().is_some_and(|it| it == "pcapng" || it == "pcap");
+    let captures: Vec<PathBuf> = kept.filter(is_capture).collect();
+    let [capture] = &captures[..] else { panic!("{captures:?}") };
     let tshark = Command::new("tshark")
-        .args([
-            "-r",
-            bench.path(&capture).to_str().unwrap(),
-            "-Y",
-            "tcp.len > 0",
-            "-T",
-            "fields",
-            "-E",
-            "separator=,",
-        ])
+        .args(["-r", capture.to_str().unwrap(), "-Y", "tcp.len > 0", "-T", "fields", "-E", "separator=,"])
         .args(["-e", "frame.time_epoch", "-e", "tcp.srcport", "-e", "tcp.dstport", "-e", "tcp.len"])
         .output()
         .unwrap();
