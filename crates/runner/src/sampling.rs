@@ -88,10 +88,10 @@ impl Sampling {
                         // What was used since the last look belongs to the run, too.
                         if Instant::now() + LAST_LOOK > next {
                             let found = families(&components.processes);
-                            let last =
-                                components.read(time, &load, &found).into_iter().map(Observed::Component);
                             // Where nobody asks for it any more, it is lost.
-                            let _ = last.map(|usage| readings_in.send(usage)).collect::<Result<(), _>>();
+                            for usage in components.read(time, &load, &found) {
+                                let _ = readings_in.send(Observed::Component(usage));
+                            }
                         }
                         return;
                     }
