@@ -78,6 +78,8 @@ fn unescaped(written: &str) -> PathBuf {
 /// For how long the quotas of control groups kept components from running.
 pub struct Throttling {
     mounts: Mounts,
+    /// The group of each component's first process; `None` of one that shares ours.
+    folders: HashMap<i32, Option<PathBuf>>,
     last: HashMap<String, u64>,
 }
 
@@ -85,22 +87,18 @@ impl Throttling {
     /// Of this host.
     pub fn begin() -> Throttling {
         let mounts = mounts(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
-        Throttling { mounts, last: HashMap::new() }
+        Throttling { mounts, folders: HashMap::new(), last: HashMap::new() }
     }
 
     /// Since the last call for the component of that name, whose first process is `root`; zero at the first.
     pub fn since_last(&mut self, component: &str, root: i32) -> Nanos {
+        let mounts = &self.mounts;
+        let folder = self.folders.entry(root).or_insert_with(|| mounts.processor_group(root));
+        let Some(folder) = folder else { return Nanos::ZERO };
         let mut shown = Shown::default();
-        for (controllers, path) in groups(&root.to_string()) {
-            match self.mounts.controllers.get("cpu") {
-                Some(mount) if controllers.split(',').any(|name| name == "cpu") => {
-                    shown.controller("cpu", &mount.join(path));
-                }
-                None if controllers.is_empty() => {
-                    self.mounts.unified.iter().for_each(|mount| shown.unified(&mount.join(&path)));
-                }
-                _ => {}
-            }
+        match mounts.controllers.contains_key("cpu") {
+            true => shown.controller("cpu", folder),
+            false => shown.unified(folder),
         }
         let so_far = shown
             .counters
@@ -122,6 +120,20 @@ fn begin() -> Result<Box<dyn Sampler>, &'static str> {
     match mounts == Mounts::default() {
         true => Err("no control groups are mounted"),
         false => Ok(Box::new(Cgroups { mounts, rates: Rates::default() })),
+    }
+}
+
+impl Mounts {
+    /// The folder of the group that limits the processors of a process; `None` where it is ours, too.
+    fn processor_group(&self, pid: i32) -> Option<PathBuf> {
+        let own = groups("self");
+        let cpu = self.controllers.get("cpu");
+        let is_it = |(controllers, _): &(String, String)| match cpu {
+            Some(_) => controllers.split(',').any(|name| name == "cpu"),
+            None => controllers.is_empty(),
+        };
+        let group = groups(&pid.to_string()).into_iter().find(is_it).filter(|group| !own.contains(group))?;
+        Some(cpu.or(self.unified.as_ref())?.join(group.1))
     }
 }
 

@@ -3,7 +3,6 @@
 
 use procfs::process::{Process, all_processes};
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -53,7 +52,7 @@ pub fn containers() -> Vec<Container> {
 
 /// The number of a process's network namespace.
 pub(crate) fn network(process: &Process) -> Option<u64> {
-    process.namespaces().ok()?.0.get(OsStr::new("net")).map(|namespace| namespace.identifier)
+    fs::metadata(format!("/proc/{}/ns/net", process.pid)).ok().map(|namespace| namespace.ino())
 }
 
 /// Networks that `ip netns` has named.

@@ -1,7 +1,15 @@
 //! The processes of a component: its first one and all descendants.
 
-use procfs::process::{Process, Stat, all_processes};
-use std::collections::BTreeMap;
+use crate::process::reading::monotonic;
+use plimsoll_model::Nanos;
+use procfs::process::{Process, Stat};
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+
+/// Flag of a thread of the kernel (`PF_KTHREAD`).
+pub(crate) const KERNEL_THREAD: u32 = 0x0020_0000;
+/// So many looks remember which processes are threads of the kernel.
+const LOOKS: u32 = 60;
 
 /// The processes of one component at one moment.
 #[derive(Debug)]
@@ -14,25 +22,66 @@ pub struct Family {
     pub members: Vec<(Process, Stat)>,
 }
 
-/// The parents of all processes of this host.
-struct Parents(BTreeMap<i32, i32>);
+/// All processes of this host, read once for all who look at them.
+#[derive(Debug, Default)]
+pub struct Processes {
+    /// When they were read.
+    pub(crate) at: Nanos,
+    pub(crate) stats: BTreeMap<i32, Stat>,
+}
 
-impl Parents {
-    fn read() -> Parents {
-        // None is kept open here: a host may have more processes than this one may have open files.
-        let all = all_processes().into_iter().flatten().flatten().filter_map(|process| process.stat().ok());
-        Parents(all.map(|stat| (stat.pid, stat.ppid)).collect())
+/// Reads all processes again and again. Threads of the kernel are read once in a while: they are no component's and nobody's
+/// parents, and there are more of them than of all others.
+#[derive(Debug, Default)]
+pub struct Reader {
+    kernel: HashSet<i32>,
+    looks: u32,
+}
+
+impl Reader {
+    /// Reads them.
+    pub fn read(&mut self) -> Processes {
+        // A number may come again.
+        if self.looks.is_multiple_of(LOOKS) {
+            self.kernel.clear();
+        }
+        self.looks = self.looks.wrapping_add(1);
+        let at = monotonic();
+        let mut stats = BTreeMap::new();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let number = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+            let Some(pid) = number.filter(|pid| !self.kernel.contains(pid)) else { continue };
+            // None is kept open here: a host may have more processes than this one may have open files.
+            let Ok(stat) = Process::new(pid).and_then(|process| process.stat()) else { continue };
+            if stat.flags & KERNEL_THREAD != 0 {
+                self.kernel.insert(pid);
+            }
+            stats.insert(pid, stat);
+        }
+        Processes { at, stats }
+    }
+}
+
+impl Processes {
+    /// The families of several components, each given with its first process.
+    pub fn families(&self, components: &[(String, i32)]) -> Vec<Family> {
+        let of = |(component, root): &(String, i32)| Family {
+            component: component.clone(),
+            root: *root,
+            members: self.family(*root),
+        };
+        components.iter().map(of).collect()
     }
 
     fn descends(&self, pid: i32, root: i32, own: i32) -> bool {
         let mut pid = pid;
         // Parents form no cycle, but they are read one after another; the bound ends a walk through a torn picture.
-        for _ in 0..self.0.len() {
+        for _ in 0..self.stats.len() {
             if pid == root {
                 return true;
             }
-            match self.0.get(&pid) {
-                Some(&parent) if parent > 0 && pid != own => pid = parent,
+            match self.stats.get(&pid) {
+                Some(stat) if stat.ppid > 0 && pid != own => pid = stat.ppid,
                 _ => return false,
             }
         }
@@ -41,19 +90,16 @@ impl Parents {
 
     fn family(&self, root: i32) -> Vec<(Process, Stat)> {
         let own = std::process::id() as i32;
-        let members = self.0.keys().filter(|&&pid| self.descends(pid, root, own)).filter_map(|&pid| {
-            let process = Process::new(pid).ok()?;
-            let stat = process.stat().ok().filter(|stat| stat.state != 'Z')?;
-            Some((process, stat))
-        });
-        members.collect()
+        let living = self.stats.values().filter(|stat| stat.state != 'Z');
+        let members = living.filter(|stat| self.descends(stat.pid, root, own));
+        members.filter_map(|stat| Some((Process::new(stat.pid).ok()?, stat.clone()))).collect()
     }
 }
 
 /// A process and its descendants; without this process and its own, where they descend from that one, and without those that
 /// have ended.
 pub fn family(root: i32) -> Vec<(Process, Stat)> {
-    Parents::read().family(root)
+    Reader::default().read().family(root)
 }
 
 /// The same for several components, each given with its first process: the host's processes are read once for all.
@@ -61,13 +107,7 @@ pub fn families(components: &[(String, i32)]) -> Vec<Family> {
     if components.is_empty() {
         return Vec::new();
     }
-    let parents = Parents::read();
-    let of = |(component, root): &(String, i32)| Family {
-        component: component.clone(),
-        root: *root,
-        members: parents.family(*root),
-    };
-    components.iter().map(of).collect()
+    Reader::default().read().families(components)
 }
 
 #[cfg(test)]

@@ -7,15 +7,13 @@
 //! of a component's processors beyond what the platform used anywhere counts in any case, also of processes that this one cannot
 //! see, as those of another container. What the hypervisor takes counts too.
 
-use crate::process::reading::monotonic;
+use crate::family::{KERNEL_THREAD, Processes};
 use plimsoll_model::Nanos;
-use procfs::process::{Process, Stat, all_processes};
+use procfs::process::{Process, Stat};
 use procfs::{CurrentSI, KernelStats};
 use rustix::thread::{CpuSet, Pid, sched_getaffinity};
 use std::collections::{HashMap, HashSet};
 
-/// Flag of a thread of the kernel (`PF_KTHREAD`).
-const KERNEL_THREAD: u32 = 0x0020_0000;
 /// A process that used less than this share of one processor is not looked at more closely.
 const IDLE: f64 = 0.005;
 
@@ -74,9 +72,8 @@ struct Stranger {
 impl OutsideSampler {
     /// What others took from each component since the last call; nothing at the first. Components are given with the
     /// processes that they began with.
-    pub fn sample(&mut self, components: &[(String, i32)]) -> HashMap<String, Held> {
-        let Some(picture) = Picture::take() else { return HashMap::new() };
-        let Some(last) = self.last.replace(picture) else { return HashMap::new() };
+    pub fn sample(&mut self, components: &[(String, i32)], all: &Processes) -> HashMap<String, Held> {
+        let Some(last) = self.last.replace(Picture::of(all)) else { return HashMap::new() };
         let Some(now) = &self.last else { return HashMap::new() };
         let window = now.at - last.at;
         if window <= Nanos::ZERO {
@@ -101,18 +98,13 @@ impl OutsideSampler {
 }
 
 impl Picture {
-    fn take() -> Option<Picture> {
-        let at = monotonic();
-        let seen = |process: Process| {
-            let stat = process.stat().ok()?;
-            let is_ours = stat.flags & KERNEL_THREAD == 0 && stat.state != 'Z';
-            is_ours.then(|| (stat.pid, Seen::of(stat)))
-        };
-        let processes = all_processes().ok()?.filter_map(Result::ok).filter_map(seen).collect();
+    fn of(all: &Processes) -> Picture {
+        let programs = all.stats.values().filter(|stat| stat.flags & KERNEL_THREAD == 0 && stat.state != 'Z');
+        let processes = programs.map(|stat| (stat.pid, Seen::of(stat))).collect();
         let processors = KernelStats::current().map(|stats| stats.cpu_time).unwrap_or_default();
         let steal = processors.iter().map(|processor| processor.steal.unwrap_or(0)).collect();
         let used = processors.iter().map(|processor| processor.user + processor.nice).collect();
-        Some(Picture { at, processes, steal, used })
+        Picture { at: all.at, processes, steal, used }
     }
 
     /// What these processes and their ended children have used, without the kernel's work for them.
@@ -144,7 +136,7 @@ impl Picture {
 }
 
 impl Seen {
-    fn of(stat: Stat) -> Seen {
+    fn of(stat: &Stat) -> Seen {
         Seen {
             started: stat.starttime,
             parent: stat.ppid,
@@ -152,7 +144,7 @@ impl Seen {
             own: stat.utime + stat.stime,
             ended: u64::try_from(stat.cutime + stat.cstime).unwrap_or(0),
             user: stat.utime + u64::try_from(stat.cutime).unwrap_or(0),
-            name: stat.comm,
+            name: stat.comm.clone(),
         }
     }
 }
@@ -237,6 +229,7 @@ fn held(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::family::Reader;
     use std::process::{Child, Command};
     use std::time::Duration;
 
@@ -259,9 +252,9 @@ mod tests {
         let stranger = loops(processor);
         std::thread::sleep(Duration::from_millis(200));
         let mut sampler = OutsideSampler::default();
-        assert!(sampler.sample(&components).is_empty(), "nothing to compare with");
+        assert!(sampler.sample(&components, &Reader::default().read()).is_empty(), "nothing to compare with");
         std::thread::sleep(Duration::from_millis(1500));
-        let with = sampler.sample(&components).remove("component").unwrap();
+        let with = sampler.sample(&components, &Reader::default().read()).remove("component").unwrap();
         let number = stranger.id();
         end(stranger);
         end(component);

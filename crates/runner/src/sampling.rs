@@ -7,7 +7,7 @@
 use plimsoll_model::Nanos;
 use plimsoll_model::record::{ComponentUsage, Gauge};
 use plimsoll_observe::cgroup::Throttling;
-use plimsoll_observe::family::{Family, families};
+use plimsoll_observe::family::{Family, Reader};
 use plimsoll_observe::outside::{Held, OutsideSampler};
 use plimsoll_observe::process::ProcessSampler;
 use plimsoll_observe::sampler::{INTERVAL, ObservedPlatform, Unit};
@@ -69,8 +69,8 @@ impl Sampling {
             let mut all: Vec<Scheduled> = samplers::begin_all().into_iter().map(Scheduled::new).collect();
             let mut next = Instant::now();
             loop {
-                let found = families(&components.processes);
-                let usages = components.read(time, &load, &found).into_iter().map(Observed::Component);
+                let (usages, found) = components.read(time, &load);
+                let usages = usages.into_iter().map(Observed::Component);
                 let platform = ObservedPlatform { families: &found, address };
                 let due = all.iter_mut().filter(|sampler| sampler.next <= Instant::now());
                 let gauges = due.flat_map(|sampler| sampler.read(&platform, time)).map(Observed::Gauge);
@@ -87,9 +87,8 @@ impl Sampling {
                     Err(RecvTimeoutError::Disconnected) => {
                         // What was used since the last look belongs to the run, too.
                         if Instant::now() + LAST_LOOK > next {
-                            let found = families(&components.processes);
                             // Where nobody asks for it any more, it is lost.
-                            for usage in components.read(time, &load, &found) {
+                            for usage in components.read(time, &load).0 {
                                 let _ = readings_in.send(Observed::Component(usage));
                             }
                         }
@@ -200,6 +199,7 @@ impl Scheduled {
 struct Components {
     processes: Vec<(String, i32)>,
     samplers: Vec<ProcessSampler>,
+    reader: Reader,
     outside: OutsideSampler,
     throttling: Throttling,
 }
@@ -208,20 +208,22 @@ impl Components {
     fn new(processes: Vec<(String, i32)>) -> Components {
         let samplers = processes.iter().map(|(name, _)| ProcessSampler::new(name.clone())).collect();
         let (outside, throttling) = (OutsideSampler::default(), Throttling::begin());
-        Components { processes, samplers, outside, throttling }
+        Components { processes, samplers, reader: Reader::default(), outside, throttling }
     }
 
+    /// What each used, and all processes of each.
     fn read(
         &mut self,
         time: impl Fn() -> Nanos,
         load: &[Option<usize>],
-        families: &[Family],
-    ) -> Vec<ComponentUsage> {
-        if families.is_empty() {
-            return Vec::new();
+    ) -> (Vec<ComponentUsage>, Vec<Family>) {
+        if self.processes.is_empty() {
+            return (Vec::new(), Vec::new());
         }
-        let mut held = self.outside.sample(&self.processes);
-        let samplers = self.samplers.iter_mut().zip(families);
+        let all = self.reader.read();
+        let families = all.families(&self.processes);
+        let mut held = self.outside.sample(&self.processes, &all);
+        let samplers = self.samplers.iter_mut().zip(&families);
         let mut usages: Vec<ComponentUsage> =
             samplers.filter_map(|(sampler, family)| sampler.sample(time(), &family.members)).collect();
         for usage in &mut usages {
@@ -242,7 +244,7 @@ impl Components {
                 usage.processors = u16::try_from(processors.len()).ok();
             }
         }
-        usages
+        (usages, families)
     }
 }
 
