@@ -29,13 +29,13 @@ pub struct ClosedBounds {
     pub balanced: Option<Balanced>,
 }
 
-/// Processor seconds for each operation.
+/// Seconds for each operation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 pub struct Balanced {
-    /// Of the component with the largest demand.
+    /// Processor time at the component with the largest demand.
     pub largest: f64,
-    /// Of all components, averaged over them.
+    /// R(1) divided by the number of components: what each would need if all needed as much.
     pub average: f64,
 }
 

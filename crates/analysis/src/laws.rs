@@ -154,8 +154,7 @@ fn servers(name: &str, components: &[ComponentUsage], gauges: &[Gauge]) -> Optio
     };
     let threads = of(RUNNABLE).fold(0.0, f64::max);
     // One that was changed meanwhile was at least so large at some time.
-    let quota =
-        of(QUOTA).fold(None, |most: Option<f64>, quota| Some(most.map_or(quota, |most| most.max(quota))));
+    let quota = of(QUOTA).reduce(f64::max);
     let processors = quota.map_or(processors, |quota| quota.min(processors));
     let used = own().filter(|usage| usage.window.0 > 0);
     let most = used.map(|usage| usage.cpu.as_secs_f64() / usage.window.as_secs_f64()).fold(0.0, f64::max);

@@ -1,4 +1,5 @@
-//! Comma-separated values (RFC 4180): one row a level, a sample, a reading of an observer or a message. Times in seconds, sizes in bytes.
+//! Comma-separated values (RFC 4180): one row a level, a sample, a reading of an observer or a message. Times in seconds, sizes in
+//! bytes.
 
 use crate::plain;
 use plimsoll_analysis::level::LevelSummary;

@@ -1,6 +1,7 @@
 //! From a scenario as written to a plan: defaults filled in, conflicts found, all at once and with their places.
 
 mod capture;
+mod component;
 mod connection;
 mod connections;
 mod feed;

@@ -1,6 +1,6 @@
 //! Quotas of processor time for components of the platform.
 
-use crate::check::near_miss;
+use super::component;
 use crate::context::Context;
 use crate::profile::Profile;
 use std::collections::BTreeMap;
@@ -25,11 +25,7 @@ pub(super) fn resolve(
     }
     for (name, &quota) in &written {
         let path = format!("platform.quotas.{name}");
-        let names = || profile.components.iter().map(|component| component.name.as_str());
-        if !names().any(|own| own == name) {
-            let message = format!("the profile `{}` has no component `{name}`", profile.name);
-            context.error_with_help(&path, message, near_miss(name, names()));
-        }
+        component::of_name(name, &path, profile, context);
         if !(LEAST..=MOST).contains(&quota) {
             context.error(&path, format!("a quota is between {LEAST} and {MOST} processors"));
         }

@@ -1,10 +1,10 @@
 //! Relays before components of the platform.
 
-use crate::check::near_miss;
+use super::component;
 use crate::config::Relay;
 use crate::context::Context;
 use crate::plan::{LONGEST_RELAY_DELAY, RelayPlan, SHORTEST_RELAY_PERIOD};
-use crate::profile::{Component, Profile};
+use crate::profile::Profile;
 use plimsoll_model::Nanos;
 use std::collections::BTreeMap;
 
@@ -26,21 +26,8 @@ pub(super) fn resolve(
 
 fn plan(name: &str, relay: &Relay, profile: &Profile, context: &mut Context<'_>) -> RelayPlan {
     let path = format!("platform.relays.{name}");
-    let names = || profile.components.iter().map(|component| component.name.as_str());
-    match profile.components.iter().find(|component| component.name == name) {
-        None => {
-            let message = format!("the profile `{}` has no component `{name}`", profile.name);
-            context.error_with_help(&path, message, near_miss(name, names()));
-        }
-        Some(component) if ports(component).next().is_none() => {
-            context.error_with_help(
-                &path,
-                format!("the profile `{}` names no port of the component `{name}`", profile.name),
-                "a relay stands before a port that the profile names, as with `ready_port`",
-            );
-        }
-        Some(_) => {}
-    }
+    let help = "a relay stands before a port that the profile names, as with `ready_port`";
+    component::with_port(name, &path, profile, help, context);
     let time = |given: &Option<crate::quantity::Duration>| given.map_or(Nanos::ZERO, |time| time.0);
     let (delay, jitter) = (time(&relay.delay), time(&relay.jitter));
     for (key, value) in [("delay", delay), ("jitter", jitter)] {
@@ -66,9 +53,4 @@ fn plan(name: &str, relay: &Relay, profile: &Profile, context: &mut Context<'_>)
         cut,
         half_open,
     }
-}
-
-/// The names of the ports at which a component listens, as far as its profile tells.
-fn ports(component: &Component) -> impl Iterator<Item = &String> {
-    component.named_ports().map(|(_, name)| name)
 }

@@ -1,6 +1,6 @@
 //! Replicas of components of the platform.
 
-use crate::check::near_miss;
+use super::component;
 use crate::context::Context;
 use crate::profile::Profile;
 use std::collections::BTreeMap;
@@ -19,21 +19,8 @@ pub(super) fn resolve(
     }
     for (name, &count) in &written {
         let path = format!("platform.replicas.{name}");
-        match profile.components.iter().find(|component| component.name == *name) {
-            None => {
-                let message = format!("the profile `{}` has no component `{name}`", profile.name);
-                let names = profile.components.iter().map(|component| component.name.as_str());
-                context.error_with_help(&path, message, near_miss(name, names));
-            }
-            Some(component) if component.named_ports().next().is_none() => {
-                context.error_with_help(
-                    &path,
-                    format!("the profile `{}` names no port of the component `{name}`", profile.name),
-                    "connections are spread over a port that the profile names, as with `ready_port`",
-                );
-            }
-            Some(_) => {}
-        }
+        let help = "connections are spread over a port that the profile names, as with `ready_port`";
+        component::with_port(name, &path, profile, help, context);
         if !(1..=MOST).contains(&count) {
             context.error(&path, format!("there are 1 to {MOST} replicas of a component"));
         }
