@@ -112,6 +112,20 @@ mod tests {
     use super::*;
     use crate::html::synthetic;
 
+    /// A build server follows a test by its name from run to run.
+    #[test]
+    fn a_level_that_was_held_again_changes_no_other_name() {
+        let names = |loads: &[&str]| -> Vec<String> {
+            let mut known = Vec::new();
+            loads.iter().map(|load| name(load, &mut known)).collect()
+        };
+        assert_eq!(names(&["150/s", "400/s"]), ["level 1: 150/s", "level 2: 400/s"]);
+        let again = names(&["150/s", "150/s", "400/s", "150/s"]);
+        let holds =
+            ["level 1: 150/s", "level 1: 150/s (hold 2)", "level 2: 400/s", "level 1: 150/s (hold 3)"];
+        assert_eq!(again, holds);
+    }
+
     #[test]
     fn a_level_fails_its_test_only_where_the_run_did_not_meet() {
         let mut summary = plimsoll_analysis::summarize(&synthetic::record());

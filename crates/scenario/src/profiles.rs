@@ -326,6 +326,26 @@ mod tests {
     }
 
     #[test]
+    fn a_variable_ends_neither_a_path_nor_a_header() {
+        let told = |request: &str, value: &str| {
+            let device =
+                format!("device: {{ speaks: http, request: {{ {request}, body: \"{{message}}\" }} }}");
+            read_text(&format!(
+                "name: x\ntitle: x\ndescription: x\nlimits: {{ all: none }}\ncomponents: []\nvariables: {{ v: {value} }}\n{device}\n"
+            ))
+        };
+        let (path, header) = ("path: \"/{v}\"", "path: /, headers: { A: \"{v}\" }");
+        assert_eq!(told(path, "a%20b").map(drop), Ok(()));
+        assert_eq!(told(header, "a b").map(drop), Ok(()));
+        let hostile = r#""a\r\nB: c""#;
+        assert!(
+            told(path, hostile).is_err_and(|said| said.contains("a path has no blank and no end of line"))
+        );
+        assert!(told(path, "a b").is_err_and(|said| said.contains("a path has no blank")));
+        assert!(told(header, hostile).is_err_and(|said| said.contains("a header has no end of line")));
+    }
+
+    #[test]
     fn every_embedded_profile_is_without_error_and_has_the_name_of_its_file() {
         for (name, text) in EMBEDDED {
             assert_eq!(read_text(text).map(|profile| profile.name), Ok(name.to_owned()));

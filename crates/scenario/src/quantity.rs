@@ -477,6 +477,7 @@ mod tests {
             ("100 µs", 100_000),
             ("1.5s", 1_500_000_000),
             ("0s", 0),
+            ("0", 0),
         ] {
             assert_eq!(Nanos::parse(text), Ok(Nanos(nanos)), "{text}");
         }

@@ -16,6 +16,7 @@ fn what_it_writes_can_be_checked_whatever_the_platform_speaks() {
         ("embedded.yaml", &[][..]),
         ("mqtt.yaml", &["--platform", "mqtt://h:1883", "--rate", "100..200/50/s", "--p99", "1s"][..]),
         ("http.yaml", &["--platform", "http://h/in", "--rate", "5", "--hold", "1m"][..]),
+        ("gateway.yaml", &["--platform", "gateway"][..]),
         ("coap.yaml", &["--platform", "coap://h/in", "--devices", "7", "--no-schema"][..]),
     ] {
         let (code, said) = init(&bench, &[&[file, "--yes"], arguments].concat());

@@ -43,6 +43,19 @@ fn a_chain_names_the_worker_that_is_slow_and_loses() {
 }
 
 #[test]
+fn an_export_that_cannot_be_written_takes_nothing_else_along() {
+    let bench = Bench::beside_others();
+    let exports = ["--export", "/dev/full", "--export", "all.csv", "--export-form", "csv"];
+    let arguments = ["dissect", &capture("chain.pcap"), "-q", "--summary-json", "summary.json"];
+    let read = bench.call(arguments.iter().copied().chain(exports)).exits(1).says("/dev/full");
+    assert!(read.stdout.contains("postgres"), "{}", read.stdout);
+    let summary: Value =
+        serde_json::from_str(&fs::read_to_string(bench.path("summary.json")).unwrap()).unwrap();
+    let rows = csv::Reader::from_path(bench.path("all.csv")).unwrap().records().count();
+    assert!(rows >= 570 && summary["packets"].as_u64().unwrap() > 0, "{rows}");
+}
+
+#[test]
 fn exchanges_are_exported_for_spreadsheets_and_tracing() {
     let bench = Bench::beside_others();
     let arguments = ["dissect", &capture("chain.pcap"), "--marker", "plm1:{device}:{seq};", "-q"];

@@ -98,6 +98,7 @@ fn wrong_files_are_told_with_place_and_remedy() {
             "quotas that make no sense",
             GOOD.replace("embedded", "{ profile: embedded, quotas: { brokr: 1, broker: 0 } }"),
         ),
+        ("load line above all levels", with("objectives: { load_line: \">= 9M/s\" }\n")),
         (
             "replicas that make no sense",
             GOOD.replace("embedded", "{ profile: embedded, replicas: { brokr: 2, broker: 0 } }"),
