@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use clap::Args;
 use clap_complete::Shell;
 use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Prints the completions of a shell
 #[derive(Args)]
@@ -49,9 +49,24 @@ impl Man {
         let program = program.mut_subcommand("target", |target| {
             target.mut_subcommand("broker", |broker| broker.display_name("plimsoll-target-broker"))
         });
+        let mut program = program.disable_help_subcommand(true);
+        program.build();
         let made = std::fs::create_dir_all(&self.folder);
-        let written = made.and_then(|()| clap_mangen::generate_to(program, &self.folder));
+        let written = made.and_then(|()| write_pages(&program, &self.folder));
         written.map_err(|error| Failure::unwritable(&self.folder, &error))?;
         Ok(exit_code::MET)
     }
+}
+
+/// The page of a command, and those of its commands.
+fn write_pages(command: &clap::Command, folder: &Path) -> std::io::Result<()> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_pages(below, folder)?;
+    }
+    let page = clap_mangen::Man::new(command.clone());
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    // What stands below the options are examples; man(7) has a name for that section.
+    let text = String::from_utf8_lossy(&text).replace("\n.SH EXTRA\n", "\n.SH EXAMPLES\n");
+    std::fs::write(folder.join(page.get_filename()), text)
 }

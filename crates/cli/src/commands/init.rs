@@ -82,45 +82,91 @@ impl Init {
             let path = self.scenario.display();
             return Err(Failure::Usage(format!("{path} exists; name another file, or remove it first")));
         }
-        let answers = self.answers()?;
-        let name = self.scenario.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        let name = name.unwrap_or_default();
-        let text = |subscribes| scenario(&name, &answers, !self.no_schema, subscribes);
-        let whole = text(answers.may_subscribe());
-        let text = match check(&self.scenario, &whole) {
-            // Some profiles have nobody who could subscribe.
-            Err(_) if check(&self.scenario, &text(false)).is_ok() => text(false),
-            checked => checked.map(|()| whole)?,
-        };
-        outputs::write(&self.scenario, &text)?;
-        let path = self.scenario.display();
-        let mut said = format!("wrote {path}\n");
         let schema = self.scenario.with_file_name(SCHEMA);
+        if !self.no_schema {
+            refuse_foreign(&schema)?;
+        }
+        let answers = self.answers()?;
+        let text = self.text(&answers)?;
+        let mut said = format!("wrote {}\n", self.scenario.display());
         if !self.no_schema {
             // Another version of Plimsoll may have written the one that is there.
             let json = serde_json::to_string_pretty(&scenario_schema()).unwrap_or_default();
+            // It comes first: a scenario is no use to an editor without it, and stays unwritten where the disk is full.
             outputs::write(&schema, &format!("{json}\n"))?;
             said += &format!("wrote {}, for editors\n", schema.display());
         }
+        outputs::write(&self.scenario, &text)?;
+        let path = self.scenario.display();
         say(&format!("{said}next: plimsoll check {path}, then plimsoll run {path}\n"));
         Ok(exit_code::MET)
     }
 
-    fn answers(&self) -> Result<Answers, Failure> {
-        let asks = !self.yes && std::io::stdin().is_terminal();
-        let answer = |given: &Option<String>, question: &str, default: &str| match given {
-            Some(given) => Ok(given.clone()),
-            None if asks => ask(question, default),
-            None => Ok(default.to_owned()),
-        };
-        Ok(Answers {
-            platform: answer(&self.platform, "Profile or address of the platform", "embedded")?,
-            devices: answer(&self.devices, "Simulated devices", "100")?,
-            rate: answer(&self.rate, "Messages per second (FROM..TO/STEP)", "100..1000/100")?,
-            hold: answer(&self.hold, "Measured time of each level", "30s")?,
-            p99: answer(&self.p99, "99 % of the messages acknowledged within", "50ms")?,
-        })
+    /// The scenario of these answers.
+    fn text(&self, answers: &Answers) -> Result<String, Failure> {
+        let name = self.scenario.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = name.unwrap_or_default();
+        let text = |subscribes| scenario(&name, answers, !self.no_schema, subscribes);
+        let whole = text(answers.may_subscribe());
+        match check(&self.scenario, &whole) {
+            // Some profiles have nobody who could subscribe.
+            Err(_) if check(&self.scenario, &text(false)).is_ok() => Ok(text(false)),
+            checked => checked.map(|()| whole),
+        }
     }
+
+    /// What was given, asked or taken as the default. A wrong answer is asked again at once.
+    fn answers(&self) -> Result<Answers, Failure> {
+        let or = |given: &Option<String>, default: &str| given.clone().unwrap_or_else(|| default.to_owned());
+        let mut answers = Answers {
+            platform: or(&self.platform, "embedded"),
+            devices: or(&self.devices, "100"),
+            rate: or(&self.rate, "100..1000/100"),
+            hold: or(&self.hold, "30s"),
+            p99: or(&self.p99, "50ms"),
+        };
+        if self.yes || !std::io::stdin().is_terminal() {
+            return Ok(answers);
+        }
+        // What was given is checked before anybody answers in vain.
+        self.text(&answers)?;
+        type Field = fn(&mut Answers) -> &mut String;
+        let questions: [(&Option<String>, &str, Field); 5] = [
+            (&self.platform, "Profile or address of the platform", |answers| &mut answers.platform),
+            (&self.devices, "Simulated devices", |answers| &mut answers.devices),
+            (&self.rate, "Messages per second (FROM..TO/STEP)", |answers| &mut answers.rate),
+            (&self.hold, "Measured time of each level", |answers| &mut answers.hold),
+            (&self.p99, "99 % of the messages acknowledged within", |answers| &mut answers.p99),
+        ];
+        for (given, question, field) in questions {
+            if given.is_some() {
+                continue;
+            }
+            let default = field(&mut answers).clone();
+            loop {
+                *field(&mut answers) = ask(question, &default)?;
+                match self.text(&answers) {
+                    Ok(_) => break,
+                    Err(refused) => say(&format!("{refused}\n")),
+                }
+            }
+        }
+        Ok(answers)
+    }
+}
+
+/// Refuses to write over a file that has the name of the schema and is none of ours.
+fn refuse_foreign(schema: &Path) -> Result<(), Failure> {
+    let Ok(there) = std::fs::read_to_string(schema) else { return Ok(()) };
+    let id = |json: &serde_json::Value| json.get("$id").cloned();
+    let is_ours = serde_json::from_str(&there).is_ok_and(|there| id(&there) == id(&scenario_schema()));
+    if is_ours {
+        return Ok(());
+    }
+    let path = schema.display();
+    Err(Failure::Usage(format!(
+        "{path} exists and is no schema of Plimsoll; rename it, or give --no-schema to write none"
+    )))
 }
 
 /// Asks in the terminal; an empty line takes the default.

@@ -140,8 +140,8 @@ impl Run {
         let outcome = outcome?;
         // An output may be a pipe that nobody reads.
         interrupt::end_at_next_signal();
-        self.tell(&outcome, &[]);
-        Ok(exit_code::of(outcome.summary.verdict))
+        let is_written = self.tell(&outcome, &[]);
+        Ok(code(exit_code::of(outcome.summary.verdict), is_written))
     }
 
     /// One run after the other, each told when it is over; the code of the worst of them.
@@ -149,7 +149,7 @@ impl Run {
         let watched = self.live.begin()?;
         let options = Options { live: watched.live(), ..options(&self.store)? };
         let progress = TerminalProgress::new(self.amount.quiet);
-        let mut told = ToldSeries { command: self, progress, occurrences: Vec::new() };
+        let mut told = ToldSeries { command: self, progress, occurrences: Vec::new(), are_written: true };
         let worst = run_series(plan, schedule, &options, &mut told);
         watched.finish();
         if told.occurrences.len() > 1 {
@@ -158,12 +158,13 @@ impl Run {
         if options.stop.load(Ordering::Relaxed) {
             return Err(Failure::Interrupted(KEPT));
         }
-        Ok(worst.map_or(exit_code::MET, exit_code::of))
+        Ok(code(worst.map_or(exit_code::MET, exit_code::of), told.are_written))
     }
 
-    /// Prints and writes how a run ended; `series` has all runs of its schedule so far. What cannot be written is told, and the
-    /// run's verdict stands: the store has it.
-    fn tell(&self, outcome: &Outcome, series: &[Occurrence]) {
+    /// Prints and writes how a run ended; `series` has all runs of its schedule so far. What cannot be written is told. Returns
+    /// whether each file was written that the command line names.
+    #[must_use]
+    fn tell(&self, outcome: &Outcome, series: &[Occurrence]) -> bool {
         let Outcome { record, summary } = outcome;
         let text = terminal::render(summary, self.amount.detail(), colour());
         match self.format {
@@ -177,12 +178,16 @@ impl Run {
             (report.as_ref(), html::render_in_series(record, summary, series)),
         ];
         let mut told = String::new();
+        let mut is_written = true;
         for (path, text) in texts {
             let Some(path) = path else { continue };
             match outputs::write(path, &text) {
                 Ok(()) if report.as_ref() == Some(path) => told = format!("report: {}\n", path.display()),
                 Ok(()) => {}
-                Err(failure) => complain(&failure.to_string()),
+                Err(failure) => {
+                    complain(&failure.to_string());
+                    is_written &= report.as_ref() == Some(path) && self.report.is_none();
+                }
             }
         }
         match self.amount.detail() {
@@ -193,6 +198,7 @@ impl Run {
         if self.format == Format::Github {
             self.tell_github(summary);
         }
+        is_written
     }
 
     /// An annotation, and where a job of GitHub Actions wants one, its summary.
@@ -213,11 +219,18 @@ impl Run {
     }
 }
 
+/// The exit code, given that of the verdict: who asked for a file and does not get it must not take the run for a success.
+const fn code(verdict: u8, is_written: bool) -> u8 {
+    if verdict == exit_code::MET && !is_written { exit_code::UNDOABLE } else { verdict }
+}
+
 /// Tells of the runs of a schedule.
 struct ToldSeries<'a> {
     command: &'a Run,
     progress: TerminalProgress,
     occurrences: Vec<Occurrence>,
+    /// Whether each file was written that the command line names.
+    are_written: bool,
 }
 
 impl SeriesEvents for ToldSeries<'_> {
@@ -234,7 +247,7 @@ impl SeriesEvents for ToldSeries<'_> {
     fn run_ended(&mut self, outcome: Outcome) {
         let started = outcome.record.provenance.started.clone();
         self.occurrences.push(Occurrence { started, summary: outcome.summary.clone() });
-        self.command.tell(&outcome, &self.occurrences);
+        self.are_written &= self.command.tell(&outcome, &self.occurrences);
     }
 
     fn run_failed(&mut self, why: RunError) {

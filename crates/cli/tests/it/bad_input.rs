@@ -123,11 +123,11 @@ fn results_that_cannot_be_written_are_told_by_name_before_the_run() {
 }
 
 #[test]
-fn results_that_fail_only_when_they_are_written_leave_the_verdict_and_the_run_in_the_store() {
+fn results_that_fail_only_when_they_are_written_are_no_success_and_the_run_is_in_the_store() {
     let bench = Bench::beside_others();
     bench.write("scenario.yaml", SCENARIO);
     let arguments = ["run", "scenario.yaml", "--no-report", "--store", STORE, "--summary-json", "/dev/full"];
-    bench.call(arguments).judged().says("cannot write /dev/full");
+    bench.call(arguments).unwritten().says("cannot write /dev/full");
     bench.call(["show", "--store", STORE]).exits(0).says("100/s");
 }
 

@@ -307,6 +307,13 @@ impl Finished {
         self
     }
 
+    /// Asserts that a run was no success because a file was not written, or invalid where a busy machine forbids to say more.
+    #[track_caller]
+    pub fn unwritten(self) -> Finished {
+        assert!([1, 3].map(Some).contains(&self.code), "{:?}\n{}{}", self.code, self.stdout, self.stderr);
+        self
+    }
+
     /// Fails with everything that the program said unless it ended with that code.
     #[track_caller]
     pub fn exits(self, code: i32) -> Finished {

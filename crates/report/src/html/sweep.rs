@@ -14,6 +14,9 @@ use plimsoll_analysis::sweep::{Cell, Measured, Origin, Quantity, Sweep};
 const SHAPES: [Shape; 4] = [Shape::Circle, Shape::Square, Shape::Diamond, Shape::Triangle];
 const FILLINGS: [Filling; 3] = [Filling::Full, Filling::Open, Filling::Dotted];
 
+/// Least difference of two values that can be seen in a chart of 380 pixels, as a share of the larger one.
+const SEEN: f64 = 0.01;
+
 /// What the summary in words is about.
 const IN_WORDS: [Quantity; 5] = [
     Quantity::Throughput,
@@ -55,8 +58,34 @@ fn section(sweep: &Sweep, quantity: Quantity) -> Section {
     Section {
         id: quantity.name().replace([' ', ','], "-"),
         title: capitalised(quantity.name()),
-        body: html! { (chart(sweep, quantity).render()) (values(sweep, quantity)) },
+        body: html! {
+            (chart(sweep, quantity).render())
+            @for names in coinciding(sweep, quantity) {
+                p.note { "Curves that lie on each other, so that only one is seen: " (names.join("; ")) "." }
+            }
+            (values(sweep, quantity))
+        },
     }
+}
+
+/// The names of curves that no eye can tell apart in the chart, together. Bars of categories stand beside each other.
+fn coinciding(sweep: &Sweep, quantity: Quantity) -> Vec<Vec<String>> {
+    let mut together: Vec<(Vec<String>, Vec<Interval>)> = Vec::new();
+    let has_lines = numbers_along(sweep).is_some();
+    for Side { name, values } in sides(sweep, quantity, 1.0) {
+        let near = |a: &Interval, b: &Interval| {
+            a.at == b.at && (a.value - b.value).abs() <= SEEN * a.value.max(b.value)
+        };
+        let equal = |other: &[Interval]| {
+            other.len() == values.len() && other.iter().zip(&values).all(|(a, b)| near(a, b))
+        };
+        match together.iter_mut().find(|(_, other)| equal(other)) {
+            Some((names, _)) => names.push(name),
+            None => together.push((vec![name], values)),
+        }
+    }
+    let names = together.into_iter().map(|(names, _)| names);
+    names.filter(|names| has_lines && names.len() > 1).collect()
 }
 
 /// Of what the page is, in a line.
@@ -135,17 +164,21 @@ fn unit(quantity: Quantity, highest: f64) -> (f64, String) {
     }
 }
 
-fn chart(sweep: &Sweep, quantity: Quantity) -> Chart {
-    let highest = sweep.cells.iter().filter_map(|cell| cell.measured(quantity)).map(|measured| measured.mean);
-    let (scale, name) = unit(quantity, highest.fold(0.0, f64::max));
-    let numbers = sweep.axes.get(sweep.along).and_then(|axis| axis.numbers()).map(|(numbers, _)| numbers);
-    let place = |cell: &Cell| cell.position.get(sweep.along).copied().unwrap_or_default();
-    let x = |cell: &Cell| {
-        let number = numbers.as_ref().and_then(|numbers| numbers.get(place(cell)).copied());
-        number.unwrap_or(place(cell) as f64)
-    };
+/// The numbers along the horizontal axis; `None` where categories are there.
+fn numbers_along(sweep: &Sweep) -> Option<Vec<f64>> {
+    Some(sweep.axes.get(sweep.along)?.numbers()?.0)
+}
+
+/// Where a combination stands on the horizontal axis.
+fn place(sweep: &Sweep, cell: &Cell) -> f64 {
+    let place = cell.position.get(sweep.along).copied().unwrap_or_default();
+    numbers_along(sweep).and_then(|numbers| numbers.get(place).copied()).unwrap_or(place as f64)
+}
+
+/// The curves, each with its values times `scale`.
+fn sides(sweep: &Sweep, quantity: Quantity, scale: f64) -> Vec<Side> {
     let value = |cell: &Cell, measured: &Measured| Interval {
-        at: x(cell),
+        at: place(sweep, cell),
         value: within(quantity, measured.mean) * scale,
         ends: measured.ci95.map(|ends| ends.map(|end| within(quantity, end) * scale)),
     };
@@ -157,8 +190,15 @@ fn chart(sweep: &Sweep, quantity: Quantity) -> Chart {
             values: values.collect(),
         }
     };
+    sweep.curves().iter().map(side).collect()
+}
+
+fn chart(sweep: &Sweep, quantity: Quantity) -> Chart {
+    let highest = sweep.cells.iter().filter_map(|cell| cell.measured(quantity)).map(|measured| measured.mean);
+    let (scale, name) = unit(quantity, highest.fold(0.0, f64::max));
     let curves = sweep.curves();
-    let sides: Vec<Side> = curves.iter().map(side).collect();
+    let sides = sides(sweep, quantity, scale);
+    let x = |cell: &Cell| place(sweep, cell);
     let predicted = predictions(&curves, quantity, x);
     let of_model = predicted.iter().flatten().filter_map(|(_, rate)| *rate);
     let y = match quantity {
@@ -167,7 +207,7 @@ fn chart(sweep: &Sweep, quantity: Quantity) -> Chart {
     };
     let has_model = predicted.iter().any(|points| !points.is_empty());
     let chart = Chart::new(id(quantity), caption(quantity, has_model));
-    let Some(numbers) = &numbers else {
+    let Some(numbers) = numbers_along(sweep) else {
         return chart
             .panel(sides::panel(Axis::places(&axis_name(sweep), foot(sweep)), y, sides).height(340.0));
     };
@@ -386,6 +426,17 @@ mod tests {
         assert!(in_words(&same)[0].ends_with("in every combination."));
         same.cells.truncate(1);
         assert!(in_words(&same).is_empty());
+    }
+
+    #[test]
+    fn curves_that_lie_on_each_other_are_named() {
+        let mut sweep = sweep();
+        sweep.cells.retain(|cell| cell.position != [0, 1]);
+        assert!(coinciding(&sweep, Quantity::Throughput).is_empty());
+        let throughputs = sweep.cells.iter_mut().flat_map(|cell| &mut cell.quantities);
+        throughputs.filter(|one| one.quantity == Quantity::Throughput).for_each(|one| one.mean = 500.0);
+        assert_eq!(coinciding(&sweep, Quantity::Throughput), [["handler serial", "handler <b>"]]);
+        assert!(page(&sweep).contains("only one is seen: handler serial; handler &lt;b&gt;."));
     }
 
     #[test]

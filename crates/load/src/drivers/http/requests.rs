@@ -119,12 +119,16 @@ impl Requests {
         out.extend_from_slice(plan.method.as_bytes());
         out.push(b' ');
         out.extend_from_slice(self.base.as_bytes());
+        let start = out.len();
         plan.path.render(&variables, &mut random, out);
+        escape_path(out, start);
         self.end_line(out);
         for (name, value) in &plan.headers {
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b": ");
+            let start = out.len();
             value.render(&variables, &mut random, out);
+            blank_controls(out, start);
             out.extend_from_slice(b"\r\n");
         }
         if !self.says_message {
@@ -147,8 +151,46 @@ impl Requests {
     }
 }
 
+/// Percent-encodes what would end a path (RFC 3986 section 2.1): a row of a feed or an answer of the platform may hold it.
+fn escape_path(out: &mut Vec<u8>, start: usize) {
+    let ends = |byte: &u8| *byte <= b' ' || *byte == 0x7f;
+    if !out.iter().skip(start).any(ends) {
+        return;
+    }
+    for byte in out.split_off(start) {
+        if ends(&byte) {
+            // Writing to a Vec cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        } else {
+            out.push(byte);
+        }
+    }
+}
+
+/// Puts a blank for what would end a header, as RFC 9110 section 5.5 has it.
+fn blank_controls(out: &mut [u8], start: usize) {
+    for byte in out.iter_mut().skip(start).filter(|byte| byte.is_ascii_control() && **byte != b'\t') {
+        *byte = b' ';
+    }
+}
+
 /// What stands before the path of each request.
 fn place(plan: &Plan, host: &str, base: &str) -> String {
     let secured = plan.platform.address.as_ref().is_some_and(|address| address.wire.tls);
     format!("{}://{host}{base}", if secured { "https" } else { "http" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_value_ends_a_path_or_a_header() {
+        let mut out = b"GET /a\r\nX: 1 \x7f\xc3\xa4".to_vec();
+        escape_path(&mut out, 4);
+        assert_eq!(out, b"GET /a%0D%0AX:%201%20%7F\xc3\xa4");
+        let mut out = b"A: b\r\nC: d\te".to_vec();
+        blank_controls(&mut out, 3);
+        assert_eq!(out, b"A: b  C: d\te");
+    }
 }
