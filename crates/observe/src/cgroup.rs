@@ -23,38 +23,39 @@ struct Mounts {
     controllers: HashMap<String, PathBuf>,
 }
 
-/// The folder below which groups can be made that limit processors, by the version of the interface.
+/// The folder below which groups can be made that limit processors, or memory, by the version of the interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProcessorGroups {
+pub enum LimitGroups {
     /// Version 1: the group of this process.
     First(PathBuf),
     /// Version 2: the root of what is mounted, because a group with processes of its own may not have limited ones below it.
     Second(PathBuf),
 }
 
-impl ProcessorGroups {
+impl LimitGroups {
     /// The folder.
     pub fn folder(&self) -> &Path {
         match self {
-            ProcessorGroups::First(folder) | ProcessorGroups::Second(folder) => folder,
+            LimitGroups::First(folder) | LimitGroups::Second(folder) => folder,
         }
     }
 }
 
-/// Where groups can be made that limit processors; `None` where this host has none.
-pub fn processor_groups() -> Option<ProcessorGroups> {
+/// Where groups can be made that a controller limits, such as `cpu` or `memory`; `None` where this host has none.
+pub fn limit_groups(controller: &str) -> Option<LimitGroups> {
     let mounts = mounts(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default());
-    if let Some(mount) = mounts.controllers.get("cpu") {
-        let is_cpu = |(controllers, _): &(String, String)| controllers.split(',').any(|name| name == "cpu");
-        let own = groups("self").into_iter().find(is_cpu).map(|(_, path)| mount.join(path));
+    if let Some(mount) = mounts.controllers.get(controller) {
+        let is_it =
+            |(controllers, _): &(String, String)| controllers.split(',').any(|name| name == controller);
+        let own = groups("self").into_iter().find(is_it).map(|(_, path)| mount.join(path));
         // In a container, what is mounted is its own group.
         let folder = own.filter(|own| own.exists()).unwrap_or_else(|| mount.clone());
-        return is_group(&folder).then_some(ProcessorGroups::First(folder));
+        return is_group(&folder).then_some(LimitGroups::First(folder));
     }
     let unified = mounts.unified?;
     let controllers = fs::read_to_string(unified.join("cgroup.subtree_control")).unwrap_or_default();
-    let has_cpu = controllers.split_whitespace().any(|name| name == "cpu");
-    (has_cpu && is_group(&unified)).then_some(ProcessorGroups::Second(unified))
+    let has_it = controllers.split_whitespace().any(|name| name == controller);
+    (has_it && is_group(&unified)).then_some(LimitGroups::Second(unified))
 }
 
 /// Whether the folder is what it is said to be: another file system may be mounted over it.

@@ -10,6 +10,7 @@ use crate::output::{first_line, last_words};
 use crate::placeholders::Placeholders;
 use crate::strays::MARK;
 use crate::user::{self, User};
+use plimsoll_scenario::plan::QuotaPlan;
 use plimsoll_scenario::profile::Component;
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -57,7 +58,7 @@ impl Running {
         component: &Component,
         dir: &Path,
         placeholders: &mut Placeholders,
-        quota: Option<f64>,
+        quota: QuotaPlan,
         options: &Options,
     ) -> Result<Running, PlatformError> {
         let name = component.name.clone();
@@ -66,10 +67,8 @@ impl Running {
             move |cause| PlatformError::Start { component, what, cause }
         };
         let no_port = || failed("no free port".into());
-        if let Some(quota) = quota {
-            let what = format!("cannot limit it to {quota} processors (platform.quotas)");
-            control_group::try_out(dir, quota).map_err(failed(what))?;
-        }
+        let what = format!("cannot limit it to {quota} (platform.quotas)");
+        control_group::try_out(dir, quota).map_err(failed(what))?;
         let owner = component.user.as_deref().and_then(user::to_become).transpose();
         let owner = owner.map_err(failed("cannot run it as the user of its profile".into()))?;
         let folder = component.folder.as_deref().map_or(dir.to_owned(), |folder| dir.join(folder));
@@ -100,7 +99,7 @@ impl Running {
         }
         let bounds = Bounds {
             processors: options.processors.clone(),
-            quota: None,
+            quota: QuotaPlan::default(),
             user,
             folder: Some(dir.to_owned()),
             private: true,
@@ -139,7 +138,7 @@ impl Running {
         let output = private(&path).ok()?;
         let errors = output.try_clone().ok()?;
         let mut start = Start { command, folder: dir.to_owned(), ..self.start.clone() };
-        start.bounds.quota = None;
+        start.bounds.quota = QuotaPlan::default();
         let mut call = start.call(options, dir);
         call.guard.stdout(output).stderr(errors);
         let mut process = Guarded::start(call).ok()?;

@@ -1,7 +1,9 @@
-//! A control group of the kernel, which keeps a component to so much processor time: the guard makes it, the component joins it
-//! before it starts, and the guard removes it (cgroup-v2.rst of the kernel, and sched-bwc.rst for version 1).
+//! Control groups of the kernel, which keep a component to so much processor time and memory: the guard makes them, the component
+//! joins them before it starts, and the guard removes them (cgroup-v2.rst of the kernel; sched-bwc.rst and cgroup-v1/memory.rst for
+//! version 1).
 
-use plimsoll_observe::cgroup::{ProcessorGroups, processor_groups};
+use plimsoll_observe::cgroup::{LimitGroups, limit_groups};
+use plimsoll_scenario::plan::QuotaPlan;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use std::fs;
 use std::io;
@@ -15,72 +17,141 @@ const PERIOD: f64 = 100_000.0;
 const TRIES: usize = 100;
 /// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
+/// The controllers that limit components.
+const CONTROLLERS: [&str; 2] = [PROCESSORS, MEMORY];
+const PROCESSORS: &str = "cpu";
+const MEMORY: &str = "memory";
 
-/// A group that is there, or is not made yet.
+/// The groups of a component, which are there or not made yet: one for each limit, or one for both in version 2.
+#[derive(Debug, Default)]
+pub(crate) struct ControlGroups(Vec<ControlGroup>);
+
+/// A limit, and the group that has it.
 #[derive(Debug)]
-pub(crate) struct ControlGroup {
-    groups: ProcessorGroups,
+struct ControlGroup {
+    groups: LimitGroups,
     folder: PathBuf,
-    quota: f64,
+    limit: Limit,
 }
 
-/// A group that is removed when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Made(PathBuf);
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    Processors(f64),
+    Memory(u64),
+}
 
-impl ControlGroup {
-    /// The group of what a guard starts for a platform with that folder.
-    pub fn of(platform: &Path, guard: Pid, quota: f64) -> io::Result<ControlGroup> {
-        let groups = processor_groups().ok_or_else(none_mounted)?;
-        let folder = groups.folder().join(format!("{}{}", prefix(platform), guard.as_raw_pid()));
-        Ok(ControlGroup { groups, folder, quota })
+/// Groups that are removed when this is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Made(Vec<PathBuf>);
+
+impl ControlGroups {
+    /// Those of what a guard starts for a platform with that folder.
+    ///
+    /// # Errors
+    /// This host has none for such a limit.
+    pub fn of(platform: &Path, guard: Pid, quota: QuotaPlan) -> io::Result<ControlGroups> {
+        let group = |controller: &'static str, limit: Limit| {
+            let groups = limit_groups(controller).ok_or_else(|| none_mounted(controller))?;
+            let folder = groups.folder().join(format!("{}{}", prefix(platform), guard.as_raw_pid()));
+            Ok(ControlGroup { groups, folder, limit })
+        };
+        let processors = quota.processors.map(|most| group(PROCESSORS, Limit::Processors(most)));
+        let memory = quota.memory.map(|most| group(MEMORY, Limit::Memory(most)));
+        processors.into_iter().chain(memory).collect::<io::Result<_>>().map(ControlGroups)
     }
 
-    /// Makes it with its quota.
+    /// Makes them with their limits.
     ///
     /// # Errors
     /// The operating system refuses.
     pub fn make(&self) -> io::Result<Made> {
-        fs::create_dir(&self.folder).map_err(|cause| told("make", &self.folder, cause))?;
-        let made = Made(self.folder.clone());
-        let write = |name: &str, text: String| {
-            let path = self.folder.join(name);
-            fs::write(&path, text).map_err(|cause| told("write", &path, cause))
-        };
-        let (quota, period) = ((self.quota * PERIOD).round(), PERIOD);
-        match self.groups {
-            ProcessorGroups::First(_) => {
-                write("cpu.cfs_period_us", period.to_string())?;
-                write("cpu.cfs_quota_us", quota.to_string())?;
+        let mut made = Made::default();
+        for group in &self.0 {
+            if !made.0.contains(&group.folder) {
+                fs::create_dir(&group.folder).map_err(|cause| told("make", &group.folder, cause))?;
+                made.0.push(group.folder.clone());
             }
-            ProcessorGroups::Second(_) => write("cpu.max", format!("{quota} {period}"))?,
+            group.limit()?;
         }
         Ok(made)
     }
 
-    /// Puts this process into it.
+    /// Puts this process into them.
     ///
     /// # Errors
     /// The operating system refuses.
     pub fn join(&self) -> io::Result<()> {
-        let path = self.folder.join("cgroup.procs");
-        fs::write(&path, getpid().as_raw_pid().to_string()).map_err(|cause| told("write", &path, cause))
+        for ControlGroup { folder, .. } in &self.0 {
+            let path = folder.join("cgroup.procs");
+            let written = fs::write(&path, getpid().as_raw_pid().to_string());
+            written.map_err(|cause| told("write", &path, cause))?;
+        }
+        Ok(())
+    }
+
+    /// What the kernel did because a limit of memory was too small, for people; `None` where it did nothing.
+    pub fn killing(&self) -> Option<String> {
+        self.0.iter().find_map(|group| {
+            let Limit::Memory(memory) = group.limit else { return None };
+            let file = match group.groups {
+                LimitGroups::First(_) => "memory.oom_control",
+                LimitGroups::Second(_) => "memory.events",
+            };
+            let events = fs::read_to_string(group.folder.join(file)).unwrap_or_default();
+            let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse::<u64>().ok());
+            let quota = QuotaPlan { memory: Some(memory), ..QuotaPlan::default() };
+            kills.filter(|kills| *kills > 0).map(|_| {
+                format!("the kernel killed it: it needed more than {quota}, its limit (platform.quotas)")
+            })
+        })
+    }
+}
+
+impl ControlGroup {
+    fn limit(&self) -> io::Result<()> {
+        let write = |name: &str, text: String| {
+            let path = self.folder.join(name);
+            fs::write(&path, text).map_err(|cause| told("write", &path, cause))
+        };
+        // Where swapping is not accounted for, there is no such file.
+        let without_swap = |name: &str, text: String| {
+            if self.folder.join(name).exists() { write(name, text) } else { Ok(()) }
+        };
+        match (&self.groups, self.limit) {
+            (LimitGroups::First(_), Limit::Processors(most)) => {
+                write("cpu.cfs_period_us", PERIOD.to_string())?;
+                write("cpu.cfs_quota_us", (most * PERIOD).round().to_string())
+            }
+            (LimitGroups::Second(_), Limit::Processors(most)) => {
+                write("cpu.max", format!("{} {PERIOD}", (most * PERIOD).round()))
+            }
+            (LimitGroups::First(_), Limit::Memory(most)) => {
+                write("memory.limit_in_bytes", most.to_string())?;
+                without_swap("memory.memsw.limit_in_bytes", most.to_string())
+            }
+            (LimitGroups::Second(_), Limit::Memory(most)) => {
+                write("memory.max", most.to_string())?;
+                without_swap("memory.swap.max", "0".to_owned())
+            }
+        }
     }
 }
 
 impl Drop for Made {
     fn drop(&mut self) {
-        // The next one that removes what is left of the platform tries again.
-        let _ = remove(&self.0);
+        for folder in &self.0 {
+            // The next one that removes what is left of the platform tries again.
+            let _ = remove(folder);
+        }
     }
 }
 
-/// Whether this host gives groups of a platform that quota, by making one.
+/// Whether this host gives groups of a platform those limits, by making them.
 ///
 /// # Errors
 /// It does not.
-pub(crate) fn try_out(platform: &Path, quota: f64) -> io::Result<()> {
-    ControlGroup::of(platform, getpid(), quota)?.make().map(drop)
+pub(crate) fn try_out(platform: &Path, quota: QuotaPlan) -> io::Result<()> {
+    ControlGroups::of(platform, getpid(), quota)?.make().map(drop)
 }
 
 /// Removes what guards that were killed have left of a platform with that folder.
@@ -88,10 +159,13 @@ pub(crate) fn try_out(platform: &Path, quota: f64) -> io::Result<()> {
 /// # Errors
 /// Something of it stays.
 pub(crate) fn remove_of(platform: &Path) -> io::Result<()> {
-    let Some(groups) = processor_groups() else { return Ok(()) };
-    let entries = fs::read_dir(groups.folder()).into_iter().flatten().flatten();
-    let own = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix(platform)));
-    own.map(|entry| remove(&entry.path())).fold(Ok(()), io::Result::and)
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for groups in CONTROLLERS.into_iter().filter_map(limit_groups) {
+        let entries = fs::read_dir(groups.folder()).into_iter().flatten().flatten();
+        let own = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix(platform)));
+        folders.extend(own.map(|entry| entry.path()));
+    }
+    folders.iter().map(|folder| remove(folder)).fold(Ok(()), io::Result::and)
 }
 
 /// Kills all that is in a group, also what has lost all other ties to the platform, and removes the group with those below it.
@@ -122,8 +196,8 @@ fn prefix(platform: &Path) -> String {
     format!("{}.", platform.file_name().unwrap_or_default().to_string_lossy())
 }
 
-fn none_mounted() -> io::Error {
-    io::Error::other("no control groups for processors are mounted on this host")
+fn none_mounted(controller: &str) -> io::Error {
+    io::Error::other(format!("no control groups with the controller `{controller}` are mounted on this host"))
 }
 
 fn told(what: &str, path: &Path, cause: io::Error) -> io::Error {
@@ -141,21 +215,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_version_gets_the_quota_in_its_own_words() {
+    fn each_version_gets_its_limits_in_its_own_words() {
         let place = tempfile::TempDir::new().unwrap();
-        let texts = |groups: ProcessorGroups, names: &[&str]| -> Vec<String> {
+        let texts = |groups: fn(PathBuf) -> LimitGroups, names: &[&str]| -> Vec<String> {
             let folder = place.path().join("group");
-            let group = ControlGroup { groups, folder: folder.clone(), quota: 0.25 };
-            let made = group.make().unwrap();
+            let group = |limit| ControlGroup {
+                groups: groups(place.path().to_owned()),
+                folder: folder.clone(),
+                limit,
+            };
+            let limits = [Limit::Processors(0.25), Limit::Memory(1 << 28)];
+            let made = ControlGroups(limits.map(group).into()).make().unwrap();
+            assert_eq!(made.0, std::slice::from_ref(&folder), "one group has both limits where their folders are one");
             let texts = names.iter().map(|name| fs::read_to_string(folder.join(name)).unwrap()).collect();
             fs::remove_dir_all(&folder).unwrap();
-            drop(made);
             texts
         };
-        let mount = || place.path().to_owned();
-        let first = texts(ProcessorGroups::First(mount()), &["cpu.cfs_period_us", "cpu.cfs_quota_us"]);
-        assert_eq!(first, ["100000", "25000"]);
-        assert_eq!(texts(ProcessorGroups::Second(mount()), &["cpu.max"]), ["25000 100000"]);
+        let names = ["cpu.cfs_period_us", "cpu.cfs_quota_us", "memory.limit_in_bytes"];
+        assert_eq!(texts(LimitGroups::First, &names), ["100000", "25000", "268435456"]);
+        assert_eq!(texts(LimitGroups::Second, &["cpu.max", "memory.max"]), ["25000 100000", "268435456"]);
+    }
+
+    #[test]
+    fn a_kill_for_want_of_memory_is_told_with_the_limit() {
+        let place = tempfile::TempDir::new().unwrap();
+        let groups = LimitGroups::Second(place.path().to_owned());
+        let group = ControlGroup { groups, folder: place.path().to_owned(), limit: Limit::Memory(64 << 20) };
+        let groups = ControlGroups(vec![group]);
+        fs::write(place.path().join("memory.events"), "oom 1\noom_kill 0\n").unwrap();
+        assert_eq!(groups.killing(), None);
+        fs::write(place.path().join("memory.events"), "oom 3\noom_kill 2\n").unwrap();
+        assert!(groups.killing().unwrap().contains("more than 64 MiB of memory, its limit"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A process that ends with Plimsoll however that ends, with all that it has started. It is started by way of
 //! `plimsoll guard` ([`crate::supervise`]), which stays above it.
 
+use plimsoll_scenario::plan::QuotaPlan;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
@@ -22,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Bounds {
     /// Processors that it is bound to; empty for any.
     pub processors: Vec<usize>,
-    /// Processors that it may use at most, with all that it starts; needs `folder`.
-    pub quota: Option<f64>,
+    /// What it may use at most, with all that it starts; needs `folder`.
+    pub quota: QuotaPlan,
     /// The user that it runs as; `None` for ours.
     pub user: Option<String>,
     /// A folder that stays until the command has ended (see [`crate::folder`]).
@@ -39,7 +40,9 @@ impl Bounds {
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         let processors: Vec<String> = self.processors.iter().map(ToString::to_string).collect();
         let mut arguments: Vec<OsString> = vec!["--processors".into(), processors.join(",").into()];
-        arguments.extend(self.quota.iter().flat_map(|quota| ["--quota".into(), quota.to_string().into()]));
+        let QuotaPlan { processors, memory } = self.quota;
+        arguments.extend(processors.iter().flat_map(|most| ["--quota".into(), most.to_string().into()]));
+        arguments.extend(memory.iter().flat_map(|most| ["--memory".into(), most.to_string().into()]));
         arguments.extend(self.user.iter().flat_map(|user| ["--user".into(), user.into()]));
         arguments.extend(self.folder.iter().flat_map(|folder| ["--folder".into(), folder.into()]));
         arguments.extend(self.private.then(|| "--private".into()));

@@ -9,7 +9,7 @@ use crate::output::{last_lines, last_words};
 use crate::placeholders::Placeholders;
 use crate::relays;
 use crate::replicas;
-use plimsoll_scenario::plan::{Endpoint, PlatformPlan, Protocol};
+use plimsoll_scenario::plan::{Endpoint, PlatformPlan, Protocol, QuotaPlan};
 use plimsoll_scenario::profile::{Component, ReadyRequest};
 use plimsoll_simulate::Simulation;
 use rustix::process::geteuid;
@@ -204,7 +204,7 @@ impl Platform {
         let protocol = plan.protocol();
         let mut device_port = None;
         for component in &plan.profile.components {
-            let quota = plan.quotas.get(&component.name).copied();
+            let quota = plan.quotas.get(&component.name).copied().unwrap_or_default();
             for (place, replica) in replicas::of(plan, component).into_iter().enumerate() {
                 let ports = component.named_ports().map(|(_, port)| port);
                 placeholders.speak_to(ports, place, replica.own_folder.as_deref());
@@ -216,7 +216,7 @@ impl Platform {
             }
             placeholders.speak_to_others();
             for relay in relays::before(plan, component, &placeholders) {
-                platform.start(&relay, dir.path(), &mut placeholders, None, options)?;
+                platform.start(&relay, dir.path(), &mut placeholders, QuotaPlan::default(), options)?;
             }
             let version_5 = component.mqtt5_port.as_ref();
             let version_5 = version_5.filter(|_| options.mqtt5 && protocol == Protocol::Mqtt);
@@ -231,7 +231,7 @@ impl Platform {
             platform.facts.insert(format!("replicas of {component}"), count.to_string());
         }
         for (component, quota) in &plan.quotas {
-            platform.facts.insert(format!("quota of {component}"), format!("{quota} processors"));
+            platform.facts.insert(format!("quota of {component}"), quota.to_string());
         }
         let port = device_port.ok_or_else(|| wrong(format!("no component has a port for {protocol}")))?;
         platform.ports = placeholders.into_ports();
@@ -247,7 +247,7 @@ impl Platform {
         component: &Component,
         dir: &Path,
         placeholders: &mut Placeholders,
-        quota: Option<f64>,
+        quota: QuotaPlan,
         options: &Options,
     ) -> Result<(), PlatformError> {
         let mut running = Running::start(component, dir, placeholders, quota, options)?;

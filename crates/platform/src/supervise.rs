@@ -5,7 +5,7 @@
 //! command has ended, or when its line to Plimsoll is closed, which the kernel does however Plimsoll ends. Where somebody
 //! kills the guard as well, the kernel kills the command (`PR_SET_PDEATHSIG`).
 
-use crate::control_group::ControlGroup;
+use crate::control_group::ControlGroups;
 use crate::folder;
 use crate::guard::{Bounds, heard};
 use crate::guarding::{await_close, take_name};
@@ -50,8 +50,9 @@ pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8>
     if is_orphan(parent) {
         return Err(io::Error::other("the process that wanted this component is gone"));
     }
-    // Removed when all that is in it has ended.
-    let control_group = group(bounds, getpid())?.map(|group| group.make()).transpose()?;
+    let control_groups = groups(bounds, getpid())?;
+    // Removed when all that is in them has ended.
+    let made = control_groups.make()?;
     let mut call = Command::new(program);
     call.args(["guard", "become", "--parent", &std::process::id().to_string()]).args(bounds.arguments());
     let child = call.arg("--").args(command).stdin(Stdio::null()).process_group(0).spawn()?;
@@ -77,8 +78,12 @@ pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8>
     if !(bounds.leaves && status.exit_status() == Some(0)) {
         end_descendants();
     }
+    if let Some(told) = control_groups.killing() {
+        // The last of its log is what people read.
+        eprintln!("{told}");
+    }
     // What follows may not return.
-    drop(control_group);
+    drop(made);
     Ok(end_like(status))
 }
 
@@ -91,10 +96,10 @@ pub fn become_command(parent: i32, bounds: &Bounds, command: &[String]) -> io::E
     }
 }
 
-/// The control group of what a guard has started.
-fn group(bounds: &Bounds, guard: Pid) -> io::Result<Option<ControlGroup>> {
-    let folder_and_quota = bounds.folder.as_deref().zip(bounds.quota);
-    folder_and_quota.map(|(folder, quota)| ControlGroup::of(folder, guard, quota)).transpose()
+/// The control groups of what a guard has started.
+fn groups(bounds: &Bounds, guard: Pid) -> io::Result<ControlGroups> {
+    let folder = bounds.folder.as_deref();
+    folder.map_or(Ok(ControlGroups::default()), |folder| ControlGroups::of(folder, guard, bounds.quota))
 }
 
 fn prepare(parent: i32, bounds: &Bounds, command: &[String]) -> io::Result<Command> {
@@ -108,7 +113,7 @@ fn prepare(parent: i32, bounds: &Bounds, command: &[String]) -> io::Result<Comma
     }
     // Before the change of user, who may not.
     if let Some(guard) = Pid::from_raw(parent) {
-        group(bounds, guard)?.map_or(Ok(()), |group| group.join())?;
+        groups(bounds, guard)?.join()?;
     }
     if let Some(user) = bounds.user.as_deref().and_then(to_become).transpose()? {
         // This thread alone changes. The command takes its place, and no other thread stays.

@@ -11,6 +11,7 @@ mod objectives;
 mod platform;
 mod population;
 mod populations;
+mod quota;
 mod record;
 mod relay;
 mod schedule;
@@ -39,6 +40,7 @@ pub(crate) use schedule::Schedule;
 pub(crate) use tls::Tls;
 pub(crate) use with::With;
 
+pub(crate) use quota::{Limits, Quota};
 pub(crate) use record::{Capture, Record};
 pub(crate) use relay::Relay;
 use serde::{Deserialize, Serialize};

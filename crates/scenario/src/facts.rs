@@ -2,8 +2,8 @@
 
 use crate::duration::clock;
 use crate::plan::{
-    ArrivalsPer, Content, CountPlan, Each, LevelPlan, Model, Offline, Plan, ReceiversPlan, RelayPlan,
-    SharePlan, Template, TokenEndpoint,
+    ArrivalsPer, Content, CountPlan, Each, LevelPlan, Model, Offline, Plan, QuotaPlan, ReceiversPlan,
+    RelayPlan, SharePlan, Template, TokenEndpoint,
 };
 use crate::protocols::slice;
 use crate::quantity::Quantity;
@@ -165,9 +165,9 @@ impl Plan {
         self.platform.replicas.iter().map(several).collect()
     }
 
-    /// Which components may not use as many processors as they like.
+    /// Which components may not use as much as they like.
     fn quotas_in_words(&self) -> Vec<(&'static str, String)> {
-        let quota = |(name, quota): (&String, &f64)| ("quota", format!("{name}: {quota} processors at most"));
+        let quota = |(name, quota): (&String, &QuotaPlan)| ("quota", format!("{name}: at most {quota}"));
         self.platform.quotas.iter().map(quota).collect()
     }
 

@@ -25,6 +25,7 @@ pub use metrics::{MetricKind, MetricPlan, MetricsOrigin, MetricsPlan};
 pub use platform::{PlatformPlan, RunningPlace, RunningPlan, StatePlan};
 pub use plimsoll_template::{CapturedName, Captures, Columns, Each, Escape, Piece, Template, Variables};
 pub use population::{PopulationPlan, ReceiversPlan, SharePlan};
+pub use quota::QuotaPlan;
 pub use relay::{LONGEST_RELAY_DELAY, RelayPlan, SHORTEST_RELAY_PERIOD};
 pub use roles::{
     AnswerPlan, Capture, CaptureFrom, DeliveryContract, DeviceRole, ListenerRole, NotificationAnswerPlan,
@@ -38,6 +39,7 @@ mod connection;
 mod metrics;
 mod platform;
 mod population;
+mod quota;
 mod relay;
 mod roles;
 mod schedule;

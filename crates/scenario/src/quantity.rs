@@ -32,11 +32,12 @@ pub(crate) struct Form {
 }
 
 /// The forms, in no particular order.
-static FORMS: [Form; 9] = [
+static FORMS: [Form; 10] = [
     Nanos::FORM,
     Rate::FORM,
     Share::FORM,
     Size::FORM,
+    Memory::FORM,
     BitRate::FORM,
     Endpoint::FORM,
     Form {
@@ -104,6 +105,16 @@ pub(crate) struct Share(pub f64);
 /// A number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size(pub u32);
+
+/// An amount of memory in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Memory(pub u64);
+
+/// Units of sizes.
+const SMALL: &[(&str, f64)] =
+    &[("B", 1.0), ("kB", 1e3), ("KB", 1e3), ("MB", 1e6), ("KiB", 1024.0), ("MiB", 1024.0 * 1024.0)];
+/// More than any host has, in bytes.
+const MOST_MEMORY: f64 = (1u64 << 50) as f64;
 
 /// Splits a text into its leading unsigned decimal number and the rest.
 fn split_number(text: &str) -> Result<(&str, &str), String> {
@@ -297,6 +308,44 @@ impl Quantity for Share {
     }
 }
 
+/// Whole bytes, by the units that are allowed.
+fn whole_bytes(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
+    let (number, unit) = split_number(text)?;
+    let factor = match units.iter().find(|(name, _)| *name == unit) {
+        Some((_, factor)) => factor,
+        None if unit.is_empty() => &1.0,
+        None => {
+            let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+            return Err(format!("`{unit}` is not one of {}", names.join(", ")));
+        }
+    };
+    let bytes = scaled(number, 0)? * factor;
+    if bytes.fract() == 0.0 { Ok(bytes) } else { Err("it is not a whole number of bytes".to_owned()) }
+}
+
+impl Quantity for Memory {
+    const FORM: Form = Form {
+        format: "memory",
+        name: "a size of memory",
+        how: "written like `256 MiB` or `2 GiB`",
+        pattern: r"^\s*[0-9.]+\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?\s*$",
+        check: |text| Memory::parse(text).map(drop),
+    };
+
+    fn parse(text: &str) -> Result<Memory, String> {
+        const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+        let bytes = whole_bytes(text, &[SMALL, &[("GB", 1e9), ("GiB", GIB)]].concat())?;
+        if bytes > MOST_MEMORY {
+            return Err("it is larger than 1 PiB".to_owned());
+        }
+        Ok(Memory(bytes as u64))
+    }
+
+    fn show(&self) -> String {
+        format!("{} B", self.0)
+    }
+}
+
 impl Quantity for Size {
     const FORM: Form = Form {
         format: "size",
@@ -307,19 +356,7 @@ impl Quantity for Size {
     };
 
     fn parse(text: &str) -> Result<Size, String> {
-        let (number, unit) = split_number(text)?;
-        let factor = match unit {
-            "" | "B" => 1.0,
-            "kB" | "KB" => 1e3,
-            "MB" => 1e6,
-            "KiB" => 1024.0,
-            "MiB" => 1024.0 * 1024.0,
-            _ => return Err(format!("`{unit}` is not one of B, kB, KiB, MB, MiB")),
-        };
-        let bytes = scaled(number, 0)? * factor;
-        if bytes.fract() != 0.0 {
-            return Err("it is not a whole number of bytes".to_owned());
-        }
+        let bytes = whole_bytes(text, SMALL)?;
         if bytes > f64::from(u32::MAX) {
             return Err("it is larger than 4 GiB".to_owned());
         }

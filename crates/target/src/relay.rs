@@ -3,10 +3,11 @@
 //!
 //! Main flow: [`Relay::run`] turns in one loop over epoll (`server`). What one side sends goes on the `way` to the other. A
 //! `link`, which all connections share, says when it gets there, and a timer holds it until then. `datagrams` go over the same
-//! links, each by itself.
+//! links, each by itself. Segments of TCP get lost in the kernel (`segments`).
 
 mod datagrams;
 mod link;
+mod segments;
 mod server;
 mod servers;
 mod way;
@@ -17,6 +18,7 @@ use crate::tcp::Door;
 use plimsoll_model::Nanos;
 use plimsoll_stats::queue::Stall;
 use rustix::event::epoll;
+use segments::Losing;
 use server::{LISTENER, Server};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -53,6 +55,8 @@ pub struct Totals {
     pub bytes: [u64; 2],
     /// Datagrams handed to the server, and to clients.
     pub datagrams: [u64; 2],
+    /// Segments of TCP that got lost as wanted, both ways.
+    pub segments_lost: u64,
     /// Datagrams that were lost: as wanted, in a cut, or because too much was under way or a socket did not take them.
     pub lost: u64,
 }
@@ -68,6 +72,9 @@ pub enum RelayError {
         /// Why.
         cause: std::io::Error,
     },
+    /// A connection came, and this system lets no segments get lost.
+    #[error("cannot lose segments of connections: {0}")]
+    Loss(String),
     /// The system does not let it wait for connections.
     #[error("cannot wait for connections: {0}")]
     Wait(#[from] rustix::io::Errno),
@@ -110,12 +117,24 @@ impl Relay {
     /// # Errors
     /// See [`RelayError`].
     pub fn run(mut self, stop: &AtomicBool) -> Result<Totals, RelayError> {
+        let share = self.settings.network.loss;
+        // Who loses datagrams alone needs no right to do it.
+        let losing = match self.address() {
+            Ok(address) if share > 0.0 => Losing::begin(address, share).map(Some),
+            _ => Ok(None),
+        };
         let mut server = Server::new(self.settings, self.datagrams);
         server.begin(&self.epoll, &self.door)?;
         while !stop.load(Ordering::Relaxed) {
             server.turn(&self.epoll, &mut self.door)?;
+            if let Err(why) = &losing
+                && server.totals().bytes != [0, 0]
+            {
+                return Err(RelayError::Loss(why.clone()));
+            }
         }
-        Ok(server.totals())
+        let segments_lost = losing.ok().flatten().map_or(0, |losing| losing.lost());
+        Ok(Totals { segments_lost, ..server.totals() })
     }
 }
 

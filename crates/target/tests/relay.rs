@@ -283,6 +283,29 @@ fn datagrams_are_lost_as_wanted_and_all_are_accounted_for() {
 }
 
 #[test]
+fn connections_lose_segments_and_nothing_of_what_is_sent() {
+    const SENT: usize = 200;
+    let bench = Bench::new(Network { loss: 0.1, ..Network::default() }, None, None);
+    let port = bench.address.port();
+    let mut client = bench.connect();
+    client.set_nodelay(true).unwrap();
+    for number in 0..SENT {
+        let mut answer = [0; 8];
+        client.write_all(&number.to_be_bytes()).unwrap();
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, number.to_be_bytes());
+    }
+    drop(client);
+    let totals = bench.end();
+    assert_eq!(totals.bytes, [(8 * SENT) as u64; 2]);
+    // At least 400 segments and their acknowledgements, with a standard deviation of 6 around 40.
+    assert!(totals.segments_lost >= 15, "{totals:?}");
+    let tables = std::process::Command::new("/usr/sbin/nft").args(["list", "tables"]).output().unwrap();
+    let tables = String::from_utf8_lossy(&tables.stdout).into_owned();
+    assert!(!tables.contains(&format!("_{port}\n")), "it takes its rules with it: {tables}");
+}
+
+#[test]
 fn a_cut_loses_datagrams_and_ends() {
     let cut = Stall { every: Nanos::from_millis(300), length: Nanos::from_millis(100) };
     let (bench, client) = datagrams(Network::default(), Some(cut));

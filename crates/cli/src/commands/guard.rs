@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use plimsoll_platform::folder::keep;
 use plimsoll_platform::guard::Bounds;
 use plimsoll_platform::supervise::{become_command, supervise};
+use plimsoll_scenario::plan::QuotaPlan;
 use std::path::PathBuf;
 
 /// Starts what must end with the run
@@ -43,6 +44,9 @@ struct Component {
     /// Processors that the command and all that it starts may use at most
     #[arg(long)]
     quota: Option<f64>,
+    /// Bytes of memory that they may use at most
+    #[arg(long)]
+    memory: Option<u64>,
     /// User to run the command as
     #[arg(long)]
     user: Option<String>,
@@ -84,7 +88,7 @@ impl Component {
     fn bounds(&self) -> Bounds {
         Bounds {
             processors: self.processors.split(',').filter_map(|number| number.parse().ok()).collect(),
-            quota: self.quota,
+            quota: QuotaPlan { processors: self.quota, memory: self.memory },
             user: self.user.clone(),
             folder: self.folder.clone(),
             private: self.private,

@@ -47,7 +47,8 @@ pub struct Relay {
     /// Bits a second of each way, which all connections share, such as 10mbit
     #[arg(long, value_name = "RATE", value_parser = bit_rate)]
     rate: Option<u64>,
-    /// Share of the datagrams that get lost, each way
+    /// Share of the packets that get lost, each way. Over TCP, this needs root and
+    /// `nft` of nftables: the kernel drops segments on their way to this port
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     loss: f64,
     /// From each multiple of EVERY on, resets all connections for FOR, new ones too,
@@ -89,6 +90,9 @@ impl Relay {
             "{} connections, {} broken; {up} bytes to the server, {down} bytes to clients\n",
             totals.connections, totals.broken
         ));
+        if totals.segments_lost > 0 {
+            say(&format!("{} segments of connections lost\n", totals.segments_lost));
+        }
         if totals.datagrams != [0, 0] || totals.lost > 0 {
             let [up, down] = totals.datagrams;
             say(&format!("{up} datagrams to the server, {down} to clients, {} lost\n", totals.lost));

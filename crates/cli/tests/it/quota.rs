@@ -32,7 +32,7 @@ objectives: { achieved: null, publish_p99: null, publish_p50: < 10 s }
 
 /// The groups of all platforms that Plimsoll has started and not taken down.
 fn groups() -> Vec<String> {
-    let folders = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup"].map(Path::new);
+    let folders = ["cpu", "cpu,cpuacct", "memory", ""].map(|name| Path::new("/sys/fs/cgroup").join(name));
     let entries = folders.into_iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
     entries
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
@@ -59,6 +59,21 @@ fn the_group_goes_with_plimsoll_also_where_it_is_killed() {
     assert!(!groups().is_empty());
     run.signal(Signal::KILL);
     run.finish();
+    assert_no_group_stays();
+}
+
+#[test]
+fn a_component_that_needs_more_memory_than_its_limit_dies_and_the_limit_is_named() {
+    let bench = Bench::beside_others();
+    // `tail` keeps what has no end of line.
+    let hog = r#"  - name: hog
+    command: [sh, -c, "sleep 2; head -c 300000000 /dev/zero | tail"]
+"#;
+    bench.write("spinner.yaml", &PROFILE.replace("device:\n", &format!("{hog}device:\n")));
+    let limited = SCENARIO.replace("{ station: 0.5 }", "{ hog: { memory: 64 MiB } }");
+    let run = bench.run(&limited.replace("hold: 3s", "hold: 20s"));
+    let run = run.says("hog").says("it needed more than 64 MiB of memory, its limit (platform.quotas)");
+    assert_eq!(run.summary["levels"][0]["death"]["component"], "hog", "{:#}", run.summary["levels"][0]);
     assert_no_group_stays();
 }
 

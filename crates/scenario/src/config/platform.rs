@@ -1,5 +1,6 @@
 //! The platform under test.
 
+use super::quota::Quota;
 use super::relay::Relay;
 use super::with::With;
 use crate::plan::Endpoint;
@@ -54,10 +55,10 @@ pub(crate) struct AttachedPlatform {
     /// them in turn. Each has a folder and ports of its own. Default 1.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub replicas: BTreeMap<String, u16>,
-    /// Processors that components may use at most, by the names of the components that the profile starts: `0.5` is half of one. A
-    /// control group of the kernel keeps them to it, which needs root.
+    /// What components may use at most, by the names of the components that the profile starts: processors (`0.5` is half of one),
+    /// or `{ processors: 0.5, memory: 256 MiB }`. Control groups of the kernel keep them to it, which needs root.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub quotas: BTreeMap<String, f64>,
+    pub quotas: BTreeMap<String, Quota>,
     /// The processes of a platform that runs already on this host: what they use is sampled, and a capture knows their
     /// connections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

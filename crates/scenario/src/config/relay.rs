@@ -17,7 +17,8 @@ pub(crate) struct Relay {
     /// Bits a second of each way, which all connections share. Default any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<AsText<BitRate>>,
-    /// Share of the datagrams that get lost, each way. Connections lose nothing. Default none.
+    /// Share of the packets that get lost, each way: datagrams, and segments of TCP, which are sent again. For TCP this needs root
+    /// and `nft`. Default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<AsText<Share>>,
     /// When connections are reset and datagrams lost. Default never.

@@ -1,6 +1,6 @@
 //! The platform under test: its profile, where it is, what is spoken there.
 
-use super::{RelayPlan, RolePlan};
+use super::{QuotaPlan, RelayPlan, RolePlan};
 use crate::address::{Endpoint, Protocol};
 use crate::profile::{Component, Profile};
 use crate::secret::Secret;
@@ -21,8 +21,8 @@ pub struct PlatformPlan {
     pub relays: Vec<RelayPlan>,
     /// How many of a component are started, by its name; one of all others.
     pub replicas: BTreeMap<String, u16>,
-    /// Processors that components which the profile starts may use at most, by name.
-    pub quotas: BTreeMap<String, f64>,
+    /// What components which the profile starts may use at most, by name.
+    pub quotas: BTreeMap<String, QuotaPlan>,
     /// Processes of a platform that runs already on this host.
     pub components: Vec<RunningPlan>,
     /// Whether the controller undoes after the run what it did before it.

@@ -19,7 +19,7 @@ pub struct RelayPlan {
     pub jitter: Nanos,
     /// Bits a second of each way; `None` for any number.
     pub rate: Option<u64>,
-    /// Share of the datagrams that get lost.
+    /// Share of the packets that get lost.
     pub loss: f64,
     /// From one cut to the next, and how long each lasts.
     pub cut: Option<(Nanos, Nanos)>,

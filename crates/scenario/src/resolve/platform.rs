@@ -71,7 +71,7 @@ pub(super) fn resolve(
     let secrets = secrets(&attached, context);
     let relays = super::relays::resolve(&attached.relays, &profile, context);
     let replicas = super::replicas::resolve(attached.replicas.clone(), &profile, context);
-    let quotas = super::quotas::resolve(attached.quotas.clone(), &profile, context);
+    let quotas = super::quotas::resolve(&attached.quotas, &profile, context);
     let components = super::running::resolve(&attached.components, &profile, context);
     let (ports, clean_up) = (attached.ports, attached.clean_up);
     let resolved = PlatformPlan {

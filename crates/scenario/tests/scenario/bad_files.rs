@@ -98,6 +98,14 @@ fn wrong_files_are_told_with_place_and_remedy() {
             "quotas that make no sense",
             GOOD.replace("embedded", "{ profile: embedded, quotas: { brokr: 1, broker: 0 } }"),
         ),
+        (
+            "a quota that limits nothing",
+            GOOD.replace("embedded", "{ profile: embedded, quotas: { broker: {} } }"),
+        ),
+        (
+            "a quota of too little memory",
+            GOOD.replace("embedded", "{ profile: embedded, quotas: { broker: { memory: 1 kB } } }"),
+        ),
         ("load line above all levels", with("objectives: { load_line: \">= 9M/s\" }\n")),
         (
             "replicas that make no sense",

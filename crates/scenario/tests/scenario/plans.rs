@@ -3,11 +3,11 @@
 use crate::support::{facts, load, load_with};
 use plimsoll_codec::mqtt::{QoS, Version};
 use plimsoll_model::{Metric, Nanos};
-use plimsoll_scenario::plan::Variables;
 use plimsoll_scenario::plan::{
     ArrivalsPer, Comparison, Content, LevelPlan, MarkerForm, Model, Offline, Plan, Protocol, Subject,
     Template,
 };
+use plimsoll_scenario::plan::{QuotaPlan, Variables};
 use plimsoll_scenario::{Environment, SourceFile};
 use plimsoll_stats::distribution::{InterArrival, SizeDistribution};
 use proptest::prelude::*;
@@ -191,10 +191,17 @@ fn a_relay_has_the_options_of_the_command() {
 
 #[test]
 fn a_quota_is_that_of_its_component() {
-    let platform = "{ profile: embedded, quotas: { broker: 0.5 } }";
-    let plan = load(&LEAST.replace("embedded", platform)).unwrap();
-    assert_eq!(plan.platform.quotas.get("broker"), Some(&0.5));
-    assert!(facts(&plan).contains("broker: 0.5 processors at most"), "{}", facts(&plan));
+    let quota = |written: &str| {
+        let platform = format!("{{ profile: embedded, quotas: {{ broker: {written} }} }}");
+        let plan = load(&LEAST.replace("embedded", &platform)).unwrap();
+        (plan.platform.quotas["broker"], facts(&plan))
+    };
+    let (plan, told) = quota("0.5");
+    assert_eq!(plan, QuotaPlan { processors: Some(0.5), memory: None });
+    assert!(told.contains("broker: at most 0.5 processors"), "{told}");
+    let (plan, told) = quota("{ processors: 2, memory: 1.5 GiB }");
+    assert_eq!(plan, QuotaPlan { processors: Some(2.0), memory: Some(3 << 29) });
+    assert!(told.contains("broker: at most 2 processors and 1536 MiB of memory"), "{told}");
 }
 
 #[test]

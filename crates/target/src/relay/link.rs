@@ -20,7 +20,7 @@ pub struct Network {
     pub jitter: Nanos,
     /// Bits a second of each way, which all connections share; `None` for any number.
     pub rate: Option<u64>,
-    /// Share of the datagrams that get lost; TCP would send its segments again.
+    /// Share of the datagrams and of the segments of TCP that get lost.
     pub loss: f64,
 }
 
