@@ -141,14 +141,12 @@ fn unproved(level: &LevelSummary) -> String {
 }
 
 fn in_words(death: &DeathRecord, record: &LevelRecord) -> String {
-    let DeathRecord { component, status, at, last_words } = death;
+    let DeathRecord { component, status, at, .. } = death;
     let when = *at - record.start.hold_start;
     let load = record.start.load;
     let when = match when >= Nanos::ZERO {
         true => format!("after {:.1} s", when.as_secs_f64()),
         false => "before its hold".to_owned(),
     };
-    let words = last_words.lines().next_back().unwrap_or_default().trim();
-    let words = if words.is_empty() { String::new() } else { format!("; its last words: {words}") };
-    format!("{component} died at {load} {when} ({status}){words}")
+    format!("{component} died at {load} {when} ({status}){}", death.in_its_words())
 }

@@ -131,6 +131,14 @@ pub struct DeathRecord {
     pub last_words: String,
 }
 
+impl DeathRecord {
+    /// The end of its output, for people: `; its last words: ...`, or nothing.
+    pub fn in_its_words(&self) -> String {
+        let words = self.last_words.lines().next_back().unwrap_or_default().trim();
+        if words.is_empty() { String::new() } else { format!("; its last words: {words}") }
+    }
+}
+
 impl LevelEnd {
     /// As two load threads saw it.
     pub fn merged(self, other: LevelEnd) -> LevelEnd {

@@ -226,7 +226,11 @@ mod tests {
             };
             let limits = [Limit::Processors(0.25), Limit::Memory(1 << 28)];
             let made = ControlGroups(limits.map(group).into()).make().unwrap();
-            assert_eq!(made.0, std::slice::from_ref(&folder), "one group has both limits where their folders are one");
+            assert_eq!(
+                made.0,
+                std::slice::from_ref(&folder),
+                "one group has both limits where their folders are one"
+            );
             let texts = names.iter().map(|name| fs::read_to_string(folder.join(name)).unwrap()).collect();
             fs::remove_dir_all(&folder).unwrap();
             texts

@@ -176,13 +176,7 @@ fn run_and_store(
     let ended = match performed {
         Ok(end) => writer.end(&end),
         Err(Failure::Store(error)) => Err(error),
-        Err(
-            Failure::Platform(PlatformError::Interrupted)
-            | Failure::Engine(EngineError::Interrupted)
-            | Failure::Controller(ControllerError::Interrupted)
-            | Failure::Token(TokenError::Interrupted)
-            | Failure::Capturing(CapturingError::Interrupted),
-        ) => writer.end(&RunEnd::Interrupted),
+        Err(failure) if failure.is_interruption() => writer.end(&RunEnd::Interrupted),
         Err(failure) => writer.end(&RunEnd::Failed(Secrets::of(plan).hide(&failure.to_string()))),
     };
     let read = || writer.reader().run(&id.to_string());
@@ -223,6 +217,38 @@ enum Failure {
     Capturing(#[from] CapturingError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A component ended by itself, and what came of that.
+    #[error("{} died ({}){}; {cause}", death.component, death.status, death.in_its_words())]
+    Died {
+        /// Its end.
+        death: DeathRecord,
+        /// What failed then.
+        cause: Box<Failure>,
+    },
+}
+
+impl Failure {
+    /// Whether the user stopped the run.
+    fn is_interruption(&self) -> bool {
+        matches!(
+            self,
+            Failure::Platform(PlatformError::Interrupted)
+                | Failure::Engine(EngineError::Interrupted)
+                | Failure::Controller(ControllerError::Interrupted)
+                | Failure::Token(TokenError::Interrupted)
+                | Failure::Capturing(CapturingError::Interrupted)
+        )
+    }
+
+    /// The same, or what it comes of where a component had ended by itself.
+    fn after(self, death: Option<DeathRecord>) -> Failure {
+        match death {
+            Some(death) if !self.is_interruption() && !matches!(self, Failure::Store(_)) => {
+                Failure::Died { death, cause: Box::new(self) }
+            }
+            _ => self,
+        }
+    }
 }
 
 fn perform(
@@ -296,6 +322,7 @@ fn perform(
             with_token(keeper, &options.stop, work)
         }
     };
+    let outcome = outcome.map_err(|failure| failure.after(watch.death()));
     engine.stop(&mut watch);
     // What the platform used in the last seconds, and a store that failed, are known only now.
     let stored = watch.finish();

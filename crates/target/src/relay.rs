@@ -73,7 +73,7 @@ pub enum RelayError {
         cause: std::io::Error,
     },
     /// A connection came, and this system lets no segments get lost.
-    #[error("cannot lose segments of connections: {0}")]
+    #[error("cannot lose segments: {0}")]
     Loss(String),
     /// The system does not let it wait for connections.
     #[error("cannot wait for connections: {0}")]

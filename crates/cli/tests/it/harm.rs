@@ -6,7 +6,6 @@ use std::fs::{self, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A folder for the temporary files of a run, through which the users of its components may pass.
@@ -277,18 +276,6 @@ fn a_run_store_is_whole_or_not_there_and_several_may_begin_at_once() {
     assert!(!bench.path(":memory:").exists());
 }
 
-/// As another user where the tests run as root, whom no right stops.
-fn as_nobody(bench: &Bench, arguments: &[&str]) -> Command {
-    let plimsoll = bench.plimsoll(arguments);
-    if !geteuid().is_root() {
-        return plimsoll;
-    }
-    let mut command = bench.in_folder("setpriv");
-    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
-    command.arg(plimsoll.get_program()).args(plimsoll.get_args());
-    command
-}
-
 #[test]
 fn runs_in_a_folder_that_nobody_may_write_are_shown_and_no_report_is_promised_there() {
     let bench = Bench::beside_others();
@@ -302,7 +289,7 @@ fn runs_in_a_folder_that_nobody_may_write_are_shown_and_no_report_is_promised_th
         fs::rename(bench.path(file), closed.join(file)).unwrap();
     }
     fs::set_permissions(&closed, Permissions::from_mode(0o555)).unwrap();
-    let call = |arguments: &[&str]| bench.start(as_nobody(&bench, arguments).current_dir(&closed)).finish();
+    let call = |arguments: &[&str]| bench.start(bench.as_nobody(arguments).current_dir(&closed)).finish();
     let listed = call(&["runs", "--store", STORE]);
     let shown = call(&["show", "--store", STORE]);
     let report = call(&["report", "--store", STORE, "--output", "out.html"]);
@@ -327,7 +314,7 @@ fn the_run_of_an_ordinary_user_leaves_nothing_either() {
     }
     let arguments = ["run", "scenario.yaml", "--store", STORE];
     let start = || {
-        let mut command = as_nobody(&bench, &arguments);
+        let mut command = bench.as_nobody(&arguments);
         bench.start(command.current_dir(&home).env("TMPDIR", &folder))
     };
     for twice in [false, true] {
@@ -340,7 +327,7 @@ fn the_run_of_an_ordinary_user_leaves_nothing_either() {
     }
     start().finish().judged();
     assert_nothing_left(&bench, &folder, "to its end");
-    let listed = bench.start(as_nobody(&bench, &["runs", "--store", STORE]).current_dir(&home)).finish();
+    let listed = bench.start(bench.as_nobody(&["runs", "--store", STORE]).current_dir(&home)).finish();
     assert_eq!(listed.exits(0).stdout.lines().count(), 4, "a head and three runs");
 }
 

@@ -1,6 +1,6 @@
 //! Starts the program in a fresh folder, beside no test that it would disturb, and gives what it said, wrote and returned.
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, geteuid, kill_process, prlimit};
 use serde_json::Value;
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -86,6 +86,18 @@ impl Bench {
     pub fn plimsoll<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.in_folder(env!("CARGO_BIN_EXE_plimsoll"));
         command.args(arguments);
+        command
+    }
+
+    /// A command of `plimsoll` as a user without rights, where the tests run as root.
+    pub fn as_nobody(&self, arguments: &[&str]) -> Command {
+        let plimsoll = self.plimsoll(arguments);
+        if !geteuid().is_root() {
+            return plimsoll;
+        }
+        let mut command = self.in_folder("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+        command.arg(plimsoll.get_program()).args(plimsoll.get_args());
         command
     }
 

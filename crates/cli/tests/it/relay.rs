@@ -1,6 +1,8 @@
 //! A relay as a component of a platform.
 
-use crate::harness::{Bench, count, number};
+use crate::harness::{Bench, STORE, count, number};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 
 /// A broker that devices reach through another component.
 const PROFILE: &str = r#"
@@ -57,6 +59,21 @@ device:
   speaks: http
   request: { path: /, body: "{message}", expect: [204] }
 "#;
+
+#[test]
+fn a_relay_that_may_lose_no_segments_says_so_and_its_end_is_what_the_run_tells() {
+    let bench = Bench::beside_others();
+    let scenario = "name: lossy
+platform: { profile: embedded, relays: { broker: { loss: 2 % } } }
+population: { devices: 3 }
+load: { levels: [100], warm_up: 0s, hold: 1s }
+";
+    bench.write("lossy.yaml", scenario);
+    fs::set_permissions(bench.path(""), Permissions::from_mode(0o777)).unwrap();
+    let mut command = bench.as_nobody(&["run", "lossy.yaml", "--no-report", "--store", STORE]);
+    let run = bench.start(&mut command).finish().exits(1);
+    run.says("relay before broker (mqtt) died").says("only root may change the packet filter");
+}
 
 #[test]
 fn replicas_share_the_connections_and_have_names_and_folders_of_their_own() {

@@ -96,8 +96,10 @@ impl Losing {
         let mut told = String::new();
         let _ = self.nft.stderr.take().map(|mut errors| errors.read_to_string(&mut told));
         let told = told.lines().find(|line| !line.trim().is_empty()).unwrap_or("it takes no rules").trim();
-        let help = if told.contains("permitted") { "; run as root" } else { "" };
-        format!("`nft` says: {told}{help}")
+        match told.contains("not permitted") {
+            true => "only root may change the packet filter".to_owned(),
+            false => format!("`nft` says: {told}"),
+        }
     }
 }
 
