@@ -82,7 +82,7 @@ def middle_and_half(values):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--pairs", type=int, default=20)
-    arguments.add_argument("--seconds", type=int, default=6)
+    arguments.add_argument("--seconds", type=int, default=15)
     options = arguments.parse_args()
     subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT, check=True)
     costs, delays = [], []
