@@ -33,6 +33,10 @@ const NEXT: f64 = 0.75;
 /// What a platform on this host lacks of which no process is known.
 const UNNAMED: &str = "list the components under `platform.components` to learn which one it was";
 
+/// What relays do to a verdict.
+const RELAYED: &str =
+    "the scenario's relays add the faults of a network, which look like those of the platform";
+
 impl Blame {
     /// No component in particular.
     fn on(culprit: Culprit, what: String) -> Blame {
@@ -59,6 +63,8 @@ pub struct Evidence<'a> {
     pub refused: u64,
     /// Whether the platform's address is one of this host's.
     pub local: bool,
+    /// Whether relays with the faults of a network stand before components.
+    pub relayed: bool,
     /// Whether messages travel as datagrams, which a network may lose.
     pub datagrams: bool,
     /// How often a publish goes to the platform and back.
@@ -81,6 +87,14 @@ enum About {
 /// Who is to blame for a level; `None` of one that was met or not finished.
 pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     let blame = who(level, evidence)?;
+    let is_of_way =
+        matches!(blame.culprit, Culprit::Platform | Culprit::Network | Culprit::PlatformAndNetwork);
+    // Who refuses a message says so himself.
+    let is_refused = is_many(level.refused, level.sent);
+    if evidence.relayed && is_of_way && blame.component.is_none() && !is_refused {
+        let evidence = format!("{}; {RELAYED}", blame.evidence);
+        return Some(Blame { culprit: Culprit::Unknown, evidence, ..blame });
+    }
     let is_of_a_whole = blame.culprit == Culprit::Platform && blame.component.is_none();
     // Processes can be watched only on this host.
     if is_of_a_whole && evidence.local && evidence.components.is_empty() {
@@ -135,8 +149,7 @@ fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     // Who is at its limit leaves something behind; else that it uses a whole processor may be chance.
     let grows = level.validity == Validity::Valid
         && (level.overload || level.achieved_ci95.is_some_and(|[_, most]| most < 1.0));
-    let full =
-        || grows.then(|| throttled(components, start).or_else(|| fullest(components, start))).flatten();
+    let full = || grows.then(|| at_limit(components, start)).flatten();
     if about == About::Amount {
         if is_many(counted.refused, counted.sent) {
             let what = format!("{} of {} messages were refused", count(counted.refused), count(counted.sent));
@@ -269,45 +282,74 @@ fn lost(level: &LevelSummary) -> Option<Loss> {
     Some(Loss { what, of_deliveries: false })
 }
 
-/// The only component that its own quota kept from running for a good part of the hold, and that in words.
-fn throttled(components: &[ComponentUsage], start: &LevelStart) -> Option<Named> {
+/// The only component that was at its limit in the hold, and that in words: its quota kept it from running, or it used as much
+/// processor as it can. One that is so at any load explains nothing.
+fn at_limit(components: &[ComponentUsage], start: &LevelStart) -> Option<Named> {
     let span = usage::hold(start);
-    let of = |name: &str| {
-        let kept = usage::share(components, name, &span, |usage| Some(usage.throttled))?;
-        Some((name.to_owned(), kept, usage::share(components, name, &span, |usage| Some(usage.cpu))?))
+    let all: Vec<InHold> =
+        usage::names(components).into_iter().filter_map(|name| InHold::of(name, components, &span)).collect();
+    let mut limited = all.iter().filter(|one| one.is_kept_here() || one.is_full_here());
+    let (Some(one), None) = (limited.next(), limited.next()) else { return None };
+    let (name, percent) = (one.name, |share: f64| format!("{:.0} %", share * 100.0));
+    let used = format!("used {} of a processor", percent(one.used));
+    let others = || all.iter().filter(|other| other.name != name);
+    let (is_alone, did, evidence) = if one.is_kept_here() {
+        let kept = percent(one.kept);
+        let did = format!("was kept from running by its quota of processor time for {kept} of the hold");
+        (others().all(|other| other.kept < one.kept * NEXT), did, format!("{name} {used}"))
+    } else {
+        let next = others().max_by(|a, b| a.used.total_cmp(&b.used));
+        let told = next.map(|next| format!(", {} {}", next.name, percent(next.used))).unwrap_or_default();
+        (next.is_none_or(|next| next.used < one.used * NEXT), used.clone(), format!("{name} {used}{told}"))
     };
-    let mut kept: Vec<(String, f64, f64)> = usage::names(components).into_iter().filter_map(of).collect();
-    kept.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let (name, share, used) = kept.first()?;
-    let alone = kept.get(1).is_none_or(|(_, next, _)| *next < share * NEXT);
-    (*share >= THROTTLED && alone).then(|| {
-        let did = format!("used up its quota of processor time ({:.0} % of a processor)", used * 100.0);
-        let evidence = format!("the quota kept {name} from running for {:.0} % of the hold", share * 100.0);
-        Named { component: name.clone(), did, evidence }
-    })
+    is_alone.then(|| Named { component: name.to_owned(), did, evidence })
 }
 
-/// The only component that used as much processor as it can, and that in words.
-fn fullest(components: &[ComponentUsage], start: &LevelStart) -> Option<Named> {
-    let span = usage::hold(start);
-    let of =
-        |name: &str| Some((name.to_owned(), usage::share(components, name, &span, |usage| Some(usage.cpu))?));
-    let mut used: Vec<(String, f64)> = usage::names(components).into_iter().filter_map(of).collect();
-    used.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let (name, share) = used.first()?;
-    let own = || components.iter().filter(|usage| usage.component == *name && usage.window > Nanos::ZERO);
-    let most = own().next().and_then(|usage| usage.processors).map_or(f64::INFINITY, f64::from);
-    let thread = usage::share(components, name, &span, |usage| usage.busiest_thread);
-    let is_full = *share >= FULL * most || thread.is_some_and(|thread| thread >= FULL);
-    let shares = own().map(|usage| usage.cpu.as_secs_f64() / usage.window.as_secs_f64());
-    let spins = shares.fold(f64::INFINITY, f64::min) > share * IDLE;
-    let alone = used.get(1).is_none_or(|(_, next)| *next < share * NEXT);
-    (is_full && alone && !spins).then(|| {
-        let next = used.get(1).map(|(next, used)| format!(", {next} {:.0} %", used * 100.0));
-        let did = format!("used {:.0} % of a processor", share * 100.0);
-        let evidence = format!("{name} {did}{}", next.unwrap_or_default());
-        Named { component: name.clone(), did, evidence }
-    })
+/// What a component used in a hold.
+struct InHold<'a> {
+    name: &'a str,
+    /// Processors, on average, and the least in any reading of the run.
+    used: f64,
+    least_used: f64,
+    /// Share of the time for which its quota kept it from running, and the least in any reading of the run.
+    kept: f64,
+    least_kept: f64,
+    /// What the busiest of its threads used of one processor.
+    thread: Option<f64>,
+    /// Processors that it may run on.
+    processors: f64,
+}
+
+impl<'a> InHold<'a> {
+    fn of(name: &'a str, components: &[ComponentUsage], span: &Range<f64>) -> Option<InHold<'a>> {
+        let share = |of: fn(&ComponentUsage) -> Option<Nanos>| usage::share(components, name, span, of);
+        let own = || components.iter().filter(|usage| usage.component == name);
+        let read = || own().filter(|usage| usage.window > Nanos::ZERO);
+        let least = |of: fn(&ComponentUsage) -> Nanos| {
+            let shares = read().map(|usage| of(usage).as_secs_f64() / usage.window.as_secs_f64());
+            shares.fold(f64::INFINITY, f64::min)
+        };
+        Some(InHold {
+            name,
+            used: share(|usage| Some(usage.cpu))?,
+            least_used: least(|usage| usage.cpu),
+            kept: share(|usage| Some(usage.throttled))?,
+            least_kept: least(|usage| usage.throttled),
+            thread: share(|usage| usage.busiest_thread),
+            processors: own().find_map(|usage| usage.processors).map_or(f64::INFINITY, f64::from),
+        })
+    }
+
+    /// Whether its quota kept it in this hold, and less so at other times.
+    fn is_kept_here(&self) -> bool {
+        self.kept >= THROTTLED && self.least_kept <= self.kept * IDLE
+    }
+
+    /// Whether it was full in this hold, and less so at other times: one that spins always is.
+    fn is_full_here(&self) -> bool {
+        let is_full = self.used >= FULL * self.processors || self.thread.is_some_and(|thread| thread >= FULL);
+        is_full && self.least_used <= self.used * IDLE
+    }
 }
 
 #[cfg(test)]
@@ -318,6 +360,7 @@ mod tests {
     use plimsoll_model::objective::{Comparison, Objective};
     use plimsoll_model::record::SampleRecord;
     use plimsoll_model::{Counts, Histogram};
+    use std::sync::LazyLock;
 
     fn missed() -> LevelSummary {
         LevelSummary {
@@ -361,11 +404,46 @@ mod tests {
             ..LevelStart::default()
         };
         let record = LevelRecord { start, ..LevelRecord::default() };
-        let (capture, refused, datagrams, trips) = (None, 0, true, 1);
-        let evidence =
-            Evidence { record: &record, components, capture, refused, local, datagrams, trips, objectives };
+        let evidence = Evidence { record: &record, components, local, objectives, ..nothing() };
         let blame = of(level, &evidence).unwrap();
         (blame.culprit, blame.component)
+    }
+
+    /// Evidence that says nothing.
+    fn nothing() -> Evidence<'static> {
+        static RECORD: LazyLock<LevelRecord> = LazyLock::new(LevelRecord::default);
+        static OBJECTIVES: LazyLock<Objectives> = LazyLock::new(Objectives::default);
+        Evidence {
+            record: &RECORD,
+            components: &[],
+            capture: None,
+            refused: 0,
+            local: false,
+            relayed: false,
+            datagrams: true,
+            trips: 1,
+            objectives: &OBJECTIVES,
+        }
+    }
+
+    #[test]
+    fn what_a_relay_of_the_scenario_may_have_done_is_blamed_on_nobody() {
+        let stall = Stall { from: Nanos::from_secs(2), to: Nanos::from_secs(5), network_answered: None };
+        let silent = LevelSummary { silence: Some(stall), ..missed() };
+        let record = LevelRecord {
+            start: LevelStart { hold_start: Nanos::from_secs(10), ..LevelStart::default() },
+            ..LevelRecord::default()
+        };
+        let stopped = [usage("store", 13, true), usage("store", 14, true)];
+        let of = |level: &LevelSummary, components| {
+            let evidence = Evidence { record: &record, components, local: true, relayed: true, ..nothing() };
+            of(level, &evidence).unwrap()
+        };
+        let blame = of(&silent, &[]);
+        assert_eq!(blame.culprit, Culprit::Unknown);
+        assert!(blame.evidence.contains("the scenario's relays"), "{}", blame.evidence);
+        assert_eq!(of(&missed(), &[]).culprit, Culprit::Unknown);
+        assert_eq!(of(&silent, &stopped).component.as_deref(), Some("store"), "a signal is no network's");
     }
 
     fn blamed(level: &LevelSummary, components: &[ComponentUsage], local: bool) -> (Culprit, Option<String>) {
@@ -403,8 +481,7 @@ mod tests {
             Objective { population: None, subject: Subject::Quantile(Metric::QueryTime, 0.99), ..p99() };
         let objectives = &Objectives { level: vec![open, p99()], load_line: None };
         let level = LevelSummary { due: 43, sent: 43, refused: 0, ..missed() };
-        let (components, capture, refused, local, datagrams, trips) = (&[][..], None, 0, true, false, 1);
-        let evidence = Evidence { record, components, capture, refused, local, datagrams, trips, objectives };
+        let evidence = Evidence { record, local: true, datagrams: false, objectives, ..nothing() };
         let blame = of(&level, &evidence).unwrap();
         assert!(blame.claim.starts_with("22 of 43 took longer"), "{}", blame.claim);
     }
@@ -468,10 +545,17 @@ mod tests {
         };
         let store = ComponentUsage { cpu: Nanos::from_millis(400), ..usage("store", 12, false) };
         let named = (Culprit::Platform, Some("worker".to_owned()));
-        assert_eq!(blamed(&growing, &[limited(800), store.clone()], true), named);
-        assert_eq!(blamed(&growing, &[limited(50), store.clone()], true).1, None, "it was hardly kept");
-        let both = ComponentUsage { throttled: Nanos::from_millis(700), ..store };
-        assert_eq!(blamed(&growing, &[limited(800), both], true).1, None, "two were kept");
+        let before = usage("worker", 10, false);
+        let who = |other: &ComponentUsage, kept: i64| {
+            blamed(&growing, &[before.clone(), limited(kept), usage("store", 10, false), other.clone()], true)
+        };
+        assert_eq!(who(&store, 800), named);
+        assert_eq!(who(&store, 50).1, None, "it was hardly kept");
+        let both = ComponentUsage { throttled: Nanos::from_millis(700), ..store.clone() };
+        assert_eq!(who(&both, 800).1, None, "two were kept");
+        assert_eq!(who(&full("store", 12), 800).1, None, "another one was full");
+        let always = [limited(800), store];
+        assert_eq!(blamed(&growing, &always, true).1, None, "it is kept at any load");
     }
 
     #[test]

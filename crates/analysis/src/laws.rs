@@ -13,10 +13,12 @@ use serde::Serialize;
 
 /// A component was seen at the end of its processors where it used so much of them in one reading.
 const FULL: f64 = 0.9;
-/// The quantity that says how many threads wanted a processor at once.
-const RUNNABLE: &str = "runnable threads";
-/// The quantity that says how many processors its control group lets a component use.
-const QUOTA: &str = "quota";
+/// So many readings must show it: one alone may be of another time than the count of threads.
+const READINGS: usize = 3;
+/// The sampler and the quantity that say how many threads wanted a processor at once.
+const RUNNABLE: (&str, &str) = ("threads", "runnable threads");
+/// The sampler and the quantity that say how many processors its control group lets a component use.
+const QUOTA: (&str, &str) = ("cgroup", "quota");
 
 /// What the laws say of one component.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -57,7 +59,7 @@ pub struct Demand {
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DemandCourse {
-    /// The curvature may be zero.
+    /// No change was seen: the curvature may be zero.
     Constant,
     /// An operation costs more at higher rates.
     Grows,
@@ -148,18 +150,20 @@ impl Demand {
 fn servers(name: &str, components: &[ComponentUsage], gauges: &[Gauge]) -> Option<f64> {
     let own = || components.iter().filter(|usage| usage.component == name);
     let processors = own().filter_map(|usage| usage.processors).max().map(f64::from)?;
-    let of = |quantity: &'static str| {
-        let own = gauges.iter().filter(move |gauge| gauge.subject == name && gauge.quantity == quantity);
-        own.map(|gauge| gauge.value)
+    let of = |(sampler, quantity): (&'static str, &'static str)| {
+        let is_it = move |gauge: &&Gauge| gauge.sampler == sampler && gauge.quantity == quantity;
+        gauges.iter().filter(move |gauge| gauge.subject == name).filter(is_it).map(|gauge| gauge.value)
     };
     let threads = of(RUNNABLE).fold(0.0, f64::max);
     // One that was changed meanwhile was at least so large at some time.
-    let quota = of(QUOTA).reduce(f64::max);
+    let quota = of(QUOTA).reduce(f64::max).filter(|quota| *quota > 0.0);
     let processors = quota.map_or(processors, |quota| quota.min(processors));
-    let used = own().filter(|usage| usage.window.0 > 0);
-    let most = used.map(|usage| usage.cpu.as_secs_f64() / usage.window.as_secs_f64()).fold(0.0, f64::max);
+    let read = own().filter(|usage| usage.window.0 > 0);
+    let used: Vec<f64> = read.map(|usage| usage.cpu.as_secs_f64() / usage.window.as_secs_f64()).collect();
+    let most = used.iter().copied().fold(0.0, f64::max);
     // Readings of runnable threads are moments: more may have been used in between.
-    let full = threads >= 1.0 && threads < processors && most >= FULL * threads;
+    let at_end = used.iter().filter(|used| **used >= FULL * threads).count() >= READINGS;
+    let full = threads >= 1.0 && threads < processors && at_end;
     Some(if full { threads.max(most.ceil()).min(processors) } else { processors })
 }
 
@@ -177,11 +181,11 @@ mod tests {
         )
     }
 
-    fn of_gauges(levels: &[(f64, f64)], processors: u16, gauges: &[(&str, f64)]) -> ComponentLaws {
+    fn of_gauges(levels: &[(f64, f64)], processors: u16, gauges: &[((&str, &str), f64)]) -> ComponentLaws {
         let Levels { starts, summaries, components } = Levels::of_broker(levels, processors);
-        let gauge = |&(quantity, value): &(&str, f64)| Gauge {
+        let gauge = |&((sampler, quantity), value): &((&str, &str), f64)| Gauge {
             at: Nanos::from_secs(5),
-            sampler: "threads".into(),
+            sampler: sampler.into(),
             subject: "broker".into(),
             quantity: quantity.into(),
             unit: "count".into(),
@@ -208,11 +212,11 @@ mod tests {
 
     #[test]
     fn one_thread_on_two_processors_has_one_server() {
-        let levels = [(100.0, 0.2), (200.0, 0.4), (300.0, 0.6), (480.0, 0.96)];
+        let levels = [(100.0, 0.2), (200.0, 0.4), (460.0, 0.92), (470.0, 0.94), (480.0, 0.96)];
         let one = laws(&levels, 2, Some(1.0));
         assert_eq!(one.servers, Some(1.0));
         assert!((one.demand.unwrap().bound.unwrap() - 500.0).abs() < 1e-3);
-        assert_eq!(laws(&levels[..3], 2, Some(1.0)).servers, Some(2.0), "it was never seen at its end");
+        assert_eq!(laws(&levels[..4], 2, Some(1.0)).servers, Some(2.0), "it was hardly seen at its end");
         assert_eq!(laws(&levels, 2, None).servers, Some(2.0));
     }
 

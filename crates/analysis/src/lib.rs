@@ -120,7 +120,7 @@ fn levels(record: &RunRecord, capture: Option<&DissectionSummary>) -> Vec<LevelS
     let summarize = |level| measured::summarize(level, &record.terms, &record.components);
     let mut levels: Vec<_> = record.levels.iter().map(summarize).collect();
     let trips = if record.terms.qos == 2 { 2 } else { 1 };
-    let Terms { local, ref objectives, datagrams, .. } = record.terms;
+    let Terms { local, relayed, ref objectives, datagrams, .. } = record.terms;
     inference::infer(&mut levels, inference::Setting { trips, local, objectives });
     let refused = levels.iter().map(|level| level.refused).sum();
     for (level, own) in levels.iter_mut().zip(&record.levels) {
@@ -131,6 +131,7 @@ fn levels(record: &RunRecord, capture: Option<&DissectionSummary>) -> Vec<LevelS
             capture,
             refused,
             local,
+            relayed,
             datagrams,
             trips,
             objectives,

@@ -1,6 +1,7 @@
 //! What connections cost the platform in memory.
 
 use crate::level::LevelSummary;
+use crate::usage;
 use plimsoll_model::record::{ComponentUsage, LevelRecord};
 use plimsoll_stats::trend::slope;
 
@@ -8,9 +9,7 @@ use plimsoll_stats::trend::slope;
 /// ever read was not read then.
 pub fn at_end_of_hold(components: &[ComponentUsage], level: &LevelRecord) -> Option<u64> {
     let hold = level.start.hold_start..=level.start.hold_start + level.start.hold;
-    let mut names: Vec<&str> = components.iter().map(|usage| usage.component.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
+    let names = usage::names(components);
     let last = |name: &str| {
         let own = components.iter().rev().filter(|usage| usage.component == name);
         own.into_iter().find(|usage| hold.contains(&usage.at)).map(|usage| usage.rss)

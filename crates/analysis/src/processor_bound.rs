@@ -32,15 +32,11 @@ pub struct ProcessorBound {
 impl ProcessorBound {
     /// For people.
     pub fn in_words(&self) -> String {
-        let (processors, full) = match self.processors {
-            1.0 => ("its processor".to_owned(), "it is"),
-            count if count.fract() == 0.0 => (format!("its {count} processors"), "they are"),
-            quota => (format!("its quota of {quota} processors"), "it is"),
-        };
-        let (component, used) = (&self.component, self.used * 100.0);
+        let (component, used) = (&self.component, self.used / self.processors * 100.0);
         let (at, rate) = (grouped(self.at.round()), grouped(rounded(self.rate).round()));
         format!(
-            "{component} used {used:.0} % of {processors} at {at}/s: with as much processor time for each further message, {full} full at about {rate}/s"
+            "{component} used {used:.0} % of the processor time that it can get at {at}/s: if each further message costs as much, it \
+             needs all of it at about {rate}/s"
         )
     }
 }
@@ -99,10 +95,12 @@ mod tests {
         assert!((found.rate - (4000.0 + 0.2 / 0.000_15)).abs() < 1.0, "{found:?}");
         assert_eq!(
             found.in_words(),
-            "broker used 80 % of its processor at 4,000/s: with as much processor time for each further message, it is full at about 5,400/s"
+            "broker used 80 % of the processor time that it can get at 4,000/s: if each further message costs as much, it needs all of it \
+             at about 5,400/s"
         );
         let wide = bound(&[(1000.0, 0.3), (4000.0, 1.2)], 2).unwrap();
         assert!((wide.rate - (4000.0 + 0.8 / 0.000_3)).abs() < 1.0, "{wide:?}");
+        assert!(wide.in_words().contains("used 60 % of"), "of both: {}", wide.in_words());
     }
 
     #[test]

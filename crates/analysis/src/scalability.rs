@@ -3,10 +3,11 @@
 
 use crate::level::LevelSummary;
 use plimsoll_model::{Metric, Validity};
-use plimsoll_stats::scaling::{Law, Measured, Parameter, Scaling};
+use plimsoll_stats::scaling::{FEWEST, Law, Measured, Parameter, Scaling};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// A law describes the levels where none is further from it than this share.
 const LARGEST_MISFIT: f64 = 0.1;
@@ -62,7 +63,13 @@ impl From<Parameter> for Estimate {
 
 /// The law that describes the levels; `None` outside the closed model, and with too few levels to fit a law to.
 pub fn of(levels: &[LevelSummary], seed: u64) -> Option<Scalability> {
-    let measured: Vec<Measured> = levels.iter().filter_map(measured).collect();
+    let measured: Vec<Measured> = levels.iter().filter_map(measured_of).collect();
+    // Holds of one level differ a little in what was measured, and tell nothing of other levels.
+    let trusted = levels.iter().filter(|level| measured_of(level).is_some());
+    let different: BTreeSet<u32> = trusted.filter_map(|level| level.load.in_flight()).collect();
+    if different.len() < FEWEST {
+        return None;
+    }
     let universal = Scaling::fit(Law::Universal, &measured, seed)?;
     // The simpler law, unless the levels say that coherency costs something.
     let (name, fit) = match universal.coherency.interval.lo > 0.0 {
@@ -95,7 +102,7 @@ impl Scalability {
     }
 }
 
-fn measured(level: &LevelSummary) -> Option<Measured> {
+fn measured_of(level: &LevelSummary) -> Option<Measured> {
     let trusted =
         level.load.in_flight().is_some() && level.validity == Validity::Valid && level.death.is_none();
     let time = level.times[Metric::PublishTime].mean.filter(|_| trusted)?;
@@ -162,5 +169,6 @@ mod tests {
         open.iter_mut().for_each(|level| level.load = Load::Rate(1000.0));
         assert_eq!(of(&open, 1), None);
         assert_eq!(of(&levels(&ALL[..3], |n| 1000.0 * n), 1), None);
+        assert_eq!(of(&levels(&[1, 2, 8, 8], |n| 1000.0 * n), 1), None, "one of them was held twice");
     }
 }

@@ -11,6 +11,7 @@ use crate::load_line::{self, LoadLine};
 use crate::scalability::Scalability;
 use crate::search::Finding;
 use crate::time_summary::{TimeSummary, observed};
+use crate::usage;
 use crate::wire::WireSummary;
 use plimsoll_model::record::{ComponentUsage, LevelRecord, RunRecord};
 use plimsoll_model::{Metric, Nanos, Verdict};
@@ -153,10 +154,10 @@ pub struct ComponentSummary {
     pub run_delay: Option<f64>,
     /// Share of the time for which the quota of its control group kept it from running; zero without a quota.
     pub throttled: f64,
-    /// Highest resident memory, in bytes.
+    /// Highest resident memory of its processes together, in bytes: what they share counts for each.
     pub rss_max: u64,
-    /// Most open file descriptors.
-    pub descriptors_max: u64,
+    /// Most open file descriptors; null where they could not be read.
+    pub descriptors_max: Option<u64>,
     /// Readings.
     pub readings: usize,
 }
@@ -203,10 +204,10 @@ impl IdleUsage {
 
 impl ComponentSummary {
     pub(crate) fn of(record: &RunRecord) -> Vec<ComponentSummary> {
-        let mut names: Vec<&String> = record.components.iter().map(|usage| &usage.component).collect();
-        names.sort();
-        names.dedup();
-        names.into_iter().map(|name| ComponentSummary::of_one(record, name)).collect()
+        usage::names(&record.components)
+            .into_iter()
+            .map(|name| ComponentSummary::of_one(record, name))
+            .collect()
     }
 
     fn of_one(record: &RunRecord, name: &str) -> ComponentSummary {
@@ -228,7 +229,7 @@ impl ComponentSummary {
                 .map(|waited| share(waited, window)),
             throttled: share(readings.iter().map(|usage| usage.throttled).sum(), window),
             rss_max: readings.iter().map(|usage| usage.rss).max().unwrap_or(0),
-            descriptors_max: readings.iter().map(|usage| usage.descriptors).max().unwrap_or(0),
+            descriptors_max: readings.iter().filter_map(|usage| usage.descriptors).max(),
             readings: readings.len(),
         }
     }

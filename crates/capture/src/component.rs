@@ -40,7 +40,7 @@ pub struct Components {
     /// Ends that were a component's for a while.
     spans: FxHashMap<Endpoint, Vec<Span>>,
     /// Connections whose opening was seen, by the ports of client and server.
-    births: FxHashMap<(u16, u16), Vec<Birth>>,
+    opened: FxHashMap<(u16, u16), Vec<Opened>>,
     /// The component that is no part of the platform.
     ours: Option<u32>,
 }
@@ -53,7 +53,7 @@ struct Span {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Birth {
+struct Opened {
     at: Nanos,
     address: Option<[u8; 16]>,
     /// Whose it is; `None` where it is no component's.
@@ -116,20 +116,20 @@ impl Components {
     /// or by a process that belongs to none.
     pub fn opened(&mut self, at: Nanos, address: Option<[u8; 16]>, ports: (u16, u16), name: Option<&str>) {
         let component = name.map(|name| self.component(name));
-        self.births.entry(ports).or_default().push(Birth { at, address, component });
+        self.opened.entry(ports).or_default().push(Opened { at, address, component });
     }
 
     /// Who calls from there to there, in a conversation that began at that time; `opens` says that its first packet opened it.
     pub fn caller(&self, from: &Endpoint, to: &Endpoint, at: Nanos, opens: bool) -> Party {
-        let births = self.births.get(&(from.port, to.port)).into_iter().flatten();
-        let fits = births.filter(|birth| birth.address.is_none_or(|address| address == from.address));
-        let apart = |birth: &&Birth| Nanos((birth.at - at).0.abs());
-        match fits.min_by_key(apart).filter(|birth| apart(birth) <= TOLD_LATE) {
-            Some(Birth { component: Some(component), .. }) => Party::Component(*component),
+        let opened = self.opened.get(&(from.port, to.port)).into_iter().flatten();
+        let fits = opened.filter(|one| one.address.is_none_or(|address| address == from.address));
+        let apart = |one: &&Opened| Nanos((one.at - at).0.abs());
+        match fits.min_by_key(apart).filter(|one| apart(one) <= TOLD_LATE) {
+            Some(Opened { component: Some(component), .. }) => Party::Component(*component),
             // A stranger's, whoever had that port before or after.
             Some(_) => Party::Host(from.address),
             // Openings are told, and this one was not: whoever had that port about that time may have had it before or after.
-            None if opens && !self.births.is_empty() => self.client(from),
+            None if opens && !self.opened.is_empty() => self.client(from),
             None => self.spanned(from, at).unwrap_or_else(|| self.client(from)),
         }
     }

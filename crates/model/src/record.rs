@@ -277,7 +277,8 @@ pub struct ComponentUsage {
     /// cannot be read.
     #[serde(default)]
     pub held_by_others: Option<Nanos>,
-    /// Time for which the quota of its control group kept it from running; zero without a quota.
+    /// Time for which the quota of its control group kept it from running, all its threads together; zero without a quota, and
+    /// where the kernel does not tell.
     #[serde(default)]
     pub throttled: Nanos,
     /// How many processors it may run on; `None` where that cannot be read.
@@ -292,10 +293,10 @@ pub struct ComponentUsage {
     /// Whether all of its processes were stopped when they were looked at (SIGSTOP, a debugger).
     #[serde(default)]
     pub stopped: bool,
-    /// Resident memory at the end of the window, in bytes.
+    /// Resident memory of its processes at the end of the window, in bytes, added up: what they share counts for each.
     pub rss: u64,
-    /// Open file descriptors at the end of the window.
-    pub descriptors: u64,
+    /// Open file descriptors at the end of the window; `None` where they cannot be read, as those of another user.
+    pub descriptors: Option<u64>,
 }
 
 /// A value that an observer saw.
@@ -413,6 +414,9 @@ pub struct Terms {
     /// Whether the platform's address is one of this host's own.
     #[serde(default)]
     pub local: bool,
+    /// Whether relays with the faults of a network stand before components of the platform.
+    #[serde(default)]
+    pub relayed: bool,
     /// Whether messages travel as datagrams, which a network may lose without a word.
     #[serde(default)]
     pub datagrams: bool,

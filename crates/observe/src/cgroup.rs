@@ -91,21 +91,14 @@ impl Throttling {
         Throttling { mounts, folders: HashMap::new(), last: HashMap::new() }
     }
 
-    /// Since the last call for the component of that name, whose first process is `root`; zero at the first.
+    /// Since the last call for the component of that name, whose first process is `root`; zero at the first. The kernel adds up
+    /// what it withheld on each processor.
     pub fn since_last(&mut self, component: &str, root: i32) -> Nanos {
         let mounts = &self.mounts;
         let folder = self.folders.entry(root).or_insert_with(|| mounts.processor_group(root));
         let Some(folder) = folder else { return Nanos::ZERO };
-        let mut shown = Shown::default();
-        match mounts.controllers.contains_key("cpu") {
-            true => shown.controller("cpu", folder),
-            false => shown.unified(folder),
-        }
-        let so_far = shown
-            .counters
-            .iter()
-            .find(|(quantity, _)| *quantity == THROTTLED)
-            .map_or(0, |(_, so_far)| *so_far);
+        let is_first = mounts.controllers.contains_key("cpu");
+        let so_far = throttled(&keyed(&folder.join("cpu.stat")), is_first).unwrap_or(0);
         let before = self.last.insert(component.to_owned(), so_far).unwrap_or(so_far);
         Nanos(i64::try_from(so_far.saturating_sub(before)).unwrap_or(i64::MAX))
     }
@@ -190,7 +183,7 @@ impl Shown {
         let stat = keyed(&folder.join("cpu.stat"));
         let micros = |key: &str| Some(stat.get(key)? * 1_000);
         self.count(USED, micros("usage_usec"));
-        self.count(THROTTLED, micros("throttled_usec"));
+        self.count(THROTTLED, throttled(&stat, false));
         self.count(PERIODS, stat.get("nr_throttled").copied());
         let limit = fs::read_to_string(folder.join("cpu.max")).unwrap_or_default();
         let mut numbers = limit.split_whitespace().map_while(|word| word.parse::<f64>().ok());
@@ -214,7 +207,7 @@ impl Shown {
             "cpuacct" => self.count(USED, number(&folder.join("cpuacct.usage"))),
             "cpu" => {
                 let stat = keyed(&folder.join("cpu.stat"));
-                self.count(THROTTLED, stat.get("throttled_time").copied());
+                self.count(THROTTLED, throttled(&stat, true));
                 self.count(PERIODS, stat.get("nr_throttled").copied());
                 // -1 is none.
                 let of = |name: &str| number(&folder.join(name)).map(|micros| micros as f64);
@@ -259,6 +252,17 @@ impl Shown {
         let limit = limit.filter(|&limit| limit < UNLIMITED);
         self.values.extend(limit.map(|limit| ("memory limit", Unit::Bytes, limit as f64)));
     }
+}
+
+/// For how long a quota kept threads from running, in nanoseconds, out of a `cpu.stat` of the first version or of the second.
+fn throttled(stat: &HashMap<String, u64>, is_first: bool) -> Option<u64> {
+    if is_first { stat.get("throttled_time").copied() } else { Some(stat.get("throttled_usec")? * 1_000) }
+}
+
+/// The share of the time for which a quota kept a component from running, out of what it withheld on all processors and what the
+/// component used meanwhile, both as processors: threads that are kept together are kept once.
+pub fn kept(withheld: f64, used: f64) -> f64 {
+    withheld / (withheld + used).max(1.0)
 }
 
 /// A file with one number; `max` is none.
@@ -309,10 +313,19 @@ impl Sampler for Cgroups {
             counters.extend(shown.counters.into_iter().map(named));
         }
         let rates = self.rates.since_last(Instant::now(), counters);
-        for ((component, quantity), rate) in sum_by(rates, Clone::clone) {
+        let rates = sum_by(rates, Clone::clone);
+        let used: HashMap<String, f64> = rates
+            .iter()
+            .filter(|((_, quantity), _)| *quantity == USED)
+            .map(|((name, _), rate)| (name.clone(), *rate))
+            .collect();
+        for ((component, quantity), rate) in rates {
             readings.push(match quantity {
                 USED => Reading::of(&component, quantity, Unit::Processors, rate / 1e9),
-                THROTTLED => Reading::of(&component, quantity, Unit::Share, rate / 1e9),
+                THROTTLED => {
+                    let used = used.get(&component).copied().unwrap_or_default();
+                    Reading::of(&component, quantity, Unit::Share, kept(rate / 1e9, used / 1e9))
+                }
                 PERIODS => Reading::of(&component, quantity, Unit::PerSecond, rate),
                 _ => Reading::of(&component, quantity, Unit::BytesPerSecond, rate),
             });
@@ -324,6 +337,15 @@ impl Sampler for Cgroups {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_that_a_quota_keeps_together_are_kept_once() {
+        assert_eq!(kept(0.0, 0.0), 0.0);
+        assert!((kept(0.5, 0.5) - 0.5).abs() < 1e-9, "one thread, half of the time");
+        assert!((kept(0.3, 0.2) - 0.3).abs() < 1e-9, "which is idle else");
+        assert!((kept(0.24, 7.76) - 0.03).abs() < 1e-9, "eight threads, 3 % of the time");
+        assert!((kept(3.5, 0.5) - 0.875).abs() < 1e-9, "four threads with half of a processor");
+    }
 
     #[test]
     fn both_versions_are_found_among_the_mounts() {

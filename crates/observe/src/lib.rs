@@ -1,7 +1,7 @@
 //! Observers: what the platform's processes use, what the host gives our load threads, what the host is and allows.
 
-pub mod births;
 pub mod cgroup;
+pub mod connection_tracer;
 pub mod containers;
 pub mod endpoints;
 pub mod energy;
@@ -16,6 +16,7 @@ pub mod pressure;
 pub mod probe;
 pub mod process;
 pub mod process_use;
+mod processor_times;
 mod rates;
 pub mod sampler;
 pub mod samplers;

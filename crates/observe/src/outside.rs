@@ -8,9 +8,9 @@
 //! see, as those of another container. What the hypervisor takes counts too.
 
 use crate::family::{KERNEL_THREAD, Processes};
+use crate::processor_times;
 use plimsoll_model::Nanos;
 use procfs::process::{Process, Stat};
-use procfs::{CurrentSI, KernelStats};
 use rustix::thread::{CpuSet, Pid, sched_getaffinity};
 use std::collections::{HashMap, HashSet};
 
@@ -87,7 +87,11 @@ impl OutsideSampler {
             let ticks = |picture: &Picture| picture.steal.get(processor).copied().unwrap_or(0);
             ticks(now).saturating_sub(ticks(&last)) as f64
         };
-        let of_platform = now.user(&platform).saturating_sub(last.user(&last.families(components)));
+        let before = last.families(components);
+        // What a process of the platform used that has ended may be in nobody's account any more: then others are only those seen.
+        let has_ended = before.iter().any(|pid| !now.processes.contains_key(pid));
+        let of_platform =
+            if has_ended { u64::MAX } else { now.user(&platform).saturating_sub(last.user(&before)) };
         let of = |(name, root): &(String, i32)| {
             let processors = allowed(*root)?;
             let least = beyond(&processors, [&last.used, &now.used], of_platform);
@@ -101,9 +105,9 @@ impl Picture {
     fn of(all: &Processes) -> Picture {
         let programs = all.stats.values().filter(|stat| stat.flags & KERNEL_THREAD == 0 && stat.state != 'Z');
         let processes = programs.map(|stat| (stat.pid, Seen::of(stat))).collect();
-        let processors = KernelStats::current().map(|stats| stats.cpu_time).unwrap_or_default();
-        let steal = processors.iter().map(|processor| processor.steal.unwrap_or(0)).collect();
-        let used = processors.iter().map(|processor| processor.user + processor.nice).collect();
+        let processors = processor_times::read().unwrap_or_default();
+        let steal = processors.iter().map(|processor| processor.steal).collect();
+        let used = processors.iter().map(|processor| processor.user).collect();
         Picture { at: all.at, processes, steal, used }
     }
 
@@ -198,7 +202,7 @@ fn beyond(processors: &[usize], [before, now]: [&[u64]; 2], of_platform: u64) ->
     let ticks = |used: &[u64], processor: &usize| used.get(*processor).copied().unwrap_or(0);
     let used = processors.iter().map(|one| ticks(now, one).saturating_sub(ticks(before, one)));
     let doubtful = GRAIN * processors.len() as u64;
-    used.sum::<u64>().saturating_sub(of_platform + doubtful) as f64
+    used.sum::<u64>().saturating_sub(of_platform.saturating_add(doubtful)) as f64
 }
 
 /// Others held at least so many ticks, whoever they were.

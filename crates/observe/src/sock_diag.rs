@@ -25,8 +25,10 @@ const ALL: u16 = 0x301;
 /// `INET_DIAG_INFO`, an attribute, and the bit that asks for it.
 const INFO: u16 = 2;
 const WITH_INFO: u8 = 1 << (INFO - 1);
-/// Messages that say nothing, and those of sockets; all others end an answer.
+/// Messages that say nothing, that the kernel refuses to answer, and that its answer is over (`linux/netlink.h`).
 const NOTHING: u16 = 1;
+const REFUSED: u16 = 2;
+const DONE: u16 = 3;
 
 /// The states of TCP that the kernel tells (`linux/tcp_states.h`).
 pub(crate) mod state {
@@ -108,9 +110,19 @@ pub(crate) fn sockets(wanted: Wanted<'_>, mut take: impl FnMut(Socket) -> bool) 
                     }
                 }
                 NOTHING => {}
-                _ => return Ok(()),
+                // Both begin with an error number below zero, or zero.
+                DONE | REFUSED => return answer(message),
+                _ => return Err(io::Error::other("the kernel answers something else")),
             }
         }
+    }
+}
+
+/// What ended the answer of the kernel.
+fn answer(message: &[u8]) -> io::Result<()> {
+    match number(message, 0).map_or(0, u32::cast_signed) {
+        0.. => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error.wrapping_neg())),
     }
 }
 

@@ -120,12 +120,18 @@ impl Sockets {
     }
 
     /// The sums of each component. Sockets without a process, as in time-wait, are those of who listens at their port.
-    fn sums(&self, seen: &[Seen], before: &HashMap<u32, [u64; 2]>) -> BTreeMap<&str, Sum> {
+    /// Of `components`, those without sockets have sums of zero.
+    fn sums<'a>(
+        &'a self,
+        seen: &[Seen],
+        before: &HashMap<u32, [u64; 2]>,
+        components: impl Iterator<Item = &'a str>,
+    ) -> BTreeMap<&'a str, Sum> {
         let owner = |socket: &Seen| self.owners.get(&socket.inode)?.as_deref();
         let listening = seen.iter().filter(|socket| socket.state == state::LISTEN);
         let ports: HashMap<u16, &str> =
             listening.filter_map(|socket| Some((socket.port, owner(socket)?))).collect();
-        let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
+        let mut sums: BTreeMap<&str, Sum> = components.map(|name| (name, Sum::default())).collect();
         for socket in seen {
             let of_port = || ports.get(&socket.port).filter(|_| socket.inode == 0).copied();
             let Some(owner) = owner(socket).or_else(of_port) else { continue };
@@ -142,6 +148,10 @@ impl Sockets {
             sum.unread += u64::from(socket.unread);
             sum.unread_connections += u32::from(socket.unread > 0);
             sum.unsent += u64::from(socket.unsent);
+            // Those of a socket that no process has any more counted while one had it, and have no number to be told apart by.
+            if socket.inode == 0 {
+                continue;
+            }
             let known = before.get(&socket.inode).copied().unwrap_or_default();
             for (sum, (now, before)) in sum.bytes.iter_mut().zip(socket.bytes.into_iter().zip(known)) {
                 // A number of a socket may come again.
@@ -156,7 +166,8 @@ impl Sampler for Sockets {
     fn read(&mut self, platform: &ObservedPlatform<'_>) -> Vec<Reading> {
         let Ok(seen) = look() else { return Vec::new() };
         let now = Instant::now();
-        self.find_owners(&seen, &near(platform.families));
+        let near = near(platform.families);
+        self.find_owners(&seen, &near);
         let bytes = seen.iter().filter(|socket| socket.inode > 0).map(|socket| (socket.inode, socket.bytes));
         let last = self.last.replace((now, bytes.collect()));
         let (seconds, before) = match last {
@@ -164,7 +175,8 @@ impl Sampler for Sockets {
             None => (None, HashMap::new()),
         };
         let mut readings = Vec::new();
-        for (component, sum) in self.sums(&seen, &before) {
+        let components = near.iter().map(|family| family.component.as_str());
+        for (component, sum) in self.sums(&seen, &before, components) {
             readings.extend(readings_of(component, &sum, seconds));
         }
         let dropped = fs::read_to_string("/proc/net/netstat").ok().and_then(|text| overflows(&text));
@@ -179,8 +191,10 @@ fn readings_of(component: &str, sum: &Sum, seconds: Option<f64>) -> Vec<Reading>
     let count = |quantity: &'static str, value: f64| Reading::of(component, quantity, Unit::Count, value);
     let bytes =
         |quantity: &'static str, value: u64| Reading::of(component, quantity, Unit::Bytes, value as f64);
+    // Also those in which no socket is: a mean over those alone that were seen would be too high.
+    let of = |name: &'static str| sum.states.get(name).copied().unwrap_or_default();
     let mut readings: Vec<Reading> =
-        STATES.iter().filter_map(|(_, name)| Some(count(name, f64::from(*sum.states.get(name)?)))).collect();
+        STATES.iter().map(|(_, name)| count(name, f64::from(of(name)))).collect();
     readings.extend([
         bytes("unread", sum.unread),
         bytes("unacknowledged", sum.unsent),
@@ -197,7 +211,8 @@ fn readings_of(component: &str, sum: &Sum, seconds: Option<f64>) -> Vec<Reading>
     readings
 }
 
-/// Connections that the kernel dropped so far because the queue of a listening socket was full: `ListenOverflows` of `/proc/net/netstat`: a line of names is followed by one of numbers.
+/// Connections that the kernel dropped so far because the queue of a listening socket was full (`ListenOverflows` of
+/// `/proc/net/netstat`). There, a line of names is followed by one of numbers.
 fn overflows(text: &str) -> Option<u64> {
     let mut lines = text.lines();
     while let Some(names) = lines.next() {
@@ -263,10 +278,10 @@ mod tests {
             socket(state::ESTABLISHED, 3, 91, [9, 9]),
             socket(state::TIME_WAIT, 0, 80, [0, 0]),
         ];
-        let sums = sampler.sums(&seen, &HashMap::from([(1, [40, 50])]));
+        let sums = sampler.sums(&seen, &HashMap::from([(1, [40, 50])]), ["c"].into_iter());
         let a = &sums["a"];
         assert_eq!((a.bytes, a.accept_queue, a.unread), ([60, 30], Some((5, 0.5)), 10));
         assert_eq!(a.states, BTreeMap::from([("established", 1), ("time-wait", 1)]));
-        assert_eq!((sums["b"].bytes, sums.len()), ([7, 8], 2));
+        assert_eq!((sums["b"].bytes, sums["c"].bytes, sums.len()), ([7, 8], [0, 0], 3));
     }
 }

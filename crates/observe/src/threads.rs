@@ -1,10 +1,10 @@
 //! What the host gives and takes from the load threads: processor time, waiting for a processor (schedstat), and
 //! time that the hypervisor took (steal).
 
+use crate::processor_times;
 use crate::schedstat;
 use plimsoll_model::Nanos;
 use plimsoll_model::record::ThreadUsage;
-use procfs::{CurrentSI, KernelStats};
 
 /// Reads the load threads of this process again and again.
 #[derive(Debug)]
@@ -62,17 +62,17 @@ impl ThreadSampler {
     fn read(&self, now: Nanos) -> Reading {
         let own = std::process::id() as i32;
         let threads = self.threads.iter().map(|&(id, _)| schedstat::of_thread(own, id)).collect();
-        let processors = KernelStats::current().map(|stats| stats.cpu_time).unwrap_or_default();
-        Reading { at: now, threads, steal: processors.iter().map(|cpu| cpu.steal.unwrap_or(0)).collect() }
+        let processors = processor_times::read().unwrap_or_default();
+        Reading { at: now, threads, steal: processors.iter().map(|processor| processor.steal).collect() }
     }
 }
 
 /// Stolen from the thread's processor, or, for a thread that may run anywhere, from the average one.
 fn stolen(before: &[u64], after: &[u64], processor: Option<usize>) -> Nanos {
+    // Where one of the two could not be read, nothing is known.
     let difference = |index: usize| {
-        let (before, after) =
-            (before.get(index).copied().unwrap_or(0), after.get(index).copied().unwrap_or(0));
-        after.saturating_sub(before)
+        let ends = before.get(index).zip(after.get(index));
+        ends.map_or(0, |(before, after)| after.saturating_sub(*before))
     };
     let ticks = match processor {
         Some(index) => difference(index) as f64,

@@ -15,6 +15,8 @@ use std::time::Duration;
 const PERIOD: f64 = 100_000.0;
 /// How often a group is tried to be removed: its processes are being killed.
 const TRIES: usize = 100;
+/// A group whose memory was once so near to its limit, as a share of it, came to it: the kernel charges many pages at once.
+const NEAR: f64 = 0.9;
 /// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
 /// The controllers that limit components.
@@ -97,11 +99,25 @@ impl ControlGroups {
                 LimitGroups::First(_) => "memory.oom_control",
                 LimitGroups::Second(_) => "memory.events",
             };
-            let events = fs::read_to_string(group.folder.join(file)).unwrap_or_default();
-            let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse::<u64>().ok());
+            let read = |name: &str| fs::read_to_string(group.folder.join(name)).unwrap_or_default();
+            let events = read(file);
+            let count = |name: &str| events.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok());
+            let kills = count("oom_kill ");
+            // A host without memory kills, too: then the group itself did not come to its limit.
+            let came_to_limit = match group.groups {
+                // Its count of failures stays zero in newer kernels.
+                LimitGroups::First(_) => {
+                    let most = read("memory.max_usage_in_bytes").trim().parse::<u64>().unwrap_or(0);
+                    most as f64 >= memory as f64 * NEAR
+                }
+                LimitGroups::Second(_) => count("oom ").is_some_and(|times| times > 0),
+            };
+            if !came_to_limit {
+                return None;
+            }
             let quota = QuotaPlan { memory: Some(memory), ..QuotaPlan::default() };
             kills.filter(|kills| *kills > 0).map(|_| {
-                format!("the kernel killed it: it needed more than {quota}, its limit (platform.quotas)")
+                format!("the kernel killed a process of it: it needed more than {quota}, its limit (platform.quotas)")
             })
         })
     }
@@ -248,6 +264,9 @@ mod tests {
         let groups = ControlGroups(vec![group]);
         fs::write(place.path().join("memory.events"), "oom 1\noom_kill 0\n").unwrap();
         assert_eq!(groups.killing(), None);
+        fs::write(place.path().join("memory.events"), "oom 3\noom_kill 2\n").unwrap();
+        fs::write(place.path().join("memory.events"), "oom 0\noom_kill 1\n").unwrap();
+        assert_eq!(groups.killing(), None, "the host had none left");
         fs::write(place.path().join("memory.events"), "oom 3\noom_kill 2\n").unwrap();
         assert!(groups.killing().unwrap().contains("more than 64 MiB of memory, its limit"));
     }

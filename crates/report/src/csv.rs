@@ -255,7 +255,7 @@ pub fn components(record: &RunRecord) -> String {
             optional(usage.run_delay.map(seconds)),
             optional(usage.held_by_others.map(seconds)),
             usage.rss.to_string(),
-            usage.descriptors.to_string(),
+            optional(usage.descriptors.map(|count| count.to_string())),
             usage.stopped.to_string(),
         ]
     })

@@ -129,6 +129,7 @@ fn terms_of(plan: &Plan, run: &Plan) -> Terms {
         search: run.load.search,
         stop_after_missed: run.load.stop_after_missed,
         local: is_local(plan),
+        relayed: plan.platform.relays.iter().any(|relay| !relay.options().is_empty()),
         datagrams: plan.protocol().uses_datagrams(),
         objectives: Objectives::default(),
         populations: Vec::new(),

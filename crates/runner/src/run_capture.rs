@@ -17,7 +17,7 @@ use plimsoll_capture::traces::Traces;
 use plimsoll_load::clock::wall_nanos;
 use plimsoll_model::record::{ComponentUsage, RunRecord, SampleRecord};
 use plimsoll_model::{Nanos, RunId};
-use plimsoll_observe::births::{Birth, Births};
+use plimsoll_observe::connection_tracer::{ConnectionTracer, Opened};
 use plimsoll_observe::containers::containers;
 use plimsoll_observe::endpoints::{EndpointSampler, Ends, Owned};
 use plimsoll_observe::network::is_here;
@@ -43,7 +43,7 @@ pub struct RunCapture {
     capturings: Vec<Capturing>,
     servers: Vec<(String, SocketAddr)>,
     ends: EndpointSampler,
-    births: Option<Births>,
+    connection_tracer: Option<ConnectionTracer>,
     /// Of a platform on this host: whether the host stood still.
     awake: Option<Awake>,
     /// The first processes of components.
@@ -135,7 +135,7 @@ impl RunCapture {
         }
         let log = plan.keep.as_ref().map(|folder| folder.join(format!("{run}-keys.log")));
         let (keys, ends) = (Arc::new(TlsKeys::new(log)), EndpointSampler::default());
-        let (plan, births, roots) = (plan.clone(), Births::begin(), BTreeMap::new());
+        let (plan, connection_tracer, roots) = (plan.clone(), ConnectionTracer::begin(), BTreeMap::new());
         let here = servers.iter().all(|(_, address)| is_here(address.ip()));
         let awake = here.then(Awake::begin).flatten();
         Ok(RunCapture {
@@ -143,7 +143,7 @@ impl RunCapture {
             capturings,
             servers,
             ends,
-            births,
+            connection_tracer,
             awake,
             roots,
             hosts,
@@ -185,8 +185,8 @@ impl RunCapture {
         let mut notes = gaps(&captured, record);
         let (sources, paths) = open(&captured, &mut notes);
         let mut components = components(&self.servers, &self.plan, self.hosts, self.ends.finish());
-        match self.births.map(Births::end) {
-            Some(births) => opened(&mut components, births, &self.roots),
+        match self.connection_tracer.map(ConnectionTracer::end) {
+            Some(all) => opened(&mut components, all, &self.roots),
             None => notes.push(UNSEEN.into()),
         }
         let components = Arc::new(components);
@@ -378,12 +378,12 @@ fn components(servers: &[(String, SocketAddr)], plan: &CapturePlan, hosts: Hosts
 }
 
 /// Connections whose opening the kernel has told: each is that component's among whose processes the one is that opened it.
-fn opened(components: &mut Components, births: Vec<Birth>, roots: &BTreeMap<i32, String>) {
-    for birth in births {
+fn opened(components: &mut Components, all: Vec<Opened>, roots: &BTreeMap<i32, String>) {
+    for one in all {
         // Components are children of this process: the nearest counts.
-        let owner = birth.processes.iter().find_map(|process| roots.get(process));
-        let address = birth.address.map(|address| Endpoint::from(SocketAddr::new(address, 0)).address);
-        components.opened(birth.at, address, (birth.port, birth.to), owner.map(String::as_str));
+        let owner = one.processes.iter().find_map(|process| roots.get(process));
+        let address = one.address.map(|address| Endpoint::from(SocketAddr::new(address, 0)).address);
+        components.opened(one.at, address, (one.port, one.to), owner.map(String::as_str));
     }
 }
 

@@ -6,7 +6,7 @@
 
 use plimsoll_model::Nanos;
 use plimsoll_model::record::{ComponentUsage, Gauge};
-use plimsoll_observe::cgroup::Throttling;
+use plimsoll_observe::cgroup::{Throttling, kept};
 use plimsoll_observe::family::{Family, Reader};
 use plimsoll_observe::outside::{Held, OutsideSampler};
 use plimsoll_observe::process::ProcessSampler;
@@ -207,7 +207,11 @@ struct Components {
 impl Components {
     fn new(processes: Vec<(String, i32)>) -> Components {
         let samplers = processes.iter().map(|(name, _)| ProcessSampler::new(name.clone())).collect();
-        let (outside, throttling) = (OutsideSampler::default(), Throttling::begin());
+        let (outside, mut throttling) = (OutsideSampler::default(), Throttling::begin());
+        // Where counting begins.
+        for (name, process) in &processes {
+            throttling.since_last(name, *process);
+        }
         Components { processes, samplers, reader: Reader::default(), outside, throttling }
     }
 
@@ -229,8 +233,11 @@ impl Components {
         for usage in &mut usages {
             let root =
                 families.iter().find(|family| family.component == usage.component).map(|family| family.root);
-            let throttled =
+            let withheld =
                 root.map_or(Nanos::ZERO, |root| self.throttling.since_last(&usage.component, root));
+            let window = usage.window.as_secs_f64().max(f64::EPSILON);
+            let share = kept(withheld.as_secs_f64() / window, usage.cpu.as_secs_f64() / window);
+            let throttled = Nanos::from_secs_f64(share * window);
             usage.throttled = throttled;
             if let Some(Held { window, held, holder, processors }) = held.remove(&usage.component) {
                 let share = held.as_secs_f64() / window.as_secs_f64();

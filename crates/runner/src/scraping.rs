@@ -81,6 +81,14 @@ impl Scraping {
         let port = |name: &str| http.of(Some(name)).map(|address| address.port());
         let mut scraping = Scraping::default();
         for metrics in &plan.record.metrics {
+            let replicas = plan.platform.replicas_of(&metrics.component);
+            if replicas > 1 && metrics.url.contains("{port:") {
+                let name = &metrics.component;
+                let trouble =
+                    format!("no metrics of {name} were read: its {replicas} replicas stand behind one port");
+                scraping.troubles.push(trouble);
+                continue;
+            }
             match Source::new(plan, metrics, port) {
                 Ok(source) => scraping.waiting.push(source),
                 Err(trouble) => scraping.troubles.push(trouble),

@@ -106,6 +106,14 @@ impl Component {
     }
 }
 
+impl Component {
+    /// The names of all ports that its texts ask for, as `{port:NAME}`, its own and those of others.
+    pub fn ports_in_texts(&self) -> impl Iterator<Item = &str> {
+        let texts = self.command.iter().chain(self.files.values()).chain(self.environment.values().flatten());
+        texts.flat_map(|text| text.split("{port:").skip(1)).filter_map(|rest| Some(rest.split_once('}')?.0))
+    }
+}
+
 /// A GET that a component answers with a certain status once it is healthy.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

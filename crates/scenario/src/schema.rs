@@ -108,6 +108,8 @@ fn add_patterns(schema: &mut Value) {
 }
 
 #[cfg(test)]
+mod keys;
+#[cfg(test)]
 mod of_types;
 #[cfg(test)]
 mod tests;

@@ -97,7 +97,7 @@ fn parts_of_a_sample_add_up_and_a_sample_never_taken_is_a_gap() {
         beside_load: true,
         stopped: true,
         rss: 5,
-        descriptors: 6,
+        descriptors: Some(6),
     };
     let end = LevelEnd { index: 0, incident: Some("x".into()), ..LevelEnd::default() };
     let rest = [

@@ -18,7 +18,7 @@ use crate::tcp::Door;
 use plimsoll_model::Nanos;
 use plimsoll_stats::queue::Stall;
 use rustix::event::epoll;
-use segments::Losing;
+use segments::SegmentLoss;
 use server::{LISTENER, Server};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -53,6 +53,8 @@ pub struct Totals {
     pub broken: u64,
     /// Bytes handed to the server, and to clients.
     pub bytes: [u64; 2],
+    /// Of those, the ones of connections.
+    pub in_connections: u64,
     /// Datagrams handed to the server, and to clients.
     pub datagrams: [u64; 2],
     /// Segments of TCP that got lost as wanted, both ways.
@@ -119,21 +121,21 @@ impl Relay {
     pub fn run(mut self, stop: &AtomicBool) -> Result<Totals, RelayError> {
         let share = self.settings.network.loss;
         // Who loses datagrams alone needs no right to do it.
-        let losing = match self.address() {
-            Ok(address) if share > 0.0 => Losing::begin(address, share).map(Some),
+        let loss = match self.address() {
+            Ok(address) if share > 0.0 => SegmentLoss::begin(address, share).map(Some),
             _ => Ok(None),
         };
         let mut server = Server::new(self.settings, self.datagrams);
         server.begin(&self.epoll, &self.door)?;
         while !stop.load(Ordering::Relaxed) {
             server.turn(&self.epoll, &mut self.door)?;
-            if let Err(why) = &losing
-                && server.totals().bytes != [0, 0]
+            if let Err(why) = &loss
+                && server.totals().in_connections > 0
             {
                 return Err(RelayError::Loss(why.clone()));
             }
         }
-        let segments_lost = losing.ok().flatten().map_or(0, |losing| losing.lost());
+        let segments_lost = loss.ok().flatten().map_or(0, |loss| loss.lost());
         Ok(Totals { segments_lost, ..server.totals() })
     }
 }

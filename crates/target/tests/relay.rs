@@ -92,7 +92,9 @@ fn what_is_sent_comes_back_whole_and_late() {
     sending.join().unwrap();
     assert!(answer == content);
     let bytes = content.len() as u64 + 5;
-    assert_eq!(bench.end(), Totals { connections: 1, bytes: [bytes, bytes], ..Totals::default() });
+    let expected =
+        Totals { connections: 1, bytes: [bytes, bytes], in_connections: 2 * bytes, ..Totals::default() };
+    assert_eq!(bench.end(), expected);
 }
 
 #[test]

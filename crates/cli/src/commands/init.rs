@@ -232,7 +232,7 @@ fn scenario(name: &str, answers: &Answers, has_schema: bool, subscribes: bool) -
         (quoted(name), quoted(devices).replace('"', ""), quoted(hold), quoted(&format!("< {p99}")));
     format!(
         "{modeline}# A load test for Plimsoll. `plimsoll check FILE` explains what it does; `plimsoll run FILE` does it.\n\
-         # All other keys: the completion of an editor, or scenario.schema.json of the documentation.\n\
+         # All other keys: the completion of an editor, or the page docs/scenario.md.\n\
          name: {name}\n\n\
          platform:\n{platform}\n\n\
          population:\n  devices: {devices}\n{subscribers}\n\

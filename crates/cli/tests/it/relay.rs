@@ -1,8 +1,12 @@
 //! A relay as a component of a platform.
 
 use crate::harness::{Bench, STORE, count, number};
+use crate::truth::listening_address;
+use rustix::process::Signal;
 use std::fs::{self, Permissions};
+use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 /// A broker that devices reach through another component.
 const PROFILE: &str = r#"
@@ -73,6 +77,23 @@ load: { levels: [100], warm_up: 0s, hold: 1s }
     let mut command = bench.as_nobody(&["run", "lossy.yaml", "--no-report", "--store", STORE]);
     let run = bench.start(&mut command).finish().exits(1);
     run.says("relay before broker (mqtt) died").says("only root may change the packet filter");
+}
+
+#[test]
+fn who_loses_datagrams_alone_needs_no_right_to_do_it() {
+    let bench = Bench::beside_others();
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = server.local_addr().unwrap().to_string();
+    let mut command = bench.as_nobody(&["target", "relay", "--to", &to, "--loss", "0.5"]);
+    let relay = bench.start(&mut command);
+    let address = listening_address(&relay);
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..40 {
+        client.send_to(b"datagram", &address).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    relay.signal(Signal::TERM);
+    relay.finish().exits(0).says("datagrams to the server");
 }
 
 #[test]

@@ -25,8 +25,8 @@ pub fn body(record: &RunRecord, summary: &Summary) -> Markup {
     if record.components.is_empty() {
         return html! {
             p.empty {
-                "Nothing to show: the platform's processes were not observed. Plimsoll observes those that it starts \
-                 itself."
+                "Nothing to show: the platform's processes were not observed. Plimsoll observes those that it starts, and those \
+                 that the scenario lists under `platform.components`."
             }
         };
     }
@@ -60,7 +60,7 @@ fn totals(summary: &Summary) -> Markup {
                     (share_cell(component.idle_after.as_ref().map(|idle| idle.cpu_mean)))
                     (share_cell(component.run_delay))
                     (number_cell(Some(text::bytes(component.rss_max as f64))))
-                    (number_cell(Some(text::count(component.descriptors_max as f64))))
+                    (number_cell(component.descriptors_max.map(|count| text::count(count as f64))))
                 }
             }
         })
@@ -133,7 +133,7 @@ mod tests {
             window: Nanos::from_secs(1),
             cpu: Nanos::from_millis(500),
             rss: 3 << 20,
-            descriptors: 9,
+            descriptors: Some(9),
             ..ComponentUsage::default()
         }
     }

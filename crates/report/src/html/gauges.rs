@@ -22,6 +22,8 @@ const CHARTS: [(&str, &str, &str); 8] = [
     ("host", "run queue", "Run queue"),
 ];
 
+/// The sampler of what the platform itself reports.
+const REPORTED: &str = "metrics";
 /// So many metrics of the platform itself have a chart; the tables have all.
 const MOST_METRICS: usize = 12;
 
@@ -65,7 +67,7 @@ pub fn body(summary: &Summary) -> Markup {
 /// Metrics that the platform itself tells, by their names and units: as many as a reader looks at.
 fn named_metrics<'a>(seen: &[&'a GaugeSummary]) -> Vec<Vec<&'a GaugeSummary>> {
     let mut all: Vec<Vec<&GaugeSummary>> = Vec::new();
-    for gauge in seen.iter().filter(|gauge| gauge.sampler == "metrics") {
+    for gauge in seen.iter().filter(|gauge| gauge.sampler == REPORTED) {
         let is_alike = |known: &Vec<&GaugeSummary>| {
             known.iter().any(|known| (&known.quantity, &known.unit) == (&gauge.quantity, &gauge.unit))
         };
@@ -159,11 +161,16 @@ fn cell(gauge: &GaugeSummary, level: &LevelSummary) -> Markup {
         td.num {
             (of(values.mean))
             @if let Some([lo, hi]) = values.interval.filter(|[lo, hi]| lo < hi) {
-                span.interval { (range(&of(lo.max(0.0)), &of(hi))) }
+                span.interval { (range(&of(lowest(gauge, lo)), &of(hi))) }
                 span.interval { "max\u{a0}" (of(*max).replace(' ', "\u{a0}")) }
             }
         }
     }
+}
+
+/// The lower end of an interval of a mean. Only what the platform itself reports may be negative.
+fn lowest(gauge: &GaugeSummary, lo: f64) -> f64 {
+    if gauge.sampler == REPORTED { lo } else { lo.max(0.0) }
 }
 
 /// Of what percents are, where it is not evident.

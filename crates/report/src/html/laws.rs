@@ -18,7 +18,8 @@ pub fn body(summary: &Summary) -> Markup {
     html! {
         p {
             "The service demand is the processor time that one more operation costs a component: the slope of the line through \
-             its levels. Its processors are full at the rate in the last column, if nothing else limits it before."
+             its levels. Its processors are full at the rate in the last column, if each further operation costs as much and nothing \
+             else limits it before."
         }
         (chart(summary).render())
         (demands(summary))
@@ -65,11 +66,11 @@ fn row(laws: &ComponentLaws) -> Markup {
     let demand = laws.demand.as_ref();
     let utilisation = laws.levels.iter().filter_map(|level| level.utilisation).reduce(f64::max);
     let course = match demand.map(|demand| demand.course) {
-        Some(DemandCourse::Constant) => "the same",
+        Some(DemandCourse::Constant) => "no change seen",
         Some(DemandCourse::Grows) => "an operation costs more",
         Some(DemandCourse::Falls) => "an operation costs less",
-        Some(DemandCourse::Unknown) => "not known: fewer than four levels",
-        None => "not known: the levels do not differ",
+        Some(DemandCourse::Unknown) => "not known: too few valid levels of different rates",
+        None => "not known: too few valid levels of different rates",
     };
     // A line that is bent meets zero elsewhere.
     let straight =

@@ -126,6 +126,7 @@ fn terms() -> Terms {
     let objective = |subject, comparison, bound| Objective { population: None, subject, comparison, bound };
     Terms {
         populations: Vec::new(),
+        relayed: false,
         datagrams: false,
         devices: 1000,
         subscribers: 1,
@@ -320,7 +321,7 @@ fn components(levels: &[LevelRecord]) -> Vec<ComponentUsage> {
         cpu: Nanos::from_secs_f64(cpu),
         run_delay: Some(Nanos::from_millis(12)),
         rss: (mebibytes * 1024.0 * 1024.0) as u64,
-        descriptors: 1012,
+        descriptors: Some(1012),
         ..ComponentUsage::default()
     };
     let mut components = Vec::new();

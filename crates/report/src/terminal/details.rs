@@ -34,7 +34,7 @@ pub fn render(summary: &Summary) -> String {
     out += &format!("\n{}\n", generator(summary));
     for component in &summary.components {
         out += &format!(
-            "{:<10} cpu mean {:.0} % max {:.0} %{}{}{}, memory {}, {} files\n",
+            "{:<10} cpu mean {:.0} % max {:.0} %{}{}{}, memory {}{}\n",
             plain::line(&component.name),
             component.cpu_mean * 100.0,
             component.cpu_max * 100.0,
@@ -42,7 +42,7 @@ pub fn render(summary: &Summary) -> String {
             component.run_delay.map(|wait| format!(", waits {:.0} %", wait * 100.0)).unwrap_or_default(),
             throttled(component),
             bytes(component.rss_max as f64),
-            component.descriptors_max
+            component.descriptors_max.map(|count| format!(", {count} files")).unwrap_or_default()
         );
     }
     if let Some(dissection) = &summary.dissection {

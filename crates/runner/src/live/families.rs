@@ -149,6 +149,9 @@ fn components(state: &State) -> Vec<Family> {
         let series = state.components.iter();
         series.map(|(name, one)| Series::number(vec![("component", name.clone())], value(one))).collect()
     };
+    let descriptors = state.components.iter().filter_map(|(name, one)| {
+        Some(Series::number(vec![("component", name.clone())], one.last.descriptors? as f64))
+    });
     vec![
         family(
             "component_cpu_seconds",
@@ -166,7 +169,7 @@ fn components(state: &State) -> Vec<Family> {
             "component_descriptors",
             "Open file descriptors of the component.",
             Kind::Gauge,
-            of(|one| one.last.descriptors as f64),
+            descriptors.collect(),
         ),
     ]
 }

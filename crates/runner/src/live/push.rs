@@ -42,18 +42,18 @@ impl Push {
             let config =
                 ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
             let agent = ureq::Agent::new_with_config(config.build());
-            let mut last = Ok(());
+            let mut sent = Sent::default();
             loop {
                 let is_over = over.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout);
                 let families = live.families();
                 if !families.is_empty() {
-                    last = match protocol {
+                    sent.add(match protocol {
                         Protocol::RemoteWrite => remote_write(&agent, &url, &families),
                         Protocol::Otlp => send_otlp(&agent, &url, &families, since),
-                    };
+                    });
                 }
                 if is_over {
-                    return last;
+                    return sent.outcome();
                 }
             }
         };
@@ -64,10 +64,39 @@ impl Push {
     /// Sends once more and ends.
     ///
     /// # Errors
-    /// Why the last request failed, for people.
+    /// How many requests failed, and why the first of them did, for people.
     pub fn finish(self) -> Result<(), String> {
         drop(self.ends);
         self.thread.join().unwrap_or_else(|_| Err("the thread that sends metrics ended".to_owned()))
+    }
+}
+
+/// What became of the requests so far.
+#[derive(Debug, Default)]
+struct Sent {
+    requests: u64,
+    failed: u64,
+    first: String,
+}
+
+impl Sent {
+    fn add(&mut self, outcome: Result<(), String>) {
+        self.requests += 1;
+        if let Err(why) = outcome {
+            if self.failed == 0 {
+                self.first = why;
+            }
+            self.failed += 1;
+        }
+    }
+
+    fn outcome(self) -> Result<(), String> {
+        let Sent { requests, failed, first } = self;
+        if failed == 0 {
+            Ok(())
+        } else {
+            Err(format!("{failed} of {requests} requests failed, the first one: {first}"))
+        }
     }
 }
 

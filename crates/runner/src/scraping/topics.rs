@@ -73,7 +73,6 @@ impl Topics {
 
     /// Reads until the run is over.
     pub fn read_until(&mut self, stopped: &Receiver<()>, out: &Out) {
-        self.begun = Instant::now();
         loop {
             let Err(End::Broken(why)) = self.talk(stopped, out) else { return };
             if !self.report(why, out) || wait(stopped, PAUSE) {
@@ -84,6 +83,9 @@ impl Topics {
 
     /// One connection, up to its end.
     fn talk(&mut self, stopped: &Receiver<()>, out: &Out) -> Result<Infallible, End> {
+        // What an earlier connection said may be of a broker that is gone.
+        self.held.fill(None);
+        self.begun = Instant::now();
         let (mut stream, mut buffer) = self.connect()?;
         let (mut spoken, mut counted, mut before) = (Instant::now(), Instant::now(), own_time());
         let every = self.readings.plan.every.to_duration();

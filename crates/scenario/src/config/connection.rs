@@ -17,9 +17,8 @@ pub(crate) struct Connection {
     pub timeout: Duration,
     /// Pauses before connecting again after a connection was lost.
     pub reconnect: Reconnect,
-    /// What becomes of messages that are due while a device has no connection, over MQTT: `buffer` (sent when it is back), `drop`
-    /// (not sent) or `keep_latest` (the newest is sent when it is back, the others are not). Those not sent count as
-    /// `unsent`.
+    /// What becomes of messages over MQTT that are due while a device has no connection. `buffer` sends them when it is back,
+    /// `drop` never, `keep_latest` sends the newest alone. Those not sent count as `unsent`.
     pub offline: OfflinePolicy,
     /// Addresses of this host that connections take turns in as their source: each has about 28,000 ports towards one
     /// platform. Default: spread over the loopback network for a platform there, else the kernel's choice.

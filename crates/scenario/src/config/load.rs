@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Load {
-    /// The workload model: `open` (operations arrive whatever becomes of earlier ones), `closed` (a fixed number of
-    /// operations in flight, each followed by the next) or `partly_open` (sessions arrive whatever becomes of earlier
-    /// ones, and each sends some messages, one after the other).
+    /// The workload model. `open`: operations arrive whatever becomes of earlier ones. `closed`: a fixed number of operations
+    /// is in flight, each followed by the next. `partly_open`: sessions arrive whatever becomes of earlier ones, and each sends
+    /// some messages, one after the other.
     #[serde(default)]
     pub model: WorkloadModel,
     /// Open and partly open model: distribution of the gaps between operations, or between sessions. Default: poisson.
@@ -24,12 +24,12 @@ pub(crate) struct Load {
     /// Open and partly open model: the offered loads in operations per second of the whole population, in the order of running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub levels: Option<Levels>,
-    /// Open model: a search for the load line, in place of `levels`: the load doubles while the objectives are met, then
-    /// the bracket is halved, and the answer is confirmed by a fresh hold.
+    /// Open model: a search for the load line, in place of `levels`. The load doubles while the objectives are met. Then the
+    /// bracket is halved, and a fresh hold confirms the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,
-    /// Open model: the load at which the platform is just not overloaded, in place of `levels`: first a level far above it,
-    /// then one at the rate that was achieved there, until most of what is due is done.
+    /// Open model: a search for the load at which the platform is just not overloaded, in place of `levels`. A level far above
+    /// it comes first, then one at the rate that was achieved there, until most of what is due is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calibrate: Option<Calibration>,
     /// Open model: how many devices are connected, one level each, in place of `levels`. Those that are missing are
@@ -50,9 +50,9 @@ pub(crate) struct Load {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub stop_after_missed: Option<u16>,
-    /// Of listed levels, those that decided nothing (undecided, still warming up, a busy host) are held again by themselves, at
-    /// most twice each and for longer where that helps, as long as all of that takes no longer than this. Default: twice
-    /// as long as all listed levels take, and never where they end by `messages` or `cycles`; `0s` for never.
+    /// How long it may take to hold listed levels again that decided nothing: undecided, still warming up, a busy host. Each is
+    /// held again at most twice, and for longer where that helps. `0s` for never. Default: twice as long as all listed levels
+    /// take; never where they end by `messages` or `cycles`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again: Option<AsText<Nanos>>,
     /// Closed model: operations kept in flight over the whole population, one level each. Default: [1].
@@ -87,8 +87,8 @@ pub(crate) struct Load {
     /// Measured time of each level. With `messages` or `cycles`, how long a level may take at most; the default is an hour then.
     #[serde(default = "hold")]
     pub hold: Duration,
-    /// Open and closed model: each level ends when so many messages of its hold were due, of all devices together; in the closed
-    /// model when the last of them has come to its end.
+    /// Open and closed model: each level ends when so many messages of its hold were due, of all devices together. In the
+    /// closed model, it ends when the last of them has come to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 1, max = 100_000_000)))]
     pub messages: Option<u32>,
@@ -110,12 +110,12 @@ pub(crate) struct Load {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 1, max = 1024)))]
     pub threads: Option<u16>,
-    /// Whether a platform on this host has processors of its own (`disjoint`) or all of them, and load threads go before it
-    /// (`shared`): then it has what they leave, as a platform on few processors may need. Default: disjoint.
+    /// Whether a platform on this host has processors of its own (`disjoint`) or all of them (`shared`). With `shared`, load
+    /// threads go before it, and it has what they leave. Few processors may need that. Default: disjoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processors: Option<Processors>,
-    /// Open model: how far sending may lag behind due by design. What falls due within it is sent by one wake-up, and
-    /// what has arrived is read by it too: a coarse value costs little processor time, a fine one more. At most a second. Default: 100us.
+    /// Open model: how far sending may lag behind due by design. One wake-up sends what falls due within it, and reads what has
+    /// arrived. A coarse value costs little processor time, a fine one more. At most a second. Default: 100us.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<Duration>,
     /// Open model: how long before a due time a load thread watches its clock instead of sleeping. It buys lateness

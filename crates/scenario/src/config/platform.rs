@@ -31,8 +31,8 @@ pub(crate) struct AttachedPlatform {
     /// `ws://host:port/path` or `wss://host:port/path` over WebSocket. Only for profiles that start nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<AsText<Endpoint>>,
-    /// What is spoken at an address that begins with `ws://` or `wss://`: `mqtt` (the default), or `websocket` alone, where
-    /// each operation sends one message of the WebSocket and one comes back.
+    /// What is spoken at an address that begins with `ws://` or `wss://`: `mqtt` (the default) or `websocket`. With
+    /// `websocket`, each operation sends one message of the WebSocket, and one comes back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<OverWebSocket>,
     /// One of the profile's mappings: how messages become what the platform knows, or the protocol that says them.

@@ -58,9 +58,10 @@ pub(crate) struct SubscriberGroup {
     /// written as `$share/GROUP/FILTER` say the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
-    /// Devices that each follows, where the profile has a subscription for each pair of device and subscriber: the first
-    /// subscriber the first so many, the next the ones after them, from the last device on to the first again. So `devices`
-    /// divided by `subscribers` gives each device one subscriber, more lets them overlap. Default: all follow all.
+    /// Devices that each follows, where the profile has a subscription for each pair of device and subscriber. The first
+    /// subscriber follows the first so many devices, the next one those after them. After the last device comes the first
+    /// again. So `devices` divided by `subscribers` gives each device one subscriber, and more lets them overlap. Default: all
+    /// follow all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub devices: Option<u32>,

@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Record {
-    /// The message log: one record for each message that was taken up, with its stamps and its fate, about 100 bytes in
-    /// the run store. `export --format messages` gives it.
+    /// The message log: one record for each message that was taken up, with its stamps and its fate. Each takes about 100 bytes
+    /// in the run store. `export --format messages` gives it.
     pub messages: bool,
     /// The age of the newest value of each device at each subscriber, as time goes by. An objective on freshness switches
     /// it on.
     pub freshness: bool,
-    /// The network's own round trip, which distinguishes a slow network from a slow platform: an echo of ICMP four times a second, or, where
-    /// that is not answered, once a second a connection of TCP to the platform's address that is closed at once, or refused.
+    /// The network's own round trip, which distinguishes a slow network from a slow platform. It is an echo of ICMP four times
+    /// a second. Where nobody answers that, it is a connection of TCP to the platform's address once a second, closed at once.
     /// By default where the platform is on another host: on this one it would measure how this host schedules.
     pub network: Option<bool>,
     /// Whether the observers read what components and this host use, once a second. Default yes. Without them, the verdict does not
@@ -38,8 +38,9 @@ pub(crate) struct Record {
 pub(crate) struct Capture {
     /// The interface, `any` for all. Default: `lo` for a platform on this host, else `any`.
     pub interface: Option<String>,
-    /// Networks that are captured, each by itself: `host` (this host's own, the default), the name of a network namespace
-    /// (`ip netns`), `container:NAME` (the host name of a container or pod, or its id's first 12 digits), `pid:NUMBER`.
+    /// Networks that are captured, each by itself. `host`: this host's own, the default. A name: a network namespace (`ip
+    /// netns`). `container:NAME`: that of a container or pod, by its host name or the first 12 digits of its id. `pid:NUMBER`:
+    /// that of a process.
     pub namespaces: Vec<String>,
     /// Which packets, in the words of tcpdump. Default: the ports of the platform and those of `names`; all of them where
     /// namespaces are given.

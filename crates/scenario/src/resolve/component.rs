@@ -4,6 +4,16 @@ use crate::check::near_miss;
 use crate::context::Context;
 use crate::profile::{Component, Profile};
 
+/// Whether the profile starts components, of which `path` says something; it is reported where it starts none.
+pub(super) fn any(path: &str, profile: &Profile, help: &str, context: &mut Context<'_>) -> bool {
+    let starts = !profile.components.is_empty();
+    if !starts {
+        let message = format!("the profile `{}` starts no component", profile.name);
+        context.error_with_help(path, message, help);
+    }
+    starts
+}
+
 /// The component of that name, which stands at `path`; it is reported where the profile has none.
 pub(super) fn of_name<'a>(
     name: &str,

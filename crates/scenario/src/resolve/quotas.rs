@@ -19,12 +19,8 @@ pub(super) fn resolve(
     profile: &Profile,
     context: &mut Context<'_>,
 ) -> BTreeMap<String, QuotaPlan> {
-    if !written.is_empty() && profile.components.is_empty() {
-        context.error_with_help(
-            "platform.quotas",
-            format!("the profile `{}` starts no component", profile.name),
-            "limit a platform that runs already where you start it, as with `CPUQuota` of systemd",
-        );
+    let help = "limit a platform that runs already where you start it, as with `CPUQuota` of systemd";
+    if written.is_empty() || !component::any("platform.quotas", profile, help, context) {
         return BTreeMap::new();
     }
     let mut plan = |(name, quota): (&String, &Quota)| {

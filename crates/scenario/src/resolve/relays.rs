@@ -13,12 +13,8 @@ pub(super) fn resolve(
     profile: &Profile,
     context: &mut Context<'_>,
 ) -> Vec<RelayPlan> {
-    if !written.is_empty() && profile.components.is_empty() {
-        context.error_with_help(
-            "platform.relays",
-            format!("the profile `{}` starts no component", profile.name),
-            "start a relay yourself with `plimsoll target relay --to ADDRESS`, and give its address as the platform's",
-        );
+    let help = "start a relay yourself with `plimsoll target relay --to ADDRESS`, and give its address as the platform's";
+    if written.is_empty() || !component::any("platform.relays", profile, help, context) {
         return Vec::new();
     }
     written.iter().map(|(name, relay)| plan(name, relay, profile, context)).collect()

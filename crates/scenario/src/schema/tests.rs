@@ -18,8 +18,11 @@ fn schema<T: JsonSchema>(title: &str) -> Value {
 }
 
 fn compare(path: &str, schema: &Value) {
+    compare_text(path, serde_json::to_string_pretty(schema).unwrap() + "\n");
+}
+
+fn compare_text(path: &str, generated: String) {
     let absolute = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-    let generated = serde_json::to_string_pretty(schema).unwrap() + "\n";
     if std::env::var_os("UPDATE_SCHEMAS").is_some() {
         std::fs::write(&absolute, &generated).unwrap();
     }
@@ -37,7 +40,8 @@ fn schemas_are_those_of_the_types() {
     let profile = schema::<ProfileConfig>("Plimsoll platform profile");
     compare("crates/scenario/src/schema/population.json", &population);
     aliases::describe(&mut population);
-    compare("docs/schema/scenario.schema.json", &published_scenario(population));
+    compare("docs/schema/scenario.schema.json", &published_scenario(population.clone()));
+    compare_text("docs/scenario.md", keys::page(&published_scenario(population)));
     compare("docs/schema/platform.schema.json", &published(profile, "platform"));
 }
 

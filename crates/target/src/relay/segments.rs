@@ -2,7 +2,7 @@
 //! drops them on the way to the relay's port and back (nft(8), `numgen`). The table belongs to an `nft` that waits for more
 //! orders (`flags owner`): the kernel removes it when that ends, and that ends with the relay, however the relay ends.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -20,61 +20,37 @@ const RULES: usize = 2;
 
 /// Segments that go to a relay, and those that come from it, get lost until this is dropped.
 #[derive(Debug)]
-pub struct Losing {
+pub struct SegmentLoss {
     nft: Child,
     table: String,
 }
 
-impl Losing {
+impl SegmentLoss {
     /// Lets that share of the segments get lost that go to that address of this host, and of those that come from there.
     ///
     /// # Errors
     /// There is no `nft`, or it may not change the filter: why, for people.
-    pub fn begin(address: SocketAddr, share: f64) -> Result<Losing, String> {
+    pub fn begin(address: SocketAddr, share: f64) -> Result<SegmentLoss, String> {
         let table = format!("plimsoll_relay_{}_{}", std::process::id(), address.port());
+        let rules = rules(&table, address, share);
+        try_out(&rules)?;
         let mut command = Command::new(program());
-        command.arg("-i").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let nft = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => "there is no `nft`; install nftables".to_owned(),
-            _ => format!("cannot start `nft`: {error}"),
-        })?;
-        let mut losing = Losing { nft, table };
-        let rules = losing.rules(address, share);
-        let asked = losing.nft.stdin.as_mut().map(|orders| orders.write_all(rules.as_bytes()));
+        command.arg("-i").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut loss = SegmentLoss { nft: command.spawn().map_err(|error| unstartable(&error))?, table };
+        let asked = loss.nft.stdin.as_mut().map(|orders| orders.write_all(rules.as_bytes()));
         let (begun, was_asked) = (Instant::now(), matches!(asked, Some(Ok(()))));
         while was_asked && begun.elapsed() < PATIENCE {
-            if losing.counts().len() == RULES {
-                return Ok(losing);
+            if loss.counts().len() == RULES {
+                return Ok(loss);
             }
             thread::sleep(PAUSE);
         }
-        Err(losing.refusal())
+        Err("`nft` takes the rules and does not keep them".to_owned())
     }
 
     /// How many segments got lost.
     pub fn lost(&self) -> u64 {
         self.counts().iter().sum()
-    }
-
-    /// The orders. Both rules stand where packets come in, because a kernel that drops its own packets on their way out knows that
-    /// it did.
-    fn rules(&self, address: SocketAddr, share: f64) -> String {
-        let (table, port) = (&self.table, address.port());
-        let place = |side: &str| match address {
-            SocketAddr::V4(v4) if !v4.ip().is_unspecified() => format!("ip {side}addr {} ", v4.ip()),
-            SocketAddr::V6(v6) if !v6.ip().is_unspecified() => format!("ip6 {side}addr {} ", v6.ip()),
-            _ => String::new(),
-        };
-        let dropped = format!("numgen random mod {STEPS} < {:.0} counter drop", (share * STEPS).round());
-        let rule = |side: &str| {
-            format!("add rule inet {table} lost {}tcp {side}port {port} {dropped}\n", place(side))
-        };
-        format!(
-            "add table inet {table} {{ flags owner; }}\n\
-             add chain inet {table} lost {{ type filter hook input priority 0; }}\n{}{}",
-            rule("d"),
-            rule("s")
-        )
     }
 
     /// The table as the kernel has it; `None` where there is none.
@@ -89,17 +65,50 @@ impl Losing {
         let count = |line: &str| line.split_once("counter packets ")?.1.split(' ').next()?.parse().ok();
         listing.lines().filter_map(count).collect()
     }
+}
 
-    /// What it said against the orders.
-    fn refusal(mut self) -> String {
-        let _ = self.nft.kill();
-        let mut told = String::new();
-        let _ = self.nft.stderr.take().map(|mut errors| errors.read_to_string(&mut told));
-        let told = told.lines().find(|line| !line.trim().is_empty()).unwrap_or("it takes no rules").trim();
-        match told.contains("not permitted") {
-            true => "only root may change the packet filter".to_owned(),
-            false => format!("`nft` says: {told}"),
-        }
+/// The orders. Both rules stand where packets come in, because a kernel that drops its own packets on their way out knows that it
+/// did.
+fn rules(table: &str, address: SocketAddr, share: f64) -> String {
+    let port = address.port();
+    let place = |side: &str| match address {
+        SocketAddr::V4(v4) if !v4.ip().is_unspecified() => format!("ip {side}addr {} ", v4.ip()),
+        SocketAddr::V6(v6) if !v6.ip().is_unspecified() => format!("ip6 {side}addr {} ", v6.ip()),
+        _ => String::new(),
+    };
+    let dropped = format!("numgen random mod {STEPS} < {:.0} counter drop", (share * STEPS).round());
+    let rule =
+        |side: &str| format!("add rule inet {table} lost {}tcp {side}port {port} {dropped}\n", place(side));
+    format!(
+        "add table inet {table} {{ flags owner; }}\n\
+         add chain inet {table} lost {{ type filter hook input priority 0; }}\n{}{}",
+        rule("d"),
+        rule("s")
+    )
+}
+
+/// Lets an `nft` take the orders that ends at once, and the table with it: the one that stays tells nobody of a refusal.
+fn try_out(rules: &str) -> Result<(), String> {
+    let mut command = Command::new(program());
+    command.args(["-f", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut nft = command.spawn().map_err(|error| unstartable(&error))?;
+    // It may end before it has read them all.
+    let _ = nft.stdin.take().map(|mut orders| orders.write_all(rules.as_bytes()));
+    let output = nft.wait_with_output().map_err(|error| unstartable(&error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(match told.contains("not permitted") {
+        true => "only root may change the packet filter".to_owned(),
+        false => format!("`nft` says: {}", told.lines().next().unwrap_or("it takes no rules").trim()),
+    })
+}
+
+fn unstartable(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no `nft`; install nftables".to_owned(),
+        _ => format!("cannot start `nft`: {error}"),
     }
 }
 
@@ -109,7 +118,7 @@ fn program() -> &'static str {
     if Path::new(APART).exists() { APART } else { "nft" }
 }
 
-impl Drop for Losing {
+impl Drop for SegmentLoss {
     fn drop(&mut self) {
         let _ = self.nft.kill();
         let _ = self.nft.wait();

@@ -243,12 +243,14 @@ impl Server {
     }
 
     fn send_dirty(&mut self, epoll: &OwnedFd) {
+        let before: u64 = self.totals.bytes.iter().sum();
         while let Some(id) = self.dirty.pop_first() {
             let Some(pair) = self.pairs.get_mut(id) else { continue };
             if !pair.go_on(epoll, &mut self.totals.bytes) {
                 self.pairs.remove(id);
             }
         }
+        self.totals.in_connections += self.totals.bytes.iter().sum::<u64>() - before;
     }
 }
 

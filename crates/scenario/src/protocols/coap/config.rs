@@ -19,8 +19,8 @@ pub(crate) struct Coap {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(range(min = 1, max = 60_000)))]
     pub sockets: Option<u32>,
-    /// The least time until a request is repeated for the first time; the wait is up to half as long again, by chance,
-    /// and doubles with each repetition. Default 2 s.
+    /// The least time until a request is repeated for the first time. By chance, the wait is up to half as long again. It
+    /// doubles with each repetition. Default 2 s.
     pub ack_timeout: Duration,
     /// How often a request is repeated at most. Default 4.
     #[cfg_attr(test, schemars(range(max = 20)))]

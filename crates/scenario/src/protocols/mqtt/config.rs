@@ -47,8 +47,8 @@ pub(crate) struct Mqtt {
     /// possible variables.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub user_properties: BTreeMap<String, String>,
-    /// Whether a device sends its topic once a connection and an alias of it from then on, where the platform takes
-    /// aliases (MQTT 5 only).
+    /// Whether a device sends its topic once a connection, and an alias of it from then on. MQTT 5 only, where the platform
+    /// takes aliases.
     pub topic_alias: bool,
 }
 

@@ -39,7 +39,7 @@ const FILTER: &str = "newstate == 2 || (oldstate == 2 && newstate == 1)";
 
 /// A connection that was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Birth {
+pub struct Opened {
     /// When, since 1970.
     pub at: Nanos,
     /// The address of who opened it; of IPv6 it is not told.
@@ -54,17 +54,18 @@ pub struct Birth {
 
 /// Listens to the kernel.
 #[derive(Debug)]
-pub struct Births {
+pub struct ConnectionTracer {
     stop: Arc<AtomicBool>,
-    reader: JoinHandle<Vec<Birth>>,
+    /// `None` once it has ended.
+    reader: Option<JoinHandle<Vec<Opened>>>,
     instance: PathBuf,
     /// Keeps a tracefs that is mounted nowhere.
     _detached: Option<OwnedFd>,
 }
 
-impl Births {
+impl ConnectionTracer {
     /// Begins to listen; `None` where the kernel or our rights do not allow it.
-    pub fn begin() -> Option<Births> {
+    pub fn begin() -> Option<ConnectionTracer> {
         let (root, detached) = tracefs()?;
         let instances = root.join("instances");
         remove_stale(&instances);
@@ -79,24 +80,32 @@ impl Births {
         let stop = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&stop);
         let reader = std::thread::Builder::new()
-            .name("births".into())
+            .name("opened".into())
             .spawn(move || read(pipe, offset, &ends))
             .inspect_err(|_| {
                 let _ = fs::remove_dir(&instance);
             })
             .ok()?;
-        Some(Births { stop, reader, instance, _detached: detached })
+        Some(ConnectionTracer { stop, reader: Some(reader), instance, _detached: detached })
     }
 
     /// Ends, and tells which connections were opened, in their order.
-    pub fn end(self) -> Vec<Birth> {
+    pub fn end(mut self) -> Vec<Opened> {
         self.stop.store(true, Ordering::Relaxed);
-        let births = self.reader.join().unwrap_or_default();
+        self.reader.take().and_then(|reader| reader.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for ConnectionTracer {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
         for event in [STATES, FORKS] {
             let _ = fs::write(self.instance.join(event).join("enable"), "0");
         }
         let _ = fs::remove_dir(&self.instance);
-        births
     }
 }
 
@@ -143,8 +152,8 @@ fn prepare(instance: &Path) -> Option<(File, Nanos)> {
     Some((pipe, nanos(ClockId::Realtime) - nanos(ClockId::Monotonic)))
 }
 
-fn read(mut pipe: File, offset: Nanos, stop: &AtomicBool) -> Vec<Birth> {
-    let mut midwife = Midwife { offset, ..Midwife::default() };
+fn read(mut pipe: File, offset: Nanos, stop: &AtomicBool) -> Vec<Opened> {
+    let mut trace = Trace { offset, ..Trace::default() };
     let (mut text, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
     loop {
         // What was opened before the end is read before it.
@@ -156,33 +165,33 @@ fn read(mut pipe: File, offset: Nanos, stop: &AtomicBool) -> Vec<Birth> {
                     text.extend_from_slice(&buffer[..read]);
                     let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
                     let lines: Vec<u8> = text.drain(..whole).collect();
-                    String::from_utf8_lossy(&lines).lines().for_each(|line| midwife.line(line));
+                    String::from_utf8_lossy(&lines).lines().for_each(|line| trace.line(line));
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => break,
             }
         }
         if ends {
-            return midwife.births;
+            return trace.opened;
         }
-        midwife.families.clear();
+        trace.families.clear();
         std::thread::sleep(PAUSE);
     }
 }
 
 /// Puts together what the kernel tells of a connection: first who opens it, then which port it was given.
 #[derive(Debug, Default)]
-struct Midwife {
+struct Trace {
     offset: Nanos,
     opening: HashMap<u64, Arc<[i32]>>,
     /// Who began a task.
     parents: HashMap<i32, i32>,
     /// Those of one reading.
     families: HashMap<i32, Arc<[i32]>>,
-    births: Vec<Birth>,
+    opened: Vec<Opened>,
 }
 
-impl Midwife {
+impl Trace {
     fn line(&mut self, line: &str) {
         if let Some((_, fields)) = line.split_once(": sched_process_fork: ") {
             return self.forked(fields);
@@ -212,8 +221,8 @@ impl Midwife {
                     .filter(|&address| address != 0)
                     .and_then(|address| u32::try_from(address).ok());
                 let address = address.map(|address| IpAddr::V4(Ipv4Addr::from(address.to_ne_bytes())));
-                if self.births.len() < MOST {
-                    self.births.push(Birth { at: at + self.offset, address, port, to, processes });
+                if self.opened.len() < MOST {
+                    self.opened.push(Opened { at: at + self.offset, address, port, to, processes });
                 }
             }
             _ => {}
@@ -221,7 +230,7 @@ impl Midwife {
     }
 }
 
-impl Midwife {
+impl Trace {
     fn forked(&mut self, fields: &str) {
         let field = |name: &str| number(fields, name).and_then(|task| i32::try_from(task).ok());
         let (Some(parent), Some(child)) = (field("parent_pid"), field("child_pid")) else { return };
@@ -297,42 +306,42 @@ mod tests {
 
     #[test]
     fn lines_of_the_kernel_are_read() {
-        let mut midwife = Midwife { offset: Nanos(10), ..Midwife::default() };
+        let mut trace = Trace { offset: Nanos(10), ..Trace::default() };
         let own = std::process::id() as i32;
         // A thread that is gone, of this process.
-        midwife.line(&format!(
+        trace.line(&format!(
             " a-1 [000] ..... 1.5: sched_process_fork: parent_pid={own:#x} ({own}) child_pid={GONE:#x} (1) x"
         ));
         let head = "  a b-3 [x-4194999    [000] .....  2703.664862: inet_sock_set_state: skaddr=0xffff88812ca16f00 (-131)";
-        midwife.line(&format!("{head} oldstate=0x7 (7) newstate=0x2 (2) sport=0x0 (0) dport=0xd06d (53357)"));
-        midwife.line(&format!(
+        trace.line(&format!("{head} oldstate=0x7 (7) newstate=0x2 (2) sport=0x0 (0) dport=0xd06d (53357)"));
+        trace.line(&format!(
             "{head} oldstate=0x2 (2) newstate=0x1 (1) sport=0x9bb2 (39858) dport=0xd06d (53357) saddr=0x100007f (16777343) x"
         ));
-        midwife.line(&format!("{head} oldstate=0x2 (2) newstate=0x1 (1) sport=0x9bb2 (39858)"));
+        trace.line(&format!("{head} oldstate=0x2 (2) newstate=0x1 (1) sport=0x9bb2 (39858)"));
         for line in ["", "x", ": inet_sock_set_state: ", "-9: inet_sock_set_state: skaddr=0x newstate=0x2"] {
-            midwife.line(line);
+            trace.line(line);
         }
-        let birth = &midwife.births[0];
-        assert_eq!((birth.at, birth.port, birth.to), (Nanos(2_703_664_862_010), 39858, 53357));
-        assert_eq!((&birth.processes[..2], midwife.births.len()), (&[GONE, own][..], 1));
-        assert_eq!(birth.address.map(|address| address.is_loopback()), Some(cfg!(target_endian = "little")));
+        let one = &trace.opened[0];
+        assert_eq!((one.at, one.port, one.to), (Nanos(2_703_664_862_010), 39858, 53357));
+        assert_eq!((&one.processes[..2], trace.opened.len()), (&[GONE, own][..], 1));
+        assert_eq!(one.address.map(|address| address.is_loopback()), Some(cfg!(target_endian = "little")));
     }
 
     #[test]
     fn connections_that_live_for_a_moment_have_an_owner() {
         // Where the kernel does not tell, nothing is told.
-        let Some(births) = Births::begin() else { return assert!(!rustix::process::geteuid().is_root()) };
+        let Some(opened) = ConnectionTracer::begin() else {
+            return assert!(!rustix::process::geteuid().is_root());
+        };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         let connect = move || TcpStream::connect(to).unwrap().local_addr().unwrap().port();
         let ports: Vec<u16> = (0..100).map(|_| std::thread::spawn(connect).join().unwrap()).collect();
-        let births = births.end();
+        let opened = opened.end();
         let own = std::process::id() as i32;
         let known = |port: &&u16| {
-            births
-                .iter()
-                .any(|birth| birth.port == **port && birth.to == to.port() && birth.processes.contains(&own))
+            opened.iter().any(|one| one.port == **port && one.to == to.port() && one.processes.contains(&own))
         };
-        assert_eq!(ports.iter().filter(known).count(), 100, "{births:?}");
+        assert_eq!(ports.iter().filter(known).count(), 100, "{opened:?}");
     }
 }
