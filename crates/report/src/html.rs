@@ -36,6 +36,7 @@ mod verdict;
 mod wire;
 
 use crate::chart;
+use crate::plain;
 use crate::series::Occurrence;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use plimsoll_analysis::summary::Summary;
@@ -66,7 +67,7 @@ pub fn render(record: &RunRecord, summary: &Summary) -> String {
 
 /// The same for a run of a schedule, with all its runs so far by the time of day.
 pub fn render_in_series(record: &RunRecord, summary: &Summary, series: &[Occurrence]) -> String {
-    page(record, summary, series).into_string()
+    plain::page(page(record, summary, series).into_string())
 }
 
 /// The head of a page that needs nothing but itself.

@@ -9,6 +9,15 @@ pub fn line(text: &str) -> String {
     text.chars().map(|one| if is_harmful(one) { char::REPLACEMENT_CHARACTER } else { one }).collect()
 }
 
+/// A page of HTML, whose names were escaped: what would turn the text around or is no character of HTML is replaced.
+pub fn page(html: String) -> String {
+    let is_wrong = |one: char| is_harmful(one) && !matches!(one, '\n' | '\t');
+    if !html.contains(is_wrong) {
+        return html;
+    }
+    html.chars().map(|one| if is_wrong(one) { char::REPLACEMENT_CHARACTER } else { one }).collect()
+}
+
 /// The same in a cell of Markdown.
 pub fn markdown(text: &str) -> String {
     let mut cell = String::with_capacity(text.len());
@@ -46,6 +55,7 @@ mod tests {
         assert_eq!(markdown(name), "a\u{fffd}MET \u{fffd}\\[2J\u{fffd}\\|&lt;img src=x>\\`\\_");
         assert_eq!(csv("=HYPERLINK(\"x\",1)"), "\"'=HYPERLINK(\"\"x\"\",1)\"");
         assert_eq!((csv("-1.5e3"), csv("-x"), csv("a b")), ("-1.5e3".into(), "'-x".into(), "a b".into()));
+        assert_eq!(page("<p>\n\tGerät\u{202e}\x1b".into()), "<p>\n\tGerät\u{fffd}\u{fffd}");
         assert_eq!(line("Gerät 5 µs, 測定"), "Gerät 5 µs, 測定");
     }
 }

@@ -6,6 +6,7 @@ use crate::compare::{qualities, runs, told, value};
 use crate::html::sides::{self, Side};
 use crate::html::table::{Column, in_pieces};
 use crate::html::{Section, columns, head};
+use crate::plain;
 use crate::text::capitalised;
 use maud::{DOCTYPE, Markup, html};
 use plimsoll_analysis::compare::{Candidate, Comparison, Conclusion, Row, Unit, interval, mean};
@@ -40,7 +41,7 @@ pub fn page(comparison: &Comparison) -> String {
             }
         }
     };
-    markup.into_string()
+    plain::page(markup.into_string())
 }
 
 /// The sections that have something to show.

@@ -5,6 +5,7 @@ use crate::html::sides::{self, Side};
 use crate::html::table::{Column, in_pieces, interval_cell, number_cell};
 use crate::html::verdict::started;
 use crate::html::{Section, columns, head, level};
+use crate::plain;
 use crate::sweep::{at, axis_name, curve_name, curves_name, foot, label, measured, shown};
 use crate::text::{self, capitalised};
 use maud::{DOCTYPE, Markup, html};
@@ -50,7 +51,7 @@ pub fn page(sweep: &Sweep) -> String {
             }
         }
     };
-    markup.into_string()
+    plain::page(markup.into_string())
 }
 
 /// A quantity: its chart, and its table.
