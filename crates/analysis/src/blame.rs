@@ -107,10 +107,14 @@ fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     let &Evidence { record, components, capture, refused, local, datagrams, .. } = evidence;
     let start = &record.start;
     let captured = Captured::new(capture, start, components);
+    // What a relay adds is a wait like any other.
+    let seen = |named: Option<Named>| named.filter(|_| !evidence.relayed);
     let first = || level.reasons.first().cloned().unwrap_or_default();
     if let Some(death) = &level.death {
         let (component, claim) = (Some(death.component.clone()), format!("{} died", death.component));
-        return Some(Blame { culprit: Culprit::Platform, component, claim, evidence: first() });
+        let after = if evidence.relayed { format!("; {RELAYED}") } else { String::new() };
+        let evidence = format!("{}{after}", first());
+        return Some(Blame { culprit: Culprit::Platform, component, claim, evidence });
     }
     let at_once = match (level.verdict, level.validity) {
         (LevelVerdict::Met | LevelVerdict::Unfinished, _) => return None,
@@ -137,7 +141,7 @@ fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
         // All at once is no overload. What else could stand still is the network, which its own round trips tell.
         let span = [stall.from, stall.to].map(|time| (start.hold_start + time).as_secs_f64());
         let span = span[0]..span[1];
-        let stopped = || stopped(components, &span).or_else(|| captured.who_stood_still(&span));
+        let stopped = || stopped(components, &span).or_else(|| seen(captured.who_stood_still(&span)));
         let what = stall.in_words();
         return Some(match stall.network_answered {
             _ if local => platform(what).named(stopped()),
@@ -149,14 +153,14 @@ fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     // Who is at its limit leaves something behind; else that it uses a whole processor may be chance.
     let grows = level.validity == Validity::Valid
         && (level.overload || level.achieved_ci95.is_some_and(|[_, most]| most < 1.0));
-    let full = || grows.then(|| at_limit(components, start)).flatten();
+    let full = || at_limit(components, start).filter(|named| grows || named.by_quota).map(|named| named.who);
     if about == About::Amount {
         if is_many(counted.refused, counted.sent) {
             let what = format!("{} of {} messages were refused", count(counted.refused), count(counted.sent));
             return Some(platform(of_it(what)).named(captured.who_failed(refused)));
         }
         if let Some(loss) = lost(counted) {
-            let lost = || captured.who_lost(level.lost, level.expected_deliveries);
+            let lost = || seen(captured.who_lost(level.lost, level.expected_deliveries));
             let named = loss.of_deliveries.then(lost).flatten();
             return Some(match named.or_else(full) {
                 None if datagrams && !local => Blame::on(Culprit::Unknown, of_it(loss.what)),
@@ -187,7 +191,7 @@ fn who(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
         Some(words) => Blame { evidence: format!("{}; {words}", blame.evidence), ..blame },
         None => blame,
     };
-    let named = || captured.who_kept_them().or_else(full);
+    let named = || seen(captured.who_kept_them()).or_else(full);
     Some(blame.named((culprit == Culprit::Platform).then(named).flatten()))
 }
 
@@ -284,7 +288,7 @@ fn lost(level: &LevelSummary) -> Option<Loss> {
 
 /// The only component that was at its limit in the hold, and that in words: its quota kept it from running, or it used as much
 /// processor as it can. One that is so at any load explains nothing.
-fn at_limit(components: &[ComponentUsage], start: &LevelStart) -> Option<Named> {
+fn at_limit(components: &[ComponentUsage], start: &LevelStart) -> Option<AtLimit> {
     let span = usage::hold(start);
     let all: Vec<InHold> =
         usage::names(components).into_iter().filter_map(|name| InHold::of(name, components, &span)).collect();
@@ -302,7 +306,16 @@ fn at_limit(components: &[ComponentUsage], start: &LevelStart) -> Option<Named> 
         let told = next.map(|next| format!(", {} {}", next.name, percent(next.used))).unwrap_or_default();
         (next.is_none_or(|next| next.used < one.used * NEXT), used.clone(), format!("{name} {used}{told}"))
     };
-    is_alone.then(|| Named { component: name.to_owned(), did, evidence })
+    let by_quota = one.is_kept_here();
+    is_alone.then(|| AtLimit { who: Named { component: name.to_owned(), did, evidence }, by_quota })
+}
+
+/// A component at its limit.
+struct AtLimit {
+    who: Named,
+    /// Whether its quota is the limit. Messages wait while that keeps it from running, also where no backlog grows; that it uses
+    /// a whole processor may be chance.
+    by_quota: bool,
 }
 
 /// What a component used in a hold.
@@ -554,6 +567,13 @@ mod tests {
         let both = ComponentUsage { throttled: Nanos::from_millis(700), ..store.clone() };
         assert_eq!(who(&both, 800).1, None, "two were kept");
         assert_eq!(who(&full("store", 12), 800).1, None, "another one was full");
+        let level = LevelSummary { achieved_ci95: None, ..growing.clone() };
+        let held = [before.clone(), limited(800), usage("store", 10, false), store.clone()];
+        assert_eq!(
+            blamed(&level, &held, true),
+            named,
+            "its quota makes messages wait without a backlog, too"
+        );
         let always = [limited(800), store];
         assert_eq!(blamed(&growing, &always, true).1, None, "it is kept at any load");
     }

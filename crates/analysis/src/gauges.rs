@@ -74,6 +74,9 @@ pub fn of(gauges: &[Gauge], levels: &[LevelRecord]) -> Vec<GaugeSummary> {
     series.into_iter().map(|series| series.summary(levels)).collect()
 }
 
+/// The sampler of what the platform itself reports.
+const REPORTED: &str = "metrics";
+
 /// All values of one quantity.
 struct Series<'a> {
     first: &'a Gauge,
@@ -99,8 +102,10 @@ impl Series<'_> {
             subject: subject.clone(),
             quantity: quantity.clone(),
             unit: unit.clone(),
-            idle: GaugeValues::of(&self.within(&idle)),
-            idle_after: end.and_then(|end| GaugeValues::of(&self.within(&[(end, Nanos(i64::MAX))]))),
+            idle: GaugeValues::of(&self.within(&idle)).map(|values| self.bounded(values)),
+            idle_after: end
+                .and_then(|end| GaugeValues::of(&self.within(&[(end, Nanos(i64::MAX))])))
+                .map(|values| self.bounded(values)),
             levels: levels.iter().filter_map(|level| self.in_hold(&level.start)).collect(),
         }
     }
@@ -108,7 +113,15 @@ impl Series<'_> {
     fn in_hold(&self, start: &LevelStart) -> Option<GaugeLevel> {
         let values = self.within(&[(start.hold_start, start.hold_start + start.hold)]);
         let max = values.iter().map(|(value, _)| *value).fold(f64::MIN, f64::max);
-        Some(GaugeLevel { level: start.index, values: GaugeValues::of(&values)?, max })
+        Some(GaugeLevel { level: start.index, values: self.bounded(GaugeValues::of(&values)?), max })
+    }
+
+    /// Nothing that observers read is below zero, and no mean of it. What the platform itself reports may be anything.
+    fn bounded(&self, values: GaugeValues) -> GaugeValues {
+        let may_be_negative = self.first.sampler == REPORTED;
+        let interval =
+            values.interval.map(|[lo, hi]| if may_be_negative { [lo, hi] } else { [lo.max(0.0), hi] });
+        GaugeValues { interval, ..values }
     }
 
     /// The values of some spans of time, each with the seconds that it stands for. Those that also stand for time before a span

@@ -3,7 +3,9 @@
 
 use crate::level::LevelSummary;
 use plimsoll_model::{Metric, Validity};
+use plimsoll_stats::Interval;
 use plimsoll_stats::scaling::{FEWEST, Law, Measured, Parameter, Scaling};
+use plimsoll_stats::student;
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -80,7 +82,7 @@ pub fn of(levels: &[LevelSummary], seed: u64) -> Option<Scalability> {
     let amounts = || measured.iter().map(|one| one.concurrency);
     let most = amounts().fold(0.0, f64::max);
     // Beyond what was measured, a law is no measurement.
-    let peak = fit.peak().filter(|&peak| describes && peak <= most);
+    let peak = fit.peak().filter(|&peak| describes && peak <= most && falls(&measured));
     Some(Scalability {
         law: describes.then_some(name),
         concurrency: [amounts().fold(f64::INFINITY, f64::min), most],
@@ -100,6 +102,14 @@ impl Scalability {
         let waiting = self.contention.value * others + self.coherency.value * concurrency * others;
         self.law.map(|_| self.alone.value * concurrency / (1.0 + waiting))
     }
+}
+
+/// Whether a level of more concurrency than the best has less throughput beyond doubt: their 95 % intervals lie apart.
+fn falls(measured: &[Measured]) -> bool {
+    let of = |one: &Measured| Some((one.concurrency, student::mean_interval(&one.throughput)?));
+    let all: Vec<(f64, Interval)> = measured.iter().filter_map(of).collect();
+    let best = all.iter().max_by(|(_, a), (_, b)| (a.lo + a.hi).total_cmp(&(b.lo + b.hi)));
+    best.is_some_and(|(at, best)| all.iter().any(|(more, other)| more > at && other.hi < best.lo))
 }
 
 fn measured_of(level: &LevelSummary) -> Option<Measured> {

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use plimsoll_model::text::is_harmful;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -14,7 +14,9 @@ static UNSAID: OnceLock<std::io::Error> = OnceLock::new();
 /// written do not depend on it.
 pub fn say(text: &str) {
     let mut out = std::io::stdout().lock();
-    said(out.write_all(harmless(text, true).as_bytes()).and_then(|()| out.flush()));
+    // Where no terminal is, nobody needs colours, and those of a peer could not be told from ours.
+    let coloured = out.is_terminal();
+    said(out.write_all(harmless(text, coloured).as_bytes()).and_then(|()| out.flush()));
 }
 
 /// Remembers how a write to standard output ended.

@@ -189,6 +189,7 @@ impl Shown {
         let mut numbers = limit.split_whitespace().map_while(|word| word.parse::<f64>().ok());
         self.quota(numbers.next(), numbers.next());
         self.memory(number(&folder.join("memory.current")), number(&folder.join("memory.max")));
+        self.killed(keyed(&folder.join("memory.events")).get("oom_kill").copied());
         let frozen = keyed(&folder.join("cgroup.events")).get("frozen").copied();
         self.values.extend(frozen.map(|frozen| ("frozen", Unit::Count, frozen as f64)));
         let disks = fs::read_to_string(folder.join("io.stat")).unwrap_or_default();
@@ -213,10 +214,13 @@ impl Shown {
                 let of = |name: &str| number(&folder.join(name)).map(|micros| micros as f64);
                 self.quota(of("cpu.cfs_quota_us"), of("cpu.cfs_period_us"));
             }
-            "memory" => self.memory(
-                number(&folder.join("memory.usage_in_bytes")),
-                number(&folder.join("memory.limit_in_bytes")),
-            ),
+            "memory" => {
+                self.killed(keyed(&folder.join("memory.oom_control")).get("oom_kill").copied());
+                self.memory(
+                    number(&folder.join("memory.usage_in_bytes")),
+                    number(&folder.join("memory.limit_in_bytes")),
+                );
+            }
             "freezer" => {
                 let state = fs::read_to_string(folder.join("freezer.state")).ok();
                 let frozen = state.map(|state| f64::from(u8::from(state.trim() != "THAWED")));
@@ -245,6 +249,12 @@ impl Shown {
         let processors =
             micros.zip(period).filter(|(_, period)| *period > 0.0).map(|(micros, period)| micros / period);
         self.values.extend(processors.map(|quota| (QUOTA, Unit::Processors, quota)));
+    }
+
+    /// Processes of the group that the kernel has killed for want of memory, so far.
+    fn killed(&mut self, processes: Option<u64>) {
+        let counted = processes.filter(|&processes| processes > 0);
+        self.values.extend(counted.map(|count| ("killed for want of memory", Unit::Count, count as f64)));
     }
 
     fn memory(&mut self, used: Option<u64>, limit: Option<u64>) {

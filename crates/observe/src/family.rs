@@ -6,6 +6,8 @@ use procfs::process::{Process, Stat};
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 
+/// The name of a process that guards a component: what the component has started and left becomes the guard's child.
+pub const GUARD: &str = "platform-guard";
 /// Flag of a thread of the kernel (`PF_KTHREAD`).
 pub(crate) const KERNEL_THREAD: u32 = 0x0020_0000;
 /// So many looks remember which processes are threads of the kernel.
@@ -90,8 +92,11 @@ impl Processes {
 
     fn family(&self, root: i32) -> Vec<(Process, Stat)> {
         let own = std::process::id() as i32;
+        let parent = self.stats.get(&root).and_then(|stat| self.stats.get(&stat.ppid));
+        let guard = parent.filter(|parent| parent.comm == GUARD).map(|parent| parent.pid);
+        let is_left = |pid: i32| guard.is_some_and(|guard| pid != guard && self.descends(pid, guard, own));
         let living = self.stats.values().filter(|stat| stat.state != 'Z');
-        let members = living.filter(|stat| self.descends(stat.pid, root, own));
+        let members = living.filter(|stat| self.descends(stat.pid, root, own) || is_left(stat.pid));
         members.filter_map(|stat| Some((Process::new(stat.pid).ok()?, stat.clone()))).collect()
     }
 }

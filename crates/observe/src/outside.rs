@@ -7,7 +7,7 @@
 //! of a component's processors beyond what the platform used anywhere counts in any case, also of processes that this one cannot
 //! see, as those of another container. What the hypervisor takes counts too.
 
-use crate::family::{KERNEL_THREAD, Processes};
+use crate::family::{GUARD, KERNEL_THREAD, Processes};
 use crate::processor_times;
 use plimsoll_model::Nanos;
 use procfs::process::{Process, Stat};
@@ -120,6 +120,10 @@ impl Picture {
     fn families(&self, components: &[(String, i32)]) -> HashSet<i32> {
         let roots: HashSet<i32> = components.iter().map(|(_, root)| *root).collect();
         let own = std::process::id() as i32;
+        // What a component has started and left is its guard's child.
+        let parents = roots.iter().filter_map(|root| Some(self.processes.get(root)?.parent));
+        let is_guard = |pid: &i32| self.processes.get(pid).is_some_and(|seen| seen.name == GUARD);
+        let guards: HashSet<i32> = parents.filter(is_guard).collect();
         let belongs = |pid: i32| {
             let mut pid = pid;
             for _ in 0..64 {
@@ -128,7 +132,7 @@ impl Picture {
                     return false;
                 }
                 let Some(seen) = self.processes.get(&pid) else { return false };
-                if roots.contains(&pid) || roots.contains(&seen.group) {
+                if roots.contains(&pid) || roots.contains(&seen.group) || guards.contains(&seen.parent) {
                     return true;
                 }
                 pid = seen.parent;

@@ -148,6 +148,11 @@ impl Running {
         first_line(&path)
     }
 
+    /// What it may use at most.
+    pub fn quota(&self) -> QuotaPlan {
+        self.start.bounds.quota
+    }
+
     /// Starts it again, with the same command, ports and files.
     pub fn start_again(&mut self, dir: &Path, options: &Options) -> Result<(), PlatformError> {
         self.process = self.start.spawn(&self.name, &self.log, dir, options)?;

@@ -2,11 +2,14 @@
 //! joins them before it starts, and the guard removes them (cgroup-v2.rst of the kernel; sched-bwc.rst and cgroup-v1/memory.rst for
 //! version 1).
 
+use crate::folder::private;
 use plimsoll_observe::cgroup::{LimitGroups, limit_groups};
 use plimsoll_scenario::plan::QuotaPlan;
 use rustix::process::{Pid, Signal, getpid, kill_process};
+use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -19,6 +22,8 @@ const TRIES: usize = 100;
 const NEAR: f64 = 0.9;
 /// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
+/// The file in the platform's folder that has the paths of its groups, each with a zero byte behind it.
+const NOTED: &str = ".groups";
 /// The controllers that limit components.
 const CONTROLLERS: [&str; 2] = [PROCESSORS, MEMORY];
 const PROCESSORS: &str = "cpu";
@@ -26,7 +31,11 @@ const MEMORY: &str = "memory";
 
 /// The groups of a component, which are there or not made yet: one for each limit, or one for both in version 2.
 #[derive(Debug, Default)]
-pub(crate) struct ControlGroups(Vec<ControlGroup>);
+pub(crate) struct ControlGroups {
+    /// The platform's folder, in which the groups are noted before they are made.
+    platform: PathBuf,
+    all: Vec<ControlGroup>,
+}
 
 /// A limit, and the group that has it.
 #[derive(Debug)]
@@ -59,7 +68,8 @@ impl ControlGroups {
         };
         let processors = quota.processors.map(|most| group(PROCESSORS, Limit::Processors(most)));
         let memory = quota.memory.map(|most| group(MEMORY, Limit::Memory(most)));
-        processors.into_iter().chain(memory).collect::<io::Result<_>>().map(ControlGroups)
+        let all = processors.into_iter().chain(memory).collect::<io::Result<_>>()?;
+        Ok(ControlGroups { platform: platform.to_owned(), all })
     }
 
     /// Makes them with their limits.
@@ -68,8 +78,9 @@ impl ControlGroups {
     /// The operating system refuses.
     pub fn make(&self) -> io::Result<Made> {
         let mut made = Made::default();
-        for group in &self.0 {
+        for group in &self.all {
             if !made.0.contains(&group.folder) {
+                note(&self.platform, &group.folder)?;
                 fs::create_dir(&group.folder).map_err(|cause| told("make", &group.folder, cause))?;
                 made.0.push(group.folder.clone());
             }
@@ -83,7 +94,7 @@ impl ControlGroups {
     /// # Errors
     /// The operating system refuses.
     pub fn join(&self) -> io::Result<()> {
-        for ControlGroup { folder, .. } in &self.0 {
+        for ControlGroup { folder, .. } in &self.all {
             let path = folder.join("cgroup.procs");
             let written = fs::write(&path, getpid().as_raw_pid().to_string());
             written.map_err(|cause| told("write", &path, cause))?;
@@ -93,7 +104,7 @@ impl ControlGroups {
 
     /// What the kernel did because a limit of memory was too small, for people; `None` where it did nothing.
     pub fn killing(&self) -> Option<String> {
-        self.0.iter().find_map(|group| {
+        self.all.iter().find_map(|group| {
             let Limit::Memory(memory) = group.limit else { return None };
             let file = match group.groups {
                 LimitGroups::First(_) => "memory.oom_control",
@@ -175,12 +186,18 @@ pub(crate) fn try_out(platform: &Path, quota: QuotaPlan) -> io::Result<()> {
 /// # Errors
 /// Something of it stays.
 pub(crate) fn remove_of(platform: &Path) -> io::Result<()> {
-    let mut folders: Vec<PathBuf> = Vec::new();
+    // They may be below a group of a process that is gone.
+    let noted = fs::read(platform.join(NOTED)).unwrap_or_default();
+    let noted = noted.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+    let mut folders: Vec<PathBuf> = noted.map(|path| OsStr::from_bytes(path).into()).collect();
+    folders.retain(|folder| is_of(platform, folder));
     for groups in CONTROLLERS.into_iter().filter_map(limit_groups) {
         let entries = fs::read_dir(groups.folder()).into_iter().flatten().flatten();
         let own = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix(platform)));
         folders.extend(own.map(|entry| entry.path()));
     }
+    folders.sort();
+    folders.dedup();
     folders.iter().map(|folder| remove(folder)).fold(Ok(()), io::Result::and)
 }
 
@@ -206,6 +223,18 @@ fn remove(group: &Path) -> io::Result<()> {
         thread::sleep(PAUSE);
     }
     removed
+}
+
+/// Notes a group in the platform's folder, for who removes what is left of it.
+fn note(platform: &Path, group: &Path) -> io::Result<()> {
+    let line = [group.as_os_str().as_bytes(), b"\0"].concat();
+    private(&platform.join(NOTED))?.write_all(&line)
+}
+
+/// Whether a folder is a group with a name of that platform: whoever wrote a note, nothing else is removed.
+fn is_of(platform: &Path, group: &Path) -> bool {
+    let name = group.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with(&prefix(platform)) && group.join("cgroup.procs").exists()
 }
 
 fn prefix(platform: &Path) -> String {
@@ -241,7 +270,8 @@ mod tests {
                 limit,
             };
             let limits = [Limit::Processors(0.25), Limit::Memory(1 << 28)];
-            let made = ControlGroups(limits.map(group).into()).make().unwrap();
+            let all = limits.map(group).into();
+            let made = ControlGroups { platform: place.path().to_owned(), all }.make().unwrap();
             assert_eq!(
                 made.0,
                 std::slice::from_ref(&folder),
@@ -261,7 +291,7 @@ mod tests {
         let place = tempfile::TempDir::new().unwrap();
         let groups = LimitGroups::Second(place.path().to_owned());
         let group = ControlGroup { groups, folder: place.path().to_owned(), limit: Limit::Memory(64 << 20) };
-        let groups = ControlGroups(vec![group]);
+        let groups = ControlGroups { platform: place.path().to_owned(), all: vec![group] };
         fs::write(place.path().join("memory.events"), "oom 1\noom_kill 0\n").unwrap();
         assert_eq!(groups.killing(), None);
         fs::write(place.path().join("memory.events"), "oom 3\noom_kill 2\n").unwrap();

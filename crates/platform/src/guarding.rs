@@ -1,14 +1,13 @@
 //! What all processes that outlive Plimsoll do: they have a name of their own, and wait until its end of their line is closed.
 
+use plimsoll_observe::family::GUARD;
+use std::ffi::CString;
 use std::io::{self, Read};
 
-/// The name of guards in lists of processes: who kills all that is called like Plimsoll leaves them to do their work.
-const NAME: &std::ffi::CStr = c"platform-guard";
-
-/// Gives this process the name of a guard.
+/// Gives this process the name of a guard: who kills all that is called like Plimsoll leaves it to do its work.
 pub(crate) fn take_name() {
-    // It is only for people's lists.
-    let _ = rustix::thread::set_name(NAME);
+    // People read it in lists, and observers find by it what a component has started and left.
+    let _ = CString::new(GUARD).map(|name| rustix::thread::set_name(&name));
 }
 
 /// Returns when the other end of the line is closed.

@@ -74,18 +74,22 @@ pub enum PlatformError {
         log: String,
     },
     /// A component ended before it was healthy.
-    #[error("component {component} ended ({status}) before it accepted connections; its last words:\n{log}")]
+    #[error(
+        "component {component} ended ({status}) before it accepted connections{help}; its last words:\n{log}"
+    )]
     Died {
         /// The component.
         component: String,
         /// Its exit status.
         status: String,
+        /// What to do; empty where that is not known.
+        help: &'static str,
         /// The end of its output.
         log: String,
     },
     /// A component did not become healthy.
     #[error(
-        "component {component} did not accept connections on port {port} within {seconds} s; \
+        "component {component} did not accept connections on port {port} within {seconds} s{quota}; \
          `ready_within` in its profile gives it longer; its last words:\n{log}"
     )]
     NotReady {
@@ -95,6 +99,8 @@ pub enum PlatformError {
         port: u16,
         /// How long was waited.
         seconds: u64,
+        /// What it may use at most, for people; empty where nothing is limited.
+        quota: String,
         /// The end of its output.
         log: String,
     },

@@ -401,7 +401,8 @@ impl Platform {
         loop {
             if let Ok(Some(status)) = running.process.try_wait() {
                 let (component, log) = (running.name.clone(), last_words(&running.log));
-                return Err(PlatformError::Died { component, status: status.to_string(), log });
+                let help = if status.success() { " (a component must stay in the foreground)" } else { "" };
+                return Err(PlatformError::Died { component, status: status.to_string(), help, log });
             }
             let is_up = match running.ready_port {
                 None => begin.elapsed() >= SETTLED,
@@ -418,7 +419,10 @@ impl Platform {
             let port = running.ready_port.filter(|_| begin.elapsed() > patience);
             if let Some(port) = port {
                 let (component, log) = (running.name.clone(), last_words(&running.log));
-                return Err(PlatformError::NotReady { component, port, seconds: patience.as_secs(), log });
+                let quota = running.quota().to_string();
+                let quota = if quota.is_empty() { quota } else { format!(", with a quota of {quota}") };
+                let seconds = patience.as_secs();
+                return Err(PlatformError::NotReady { component, port, seconds, quota, log });
             }
             std::thread::sleep(PAUSE);
         }

@@ -32,6 +32,8 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How often descendants are looked for: one may start another while it is looked at, and one that the kernel holds takes time
 /// to die.
 const LOOKS: usize = 500;
+/// How a shell ends whose last command was killed.
+const KILLED: i32 = 128 + 9;
 /// How often a signal is raised that shall end the guard: a first one may be caught by Rust's own handler.
 const RAISES: usize = 3;
 
@@ -78,7 +80,10 @@ pub fn supervise(program: &Path, parent: i32, bounds: &Bounds) -> io::Result<u8>
     if !(bounds.leaves && status.exit_status() == Some(0)) {
         end_descendants();
     }
-    if let Some(told) = control_groups.killing() {
+    // One that ended otherwise may only have had a child that was killed.
+    let was_killed =
+        status.terminating_signal() == Some(Signal::KILL.as_raw()) || status.exit_status() == Some(KILLED);
+    if let Some(told) = control_groups.killing().filter(|_| was_killed) {
         // The last of its log is what people read.
         eprintln!("{told}");
     }

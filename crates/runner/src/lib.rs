@@ -51,7 +51,7 @@ use plimsoll_observe::limits::Limits;
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_platform::{HttpAddresses, Planned, Platform, PlatformError};
 use plimsoll_scenario::plan::Captures;
-use plimsoll_scenario::plan::{Each, Plan, StepPlan};
+use plimsoll_scenario::plan::{Each, Plan, RelayPlan, StepPlan};
 use plimsoll_store::{RunPosition, RunWriter, StoreError};
 use preflight::{Demand, HostCheck, Severity};
 use run_capture::RunCapture;
@@ -240,6 +240,21 @@ impl Failure {
         )
     }
 
+    /// The same with the relays named that stand between, where clients could not connect.
+    fn behind(self, relays: &[RelayPlan]) -> Failure {
+        let faulty = relays.iter().filter(|relay| !relay.options().is_empty());
+        let told: Vec<String> =
+            faulty.map(|relay| format!("{} with {}", relay.component, relay.options().join(" "))).collect();
+        match self {
+            Failure::Engine(EngineError::Connect { ready, wanted, reason }) if !told.is_empty() => {
+                let reason =
+                    format!("{reason}; the scenario has a relay before {}", told.join(", and before "));
+                Failure::Engine(EngineError::Connect { ready, wanted, reason })
+            }
+            failure => failure,
+        }
+    }
+
     /// The same, or what it comes of where a component had ended by itself.
     fn after(self, death: Option<DeathRecord>) -> Failure {
         match death {
@@ -322,7 +337,7 @@ fn perform(
             with_token(keeper, &options.stop, work)
         }
     };
-    let outcome = outcome.map_err(|failure| failure.after(watch.death()));
+    let outcome = outcome.map_err(|failure| failure.after(watch.death()).behind(&plan.platform.relays));
     engine.stop(&mut watch);
     // What the platform used in the last seconds, and a store that failed, are known only now.
     let stored = watch.finish();

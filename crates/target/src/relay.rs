@@ -14,6 +14,7 @@ mod way;
 
 pub use link::{Link, Network};
 
+use crate::clock::monotonic;
 use crate::tcp::Door;
 use plimsoll_model::Nanos;
 use plimsoll_stats::queue::Stall;
@@ -24,6 +25,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// From one look at whether segments still get lost to the next.
+const LOOK: Nanos = Nanos::from_secs(1);
 /// A port that is free for connections may be taken for datagrams: so often another one is tried.
 const ATTEMPTS: usize = 16;
 
@@ -121,10 +124,11 @@ impl Relay {
     pub fn run(mut self, stop: &AtomicBool) -> Result<Totals, RelayError> {
         let share = self.settings.network.loss;
         // Who loses datagrams alone needs no right to do it.
-        let loss = match self.address() {
+        let mut loss = match self.address() {
             Ok(address) if share > 0.0 => SegmentLoss::begin(address, share).map(Some),
             _ => Ok(None),
         };
+        let mut next_look = monotonic() + LOOK;
         let mut server = Server::new(self.settings, self.datagrams);
         server.begin(&self.epoll, &self.door)?;
         while !stop.load(Ordering::Relaxed) {
@@ -133,6 +137,15 @@ impl Relay {
                 && server.totals().in_connections > 0
             {
                 return Err(RelayError::Loss(why.clone()));
+            }
+            if monotonic() < next_look {
+                continue;
+            }
+            next_look = monotonic() + LOOK;
+            if let Ok(Some(loss)) = &mut loss
+                && loss.is_over()
+            {
+                return Err(RelayError::Loss("its `nft` has ended".into()));
             }
         }
         let segments_lost = loss.ok().flatten().map_or(0, |loss| loss.lost());

@@ -78,7 +78,12 @@ impl Relay {
         });
         let relay = relay.map_err(|error| undoable(&error))?;
         let address = relay.address().map_err(|error| undoable(&error))?;
-        if self.to.contains(&address) {
+        let is_own = |to: &SocketAddr| {
+            let reaches =
+                address.ip().is_unspecified() && (to.ip().is_loopback() || to.ip().is_unspecified());
+            to.port() == address.port() && (reaches || to.ip() == address.ip())
+        };
+        if self.to.iter().any(is_own) {
             return Err(Failure::Usage(format!(
                 "--to {address} is the relay's own address: give that of the server"
             )));

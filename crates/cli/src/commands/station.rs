@@ -204,9 +204,11 @@ fn service(text: &str) -> Result<ServiceTime, String> {
 }
 
 pub fn probability(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
+    let percent =
+        text.strip_suffix('%').map(|number| number.trim().parse::<f64>().map(|percent| percent / 100.0));
+    match percent.unwrap_or_else(|| text.parse::<f64>()) {
         Ok(p) if (0.0..=1.0).contains(&p) => Ok(p),
-        _ => Err("a probability is a number from 0 to 1".into()),
+        _ => Err("a probability is a number from 0 to 1, or such as 2%".into()),
     }
 }
 

@@ -77,6 +77,21 @@ fn a_component_that_needs_more_memory_than_its_limit_dies_and_the_limit_is_named
     assert_no_group_stays();
 }
 
+#[test]
+fn what_a_component_has_started_and_left_is_its_own() {
+    let bench = Bench::beside_others();
+    // The subshell ends, and leaves what spins to the guard.
+    let spins = "(setsid sh -c 'while :; do :; done' &); exec sleep 100";
+    let left = format!("  - name: left\n    command: [sh, -c, \"{spins}\"]\n");
+    bench.write("spinner.yaml", &PROFILE.replace("device:\n", &format!("{left}device:\n")));
+    let run = bench.run(&SCENARIO.replace("{ station: 0.5 }", "{ left: 0.3 }"));
+    let components = run.summary["components"].as_array().unwrap();
+    let left = components.iter().find(|component| component["name"] == "left").unwrap();
+    let used = number(left, &["cpu_mean"]);
+    assert!((0.1..0.5).contains(&used), "{left:#}");
+    assert_no_group_stays();
+}
+
 mod alone {
     use super::*;
 

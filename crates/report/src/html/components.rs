@@ -44,6 +44,7 @@ fn totals(summary: &Summary) -> Markup {
         Column::Number("CPU idle before"),
         Column::Number("CPU idle after"),
         Column::Number("Waiting for CPU"),
+        Column::Number("Kept by its quota"),
         Column::Number("Memory max"),
         Column::Number("Open files max"),
     ];
@@ -58,7 +59,8 @@ fn totals(summary: &Summary) -> Markup {
                     (share_cell(Some(component.cpu_max)))
                     (share_cell(component.idle.as_ref().map(|idle| idle.cpu_mean)))
                     (share_cell(component.idle_after.as_ref().map(|idle| idle.cpu_mean)))
-                    (share_cell(component.run_delay))
+                    (share_cell(component.run_delay.map(|wait| (wait - component.throttled).max(0.0))))
+                    (share_cell(Some(component.throttled)))
                     (number_cell(Some(text::bytes(component.rss_max as f64))))
                     (number_cell(component.descriptors_max.map(|count| text::count(count as f64))))
                 }

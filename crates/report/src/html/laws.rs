@@ -69,8 +69,8 @@ fn row(laws: &ComponentLaws) -> Markup {
         Some(DemandCourse::Constant) => "no change seen",
         Some(DemandCourse::Grows) => "an operation costs more",
         Some(DemandCourse::Falls) => "an operation costs less",
-        Some(DemandCourse::Unknown) => "not known: too few valid levels of different rates",
-        None => "not known: too few valid levels of different rates",
+        Some(DemandCourse::Unknown) => "not known: it takes four valid levels of different rates",
+        None => "not known: it takes two valid levels of different rates",
     };
     // A line that is bent meets zero elsewhere.
     let straight =

@@ -56,7 +56,11 @@ pub fn render(summary: &Summary) -> String {
 
 fn throttled(component: &ComponentSummary) -> String {
     let share = component.throttled * 100.0;
-    if share < 1.0 { String::new() } else { format!(", kept from running by its quota {share:.0} %") }
+    if share < 1.0 {
+        String::new()
+    } else {
+        format!(", kept from running by its quota {share:.0} % of the run")
+    }
 }
 
 /// What it used without load, where that was recorded.
@@ -192,7 +196,7 @@ fn sizes(summary: &Summary) -> String {
     format!("\n{}\n", wrapped(&text, "").join("\n"))
 }
 
-/// Why times rose over the lowest level.
+/// Why times rose over the level that they are compared with.
 fn rises(summary: &Summary) -> String {
     let mut out = String::new();
     for level in &summary.levels {
@@ -203,7 +207,10 @@ fn rises(summary: &Summary) -> String {
             out.push('\n');
         }
     }
-    if out.is_empty() { out } else { format!("\nwhy times rose over the lowest level\n{out}") }
+    let reference = summary.levels.iter().find_map(|level| level.inference.as_ref()).map(|one| one.reference);
+    let reference = summary.levels.iter().find(|level| Some(level.index) == reference);
+    let over = reference.map_or_else(|| "the lowest level".to_owned(), |level| level.load.to_string());
+    if out.is_empty() { out } else { format!("\nwhy times rose over {over}\n{out}") }
 }
 
 /// Only what is not as it should be.

@@ -11,7 +11,8 @@ const DEEPEST: usize = 4;
 const BEGINNING: &str = "# All keys of a scenario
 
 A test writes this page out of [the schema](schema/scenario.schema.json), which editors use as well. A key in *italics*
-must be there. Scenarios of several populations may set most keys for each of them ([populations](populations.md)).
+must be there where the key above it is. Objectives exist for more quantiles: `publish_p90`, `publish_p999` and so on.
+Scenarios of several populations may set most keys for each of them ([populations](populations.md)).
 
 ";
 
@@ -20,8 +21,11 @@ pub fn page(schema: &Value) -> String {
     let mut page = Page { root: schema, text: BEGINNING.to_owned(), told: BTreeMap::new() };
     let (parts, plain): (Vec<_>, Vec<_>) =
         keys(schema, schema).into_iter().partition(|key| !keys(schema, key.schema).is_empty());
+    // What several populations may have is what one has.
+    let (several, alone): (Vec<_>, Vec<_>) =
+        parts.into_iter().partition(|key| ["subscribers", "populations"].contains(&key.name));
     plain.iter().for_each(|key| page.item(key, key.name, None));
-    for part in parts {
+    for part in alone.into_iter().chain(several) {
         let described = wrapped(&described(schema, part.schema), 0);
         page.text += &format!("\n## {}\n\n{described}\n\n", part.name);
         page.below(part.schema, part.name, 1);
@@ -42,7 +46,7 @@ impl<'a> Page<'a> {
     fn below(&mut self, schema: &'a Value, path: &str, depth: usize) {
         let is_named = resolved(self.root, schema)["additionalProperties"].is_object();
         let between = if is_named { ".NAME." } else { "." };
-        for key in keys(self.root, schema) {
+        for key in keys(self.root, schema).into_iter().filter(|key| !is_quantile_of_others(key.name)) {
             let path = format!("{path}{between}{}", key.name);
             let known = reference(key.schema).and_then(|type_| self.told.get(type_)).cloned();
             let has_keys = depth < DEEPEST && !keys(self.root, key.schema).is_empty();
@@ -59,7 +63,40 @@ impl<'a> Page<'a> {
         let path = if key.must_be { format!("*`{path}`*") } else { format!("`{path}`") };
         let known = known.map(|known| format!(" Its keys are those of `{known}`.")).unwrap_or_default();
         let described = described(self.root, key.schema);
-        self.text += &format!("- {}\n", wrapped(&format!("{path}: {described}{known}"), 2));
+        let values = values(self.root, key.schema);
+        let default = default(key.schema).filter(|_| !described.contains("efault"));
+        let default = default.map(|default| format!(" Default `{default}`.")).unwrap_or_default();
+        self.text += &format!("- {}\n", wrapped(&format!("{path}: {described}{values}{default}{known}"), 2));
+    }
+}
+
+/// Objectives have a key for each quantile; the page has those of the median and the 99th percentile.
+fn is_quantile_of_others(name: &str) -> bool {
+    name.rsplit_once("_p").is_some_and(|(_, digits)| {
+        digits.bytes().all(|byte| byte.is_ascii_digit()) && !["50", "99"].contains(&digits)
+    })
+}
+
+/// The words that a value may be, as a sentence; empty where they are not listed.
+fn values(root: &Value, schema: &Value) -> String {
+    let schema = resolved(root, schema);
+    let forms = ["oneOf", "anyOf"].into_iter().flat_map(|word| schema[word].as_array().into_iter().flatten());
+    let own = schema["enum"].as_array().into_iter().flatten();
+    let of_forms = forms.flat_map(|form| {
+        let form = resolved(root, form);
+        form["enum"].as_array().into_iter().flatten().chain(form.get("const"))
+    });
+    let words: Vec<String> =
+        own.chain(of_forms).filter_map(Value::as_str).map(|word| format!("`{word}`")).collect();
+    if words.len() < 2 { String::new() } else { format!(" One of {}.", words.join(", ")) }
+}
+
+/// The default that the schema has of a value in one word.
+fn default(schema: &Value) -> Option<String> {
+    match schema.get("default")? {
+        Value::String(text) => Some(text.clone()),
+        value @ (Value::Number(_) | Value::Bool(_)) => Some(value.to_string()),
+        _ => None,
     }
 }
 
@@ -87,7 +124,9 @@ fn keys<'a>(root: &'a Value, schema: &'a Value) -> Vec<Key<'a>> {
     let forms = ["anyOf", "oneOf"].into_iter().flat_map(|word| schema[word].as_array().into_iter().flatten());
     // A list of maps, and maps by name: `platform.relays.NAME`.
     let within = [&schema["items"], &schema["additionalProperties"]].into_iter().filter(|it| it.is_object());
-    let others = forms.chain(within).flat_map(|form| keys(root, form));
+    // Of several forms one is chosen, so that no key of them must be there.
+    let of_forms = forms.flat_map(|form| keys(root, form)).map(|key| Key { must_be: false, ..key });
+    let others = of_forms.chain(within.flat_map(|form| keys(root, form)));
     let mut all: Vec<Key<'a>> = Vec::new();
     for key in own.chain(others) {
         if !all.iter().any(|known| known.name == key.name) {

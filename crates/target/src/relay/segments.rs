@@ -48,6 +48,11 @@ impl SegmentLoss {
         Err("`nft` takes the rules and does not keep them".to_owned())
     }
 
+    /// Whether the rules have gone with the `nft` that has them.
+    pub fn is_over(&mut self) -> bool {
+        !matches!(self.nft.try_wait(), Ok(None))
+    }
+
     /// How many segments got lost.
     pub fn lost(&self) -> u64 {
         self.counts().iter().sum()
@@ -74,9 +79,13 @@ fn rules(table: &str, address: SocketAddr, share: f64) -> String {
     let place = |side: &str| match address {
         SocketAddr::V4(v4) if !v4.ip().is_unspecified() => format!("ip {side}addr {} ", v4.ip()),
         SocketAddr::V6(v6) if !v6.ip().is_unspecified() => format!("ip6 {side}addr {} ", v6.ip()),
-        _ => String::new(),
+        // Other connections of this host may have the port at their other end.
+        _ => format!("fib {side}addr type local "),
     };
-    let dropped = format!("numgen random mod {STEPS} < {:.0} counter drop", (share * STEPS).round());
+    let dropped = match (share * STEPS).round() {
+        all if all >= STEPS => "counter drop".to_owned(),
+        most => format!("numgen random mod {STEPS} < {most} counter drop"),
+    };
     let rule =
         |side: &str| format!("add rule inet {table} lost {}tcp {side}port {port} {dropped}\n", place(side));
     format!(

@@ -151,9 +151,10 @@ impl Requests {
     }
 }
 
-/// Percent-encodes what would end a path (RFC 3986 section 2.1): a row of a feed or an answer of the platform may hold it.
+/// Percent-encodes what may not stand in a path or its query (RFC 3986 sections 2.1 and 3.3): a row of a feed or an answer of the
+/// platform may hold it.
 fn escape_path(out: &mut Vec<u8>, start: usize) {
-    let ends = |byte: &u8| *byte <= b' ' || *byte == 0x7f;
+    let ends = |byte: &u8| *byte <= b' ' || *byte >= 0x7f || br##""#<>[]\^`{|}"##.contains(byte);
     if !out.iter().skip(start).any(ends) {
         return;
     }
@@ -188,7 +189,7 @@ mod tests {
     fn no_value_ends_a_path_or_a_header() {
         let mut out = b"GET /a\r\nX: 1 \x7f\xc3\xa4".to_vec();
         escape_path(&mut out, 4);
-        assert_eq!(out, b"GET /a%0D%0AX:%201%20%7F\xc3\xa4");
+        assert_eq!(out, b"GET /a%0D%0AX:%201%20%7F%C3%A4");
         let mut out = b"A: b\r\nC: d\te".to_vec();
         blank_controls(&mut out, 3);
         assert_eq!(out, b"A: b  C: d\te");
