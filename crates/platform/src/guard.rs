@@ -4,7 +4,7 @@
 use plimsoll_scenario::plan::QuotaPlan;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -97,6 +97,8 @@ pub struct Guarded {
     /// The guard reads its other end: that it is closed tells the guard that nobody wants the process any more.
     line: Option<UnixStream>,
     process: i32,
+    /// When the process ended, once the guard has told.
+    ended: Option<i64>,
 }
 
 impl Guarded {
@@ -117,7 +119,7 @@ impl Guarded {
         // A guard that could not start the command says nothing, and ends.
         let _ = line.write_all(&spoken(&command)).and_then(|()| BufReader::new(&line).read_line(&mut told));
         let process = told.trim().parse().unwrap_or_else(|_| guard.id() as i32);
-        Ok(Guarded { guard, line: Some(line), process })
+        Ok(Guarded { guard, line: Some(line), process, ended: None })
     }
 
     /// The id of the process, not of its guard.
@@ -131,6 +133,18 @@ impl Guarded {
     /// The operating system does not tell.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.guard.try_wait()
+    }
+
+    /// When its process ended, on the host's monotonic clock in nanoseconds, as soon as its guard tells: that may still be at work.
+    pub fn ended_at(&mut self) -> Option<i64> {
+        if let (None, Some(line)) = (self.ended, &mut self.line) {
+            let mut told = [0; 32];
+            let read = line.set_nonblocking(true).and_then(|()| line.read(&mut told));
+            let _ = line.set_nonblocking(false);
+            let text = told.get(..read.unwrap_or(0)).and_then(|text| std::str::from_utf8(text).ok());
+            self.ended = text.and_then(|text| text.trim().parse().ok());
+        }
+        self.ended
     }
 
     /// Whether it has not ended yet.

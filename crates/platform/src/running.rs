@@ -20,6 +20,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// How long the guard of a component that has ended may still be at work.
+const ENDING: Duration = Duration::from_secs(1);
 /// How long a component that was started again may take at the end of a level to accept connections.
 const RETURN: Duration = Duration::from_secs(5);
 /// How long a component may take to accept a connection before it is looked again.
@@ -317,22 +319,30 @@ impl Platform {
         self.components.iter().map(|running| (running.name.clone(), running.process.id())).collect()
     }
 
-    /// A component that has ended by itself since the last call.
+    /// A component that has ended by itself since the last call: of several the first, of which others may have died.
     pub fn take_death(&mut self) -> Option<Death> {
         if let Some((component, _)) = self.simulation.as_ref().and_then(Simulation::take_death) {
             let status = "signal: 11 (SIGSEGV)".to_owned();
             return Some(Death { component, status, last_words: String::new() });
         }
-        self.components.iter_mut().filter(|running| !running.reported).find_map(|running| {
-            let status = running.process.try_wait().ok().flatten()?;
-            running.reported = true;
-            let component = running.name.clone();
-            Some(Death {
-                component,
-                status: status.to_string(),
-                last_words: last_lines(&running.log).join("\n"),
-            })
-        })
+        let of = |running: &mut Running| {
+            let is_over = matches!(running.process.try_wait(), Ok(Some(_)));
+            // A guard that was killed has told nothing.
+            let at = running.process.ended_at().or(is_over.then_some(i64::MIN))?;
+            Some((is_over, at))
+        };
+        let open = self.components.iter_mut().filter(|running| !running.reported);
+        let ended: Vec<(bool, i64, &mut Running)> =
+            open.filter_map(|running| of(running).map(|(is_over, at)| (is_over, at, running))).collect();
+        if !ended.iter().any(|(is_over, ..)| *is_over) {
+            return None;
+        }
+        let (.., running) = ended.into_iter().min_by_key(|(_, at, _)| *at)?;
+        running.process.await_end(ENDING);
+        let status = running.process.try_wait().ok().flatten()?;
+        running.reported = true;
+        let (component, status) = (running.name.clone(), status.to_string());
+        Some(Death { component, status, last_words: last_lines(&running.log).join("\n") })
     }
 
     /// Kills a component as a crash would (SIGKILL to all of its processes). It is not told as a death.
