@@ -1,6 +1,7 @@
 //! Who is to blame that a level was not met: one name, or nobody's. A name is given only where the others are excluded; else
 //! it is unknown. Only what bears on the first objective that was missed counts.
 
+mod at_limit;
 mod captured;
 
 use crate::censored::NEVER;
@@ -10,25 +11,18 @@ use crate::level::{Blame, Culprit, LevelSummary, LevelVerdict, PopulationLevel, 
 use crate::objective::Standing;
 use crate::standing::standing;
 use crate::usage;
+use at_limit::at_limit;
 use captured::{Captured, Named};
 use plimsoll_model::objective::{Objectives, Subject};
-use plimsoll_model::record::{ComponentUsage, LevelRecord, LevelStart};
+use plimsoll_model::record::{ComponentUsage, LevelRecord};
 use plimsoll_model::text::grouped;
 use plimsoll_model::{Metric, Nanos, Validity};
 use std::ops::Range;
 
-/// Share of what it may use from which on a component is at its limit.
-const FULL: f64 = 0.9;
-/// What a component that is full under load must have been idle of that at some other time: one that spins is always full.
-const IDLE: f64 = 0.5;
-/// Share of a hold from which on a quota that keeps a component from running is what limits it.
-const THROTTLED: f64 = 0.2;
 /// Of the network's round trips in a stall, the share from which on the network is not the reason, and the share up to which
 /// it is: TCP waits twice as long after each loss, so that half of a silence may lie behind the end of a cut.
 const ANSWERED: f64 = 0.85;
 const SILENT: f64 = 0.65;
-/// Another component that uses more than this share of what the fullest one does may be the reason as well.
-const NEXT: f64 = 0.75;
 
 /// What a platform on this host lacks of which no process is known.
 const UNNAMED: &str = "list the components under `platform.components` to learn which one it was";
@@ -89,7 +83,7 @@ pub fn of(level: &LevelSummary, evidence: &Evidence<'_>) -> Option<Blame> {
     let blame = who(level, evidence)?;
     let is_of_way =
         matches!(blame.culprit, Culprit::Platform | Culprit::Network | Culprit::PlatformAndNetwork);
-    // Who refuses a message says so himself.
+    // A refusal is an answer, which no relay gives.
     let is_refused = is_many(level.refused, level.sent);
     if evidence.relayed && is_of_way && blame.component.is_none() && !is_refused {
         let evidence = format!("{}; {RELAYED}", blame.evidence);
@@ -286,92 +280,13 @@ fn lost(level: &LevelSummary) -> Option<Loss> {
     Some(Loss { what, of_deliveries: false })
 }
 
-/// The only component that was at its limit in the hold, and that in words: its quota kept it from running, or it used as much
-/// processor as it can. One that is so at any load explains nothing.
-fn at_limit(components: &[ComponentUsage], start: &LevelStart) -> Option<AtLimit> {
-    let span = usage::hold(start);
-    let all: Vec<InHold> =
-        usage::names(components).into_iter().filter_map(|name| InHold::of(name, components, &span)).collect();
-    let mut limited = all.iter().filter(|one| one.is_kept_here() || one.is_full_here());
-    let (Some(one), None) = (limited.next(), limited.next()) else { return None };
-    let (name, percent) = (one.name, |share: f64| format!("{:.0} %", share * 100.0));
-    let used = format!("used {} of a processor", percent(one.used));
-    let others = || all.iter().filter(|other| other.name != name);
-    let (is_alone, did, evidence) = if one.is_kept_here() {
-        let kept = percent(one.kept);
-        let did = format!("was kept from running by its quota of processor time for {kept} of the hold");
-        (others().all(|other| other.kept < one.kept * NEXT), did, format!("{name} {used}"))
-    } else {
-        let next = others().max_by(|a, b| a.used.total_cmp(&b.used));
-        let told = next.map(|next| format!(", {} {}", next.name, percent(next.used))).unwrap_or_default();
-        (next.is_none_or(|next| next.used < one.used * NEXT), used.clone(), format!("{name} {used}{told}"))
-    };
-    let by_quota = one.is_kept_here();
-    is_alone.then(|| AtLimit { who: Named { component: name.to_owned(), did, evidence }, by_quota })
-}
-
-/// A component at its limit.
-struct AtLimit {
-    who: Named,
-    /// Whether its quota is the limit. Messages wait while that keeps it from running, also where no backlog grows; that it uses
-    /// a whole processor may be chance.
-    by_quota: bool,
-}
-
-/// What a component used in a hold.
-struct InHold<'a> {
-    name: &'a str,
-    /// Processors, on average, and the least in any reading of the run.
-    used: f64,
-    least_used: f64,
-    /// Share of the time for which its quota kept it from running, and the least in any reading of the run.
-    kept: f64,
-    least_kept: f64,
-    /// What the busiest of its threads used of one processor.
-    thread: Option<f64>,
-    /// Processors that it may run on.
-    processors: f64,
-}
-
-impl<'a> InHold<'a> {
-    fn of(name: &'a str, components: &[ComponentUsage], span: &Range<f64>) -> Option<InHold<'a>> {
-        let share = |of: fn(&ComponentUsage) -> Option<Nanos>| usage::share(components, name, span, of);
-        let own = || components.iter().filter(|usage| usage.component == name);
-        let read = || own().filter(|usage| usage.window > Nanos::ZERO);
-        let least = |of: fn(&ComponentUsage) -> Nanos| {
-            let shares = read().map(|usage| of(usage).as_secs_f64() / usage.window.as_secs_f64());
-            shares.fold(f64::INFINITY, f64::min)
-        };
-        Some(InHold {
-            name,
-            used: share(|usage| Some(usage.cpu))?,
-            least_used: least(|usage| usage.cpu),
-            kept: share(|usage| Some(usage.throttled))?,
-            least_kept: least(|usage| usage.throttled),
-            thread: share(|usage| usage.busiest_thread),
-            processors: own().find_map(|usage| usage.processors).map_or(f64::INFINITY, f64::from),
-        })
-    }
-
-    /// Whether its quota kept it in this hold, and less so at other times.
-    fn is_kept_here(&self) -> bool {
-        self.kept >= THROTTLED && self.least_kept <= self.kept * IDLE
-    }
-
-    /// Whether it was full in this hold, and less so at other times: one that spins always is.
-    fn is_full_here(&self) -> bool {
-        let is_full = self.used >= FULL * self.processors || self.thread.is_some_and(|thread| thread >= FULL);
-        is_full && self.least_used <= self.used * IDLE
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::stall::Stall;
     use crate::time_summary::TimeSummary;
     use plimsoll_model::objective::{Comparison, Objective};
-    use plimsoll_model::record::SampleRecord;
+    use plimsoll_model::record::{LevelStart, SampleRecord};
     use plimsoll_model::{Counts, Histogram};
     use std::sync::LazyLock;
 

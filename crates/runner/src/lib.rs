@@ -9,6 +9,7 @@ pub mod capturing;
 pub mod comparison;
 mod controller;
 pub mod dissection;
+mod failure;
 mod identity;
 mod level_sequence;
 pub mod live;
@@ -35,8 +36,8 @@ pub use live::Live;
 pub use placement::Placement;
 pub use so_far::SoFar;
 
-use capturing::CapturingError;
 use controller::{ControllerError, Scene};
+use failure::Failure;
 use level_sequence::LevelSequence;
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
@@ -51,11 +52,11 @@ use plimsoll_observe::limits::Limits;
 use plimsoll_observe::network::NetworkProbe;
 use plimsoll_platform::{HttpAddresses, Planned, Platform, PlatformError};
 use plimsoll_scenario::plan::Captures;
-use plimsoll_scenario::plan::{Each, Plan, RelayPlan, StepPlan};
+use plimsoll_scenario::plan::{Each, Plan, StepPlan};
 use plimsoll_store::{RunPosition, RunWriter, StoreError};
 use preflight::{Demand, HostCheck, Severity};
 use run_capture::RunCapture;
-use running::{Running, RunningError};
+use running::Running;
 use secrets::Secrets;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -199,71 +200,6 @@ fn examine_host(plan: &Plan) -> Vec<HostCheck> {
     let demand = Demand::of(plan);
     plimsoll_observe::limits::raise_open_files(demand.open_files());
     preflight::examine(&Limits::read(), None, Some(&demand))
-}
-
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error(transparent)]
-    Platform(#[from] PlatformError),
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    #[error(transparent)]
-    Token(#[from] TokenError),
-    #[error(transparent)]
-    Controller(#[from] ControllerError),
-    #[error(transparent)]
-    Running(#[from] RunningError),
-    #[error(transparent)]
-    Capturing(#[from] CapturingError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A component ended by itself, and what came of that.
-    #[error("{} died ({}){}; {cause}", death.component, death.status, death.in_its_words())]
-    Died {
-        /// Its end.
-        death: DeathRecord,
-        /// What failed then.
-        cause: Box<Failure>,
-    },
-}
-
-impl Failure {
-    /// Whether the user stopped the run.
-    fn is_interruption(&self) -> bool {
-        matches!(
-            self,
-            Failure::Platform(PlatformError::Interrupted)
-                | Failure::Engine(EngineError::Interrupted)
-                | Failure::Controller(ControllerError::Interrupted)
-                | Failure::Token(TokenError::Interrupted)
-                | Failure::Capturing(CapturingError::Interrupted)
-        )
-    }
-
-    /// The same with the relays named that stand between, where clients could not connect.
-    fn behind(self, relays: &[RelayPlan]) -> Failure {
-        let faulty = relays.iter().filter(|relay| !relay.options().is_empty());
-        let told: Vec<String> =
-            faulty.map(|relay| format!("{} with {}", relay.component, relay.options().join(" "))).collect();
-        match self {
-            Failure::Engine(EngineError::Connect { ready, wanted, reason }) if !told.is_empty() => {
-                let reason =
-                    format!("{reason}; the scenario has a relay before {}", told.join(", and before "));
-                Failure::Engine(EngineError::Connect { ready, wanted, reason })
-            }
-            failure => failure,
-        }
-    }
-
-    /// The same, or what it comes of where a component had ended by itself.
-    fn after(self, death: Option<DeathRecord>) -> Failure {
-        match death {
-            Some(death) if !self.is_interruption() && !matches!(self, Failure::Store(_)) => {
-                Failure::Died { death, cause: Box::new(self) }
-            }
-            _ => self,
-        }
-    }
 }
 
 fn perform(
