@@ -75,7 +75,7 @@ pub fn of(gauges: &[Gauge], levels: &[LevelRecord]) -> Vec<GaugeSummary> {
 }
 
 /// The sampler of what the platform itself reports.
-const REPORTED: &str = "metrics";
+pub const REPORTED: &str = "metrics";
 
 /// All values of one quantity.
 struct Series<'a> {

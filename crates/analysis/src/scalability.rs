@@ -65,10 +65,9 @@ impl From<Parameter> for Estimate {
 
 /// The law that describes the levels; `None` outside the closed model, and with too few levels to fit a law to.
 pub fn of(levels: &[LevelSummary], seed: u64) -> Option<Scalability> {
-    let measured: Vec<Measured> = levels.iter().filter_map(measured_of).collect();
+    let (wanted, measured): (Vec<u32>, Vec<Measured>) = levels.iter().filter_map(measured).unzip();
     // Holds of one level differ a little in what was measured, and tell nothing of other levels.
-    let trusted = levels.iter().filter(|level| measured_of(level).is_some());
-    let different: BTreeSet<u32> = trusted.filter_map(|level| level.load.in_flight()).collect();
+    let different: BTreeSet<u32> = wanted.into_iter().collect();
     if different.len() < FEWEST {
         return None;
     }
@@ -112,12 +111,13 @@ fn falls(measured: &[Measured]) -> bool {
     best.is_some_and(|(at, best)| all.iter().any(|(more, other)| more > at && other.hi < best.lo))
 }
 
-fn measured_of(level: &LevelSummary) -> Option<Measured> {
-    let trusted =
-        level.load.in_flight().is_some() && level.validity == Validity::Valid && level.death.is_none();
+/// How many operations were wanted in flight, and what was measured.
+fn measured(level: &LevelSummary) -> Option<(u32, Measured)> {
+    let wanted = level.load.in_flight()?;
+    let trusted = level.validity == Validity::Valid && level.death.is_none();
     let time = level.times[Metric::PublishTime].mean.filter(|_| trusted)?;
     let throughput: Vec<f64> = level.achieved_samples.iter().copied().flatten().collect();
-    Some(Measured { concurrency: level.achieved? * time, throughput })
+    Some((wanted, Measured { concurrency: level.achieved? * time, throughput }))
 }
 
 #[cfg(test)]

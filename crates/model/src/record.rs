@@ -2,7 +2,7 @@
 //! run store gives it back. Everything that analysis and reports know of a run is here.
 
 use crate::message::MessageRecord;
-use crate::text::is_harmful;
+use crate::text::harmless;
 use crate::{Counts, Histogram, LevelIndex, Load, Metric, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -136,9 +136,7 @@ impl DeathRecord {
     /// The end of its output, for people: `; its last words: ...`, or nothing.
     pub fn in_its_words(&self) -> String {
         let words = self.last_words.lines().next_back().unwrap_or_default().trim();
-        let shown = |one: char| if is_harmful(one) { char::REPLACEMENT_CHARACTER } else { one };
-        let words: String = words.chars().map(shown).collect();
-        if words.is_empty() { String::new() } else { format!("; its last words: {words}") }
+        if words.is_empty() { String::new() } else { format!("; its last words: {}", harmless(words)) }
     }
 }
 

@@ -9,6 +9,11 @@ pub fn is_harmful(character: char) -> bool {
         )
 }
 
+/// The same text with a mark in the place of each such character.
+pub fn harmless(text: &str) -> String {
+    text.chars().map(|one| if is_harmful(one) { char::REPLACEMENT_CHARACTER } else { one }).collect()
+}
+
 /// A number for people, with its thousands set apart: `12,345.6`.
 pub fn grouped(number: f64) -> String {
     let shown = number.to_string();

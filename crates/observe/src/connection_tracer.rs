@@ -80,7 +80,7 @@ impl ConnectionTracer {
         let stop = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&stop);
         let reader = std::thread::Builder::new()
-            .name("opened".into())
+            .name("connections".into())
             .spawn(move || read(pipe, offset, &ends))
             .inspect_err(|_| {
                 let _ = fs::remove_dir(&instance);

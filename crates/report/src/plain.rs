@@ -1,12 +1,12 @@
 //! Names from files and peers in texts of ours: a name can neither end a line, nor turn it around, nor become markup or a
 //! formula.
 
-use plimsoll_model::text::is_harmful;
+use plimsoll_model::text::{harmless, is_harmful};
 
 /// A name that stands in a line with others: what would break the line, command a terminal or turn the text around is
 /// replaced.
 pub fn line(text: &str) -> String {
-    text.chars().map(|one| if is_harmful(one) { char::REPLACEMENT_CHARACTER } else { one }).collect()
+    harmless(text)
 }
 
 /// A page of HTML, whose names were escaped: what would turn the text around or is no character of HTML is replaced.

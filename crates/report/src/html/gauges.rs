@@ -6,7 +6,7 @@ use crate::html::level;
 use crate::html::table::{Column, in_pieces, number_cell, percent, range};
 use crate::text;
 use maud::{Markup, html};
-use plimsoll_analysis::gauges::{GaugeLevel, GaugeSummary};
+use plimsoll_analysis::gauges::{GaugeLevel, GaugeSummary, REPORTED};
 use plimsoll_analysis::level::LevelSummary;
 use plimsoll_analysis::summary::Summary;
 
@@ -22,8 +22,6 @@ const CHARTS: [(&str, &str, &str); 8] = [
     ("host", "run queue", "Run queue"),
 ];
 
-/// The sampler of what the platform itself reports.
-const REPORTED: &str = "metrics";
 /// So many metrics of the platform itself have a chart; the tables have all.
 const MOST_METRICS: usize = 12;
 
@@ -161,16 +159,11 @@ fn cell(gauge: &GaugeSummary, level: &LevelSummary) -> Markup {
         td.num {
             (of(values.mean))
             @if let Some([lo, hi]) = values.interval.filter(|[lo, hi]| lo < hi) {
-                span.interval { (range(&of(lowest(gauge, lo)), &of(hi))) }
+                span.interval { (range(&of(lo), &of(hi))) }
                 span.interval { "max\u{a0}" (of(*max).replace(' ', "\u{a0}")) }
             }
         }
     }
-}
-
-/// The lower end of an interval of a mean. Only what the platform itself reports may be negative.
-fn lowest(gauge: &GaugeSummary, lo: f64) -> f64 {
-    if gauge.sampler == REPORTED { lo } else { lo.max(0.0) }
 }
 
 /// Of what percents are, where it is not evident.
