@@ -2,6 +2,7 @@
 //! records. Nothing here does I/O, and nothing here knows a protocol or a platform.
 
 pub mod counts;
+pub mod experiment;
 pub mod histogram;
 pub mod host_check;
 pub mod ids;

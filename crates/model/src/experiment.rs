@@ -1,0 +1,112 @@
+//! What an experiment does to a platform: it slows a part of it for a time, in blocks between which it is left alone, and
+//! looks what becomes of the throughput. The idea is that of causal profiling (Curtsinger and Berger, Coz: Finding Code that
+//! Counts with Causal Profiling, SOSP 2015), with whole components in place of lines of code.
+
+use crate::Nanos;
+use serde::{Deserialize, Serialize};
+
+/// By which means a part of the platform is slowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Means {
+    /// All processes of the components are stopped and continued again and again (SIGSTOP).
+    Stop,
+    /// The quota of processor time of the components is cut.
+    Quota,
+    /// Somebody else uses the processors of the platform.
+    Occupy,
+}
+
+/// What is slowed, how, and by how much.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Perturbation {
+    /// The components, all of them at the same moments; empty for the platform's processors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<String>,
+    /// By which means.
+    pub means: Means,
+    /// The dose: the share of the time, or of the quota, that is taken from them.
+    pub share: f64,
+    /// The length of each stop, and of each use of the processors.
+    pub stop: Nanos,
+}
+
+impl Perturbation {
+    /// From the beginning of one stop to that of the next.
+    pub fn cycle(&self) -> Nanos {
+        Nanos((self.stop.0 as f64 / self.share.max(1e-6)).round() as i64)
+    }
+}
+
+/// A perturbation between two times of the run's clock; its first stop begins at the first of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Order {
+    /// What is done.
+    pub perturbation: Perturbation,
+    /// From when.
+    pub from: Nanos,
+    /// Up to when.
+    pub to: Nanos,
+}
+
+/// The dose that a component, or the processors, had in fact.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dose {
+    /// The component; empty for the platform's processors.
+    pub component: String,
+    /// When the order began that was carried out.
+    pub from: Nanos,
+    /// The share of the order's time, or of the quota, that was taken.
+    pub share: f64,
+}
+
+/// A part of a level of an experiment, in samples of its hold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// What is slowed in it; `None` where nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perturbation: Option<Perturbation>,
+    /// The first sample in it.
+    pub begin: u16,
+    /// The first sample that counts: by then the platform should have come to rest.
+    pub measured: u16,
+    /// The first sample behind it.
+    pub end: u16,
+}
+
+/// What a level of an experiment is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// One operation at a time: how long it takes alone.
+    Alone,
+    /// Many operations at a time: how many come to their end in a second.
+    Saturated,
+    /// Each part of the platform is slowed by much.
+    Large,
+    /// Those for which that left the answer open are slowed by little, and pairs of them together.
+    Small,
+}
+
+/// A level of an experiment, which is no load that anybody judges.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExperimentLevel {
+    /// What it is for.
+    pub stage: Stage,
+    /// Its blocks, in the order of time; none where nothing is slowed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocks: Vec<Block>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cycle_is_as_much_longer_than_its_stop_as_the_share_says() {
+        let stop = Nanos::from_millis(50);
+        let perturbation =
+            Perturbation { components: vec!["a".into()], means: Means::Stop, share: 0.2, stop };
+        assert_eq!(perturbation.cycle(), Nanos::from_millis(250));
+    }
+}
